@@ -1,0 +1,1 @@
+//! HBase's configuration keys, each declared once.

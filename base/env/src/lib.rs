@@ -1,0 +1,1 @@
+//! The world outside: clocks, chance, threads, sockets.

@@ -1,0 +1,1 @@
+//! HBase's protobuf messages, written for this project.

@@ -1,0 +1,1 @@
+//! The file seam: create, write, finish, read, list, delete, swap; never rename.

@@ -1,0 +1,1 @@
+//! The master's services: catalog, tables, namespaces, procedures.

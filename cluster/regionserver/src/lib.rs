@@ -1,0 +1,1 @@
+//! The region server's services.

@@ -1,0 +1,1 @@
+//! HFile v3: reader and writer.

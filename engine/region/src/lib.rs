@@ -1,0 +1,1 @@
+//! One region on one machine: reads, writes, flush, compaction, recovery.

@@ -1,0 +1,3 @@
+//! The `bellows` binary: wiring only.
+
+fn main() {}

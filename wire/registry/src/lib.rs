@@ -1,0 +1,1 @@
+//! The read-only ZooKeeper answerer for clients.
