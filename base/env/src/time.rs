@@ -1,0 +1,95 @@
+//! Wall time for cells, monotonic moments for everything that waits.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since 1970-01-01 UTC: the unit of HBase's cell timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WallTime(pub i64);
+
+/// Nanoseconds on a clock that only goes forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// The time from `earlier` to here; zero when `earlier` is later.
+    pub fn since(self, earlier: Moment) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The moment `by` later.
+    pub fn plus(self, by: Duration) -> Moment {
+        Moment(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Both clocks of a world.
+pub(crate) enum Clock {
+    Real { start: Instant },
+    Simulated { start: WallTime, elapsed: AtomicU64 },
+}
+
+impl Clock {
+    pub(crate) fn real() -> Clock {
+        Clock::Real { start: Instant::now() }
+    }
+
+    pub(crate) fn simulated(start: WallTime) -> Clock {
+        Clock::Simulated { start, elapsed: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn wall(&self) -> WallTime {
+        match self {
+            // A clock before 1970 is a clock that nobody set: count from zero rather than fail.
+            Clock::Real { .. } => WallTime(
+                SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
+            ),
+            Clock::Simulated { start, elapsed } => {
+                WallTime(start.0 + (elapsed.load(Ordering::Acquire) / 1_000_000) as i64)
+            }
+        }
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        match self {
+            Clock::Real { start } => Moment(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+            Clock::Simulated { elapsed, .. } => Moment(elapsed.load(Ordering::Acquire)),
+        }
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        match self {
+            Clock::Real { .. } => panic!("the real world's time cannot be moved"),
+            Clock::Simulated { elapsed, .. } => {
+                elapsed.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::AcqRel);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::World;
+
+    #[test]
+    fn simulated_time_moves_only_when_told() {
+        let world = World::simulated(7, WallTime(1_000));
+        let before = world.moment();
+        assert_eq!(world.now(), WallTime(1_000));
+        world.advance(Duration::from_millis(25));
+        assert_eq!(world.now(), WallTime(1_025));
+        assert_eq!(world.moment().since(before), Duration::from_millis(25));
+        assert_eq!(before.since(world.moment()), Duration::ZERO, "never negative");
+    }
+
+    #[test]
+    fn real_moments_do_not_go_backwards() {
+        let world = World::real();
+        let first = world.moment();
+        assert!(world.moment() >= first);
+        assert!(world.now().0 > 1_600_000_000_000, "milliseconds since 1970");
+    }
+}

@@ -1,0 +1,118 @@
+//! What can go wrong with a file, and what is known afterwards.
+
+use std::fmt;
+use std::io;
+
+use crate::FileName;
+
+/// The result of an act on a file.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kept the act from succeeding; each kind asks something else of the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// No such file.
+    NotFound,
+    /// The name is taken.
+    Exists,
+    /// The object's content is not what the caller expected: somebody else swapped it.
+    Conflict,
+    /// The file ends before the bytes that were asked for: it is damaged or not finished.
+    TooShort,
+    /// The object is larger than the caller is ready to read.
+    TooLarge,
+    /// No space is left.
+    Full,
+    /// The place cannot be written, or the process lacks the right.
+    ReadOnly,
+    /// Another process has the place open.
+    InUse,
+    /// Anything else the device or system answered.
+    Failed,
+}
+
+/// What is known of the act after it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing changed: it may be tried again.
+    DidNotHappen,
+    /// It may have taken place, wholly or in part.
+    MayHaveHappened,
+}
+
+/// A failed act: what was tried, on which file, why it failed, what is known.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    outcome: Outcome,
+    name: FileName,
+    act: &'static str,
+    reason: Option<String>,
+}
+
+impl Error {
+    /// `act` is a verb: `create`, `write`, `sync`, `read` …
+    pub fn new(kind: Kind, outcome: Outcome, name: &FileName, act: &'static str) -> Error {
+        Error { kind, outcome, name: name.clone(), act, reason: None }
+    }
+
+    /// Adds the words of whoever refused.
+    #[must_use]
+    pub fn because(mut self, reason: impl Into<String>) -> Error {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    /// Classifies what the operating system answered.
+    pub fn from_io(source: &io::Error, outcome: Outcome, name: &FileName, act: &'static str) -> Error {
+        let kind = match source.kind() {
+            io::ErrorKind::NotFound => Kind::NotFound,
+            io::ErrorKind::AlreadyExists => Kind::Exists,
+            io::ErrorKind::UnexpectedEof => Kind::TooShort,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Kind::Full,
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Kind::ReadOnly,
+            _ => Kind::Failed,
+        };
+        Error::new(kind, outcome, name, act).because(source.to_string())
+    }
+
+    /// What kept it from succeeding.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether it may have happened all the same.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// The file.
+    pub fn name(&self) -> &FileName {
+        &self.name
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}: ", self.act, self.name)?;
+        match (&self.reason, self.kind) {
+            (Some(reason), _) => f.write_str(reason)?,
+            (None, Kind::NotFound) => f.write_str("no such file")?,
+            (None, Kind::Exists) => f.write_str("it exists already")?,
+            (None, Kind::Conflict) => f.write_str("its content was changed by somebody else")?,
+            (None, Kind::TooShort) => f.write_str("the file is too short")?,
+            (None, Kind::TooLarge) => f.write_str("the file is too large")?,
+            (None, Kind::Full) => f.write_str("no space left")?,
+            (None, Kind::ReadOnly) => f.write_str("it cannot be written")?,
+            (None, Kind::InUse) => f.write_str("another process has it open")?,
+            (None, Kind::Failed) => f.write_str("the device failed")?,
+        }
+        if self.outcome == Outcome::MayHaveHappened {
+            f.write_str(" (it may have happened)")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,93 @@
+//! Names of files.
+
+use std::fmt;
+
+/// A file's or folder's name from the root of its place: parts joined by `/`, no part empty, `.` or `..`.
+///
+/// The empty name is the root folder itself.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileName(Box<str>);
+
+impl FileName {
+    /// The root folder.
+    pub fn root() -> FileName {
+        FileName("".into())
+    }
+
+    /// # Panics
+    /// When a part is empty, `.` or `..`, or holds a NUL: names are made by our own code, never taken from input.
+    pub fn new(name: impl Into<Box<str>>) -> FileName {
+        let name = name.into();
+        assert!(
+            name.is_empty() || name.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0')),
+            "not a file name: {name:?}"
+        );
+        FileName(name)
+    }
+
+    /// The name of `part` (one part or several) inside this folder.
+    pub fn join(&self, part: &str) -> FileName {
+        if self.0.is_empty() { FileName::new(part) } else { FileName::new(format!("{}/{part}", self.0)) }
+    }
+
+    /// The last part.
+    pub fn last(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or("")
+    }
+
+    /// The folder this name lies in; `None` for the root.
+    pub fn parent(&self) -> Option<FileName> {
+        if self.0.is_empty() {
+            return None;
+        }
+        Some(FileName(self.0.rfind('/').map_or("", |slash| &self.0[..slash]).into()))
+    }
+
+    /// The rest of this name below `folder`, when it lies there.
+    pub fn below<'a>(&'a self, folder: &FileName) -> Option<&'a str> {
+        if folder.0.is_empty() {
+            return Some(&self.0);
+        }
+        self.0.strip_prefix(&*folder.0)?.strip_prefix('/')
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_nest() {
+        let file = FileName::new("data/default").join("t/.tabledesc");
+        assert_eq!(file.as_str(), "data/default/t/.tabledesc");
+        assert_eq!(file.last(), ".tabledesc");
+        assert_eq!(file.parent(), Some(FileName::new("data/default/t")));
+        assert_eq!(file.below(&FileName::new("data")), Some("default/t/.tabledesc"));
+        assert_eq!(file.below(&FileName::new("dat")), None, "a folder is more than a prefix");
+        assert_eq!(FileName::new("a").parent(), Some(FileName::root()));
+        assert_eq!(FileName::root().join("a"), FileName::new("a"));
+    }
+
+    #[test]
+    #[should_panic(expected = "not a file name")]
+    fn names_do_not_climb() {
+        FileName::root().join("../etc");
+    }
+}
