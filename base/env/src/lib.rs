@@ -34,7 +34,10 @@ pub struct World {
 impl World {
     /// The machine's own clocks, and chance seeded from the operating system.
     pub fn real() -> World {
-        World { clock: Arc::new(Clock::real()), random: Arc::new(parking_lot::Mutex::new(SplitMix::from_system())) }
+        World {
+            clock: Arc::new(Clock::real()),
+            random: Arc::new(parking_lot::Mutex::new(SplitMix::from_system())),
+        }
     }
 
     /// A world in which time stands still until [`advance`](World::advance) moves it, and chance follows from `seed`.

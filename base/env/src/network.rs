@@ -13,7 +13,8 @@ pub type Listener = tokio::net::TcpListener;
 ///
 /// The address can be taken again at once after this process ends (`SO_REUSEADDR`).
 pub fn listen(address: SocketAddr) -> io::Result<Listener> {
-    let socket = if address.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() }?;
+    let socket =
+        if address.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(1024)

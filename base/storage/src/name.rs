@@ -19,7 +19,8 @@ impl FileName {
     pub fn new(name: impl Into<Box<str>>) -> FileName {
         let name = name.into();
         assert!(
-            name.is_empty() || name.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0')),
+            name.is_empty()
+                || name.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0')),
             "not a file name: {name:?}"
         );
         FileName(name)

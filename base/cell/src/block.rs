@@ -1,0 +1,154 @@
+//! Cell blocks: many cells in one run of bytes, as they travel beside a protobuf message and inside the log.
+//!
+//! `KeyValueCodec` and `KeyValueCodecWithTags` write for each cell `length 4B · the cell in KeyValue layout`; the first
+//! leaves out the tags. Sequence ids do not travel.
+
+use bytes::Bytes;
+
+use crate::{Cell, Malformed, Result, SequenceId};
+
+/// A cell block that has been checked: every cell in it is whole.
+#[derive(Clone, Debug, Default)]
+pub struct CellBlock {
+    bytes: Bytes,
+    count: usize,
+}
+
+impl CellBlock {
+    /// Checks `bytes` from end to end.
+    pub fn parse(bytes: Bytes) -> Result<CellBlock> {
+        let mut at = 0;
+        let mut count = 0;
+        while at < bytes.len() {
+            let room = bytes.len() - at;
+            let Some(length) = bytes[at..].first_chunk::<4>() else {
+                return Err(Malformed { what: "cell block", offset: at, expected: 4, found: room as u64 });
+            };
+            let length = u32::from_be_bytes(*length) as usize;
+            if length > room - 4 {
+                let expected = room as u64 - 4;
+                return Err(Malformed {
+                    what: "cell block length",
+                    offset: at,
+                    expected,
+                    found: length as u64,
+                });
+            }
+            Cell::parse(&bytes[at + 4..at + 4 + length], SequenceId::ZERO)
+                .map_err(|error| Malformed { offset: error.offset + at + 4, ..error })?;
+            at += 4 + length;
+            count += 1;
+        }
+        Ok(CellBlock { bytes, count })
+    }
+
+    /// How many cells there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The bytes as they came.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The cells, in order, with sequence id zero.
+    pub fn cells(&self) -> Cells<'_> {
+        Cells { rest: &self.bytes }
+    }
+}
+
+/// Walks over the cells of a checked block.
+#[derive(Clone, Debug)]
+pub struct Cells<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Cells<'a> {
+    type Item = Cell<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Cell<'a>> {
+        let (length, rest) = self.rest.split_first_chunk::<4>()?;
+        let (cell, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
+        self.rest = rest;
+        Some(Cell::trusted(cell, SequenceId::ZERO))
+    }
+}
+
+/// Appends a cell to a block that leaves out tags (`KeyValueCodec`).
+#[inline]
+pub fn write_without_tags(out: &mut Vec<u8>, cell: Cell<'_>) {
+    let bytes = cell.bytes_without_tags();
+    out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a cell to a block that keeps tags (`KeyValueCodecWithTags`), whose reader expects the two length bytes also
+/// where there is no tag.
+#[inline]
+pub fn write_with_tags(out: &mut Vec<u8>, cell: Cell<'_>) {
+    let (plain, tags) = (cell.bytes_without_tags(), cell.tags().bytes());
+    out.extend_from_slice(&((plain.len() + 2 + tags.len()) as u32).to_be_bytes());
+    out.extend_from_slice(plain);
+    out.extend_from_slice(&(tags.len() as u16).to_be_bytes());
+    out.extend_from_slice(tags);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tags::write_tag;
+    use crate::{CellParts, CellType, TagType, Timestamp};
+
+    fn sample(value: &[u8], tags: &[u8]) -> Vec<u8> {
+        CellParts {
+            row: b"row",
+            family: b"f",
+            qualifier: b"q",
+            timestamp: Timestamp(7),
+            cell_type: CellType::Put,
+            value,
+            tags,
+        }
+        .to_vec()
+        .expect("within limits")
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut tags = Vec::new();
+        write_tag(&mut tags, TagType::Ttl as u8, &8u64.to_be_bytes());
+        let (plain, tagged) = (sample(b"one", b""), sample(b"two", &tags));
+        let mut with = Vec::new();
+        let mut without = Vec::new();
+        for bytes in [&plain, &tagged] {
+            let cell = Cell::parse(bytes, SequenceId::ZERO).expect("whole");
+            write_with_tags(&mut with, cell);
+            write_without_tags(&mut without, cell);
+        }
+        let block = CellBlock::parse(Bytes::from(with)).expect("whole");
+        let cells: Vec<_> = block.cells().collect();
+        assert_eq!((block.count(), cells.len()), (2, 2));
+        assert!(cells[0].tags().is_empty());
+        assert_eq!(cells[1].tags().find(TagType::Ttl).expect("kept").value, 8u64.to_be_bytes());
+        assert_eq!(cells[1].value(), b"two");
+        let block = CellBlock::parse(Bytes::from(without)).expect("whole");
+        assert!(block.cells().all(|cell| cell.tags().is_empty()));
+        assert_eq!(block.cells().next().expect("first").bytes(), &plain[..]);
+    }
+
+    #[test]
+    fn every_cut_and_every_absurd_length_is_refused() {
+        let mut whole = Vec::new();
+        write_with_tags(&mut whole, Cell::parse(&sample(b"value", b""), SequenceId::ZERO).expect("whole"));
+        for cut in 1..whole.len() {
+            assert!(CellBlock::parse(Bytes::copy_from_slice(&whole[..cut])).is_err(), "cut at {cut}");
+        }
+        for at in [0, 4, 8, 12] {
+            let mut absurd = whole.clone();
+            absurd[at] = 0xff;
+            assert!(CellBlock::parse(Bytes::from(absurd)).is_err(), "absurd length at {at}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The order of cells.
+//!
+//! Row ascending, family ascending, qualifier ascending, timestamp **descending**, type code **descending**, sequence
+//! id **descending**. So deletes come before puts of the same time, and of two writes at the same place the newer
+//! comes first and hides the other. The key with empty family and qualifier and type Minimum stands for "after all of
+//! this row", the one with type Maximum for "before".
+//!
+//! `hbase:meta` orders its rows in three parts, `table,startKey,regionId`: a start key may hold commas and bytes below
+//! the comma, and regions must sort by start key within a table all the same.
+
+use std::cmp::Ordering;
+
+use crate::{Cell, CellType, Key, SequenceId};
+
+/// A place in the order: a key and a sequence id.
+#[derive(Clone, Copy, Debug)]
+pub struct Position<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// Among cells of the same key, newer first.
+    pub sequence: SequenceId,
+}
+
+impl<'a> From<Cell<'a>> for Position<'a> {
+    #[inline]
+    fn from(cell: Cell<'a>) -> Position<'a> {
+        Position { key: cell.key(), sequence: cell.sequence() }
+    }
+}
+
+/// Which order of rows: every table's, or the catalog's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparator {
+    /// Rows as unsigned bytes.
+    Table,
+    /// Rows of `hbase:meta`.
+    Meta,
+}
+
+impl Comparator {
+    /// Compares two rows.
+    #[inline]
+    pub fn compare_rows(self, left: &[u8], right: &[u8]) -> Ordering {
+        match self {
+            Comparator::Table => left.cmp(right),
+            Comparator::Meta => compare_meta_rows(left, right),
+        }
+    }
+
+    /// Compares two keys, sequence ids aside.
+    #[inline]
+    pub fn compare_keys(self, left: Key<'_>, right: Key<'_>) -> Ordering {
+        self.compare_rows(left.row(), right.row()).then_with(|| compare_within_row(left, right))
+    }
+
+    /// Compares two places.
+    #[inline]
+    pub fn compare(self, left: Position<'_>, right: Position<'_>) -> Ordering {
+        self.compare_keys(left.key, right.key).then_with(|| right.sequence.cmp(&left.sequence))
+    }
+}
+
+/// Compares all that comes after the row.
+#[inline]
+pub fn compare_within_row(left: Key<'_>, right: Key<'_>) -> Ordering {
+    let ((left_family, left_qualifier), (right_family, right_qualifier)) = (left.column(), right.column());
+    // "After all of this row": type Minimum with no column at all.
+    let last = |family: &[u8], qualifier: &[u8], key: Key<'_>| {
+        key.type_code() == CellType::Minimum.code() && family.is_empty() && qualifier.is_empty()
+    };
+    match (last(left_family, left_qualifier, left), last(right_family, right_qualifier, right)) {
+        (true, true) => return Ordering::Equal,
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
+    }
+    left_family
+        .cmp(right_family)
+        .then_with(|| left_qualifier.cmp(right_qualifier))
+        .then_with(|| right.timestamp().cmp(&left.timestamp()))
+        .then_with(|| right.type_code().cmp(&left.type_code()))
+}
+
+fn compare_meta_rows(left: &[u8], right: &[u8]) -> Ordering {
+    let comma = |row: &[u8]| row.iter().position(|&byte| byte == b',');
+    let (left_comma, right_comma) = (comma(left), comma(right));
+    let table = |row: &[u8], at: Option<usize>| -> usize { at.unwrap_or(row.len()) };
+    let tables = left[..table(left, left_comma)].cmp(&right[..table(right, right_comma)]);
+    if tables.is_ne() {
+        return tables;
+    }
+    let (Some(left_comma), Some(right_comma)) = (left_comma, right_comma) else {
+        // A table's own row, which has no comma, stands before its regions.
+        return left_comma.is_some().cmp(&right_comma.is_some());
+    };
+    let (left, right) = (&left[left_comma + 1..], &right[right_comma + 1..]);
+    let last_comma = |rest: &[u8]| rest.iter().rposition(|&byte| byte == b',');
+    let split = |rest: &[u8], at: Option<usize>| at.unwrap_or(rest.len());
+    let (left_end, right_end) = (last_comma(left), last_comma(right));
+    left[..split(left, left_end)].cmp(&right[..split(right, right_end)]).then_with(|| {
+        match (left_end, right_end) {
+            (Some(left_end), Some(right_end)) => left[left_end + 1..].cmp(&right[right_end + 1..]),
+            (left_end, right_end) => left_end.is_some().cmp(&right_end.is_some()),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KeyBuf, Timestamp};
+
+    fn key(row: &str, family: &str, qualifier: &str, timestamp: i64, kind: CellType) -> KeyBuf {
+        KeyBuf::new(row.as_bytes(), family.as_bytes(), qualifier.as_bytes(), Timestamp(timestamp), kind)
+    }
+
+    #[test]
+    fn cells_sort_as_in_hbase() {
+        let sorted = [
+            KeyBuf::first_on_row(b"a"),
+            key("a", "f", "", 9, CellType::DeleteFamily),
+            key("a", "f", "", 9, CellType::DeleteFamilyVersion),
+            key("a", "f", "", 9, CellType::Put),
+            KeyBuf::first_on_column(b"a", b"f", b"q"),
+            key("a", "f", "q", 9, CellType::DeleteColumn),
+            key("a", "f", "q", 9, CellType::Delete),
+            key("a", "f", "q", 9, CellType::Put),
+            key("a", "f", "q", 8, CellType::DeleteColumn),
+            key("a", "f", "q", -3, CellType::Put),
+            KeyBuf::last_on_column(b"a", b"f", b"q"),
+            key("a", "f", "q2", 100, CellType::Put),
+            key("a", "g", "", 1, CellType::Put),
+            KeyBuf::last_on_row(b"a"),
+            key("a\0", "a", "a", 1, CellType::Put),
+            key("b", "a", "a", 1, CellType::Put),
+        ];
+        for (at, left) in sorted.iter().enumerate() {
+            for (other, right) in sorted.iter().enumerate() {
+                assert_eq!(
+                    Comparator::Table.compare(left.position(), right.position()),
+                    at.cmp(&other),
+                    "{left:?} against {right:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn of_the_same_place_the_newer_write_comes_first() {
+        let mut older = key("a", "f", "q", 1, CellType::Put);
+        let mut newer = older.clone();
+        older.set(b"a", b"f", b"q", Timestamp(1), CellType::Put, SequenceId(4));
+        newer.set(b"a", b"f", b"q", Timestamp(1), CellType::Put, SequenceId(5));
+        assert_eq!(Comparator::Table.compare(newer.position(), older.position()), Ordering::Less);
+    }
+
+    #[test]
+    fn catalog_rows_sort_by_table_then_start_key_then_region_id() {
+        let sorted = [
+            "ns:t",
+            "ns:t,,1.x.",
+            "t",
+            "t,,1.x.",
+            "t,,9.x.",
+            "t,a,1.x.",
+            "t,a!,1.x.",
+            "t,a,b,1.x.",
+            "t,a-,0.x.",
+            "t,b,1.x.",
+            "t2,,1.x.",
+        ];
+        for (at, left) in sorted.iter().enumerate() {
+            for (other, right) in sorted.iter().enumerate() {
+                let order = Comparator::Meta.compare_rows(left.as_bytes(), right.as_bytes());
+                assert_eq!(order, at.cmp(&other), "{left} against {right}");
+            }
+        }
+        // Plain bytes would put the table's name with a space between a table and its regions.
+        assert!(Comparator::Meta.compare_rows(b"t ,,", b"t,zzz,99.x.").is_gt());
+    }
+}

@@ -1,0 +1,109 @@
+//! Tags: small typed values that ride on a cell.
+//!
+//! Each is `length 2B (of type and value) · type 1B · value`.
+
+use crate::{Malformed, Result};
+
+/// HBase's tag types that the server itself acts on (`TagType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TagType {
+    /// Access control list.
+    Acl = 1,
+    /// Visibility expression.
+    Visibility = 2,
+    /// Time to live of this cell, 8 bytes of milliseconds.
+    Ttl = 8,
+}
+
+/// One tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag<'a> {
+    /// The type's code.
+    pub code: u8,
+    /// The value.
+    pub value: &'a [u8],
+}
+
+/// The tags of a cell, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Tags<'a>(&'a [u8]);
+
+impl<'a> Tags<'a> {
+    /// Checks that `bytes` are whole tags and nothing more.
+    pub fn parse(bytes: &'a [u8]) -> Result<Tags<'a>> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let room = bytes.len() - at;
+            let length = match bytes[at..] {
+                [high, low, ..] => usize::from(u16::from_be_bytes([high, low])),
+                _ => return Err(Malformed { what: "tag", offset: at, expected: 3, found: room as u64 }),
+            };
+            if length == 0 || length > room - 2 {
+                let expected = room as u64 - 2;
+                return Err(Malformed { what: "tag length", offset: at, expected, found: length as u64 });
+            }
+            at += 2 + length;
+        }
+        Ok(Tags(bytes))
+    }
+
+    /// Tags over bytes that were checked before.
+    #[inline]
+    pub fn trusted(bytes: &'a [u8]) -> Tags<'a> {
+        Tags(bytes)
+    }
+
+    /// The tags as they lie in the cell, without the length before them.
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The first tag of this type.
+    pub fn find(self, wanted: TagType) -> Option<Tag<'a>> {
+        self.into_iter().find(|tag| tag.code == wanted as u8)
+    }
+}
+
+impl<'a> IntoIterator for Tags<'a> {
+    type Item = Tag<'a>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        Iter(self.0)
+    }
+}
+
+/// Walks over tags.
+#[derive(Clone, Debug)]
+pub struct Iter<'a>(&'a [u8]);
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Tag<'a>;
+
+    fn next(&mut self) -> Option<Tag<'a>> {
+        let (length, rest) = self.0.split_first_chunk::<2>()?;
+        let (tag, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        self.0 = rest;
+        let (&code, value) = tag.split_first()?;
+        Some(Tag { code, value })
+    }
+}
+
+/// Appends one tag to `out`.
+///
+/// # Panics
+/// When type and value measure more than 65,535 bytes.
+pub fn write_tag(out: &mut Vec<u8>, code: u8, value: &[u8]) {
+    let length = u16::try_from(value.len() + 1).expect("a tag measures at most 65,535 bytes");
+    out.extend_from_slice(&length.to_be_bytes());
+    out.push(code);
+    out.extend_from_slice(value);
+}
