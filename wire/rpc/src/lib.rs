@@ -1,1 +1,20 @@
 //! HBase's RPC: a sans-I/O core and thin drivers for server and client.
+//!
+//! A server is a set of [`Services`], each answering [`Call`]s by name with an [`Answer`]. What a service may count on:
+//!
+//! * The frame was read whole, its limits were kept, the cell block behind the parameter is already decompressed.
+//! * A call is made in the task that read its frame. An [`Answer::Now`] goes out with all other answers of the same
+//!   read; an [`Answer::Later`] is driven by the same task while further frames are served.
+//! * A panic inside a service costs that one call.
+//!
+//! What this crate does not know: the messages of the services. It knows the envelope only.
+
+mod call;
+mod codec;
+mod exception;
+mod service;
+
+pub use call::{Answer, Call, ClientVersion, ConnectionInfo, Reply, Text, User};
+pub use codec::{Codec, Compressor};
+pub use exception::{Exception, class};
+pub use service::{Service, Services};
