@@ -11,10 +11,12 @@
 
 mod network;
 mod random;
+mod signals;
 mod threads;
 mod time;
 
 pub use network::{Listener, Stream, dial, listen};
+pub use signals::told_to_stop;
 pub use threads::{Priority, Runtime, Thread, blocking, sleep, spawn, spawn_thread, timeout};
 pub use time::{Moment, WallTime};
 
