@@ -1,0 +1,296 @@
+//! A folder on this machine's disk.
+//!
+//! Durability follows the system's rules: a file's bytes by `fdatasync`, a name by `fsync` of the folder that holds it,
+//! and of every folder that was made for it. [`swap`](crate::Files::swap) writes the new content aside, makes it
+//! durable, and lets the system put it in the place of the old in one act; that is the only place where a name is
+//! given to other bytes, and it does not leave this file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::{Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Outcome, Result};
+
+/// The file that one process locks for as long as it lives.
+const LOCK: &str = "LOCK";
+/// What a swapped object's new content is called until it takes its place. Never listed.
+const ASIDE: &str = ".swap~";
+
+/// A folder, held by this process alone.
+#[derive(Debug)]
+pub struct Local {
+    root: PathBuf,
+    /// Swaps read, compare and replace: one at a time.
+    swapping: Mutex<()>,
+    _lock: File,
+}
+
+impl Local {
+    /// Takes hold of `root`, which is made when it is not there.
+    ///
+    /// Fails with [`Kind::InUse`] while another process holds it.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Local> {
+        let root = root.into();
+        let lock_name = FileName::new(LOCK);
+        let failed = |source: &io::Error, act| Error::from_io(source, Outcome::DidNotHappen, &lock_name, act);
+        make_folder(&root).map_err(|source| failed(&source, "make the folder of"))?;
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(root.join(LOCK))
+            .map_err(|source| failed(&source, "open"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who holds it is a courtesy: unreadable, the error says the same without it.
+                let _unread = Read::by_ref(&mut lock).take(32).read_to_string(&mut holder);
+                let holder = holder.trim();
+                let by = if holder.is_empty() { String::new() } else { format!(", process {holder},") };
+                return Err(Error::new(Kind::InUse, Outcome::DidNotHappen, &lock_name, "lock")
+                    .because(format!("another process{by} has the folder {} open", root.display())));
+            }
+            Err(fs::TryLockError::Error(source)) => return Err(failed(&source, "lock")),
+        }
+        let note = |lock: &mut File| -> io::Result<()> {
+            lock.set_len(0)?;
+            lock.rewind()?;
+            writeln!(lock, "{}", std::process::id())
+        };
+        note(&mut lock).map_err(|source| failed(&source, "write"))?;
+        Ok(Local { root, swapping: Mutex::new(()), _lock: lock })
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn path(&self, name: &FileName) -> PathBuf {
+        self.root.join(name.as_str())
+    }
+
+    fn folder_of(&self, name: &FileName) -> PathBuf {
+        name.parent().map_or_else(|| self.root.clone(), |folder| self.path(&folder))
+    }
+
+    fn collect(&self, folder: &Path, entries: &mut Vec<Entry>) -> io::Result<()> {
+        let listing = match fs::read_dir(folder) {
+            Ok(listing) => listing,
+            // A folder that vanishes under a listing holds nothing.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for entry in listing {
+            let entry = entry?;
+            let path = entry.path();
+            let metadata = match entry.metadata() {
+                Ok(metadata) => metadata,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            if metadata.is_dir() {
+                self.collect(&path, entries)?;
+            } else if let Some(name) = path.strip_prefix(&self.root).ok().and_then(Path::to_str)
+                && name != LOCK
+                && !name.ends_with(ASIDE)
+            {
+                entries.push(Entry { name: FileName::new(name), size: metadata.len() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes `folder` and what is missing above it, each durable in its parent.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        make_folder(parent)?;
+        match fs::create_dir(folder) {
+            Ok(()) => return sync_folder(parent),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !folder.is_dir() => Err(error),
+        _ => sync_folder(Path::new(".")),
+    }
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+impl Files for Local {
+    fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        let failed = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, name, "create");
+        let folder = self.folder_of(name);
+        make_folder(&folder).map_err(failed)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(self.path(name)).map_err(failed)?;
+        Ok(Box::new(Writer {
+            file,
+            name: name.clone(),
+            path: self.path(name),
+            folder,
+            size: 0,
+            named: false,
+        }))
+    }
+
+    fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
+        let failed = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, name, "open");
+        let file = File::open(self.path(name)).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(
+                Error::new(Kind::NotFound, Outcome::DidNotHappen, name, "open").because("it is a folder")
+            );
+        }
+        Ok(Arc::new(Reader { file, name: name.clone(), size: metadata.len() }))
+    }
+
+    fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        self.collect(&self.path(folder), &mut entries)
+            .map_err(|source| Error::from_io(&source, Outcome::DidNotHappen, folder, "list"))?;
+        entries.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(entries)
+    }
+
+    fn delete(&self, name: &FileName) -> Result<()> {
+        match fs::remove_file(self.path(name)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::from_io(&error, Outcome::DidNotHappen, name, "delete")),
+        }
+        let mut folder = name.parent();
+        while let Some(empty) = folder.filter(|folder| *folder != FileName::root()) {
+            // Not empty, or gone already: either way nothing is left to prune.
+            if fs::remove_dir(self.path(&empty)).is_err() {
+                break;
+            }
+            folder = empty.parent();
+        }
+        Ok(())
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&[u8]>, new: &[u8]) -> Result<()> {
+        let _alone = self.swapping.lock();
+        let before = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, name, "swap");
+        let path = self.path(name);
+        let current = match fs::read(&path) {
+            Ok(current) => Some(current),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(before(error)),
+        };
+        if current.as_deref() != expected {
+            return Err(Error::new(Kind::Conflict, Outcome::DidNotHappen, name, "swap"));
+        }
+        let folder = self.folder_of(name);
+        make_folder(&folder).map_err(before)?;
+        let aside = folder.join(format!("{}{ASIDE}", name.last()));
+        let write_aside = || -> io::Result<()> {
+            let mut file = File::create(&aside)?;
+            file.write_all(new)?;
+            file.sync_all()
+        };
+        if let Err(error) = write_aside() {
+            // What lies aside is never listed or read; the next swap writes over it.
+            let _left = fs::remove_file(&aside);
+            return Err(before(error));
+        }
+        fs::rename(&aside, &path).map_err(before)?;
+        sync_folder(&folder).map_err(|source| Error::from_io(&source, Outcome::MayHaveHappened, name, "swap"))
+    }
+
+    fn bytes_free(&self) -> Result<Option<u64>> {
+        let free = rustix::fs::statvfs(&self.root).map_err(|source| {
+            Error::from_io(&source.into(), Outcome::DidNotHappen, &FileName::root(), "measure the space of")
+        })?;
+        Ok(Some(free.f_bavail.saturating_mul(free.f_frsize)))
+    }
+}
+
+struct Writer {
+    file: File,
+    name: FileName,
+    path: PathBuf,
+    folder: PathBuf,
+    size: u64,
+    /// Whether the name is durable in its folder.
+    named: bool,
+}
+
+impl Writer {
+    fn failed(&self, source: &io::Error, act: &'static str) -> Error {
+        Error::from_io(source, Outcome::MayHaveHappened, &self.name, act)
+    }
+}
+
+impl FileWriter for Writer {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|source| self.failed(&source, "write"))?;
+        self.size += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_data().map_err(|source| self.failed(&source, "sync"))?;
+        if !self.named {
+            sync_folder(&self.folder).map_err(|source| self.failed(&source, "sync the folder of"))?;
+            self.named = true;
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<u64> {
+        self.sync()?;
+        Ok(self.size)
+    }
+
+    fn abandon(self: Box<Self>) {
+        // An unfinished file that stays is garbage that nothing names.
+        let _left = fs::remove_file(&self.path);
+    }
+}
+
+struct Reader {
+    file: File,
+    name: FileName,
+    size: u64,
+}
+
+impl FileReader for Reader {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(buffer, offset).map_err(|source| {
+            let error = Error::from_io(&source, Outcome::DidNotHappen, &self.name, "read");
+            if error.kind() == Kind::TooShort {
+                let wanted = buffer.len();
+                error.because(format!(
+                    "{wanted} bytes at offset {offset} expected, the file has {}",
+                    self.size
+                ))
+            } else {
+                error
+            }
+        })
+    }
+}
