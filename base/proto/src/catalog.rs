@@ -1,0 +1,281 @@
+//! The rows of hbase:meta: which columns a region and a table's state are, and back.
+//!
+//! ```text
+//! row <region name>   info:regioninfo         PBUF RegionInfo
+//!                     info:state              OPEN, OPENING, CLOSED, …
+//!                     info:sn                 host,port,startcode of the server it is being opened on, or is open on
+//!                     info:server             host:port of the server it is open on
+//!                     info:serverstartcode    8 bytes, big-endian
+//!                     info:seqnumDuringOpen   8 bytes, big-endian
+//! row <table name>    table:state             TableState, without magic
+//! ```
+//!
+//! A replica other than 0 has its columns in the same row, with `_%04X` behind their names, and no regioninfo.
+
+use bytes::Bytes;
+use prost::Message;
+
+use crate::descriptor::{FamilyDescriptor, TableDescriptor};
+use crate::pb;
+use crate::region_info::RegionInfo;
+use crate::{Error, ServerName, TableName};
+
+/// The family of regions.
+pub const INFO: &[u8] = b"info";
+/// The family of table states.
+pub const TABLE: &[u8] = b"table";
+/// Column of the region itself.
+pub const REGION_INFO: &[u8] = b"regioninfo";
+/// Column of the region's state.
+pub const STATE: &[u8] = b"state";
+/// Column of the server a region is meant for.
+pub const TARGET: &[u8] = b"sn";
+/// Column of the address a region is open at.
+pub const SERVER: &[u8] = b"server";
+/// Column of the life of the server at that address.
+pub const START_CODE: &[u8] = b"serverstartcode";
+/// Column of the sequence id a region was opened with.
+pub const OPEN_SEQUENCE: &[u8] = b"seqnumDuringOpen";
+
+pub use pb::region_state::State as RegionState;
+pub use pb::table_state::State as TableState;
+
+/// One column and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// The family.
+    pub family: Bytes,
+    /// The qualifier.
+    pub qualifier: Bytes,
+    /// The value.
+    pub value: Bytes,
+}
+
+impl Column {
+    fn info(qualifier: &'static [u8], value: impl Into<Bytes>) -> Self {
+        Self {
+            family: Bytes::from_static(INFO),
+            qualifier: Bytes::from_static(qualifier),
+            value: value.into(),
+        }
+    }
+}
+
+/// What hbase:meta says of one region.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionRow {
+    /// The region.
+    pub region: RegionInfo,
+    /// Its state; a row without one counts as OFFLINE.
+    pub state: RegionState,
+    /// The server it is to be, or is, opened on.
+    pub target: Option<ServerName>,
+    /// The server it is open on.
+    pub server: Option<ServerName>,
+    /// The sequence id it was opened with.
+    pub open_sequence: Option<u64>,
+}
+
+impl RegionRow {
+    /// A region in this state, on no server.
+    pub fn new(region: RegionInfo, state: RegionState) -> Self {
+        Self { region, state, target: None, server: None, open_sequence: None }
+    }
+
+    /// A region open on `server` since `open_sequence`.
+    pub fn open(region: RegionInfo, server: ServerName, open_sequence: u64) -> Self {
+        Self {
+            region,
+            state: RegionState::Open,
+            target: Some(server.clone()),
+            server: Some(server),
+            open_sequence: Some(open_sequence),
+        }
+    }
+
+    /// The row.
+    pub fn key(&self) -> Bytes {
+        self.region.meta_row()
+    }
+
+    /// The columns to write. What is not known here is not among them and stays as it is in the table.
+    pub fn columns(&self) -> Vec<Column> {
+        let mut columns = vec![
+            Column::info(REGION_INFO, self.region.to_pbuf()),
+            Column::info(STATE, self.state.as_str_name()),
+        ];
+        if let Some(target) = &self.target {
+            columns.push(Column::info(TARGET, target.to_string()));
+        }
+        if let Some(server) = &self.server {
+            columns.push(Column::info(SERVER, server.address()));
+            columns.push(Column::info(START_CODE, server.start_code.to_be_bytes().to_vec()));
+        }
+        if let Some(sequence) = self.open_sequence {
+            columns.push(Column::info(OPEN_SEQUENCE, sequence.to_be_bytes().to_vec()));
+        }
+        columns
+    }
+
+    /// Reads the columns of one row, of replica 0. None if it is no region's row (it has no regioninfo).
+    pub fn decode<'a>(
+        columns: impl IntoIterator<Item = (&'a [u8], &'a [u8], Bytes)>,
+    ) -> Result<Option<Self>, Error> {
+        let (mut region, mut state, mut target) = (None, RegionState::Offline, None);
+        let (mut address, mut start_code, mut open_sequence) = (None, None, None);
+        for (family, qualifier, value) in columns {
+            // An empty value is how HBase clears a column.
+            if family != INFO || value.is_empty() {
+                continue;
+            }
+            match qualifier {
+                REGION_INFO => region = Some(RegionInfo::from_pbuf(&value)?),
+                STATE => {
+                    let word = text(&value, "info:state")?;
+                    state = RegionState::from_str_name(word).ok_or_else(|| {
+                        Error::malformed("info:state", format!("{word:?}, expected a region's state"))
+                    })?;
+                }
+                TARGET => target = Some(text(&value, "info:sn")?.parse()?),
+                SERVER => address = Some(text(&value, "info:server")?.to_owned()),
+                START_CODE => start_code = Some(number(&value, "info:serverstartcode")?),
+                OPEN_SEQUENCE => open_sequence = Some(number(&value, "info:seqnumDuringOpen")?),
+                _ => {}
+            }
+        }
+        let Some(region) = region else { return Ok(None) };
+        let server = match (address, start_code) {
+            (Some(address), Some(code)) => Some(ServerName::from_address(&address, code)?),
+            _ => None,
+        };
+        Ok(Some(Self { region, state, target, server, open_sequence }))
+    }
+}
+
+/// The column table:state, in the row of the table's name.
+pub fn table_state_column(state: TableState) -> Column {
+    Column {
+        family: Bytes::from_static(TABLE),
+        qualifier: Bytes::from_static(STATE),
+        value: pb::TableState { state: state.into() }.encode_to_vec().into(),
+    }
+}
+
+/// Reads the value of table:state.
+pub fn decode_table_state(value: &[u8]) -> Result<TableState, Error> {
+    let message =
+        pb::TableState::decode(value).map_err(|cause| Error::Decode { what: "table:state", cause })?;
+    TableState::try_from(message.state)
+        .map_err(|_| Error::malformed("table:state", format!("{}, expected 0 to 3", message.state)))
+}
+
+/// The schema of hbase:meta, as HBase makes it.
+pub fn meta_descriptor() -> TableDescriptor {
+    let family = |name: &'static str| {
+        FamilyDescriptor::new(name)
+            .expect("a lawful name")
+            .with("VERSIONS", 3)
+            .with("IN_MEMORY", true)
+            .with("BLOCKSIZE", 8192)
+            .with("REPLICATION_SCOPE", 0)
+            .with("DATA_BLOCK_ENCODING", "ROW_INDEX_V1")
+            .with("BLOOMFILTER", "ROWCOL")
+    };
+    let mut meta = TableDescriptor::new(TableName::meta());
+    meta.attributes_mut().set("IS_META".into(), "true".into());
+    meta.attributes_mut().set(
+        "coprocessor$1".into(),
+        "|org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint|536870911|".into(),
+    );
+    meta.set_family(family("info"));
+    meta.set_family(family("table"));
+    meta.set_family(family("rep_barrier").with("VERSIONS", i32::MAX).with("BLOCKSIZE", 65536));
+    meta
+}
+
+/// The family of hbase:namespace.
+pub const NAMESPACE_FAMILY: &[u8] = b"info";
+/// The column of a namespace's descriptor, in the row of its name.
+pub const NAMESPACE_QUALIFIER: &[u8] = b"d";
+
+/// The schema of hbase:namespace, as HBase makes it.
+pub fn namespaces_descriptor() -> TableDescriptor {
+    let mut table = TableDescriptor::new(TableName::namespaces());
+    table.set_family(
+        FamilyDescriptor::new("info")
+            .expect("a lawful name")
+            .with("VERSIONS", 10)
+            .with("IN_MEMORY", true)
+            .with("BLOCKSIZE", 8192)
+            .with("REPLICATION_SCOPE", 0),
+    );
+    table
+}
+
+fn text<'a>(value: &'a Bytes, what: &'static str) -> Result<&'a str, Error> {
+    std::str::from_utf8(value)
+        .map_err(|_| Error::malformed(what, format!("{}, expected text", value.escape_ascii())))
+}
+
+fn number(value: &Bytes, what: &'static str) -> Result<u64, Error> {
+    let bytes = <[u8; 8]>::try_from(&**value)
+        .map_err(|_| Error::malformed(what, format!("{} bytes, expected 8", value.len())))?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::sanity;
+    use crate::region_info::RegionId;
+
+    fn decode(columns: &[Column]) -> Result<Option<RegionRow>, Error> {
+        RegionRow::decode(columns.iter().map(|c| (&*c.family, &*c.qualifier, c.value.clone())))
+    }
+
+    fn row() -> RegionRow {
+        let region = RegionInfo::new("t".parse().unwrap(), "a".into(), "".into(), RegionId(5)).unwrap();
+        RegionRow::open(region, "h,1,2".parse().unwrap(), 77)
+    }
+
+    #[test]
+    fn a_region_comes_back_from_its_columns() {
+        assert_eq!(decode(&row().columns()).unwrap(), Some(row()));
+        let closed = RegionRow::new(row().region, RegionState::Closed);
+        assert_eq!(decode(&closed.columns()).unwrap(), Some(closed));
+    }
+
+    #[test]
+    fn the_columns_are_hbases() {
+        let columns = row().columns();
+        let value = |q: &[u8]| columns.iter().find(|c| *c.qualifier == *q).unwrap().value.clone();
+        assert_eq!(value(b"state"), "OPEN");
+        assert_eq!(value(b"sn"), "h,1,2");
+        assert_eq!(value(b"server"), "h:1");
+        assert_eq!(&value(b"serverstartcode")[..], [0, 0, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(&value(b"seqnumDuringOpen")[..], [0, 0, 0, 0, 0, 0, 0, 77]);
+        assert!(columns.iter().all(|c| *c.family == *b"info"));
+        assert_eq!(&table_state_column(TableState::Enabled).value[..], [8, 0]);
+    }
+
+    #[test]
+    fn a_row_without_a_region_is_none_and_a_damaged_one_an_error() {
+        assert_eq!(decode(&[table_state_column(TableState::Disabled)]).unwrap(), None);
+        let mut columns = row().columns();
+        columns[1].value = "AJAR".into();
+        assert!(decode(&columns).unwrap_err().to_string().contains("AJAR"));
+        let mut columns = row().columns();
+        columns[4].value = "123".into();
+        assert!(decode(&columns).is_err());
+        assert!(decode_table_state(&[8, 9]).is_err());
+        assert_eq!(decode_table_state(&[8, 1]).unwrap(), TableState::Disabled);
+    }
+
+    #[test]
+    fn the_catalogs_own_schemas_are_sane() {
+        for table in [meta_descriptor(), namespaces_descriptor()] {
+            sanity::check(&table, &sanity::Limits::default()).unwrap();
+        }
+        assert_eq!(meta_descriptor().families().len(), 3);
+    }
+}

@@ -1,0 +1,63 @@
+//! An ordered map of bytes, as small as schemas are.
+
+use bytes::Bytes;
+
+use crate::pb;
+
+/// Attributes in the order in which they were first set. A dozen at most in practice, so they are searched in a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attributes(Vec<(Bytes, Bytes)>);
+
+impl Attributes {
+    /// The value of an attribute.
+    pub fn value(&self, key: &[u8]) -> Option<&Bytes> {
+        self.0.iter().find(|(k, _)| **k == *key).map(|(_, value)| value)
+    }
+
+    /// The value of an attribute that is text.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.value(key.as_bytes()).and_then(|value| std::str::from_utf8(value).ok())
+    }
+
+    /// Sets an attribute, in its old place if it has one.
+    pub fn set(&mut self, key: Bytes, value: Bytes) {
+        match self.0.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((key, value)),
+        }
+    }
+
+    /// Takes an attribute out.
+    pub fn remove(&mut self, key: &[u8]) -> Option<Bytes> {
+        let at = self.0.iter().position(|(k, _)| **k == *key)?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// All attributes, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    pub(crate) fn to_pairs(&self) -> Vec<pb::BytesBytesPair> {
+        self.iter()
+            .map(|(first, second)| pb::BytesBytesPair { first: first.clone(), second: second.clone() })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_set_again_keeps_its_place() {
+        let mut attributes = Attributes::default();
+        for (key, value) in [("a", "1"), ("b", "2"), ("a", "3")] {
+            attributes.set(key.into(), value.into());
+        }
+        let all: Vec<_> = attributes.iter().map(|(k, v)| (&**k, &**v)).collect();
+        assert_eq!(all, [(&b"a"[..], &b"3"[..]), (b"b", b"2")]);
+        assert_eq!(attributes.text("b"), Some("2"));
+        assert!(attributes.remove(b"b").is_some() && attributes.remove(b"b").is_none());
+    }
+}

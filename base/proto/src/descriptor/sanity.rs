@@ -1,0 +1,237 @@
+//! The checks that a schema passes before a table is made or changed, in HBase's words.
+
+use super::{BloomType, Compression, FamilyDescriptor, TableDescriptor};
+use crate::Error;
+
+/// The bounds that configuration sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// `hbase.table.sanity.checks`: whether a bad schema is refused. A table can say so for itself. true.
+    pub enabled: bool,
+    /// `hbase.hregion.max.filesize.limit`, bytes. 2 MiB.
+    pub file_bytes_min: u64,
+    /// `hbase.hregion.memstore.flush.size.limit`, bytes. 1 MiB.
+    pub flush_bytes_min: u64,
+    /// Java classes of coprocessors whose work is built in.
+    pub coprocessors: Vec<String>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            file_bytes_min: 2 * 1024 * 1024,
+            flush_bytes_min: 1024 * 1024,
+            coprocessors: vec![
+                "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint".into(),
+                "org.apache.hadoop.hbase.coprocessor.AggregateImplementation".into(),
+            ],
+        }
+    }
+}
+
+/// Why `table` would be refused, or nothing. With checks switched off a schema still has to be one that can be served:
+/// its attributes must have values of their kinds and its compression a codec.
+pub fn check(table: &TableDescriptor, limits: &Limits) -> Result<(), Error> {
+    let on = match table.attributes().text("hbase.table.sanity.checks") {
+        Some(word) => word.eq_ignore_ascii_case("true"),
+        None => limits.enabled,
+    };
+    must(table).and_then(|()| if on { should(table, limits) } else { Ok(()) }).map_err(|words| {
+        Error::Sanity(format!(
+            "{words} Set hbase.table.sanity.checks to false at conf or table descriptor if you want to bypass sanity \
+             checks"
+        ))
+    })
+}
+
+/// Without these no region could be opened.
+fn must(table: &TableDescriptor) -> Result<(), String> {
+    table.options().map_err(|error| error.to_string())?;
+    for family in table.families() {
+        let options = family.options().map_err(|error| error.to_string())?;
+        for codec in [options.compression, options.compression_minor, options.compression_major] {
+            if matches!(
+                codec,
+                Compression::Lzo | Compression::Bzip2 | Compression::Lzma | Compression::Brotli
+            ) {
+                return Err(format!(
+                    "Compression algorithm '{}' previously failed test.",
+                    codec.as_str().to_lowercase()
+                ));
+            }
+        }
+        if options.versions_max < 1 {
+            return Err("Maximum versions must be positive".into());
+        }
+    }
+    if table.families().is_empty() {
+        return Err("Table should have at least one column family.".into());
+    }
+    Ok(())
+}
+
+fn should(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
+    let options = table.options().map_err(|error| error.to_string())?;
+    if let Some(bytes) = options.max_file_bytes.filter(|bytes| *bytes < limits.file_bytes_min) {
+        return Err(format!(
+            "MAX_FILESIZE for table descriptor or \"hbase.hregion.max.filesize\" ({bytes}) is too small, which might \
+             cause over splitting into unmanageable number of regions."
+        ));
+    }
+    if let Some(bytes) = options.flush_bytes.filter(|bytes| *bytes < limits.flush_bytes_min) {
+        return Err(format!(
+            "MEMSTORE_FLUSHSIZE for table descriptor or \"hbase.hregion.memstore.flush.size\" ({bytes}) is too small, \
+             which might cause very frequent flushing."
+        ));
+    }
+    if options.region_replication < 1 {
+        return Err("Table region replication should be at least one.".into());
+    }
+    if options.read_only && table.name().is_meta() {
+        return Err("Meta table can't be set as read only.".into());
+    }
+    check_classes(table, limits)?;
+    table.families().iter().try_for_each(check_family)
+}
+
+/// There is no Java here: a class is known when its work is built in.
+fn check_classes(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
+    const POLICIES: [&str; 6] = [
+        "SteppingSplitPolicy",
+        "IncreasingToUpperBoundRegionSplitPolicy",
+        "ConstantSizeRegionSplitPolicy",
+        "KeyPrefixRegionSplitPolicy",
+        "DelimitedKeyPrefixRegionSplitPolicy",
+        "DisabledRegionSplitPolicy",
+    ];
+    let policy = table.attributes().text("SPLIT_POLICY");
+    if let Some(class) = policy
+        && !class
+            .strip_prefix("org.apache.hadoop.hbase.regionserver.")
+            .is_some_and(|name| POLICIES.contains(&name))
+    {
+        return Err(format!(
+            "Unable to load configured region split policy '{class}' for table '{}'",
+            table.name()
+        ));
+    }
+    for (key, value) in table.attributes().iter() {
+        if !key.to_ascii_lowercase().starts_with(b"coprocessor$") {
+            continue;
+        }
+        let text = String::from_utf8_lossy(value);
+        let class = text.split('|').nth(1).unwrap_or_default().trim();
+        if !limits.coprocessors.iter().any(|known| known == class) {
+            return Err(format!("Class {class} cannot be loaded"));
+        }
+    }
+    Ok(())
+}
+
+fn check_family(family: &FamilyDescriptor) -> Result<(), String> {
+    let options = family.options().map_err(|error| error.to_string())?;
+    let name = family.name().escape_ascii();
+    if !matches!(options.replication_scope, 0 | 1) {
+        return Err(format!(
+            "Replication scope for column family {name} is {} which is invalid.",
+            options.replication_scope
+        ));
+    }
+    if options.bloom == BloomType::RowPrefixFixedLength {
+        let length = family
+            .configured("RowPrefixBloomFilter.prefix_length")
+            .and_then(|text| text.parse::<usize>().ok());
+        if !length.is_some_and(|length| (1..=cell::ROW_LENGTH_MAX).contains(&length)) {
+            return Err("Failed to get bloom filter param".into());
+        }
+    }
+    if options.ttl_seconds <= 0 {
+        return Err(format!("TTL for column family {name} must be positive."));
+    }
+    if !(1024..=16 * 1024 * 1024).contains(&options.block_bytes) {
+        return Err(format!("Block size for column family {name}  must be between 1K and 16MB."));
+    }
+    if options.versions_min > options.versions_max {
+        return Err(format!("Min versions for column family {name} must be less than the Max versions."));
+    }
+    if options.dfs_replication < 0 {
+        return Err(format!("HFile Replication for column family {name}  must be greater than zero."));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(family: FamilyDescriptor) -> TableDescriptor {
+        let mut table = TableDescriptor::new("t".parse().unwrap());
+        table.set_family(family);
+        table
+    }
+
+    fn family() -> FamilyDescriptor {
+        FamilyDescriptor::new("f").unwrap()
+    }
+
+    fn refusal(table: &TableDescriptor) -> String {
+        check(table, &Limits::default()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_ordinary_table_passes() {
+        check(&table(family()), &Limits::default()).unwrap();
+    }
+
+    #[test]
+    fn each_bad_value_is_refused_in_hbases_words() {
+        let begins = |family: FamilyDescriptor, words: &str| {
+            let found = refusal(&table(family));
+            assert!(found.starts_with(words), "{found}");
+            assert!(found.contains(" Set hbase.table.sanity.checks to false"), "{found}");
+        };
+        begins(family().with("TTL", 0), "TTL for column family f must be positive.");
+        begins(family().with("BLOCKSIZE", 1023), "Block size for column family f  must be");
+        begins(family().with("MIN_VERSIONS", 2), "Min versions for column family f must be less");
+        begins(family().with("REPLICATION_SCOPE", 2), "Replication scope for column family f is 2");
+        begins(family().with("COMPRESSION", "LZO"), "Compression algorithm 'lzo'");
+        begins(family().with("DFS_REPLICATION", -1), "HFile Replication for column family f");
+        begins(family().with("BLOOMFILTER", "ROWPREFIX_FIXED_LENGTH"), "Failed to get bloom filter param");
+        begins(family().with("VERSIONS", "x"), "VERSIONS of family f is x");
+        assert!(
+            refusal(&TableDescriptor::new("t".parse().unwrap()))
+                .starts_with("Table should have at least one")
+        );
+    }
+
+    #[test]
+    fn tables_are_checked_too() {
+        let with = |key: &'static str, value: &'static str| {
+            let mut table = table(family());
+            table.attributes_mut().set(key.into(), value.into());
+            table
+        };
+        assert!(refusal(&with("MAX_FILESIZE", "1024")).starts_with("MAX_FILESIZE for table descriptor"));
+        assert!(refusal(&with("MEMSTORE_FLUSHSIZE", "1024")).starts_with("MEMSTORE_FLUSHSIZE for table"));
+        assert!(refusal(&with("REGION_REPLICATION", "0")).starts_with("Table region replication"));
+        assert!(
+            refusal(&with("SPLIT_POLICY", "com.example.P"))
+                .starts_with("Unable to load configured region split")
+        );
+        assert!(
+            refusal(&with("coprocessor$1", "|com.example.C|1|")).starts_with("Class com.example.C cannot be")
+        );
+        let known = with("coprocessor$1", "|org.apache.hadoop.hbase.coprocessor.AggregateImplementation|1|");
+        check(&known, &Limits::default()).unwrap();
+    }
+
+    #[test]
+    fn a_table_can_ask_to_be_let_through_but_not_to_be_unservable() {
+        let mut odd = table(family().with("TTL", 0));
+        odd.attributes_mut().set("hbase.table.sanity.checks".into(), "false".into());
+        check(&odd, &Limits::default()).unwrap();
+        odd.set_family(family().with("COMPRESSION", "LZO"));
+        assert!(check(&odd, &Limits::default()).is_err());
+    }
+}
