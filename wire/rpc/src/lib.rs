@@ -10,11 +10,25 @@
 //! What this crate does not know: the messages of the services. It knows the envelope only.
 
 mod call;
+pub mod client;
 mod codec;
+mod counters;
+mod envelope;
 mod exception;
+mod flight;
+mod options;
+mod output;
+mod pb;
+pub mod server;
 mod service;
+mod session;
 
 pub use call::{Answer, Call, ClientVersion, ConnectionInfo, Reply, Text, User};
-pub use codec::{Codec, Compressor};
+pub use codec::{Codec, Compressor, Error as CompressionError};
+pub use counters::Snapshot;
 pub use exception::{Exception, class};
+pub use options::Options;
+pub use output::Output;
+pub use server::{Bound, Server};
 pub use service::{Service, Services};
+pub use session::{Ending, Limits, Request, Session, Step};

@@ -1,0 +1,189 @@
+//! Answers that wait, many of them inside one task.
+//!
+//! Each waiting future has a slot with a waker of its own; waking it puts the slot's index on a list and wakes the task
+//! when the list was empty. So a task that holds a thousand waiting calls looks only at those that can go on, and a
+//! group commit that answers sixty of them wakes it once. Slots and their wakers are used again.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use parking_lot::Mutex;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// The futures of one task, each with a tag that says what it is.
+pub(crate) struct Flight<K, T> {
+    slots: Vec<Slot<K, T>>,
+    free: Vec<usize>,
+    list: Arc<List>,
+    woken: Vec<usize>,
+}
+
+struct Slot<K, T> {
+    running: Option<(K, Boxed<T>)>,
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+/// Which slots can go on, and the task that looks after them.
+#[derive(Default)]
+struct List(Mutex<Woken>);
+
+#[derive(Default)]
+struct Woken {
+    indexes: Vec<usize>,
+    task: Option<Waker>,
+}
+
+struct Bell {
+    index: usize,
+    rung: AtomicBool,
+    list: Arc<List>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Bell>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Bell>) {
+        if self.rung.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let task = {
+            let mut woken = self.list.0.lock();
+            woken.indexes.push(self.index);
+            // Who comes second finds the task already on its way.
+            if woken.indexes.len() == 1 { woken.task.clone() } else { None }
+        };
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
+
+/// How a future ended: with its value, or in a panic.
+pub(crate) type Ended<T> = thread::Result<T>;
+
+impl<K, T> Flight<K, T> {
+    pub(crate) fn new() -> Flight<K, T> {
+        Flight { slots: Vec::new(), free: Vec::new(), list: Arc::default(), woken: Vec::new() }
+    }
+
+    /// How many futures wait.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Takes in a future and lets it run as far as it can. `Some` if that was to its end.
+    pub(crate) fn push(&mut self, tag: K, future: Boxed<T>) -> Option<(K, Ended<T>)> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            let index = self.slots.len();
+            let bell = Arc::new(Bell { index, rung: AtomicBool::new(false), list: Arc::clone(&self.list) });
+            self.slots.push(Slot { running: None, waker: Waker::from(Arc::clone(&bell)), bell });
+            index
+        });
+        self.slots[index].running = Some((tag, future));
+        self.run(index)
+    }
+
+    fn run(&mut self, index: usize) -> Option<(K, Ended<T>)> {
+        let slot = &mut self.slots[index];
+        let (_, future) = slot.running.as_mut()?;
+        let mut context = Context::from_waker(&slot.waker);
+        let ended = match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
+            Ok(Poll::Pending) => return None,
+            Ok(Poll::Ready(value)) => Ok(value),
+            Err(panic) => Err(panic),
+        };
+        let (tag, _) = slot.running.take().expect("it ran just now");
+        self.free.push(index);
+        Some((tag, ended))
+    }
+
+    /// Lets everything run that was woken; `done` is given what ended. The task of `context` is woken from now on.
+    /// Says whether anything ran.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>, mut done: impl FnMut(K, Ended<T>)) -> bool {
+        let mut woken = std::mem::take(&mut self.woken);
+        {
+            let mut list = self.list.0.lock();
+            if !list.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
+                list.task = Some(context.waker().clone());
+            }
+            std::mem::swap(&mut list.indexes, &mut woken);
+        }
+        let ran = !woken.is_empty();
+        for index in woken.drain(..) {
+            // Before it runs: what rings from now on counts for the next time.
+            self.slots[index].bell.rung.store(false, Ordering::Release);
+            if let Some((tag, ended)) = self.run(index) {
+                done(tag, ended);
+            }
+        }
+        self.woken = woken;
+        ran
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use tokio::sync::oneshot;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Count>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn what_is_woken_ends_in_the_order_of_waking_and_the_task_is_woken_once() {
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        let mut context = Context::from_waker(&waker);
+        let mut flight = Flight::new();
+        let mut senders = Vec::new();
+        for index in 0..4usize {
+            let (sender, receiver) = oneshot::channel::<usize>();
+            senders.push(Some(sender));
+            assert!(flight.push(index, Box::pin(async move { receiver.await.expect("sent") })).is_none());
+        }
+        assert!(!flight.poll(&mut context, |_, _| panic!("nothing is ready")));
+        for index in [2usize, 0] {
+            senders[index].take().expect("first time").send(index * 10).expect("waits");
+        }
+        assert_eq!(count.0.load(Ordering::SeqCst), 1, "the second finds the task on its way");
+        let mut ended = Vec::new();
+        assert!(flight.poll(&mut context, |tag, value| ended.push((tag, value.expect("no panic")))));
+        assert_eq!(ended, [(2, 20), (0, 0)]);
+        assert_eq!(flight.len(), 2);
+        // A slot is used again, and is woken like a new one.
+        let ready = flight.push(9, Box::pin(async { 9 })).expect("ends at once");
+        assert_eq!((ready.0, ready.1.expect("no panic")), (9, 9));
+        for sender in senders.into_iter().flatten() {
+            sender.send(1).expect("waits");
+        }
+        assert_eq!(count.0.load(Ordering::SeqCst), 2);
+        flight.poll(&mut context, |_, _| {});
+        assert_eq!(flight.len(), 0);
+    }
+
+    #[test]
+    fn a_panic_ends_one_future_alone() {
+        let mut flight: Flight<u8, ()> = Flight::new();
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let (tag, ended) = flight.push(1, Box::pin(async { panic!("on purpose") })).expect("ended");
+        std::panic::set_hook(hook);
+        assert_eq!((tag, ended.is_err(), flight.len()), (1, true, 0));
+    }
+}

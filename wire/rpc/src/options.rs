@@ -1,0 +1,125 @@
+//! The limits of a server, each with HBase's key where HBase has one.
+
+use std::time::Duration;
+
+use crate::session::Limits;
+
+/// What a server allows. [`Options::default`] has HBase's values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Threads that serve connections; each connection stays with one. Default: as many as the machine has cores.
+    /// Key: `bellows.ipc.server.threads`.
+    pub threads: usize,
+    /// Threads per serving thread for work that blocks, at most. Default 32. Key: `bellows.ipc.server.blocking.threads`.
+    pub blocking_threads_max: usize,
+    /// The longest request, in bytes. Default 256 MB. Key: `hbase.ipc.max.request.size`.
+    pub request_size_max: usize,
+    /// The longest connection header or SASL message, in bytes. Default 1 MB. Key:
+    /// `bellows.ipc.connection.header.size.max`.
+    pub header_size_max: usize,
+    /// The longest cell block after unpacking, in bytes. Default 256 MB. Key: `bellows.ipc.cellblock.size.max`.
+    pub cells_size_max: usize,
+    /// Bytes of all requests that are being answered. Default 1 GB. Key: `hbase.ipc.server.max.callqueue.size`.
+    pub calls_size_max: usize,
+    /// Requests that are being answered. Key: `hbase.ipc.server.max.callqueue.length`, whose default in HBase is ten
+    /// for each of 30 handlers. A call that waits here holds no thread, so the default is 30,000.
+    pub calls_max: usize,
+    /// No time-out of a client counts as less, in ms. Default 20. Key: `hbase.ipc.min.client.request.timeout`.
+    pub timeout_min: Duration,
+    /// Open connections. Default 10,000. Key: `bellows.ipc.server.connections.max`.
+    pub connections_max: usize,
+    /// Above so many connections, idle ones are closed. Default 4000. Key: `hbase.ipc.client.idlethreshold`.
+    pub idle_threshold: usize,
+    /// What counts as idle: nothing read, nothing to answer. Default 20 s, twice HBase's
+    /// `hbase.ipc.client.connection.maxidletime` as HBase counts it.
+    pub idle_max: Duration,
+    /// How long a client may take from connecting to the end of its connection header. Default 60 s. Key:
+    /// `bellows.ipc.server.handshake.timeout`.
+    pub handshake_max: Duration,
+    /// How long a client may stand still in the middle of a request. Default 5 min. Key:
+    /// `bellows.ipc.server.read.timeout`.
+    pub read_stall_max: Duration,
+    /// How long a client may leave answers unread. Default 60 s. Key: `bellows.ipc.server.write.timeout`.
+    pub write_stall_max: Duration,
+    /// Bytes of answers that wait to be written before no more requests of the connection are read. Default 4 MB. Key:
+    /// `hbase.server.netty.writable.watermark.high`.
+    pub output_high: usize,
+    /// How long a refused request is read and thrown away so that the refusal is seen. Default 30 s. Key:
+    /// `bellows.ipc.server.drain.timeout`.
+    pub drain_max: Duration,
+    /// How long a stop waits for calls that are being answered. Default 10 s. Key: `bellows.ipc.server.stop.timeout`.
+    pub stop_max: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            threads: std::thread::available_parallelism().map_or(1, |count| count.get()),
+            blocking_threads_max: 32,
+            request_size_max: 256 << 20,
+            header_size_max: 1 << 20,
+            cells_size_max: 256 << 20,
+            calls_size_max: 1 << 30,
+            calls_max: 30_000,
+            timeout_min: Duration::from_millis(20),
+            connections_max: 10_000,
+            idle_threshold: 4_000,
+            idle_max: Duration::from_secs(20),
+            handshake_max: Duration::from_secs(60),
+            read_stall_max: Duration::from_secs(300),
+            write_stall_max: Duration::from_secs(60),
+            output_high: 4 << 20,
+            drain_max: Duration::from_secs(30),
+            stop_max: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Options {
+    /// Why a server cannot run with these, naming the keys.
+    pub fn check(&self) -> Result<(), String> {
+        if self.threads == 0 {
+            return Err("bellows.ipc.server.threads is 0: a server needs a thread".to_owned());
+        }
+        if self.request_size_max > i32::MAX as usize {
+            return Err(format!(
+                "hbase.ipc.max.request.size is {}: a frame's length has 31 bits, so at most {}",
+                self.request_size_max,
+                i32::MAX
+            ));
+        }
+        if self.request_size_max > self.calls_size_max {
+            return Err(format!(
+                "hbase.ipc.max.request.size ({}) is more than hbase.ipc.server.max.callqueue.size ({}): \
+                 the largest request could never be answered",
+                self.request_size_max, self.calls_size_max
+            ));
+        }
+        Ok(())
+    }
+
+    /// The part that concerns one connection.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            request_size_max: self.request_size_max,
+            header_size_max: self.header_size_max,
+            cells_size_max: self.cells_size_max,
+            timeout_min: self.timeout_min,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_cannot_work_are_refused_with_their_keys() {
+        assert_eq!(Options::default().check(), Ok(()));
+        let refused = Options { request_size_max: 2 << 20, calls_size_max: 1 << 20, ..Options::default() };
+        let message = refused.check().expect_err("refused");
+        assert!(message.contains("hbase.ipc.max.request.size"), "{message}");
+        assert!(message.contains("hbase.ipc.server.max.callqueue.size"), "{message}");
+        assert!(Options { threads: 0, ..Options::default() }.check().is_err());
+    }
+}

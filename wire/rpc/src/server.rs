@@ -1,0 +1,250 @@
+//! The server: listeners, threads, and connections that stay with a thread.
+//!
+//! One thread accepts and hands each socket to the thread that has the fewest. Everything else about a connection
+//! happens on its thread, see [`connection`]. Start is in two steps, for who registers itself somewhere must know its
+//! port first: [`Server::bind`], then [`Bound::serve`].
+
+mod connection;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use env::{Listener, Runtime, Stream, World};
+use tokio::sync::watch;
+
+use crate::counters::{Gauges, Shard, Snapshot, count};
+use crate::{Options, Services};
+use connection::Connection;
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The address cannot be listened at.
+    #[error("cannot listen at {address}: {source}; choose another port or end the process that has it")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start an rpc thread: {0}")]
+    Thread(io::Error),
+    /// Options that contradict each other.
+    #[error("{0}")]
+    Options(String),
+}
+
+/// What all threads of a server share.
+struct Shared {
+    world: World,
+    options: Options,
+    services: Services,
+    gauges: Gauges,
+    stopping: watch::Sender<bool>,
+}
+
+/// One serving thread.
+struct Lane {
+    runtime: Runtime,
+    shard: Arc<Shard>,
+    connections: Arc<AtomicU64>,
+}
+
+/// Listeners that are taken but not served yet.
+#[derive(Debug)]
+pub struct Bound {
+    world: World,
+    options: Options,
+    runtimes: Vec<Runtime>,
+    listeners: Vec<Listener>,
+    addresses: Vec<SocketAddr>,
+}
+
+/// A running server. Dropping it cuts all connections; [`Server::stop`] is the orderly end.
+pub struct Server {
+    shared: Arc<Shared>,
+    lanes: Vec<Lane>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Server {
+    /// Takes the addresses; port 0 asks for a free one.
+    pub fn bind(world: World, options: Options, addresses: &[SocketAddr]) -> Result<Bound, Error> {
+        options.check().map_err(Error::Options)?;
+        let mut runtimes = Vec::with_capacity(options.threads);
+        for index in 0..options.threads {
+            let runtime = Runtime::start(&format!("rpc-{index}"), options.blocking_threads_max);
+            runtimes.push(runtime.map_err(Error::Thread)?);
+        }
+        let (mut listeners, mut bound) = (Vec::new(), Vec::new());
+        let entered = runtimes[0].handle().enter();
+        for &address in addresses {
+            let taken = env::listen(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
+            let (local, listener) = taken.map_err(|source| Error::Listen { address, source })?;
+            bound.push(local);
+            listeners.push(listener);
+        }
+        drop(entered);
+        Ok(Bound { world, options, runtimes, listeners, addresses: bound })
+    }
+
+    /// The addresses in the order given, with their real ports.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Snapshot {
+        self.shared.gauges.snapshot(self.lanes.iter().map(|lane| &*lane.shard))
+    }
+
+    /// The threads of this server, for tasks that shall run beside its connections.
+    pub fn handle(&self) -> &tokio::runtime::Handle {
+        self.lanes[0].runtime.handle()
+    }
+
+    /// Stops accepting and reading, waits until what is being answered was answered and sent, at most
+    /// [`Options::stop_max`], and closes. Says whether all connections had come to their end by then. Blocks the calling
+    /// thread, which must not be one of this server's own.
+    pub fn stop(self) -> bool {
+        self.shared.stopping.send_replace(true);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let shared = Arc::clone(&self.shared);
+        self.lanes[0].runtime.spawn(async move {
+            // Every connection holds a receiver until its end.
+            let ended = env::timeout(shared.options.stop_max, shared.stopping.closed()).await.is_some();
+            let _gone = sender.send(ended);
+        });
+        receiver.recv().unwrap_or(false)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stopping.send_replace(true);
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Bound {
+    /// The addresses in the order given, with their real ports.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Begins to serve.
+    pub fn serve(self, services: Services) -> Server {
+        let shared = Arc::new(Shared {
+            world: self.world,
+            options: self.options,
+            services,
+            gauges: Gauges::default(),
+            stopping: watch::Sender::new(false),
+        });
+        let lanes: Vec<Lane> = self
+            .runtimes
+            .into_iter()
+            .map(|runtime| Lane { runtime, shard: Arc::default(), connections: Arc::default() })
+            .collect();
+        for listener in self.listeners {
+            let handles = lanes
+                .iter()
+                .map(|lane| Handle {
+                    runtime: lane.runtime.handle().clone(),
+                    shard: Arc::clone(&lane.shard),
+                    connections: Arc::clone(&lane.connections),
+                })
+                .collect();
+            lanes[0].runtime.spawn(accept(listener, Arc::clone(&shared), handles));
+        }
+        Server { shared, lanes, addresses: self.addresses }
+    }
+}
+
+/// A lane as the accepting task sees it: without the runtime's ownership, for it runs on one of them.
+struct Handle {
+    runtime: tokio::runtime::Handle,
+    shard: Arc<Shard>,
+    connections: Arc<AtomicU64>,
+}
+
+async fn accept(listener: Listener, shared: Arc<Shared>, lanes: Vec<Handle>) {
+    let mut stopping = shared.stopping.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // The sender lives in `shared`.
+            _stopped = stopping.wait_for(|stop| *stop) => return,
+        };
+        match accepted {
+            Ok((stream, remote)) => admit(stream, remote, &shared, &lanes),
+            // The client left before we came, or there are no more file descriptors: neither ends the server.
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                env::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+fn admit(stream: Stream, remote: SocketAddr, shared: &Arc<Shared>, lanes: &[Handle]) {
+    let lane = lanes
+        .iter()
+        .min_by_key(|lane| lane.connections.load(Ordering::Relaxed))
+        .expect("a server has a thread");
+    if shared.gauges.connections_open.load(Ordering::Relaxed) >= shared.options.connections_max as u64 {
+        count(&lane.shard.connections_refused, 1);
+        tracing::warn!(
+            %remote,
+            "connection refused: {} are open; raise bellows.ipc.server.connections.max",
+            shared.options.connections_max
+        );
+        return;
+    }
+    count(&lane.shard.connections_accepted, 1);
+    let open = Open::new(Arc::clone(shared), Arc::clone(&lane.connections));
+    // A socket belongs to the runtime that accepted it; it changes over by way of the plain socket.
+    let moved = stream.set_nodelay(true).and_then(|()| stream.into_std());
+    let shard = Arc::clone(&lane.shard);
+    lane.runtime.spawn(async move {
+        let connection = moved
+            .and_then(Stream::from_std)
+            .map(|stream| Connection::new(stream, remote, Arc::clone(&open.shared), shard));
+        match connection {
+            Ok(connection) => connection.run().await,
+            Err(error) => tracing::debug!(%remote, %error, "connection lost while it was accepted"),
+        }
+        drop(open);
+    });
+}
+
+/// Counts a connection as long as it lives.
+struct Open {
+    shared: Arc<Shared>,
+    lane: Arc<AtomicU64>,
+}
+
+impl Open {
+    fn new(shared: Arc<Shared>, lane: Arc<AtomicU64>) -> Open {
+        shared.gauges.connections_open.fetch_add(1, Ordering::Relaxed);
+        lane.fetch_add(1, Ordering::Relaxed);
+        Open { shared, lane }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.shared.gauges.connections_open.fetch_sub(1, Ordering::Relaxed);
+        self.lane.fetch_sub(1, Ordering::Relaxed);
+    }
+}

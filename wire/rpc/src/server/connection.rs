@@ -1,0 +1,455 @@
+//! One connection on its thread.
+//!
+//! A round of the task, as long as anything moves:
+//!
+//! 1. What waited and can go on, goes on; answers that are ready are appended to the output.
+//! 2. All whole frames in the input are served, each in this task. Their answers are appended too.
+//! 3. The output is written, as much as the socket takes: one write for all answers of a round.
+//! 4. More is read.
+//!
+//! When more output waits than [`Options::output_high`], step 2 and 4 rest until the client has read: what it does not
+//! read costs this process no more than that. A call that waits is always let run to its end, also when its client is
+//! gone: to stop in the middle of a write would leave others waiting for it.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use env::{Moment, Stream};
+use tokio::io::{AsyncReadExt, AsyncWrite};
+
+use super::Shared;
+use crate::counters::{Shard, count};
+use crate::flight::{Ended, Flight};
+use crate::{Answer, Call, Ending, Exception, Output, Reply, Request, Session, Step, class};
+
+/// The least room there is for a read.
+const READ_MIN: usize = 16 << 10;
+/// The most room that is made for a read: how fast the buffer of a large request grows.
+const READ_MAX: usize = 1 << 20;
+/// After so many requests the answers go out, however many more are in the input.
+const REQUESTS_PER_WRITE: usize = 128;
+/// So many runs of bytes go into one write.
+const SLICES: usize = 16;
+
+/// A call that waits.
+struct Waiting {
+    call_id: u32,
+    size: u64,
+}
+
+enum Phase {
+    /// Reading and answering.
+    Serving,
+    /// No more is read; what waits is answered, then the connection ends so.
+    Ending(Ending),
+    /// All was sent and the socket is shut down; so many bytes are still read and thrown away.
+    Draining(u64),
+}
+
+pub(super) struct Connection {
+    stream: Stream,
+    shared: Arc<Shared>,
+    shard: Arc<Shard>,
+    session: Session,
+    input: BytesMut,
+    output: Output,
+    flight: Flight<Waiting, Result<Reply, Exception>>,
+    phase: Phase,
+    /// The client is gone: nothing can be written any more.
+    broken: bool,
+    /// About how many bytes are missing for the next step.
+    wanted: usize,
+    received: Moment,
+    /// Since when output waits that the socket does not take.
+    stalled: Option<Moment>,
+    timer: Pin<Box<dyn Future<Output = ()> + Send>>,
+    remote: SocketAddr,
+}
+
+impl Connection {
+    pub(super) fn new(
+        stream: Stream,
+        remote: SocketAddr,
+        shared: Arc<Shared>,
+        shard: Arc<Shard>,
+    ) -> Connection {
+        let session = Session::new(shared.services.clone(), shared.options.limits(), remote);
+        let timer = Box::pin(env::sleep(shared.options.handshake_max));
+        let received = shared.world.moment();
+        Connection {
+            stream,
+            shared,
+            shard,
+            session,
+            input: BytesMut::new(),
+            output: Output::default(),
+            flight: Flight::new(),
+            phase: Phase::Serving,
+            broken: false,
+            wanted: 0,
+            received,
+            stalled: None,
+            timer,
+            remote,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut stopping = self.shared.stopping.subscribe();
+        let served = poll_fn(|context| self.poll(context));
+        tokio::select! {
+            () = served => return,
+            // The sender lives in `shared`.
+            _stopped = stopping.wait_for(|stop| *stop) => {}
+        }
+        if matches!(self.phase, Phase::Serving) {
+            self.phase = Phase::Ending(Ending::Close);
+        }
+        poll_fn(|context| self.poll(context)).await;
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let mut moved = self.go_on(context);
+            match self.phase {
+                Phase::Serving => {
+                    moved |= self.serve();
+                    moved |= self.write(context);
+                    if self.broken {
+                        self.phase = Phase::Ending(Ending::Close);
+                        moved = true;
+                    } else if matches!(self.phase, Phase::Serving)
+                        && self.output.len() <= self.shared.options.output_high
+                    {
+                        moved |= self.read(context);
+                    }
+                }
+                Phase::Ending(ending) => {
+                    moved |= self.write(context);
+                    if self.flight.len() == 0 && (self.output.is_empty() || self.broken) {
+                        match ending {
+                            Ending::Drain(length) if !self.broken => {
+                                ready!(self.shut_down(context));
+                                self.phase = Phase::Draining(length);
+                                self.timer = Box::pin(env::sleep(self.shared.options.drain_max));
+                                moved = true;
+                            }
+                            _ => {
+                                // A peer that is gone already is no failure of the end.
+                                let _gone = ready!(Pin::new(&mut self.stream).poll_shutdown(context));
+                                return Poll::Ready(());
+                            }
+                        }
+                    }
+                }
+                Phase::Draining(length) => {
+                    ready!(self.drain(context, length));
+                    return Poll::Ready(());
+                }
+            }
+            if self.timer.as_mut().poll(context).is_ready() {
+                if self.expired() {
+                    return Poll::Ready(());
+                }
+                moved = true;
+            }
+            if !moved {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Step 1. Says whether anything ran.
+    fn go_on(&mut self, context: &mut Context<'_>) -> bool {
+        let Connection { flight, output, shared, shard, session, remote, .. } = self;
+        flight.poll(context, |waiting, ended| {
+            shared.gauges.calls.fetch_sub(1, Ordering::Relaxed);
+            shared.gauges.calls_size.fetch_sub(waiting.size, Ordering::Relaxed);
+            let result = unpanic(ended, shard, *remote);
+            answer(waiting.call_id, result, session, shared, output);
+        })
+    }
+
+    /// Step 2. Says whether a request was served.
+    fn serve(&mut self) -> bool {
+        let mut served = 0;
+        while served < REQUESTS_PER_WRITE && self.output.len() <= self.shared.options.output_high {
+            let before = self.output.len();
+            match self.session.next(&mut self.input, &mut self.output) {
+                Step::Starved(wanted) => {
+                    self.wanted = wanted;
+                    return served > 0 || self.output.len() > before;
+                }
+                Step::Opened => {
+                    let (info, _) = self.session.opened().expect("it says so");
+                    tracing::debug!(remote = %self.remote, service = %info.service, "connection opened");
+                    self.arm();
+                }
+                Step::Request(request) => {
+                    let large = request.size > READ_MAX;
+                    self.call(request);
+                    if large {
+                        // The room that one large request took is not kept for the small ones after it.
+                        self.input = BytesMut::from(&self.input[..]);
+                    }
+                }
+                Step::Ended(ending) => {
+                    tracing::debug!(remote = %self.remote, "connection refused or over");
+                    self.phase = Phase::Ending(ending);
+                    return true;
+                }
+            }
+            served += 1;
+        }
+        served > 0
+    }
+
+    fn call(&mut self, request: Request) {
+        let Connection { flight, output, shared, shard, session, received, remote, .. } = self;
+        let deadline = request.timeout.map(|timeout| received.plus(timeout));
+        if deadline.is_some_and(|deadline| shared.world.moment() > deadline) {
+            count(&shard.calls_expired, 1);
+            return;
+        }
+        let (calls, size) = (&shared.gauges.calls, &shared.gauges.calls_size);
+        let full =
+            if size.load(Ordering::Relaxed) + request.size as u64 > shared.options.calls_size_max as u64 {
+                Some("is hbase.ipc.server.max.callqueue.size too small?")
+            } else if calls.load(Ordering::Relaxed) >= shared.options.calls_max as u64 {
+                Some("too many items queued ?")
+            } else {
+                None
+            };
+        if let Some(why) = full {
+            count(&shard.calls_refused, 1);
+            let exception = Exception::new(class::CALL_QUEUE_TOO_BIG, format!("Call queue is full, {why}"));
+            return answer(request.call_id, Err(exception), session, shared, output);
+        }
+        count(&shard.calls, 1);
+        let (info, service) = session.opened().expect("requests come after the header");
+        let (call_id, bytes) = (request.call_id, request.size as u64);
+        let call = Call {
+            method: request.method,
+            param: request.param,
+            cells: request.cells,
+            connection: Arc::clone(info),
+            priority: request.priority,
+            timeout: request.timeout,
+            deadline,
+            received: *received,
+            size: request.size,
+            attributes: request.attributes,
+        };
+        let result = match catch_unwind(AssertUnwindSafe(|| service.call(call))) {
+            Ok(Answer::Now(result)) => {
+                count(&shard.calls_inline, 1);
+                result
+            }
+            Ok(Answer::Later(future)) => match flight.push(Waiting { call_id, size: bytes }, future) {
+                None => {
+                    calls.fetch_add(1, Ordering::Relaxed);
+                    size.fetch_add(bytes, Ordering::Relaxed);
+                    return;
+                }
+                Some((_, ended)) => unpanic(ended, shard, *remote),
+            },
+            Err(panic) => unpanic(Err(panic), shard, *remote),
+        };
+        answer(call_id, result, session, shared, output);
+    }
+
+    /// Step 3. Says whether output went out that was above the mark before, so that serving can go on.
+    fn write(&mut self, context: &mut Context<'_>) -> bool {
+        let before = self.output.len();
+        while !self.output.is_empty() && !self.broken {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let used = self.output.slices(&mut slices);
+            match Pin::new(&mut self.stream).poll_write_vectored(context, &slices[..used]) {
+                Poll::Ready(Ok(sent)) if sent > 0 => {
+                    count(&self.shard.writes, 1);
+                    count(&self.shard.bytes_sent, sent as u64);
+                    self.output.advance(sent);
+                    self.stalled = None;
+                }
+                Poll::Ready(result) => {
+                    let error = result.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into());
+                    tracing::debug!(remote = %self.remote, %error, "cannot write");
+                    self.broken = true;
+                }
+                Poll::Pending => {
+                    if self.stalled.is_none() {
+                        self.stalled = Some(self.shared.world.moment());
+                        self.arm();
+                    }
+                    break;
+                }
+            }
+        }
+        before > self.shared.options.output_high && self.output.len() <= self.shared.options.output_high
+    }
+
+    /// Step 4. Says whether something came.
+    fn read(&mut self, context: &mut Context<'_>) -> bool {
+        // Room for what is missing, but never more than was sent already: a claimed length alone buys nothing.
+        let room = self.wanted.min(self.input.len().max(READ_MIN)).clamp(READ_MIN, READ_MAX);
+        if self.input.capacity() - self.input.len() < READ_MIN {
+            self.input.reserve(room);
+        }
+        match poll_read(&mut self.stream, context, &mut self.input) {
+            Poll::Pending => false,
+            Poll::Ready(Ok(0)) => {
+                // Half a frame is lost; whole ones were served. The client may still read what waits for it.
+                self.phase = Phase::Ending(Ending::Close);
+                true
+            }
+            Poll::Ready(Ok(length)) => {
+                count(&self.shard.reads, 1);
+                count(&self.shard.bytes_received, length as u64);
+                self.received = self.shared.world.moment();
+                true
+            }
+            Poll::Ready(Err(error)) => {
+                tracing::debug!(remote = %self.remote, %error, "cannot read");
+                self.broken = true;
+                self.phase = Phase::Ending(Ending::Close);
+                true
+            }
+        }
+    }
+
+    fn shut_down(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if ready!(Pin::new(&mut self.stream).poll_shutdown(context)).is_err() {
+            self.broken = true;
+        }
+        Poll::Ready(())
+    }
+
+    /// Reads and throws away, so that the system does not answer unread bytes by a reset that overtakes our last words.
+    fn drain(&mut self, context: &mut Context<'_>, mut left: u64) -> Poll<()> {
+        self.input = BytesMut::with_capacity(READ_MIN);
+        loop {
+            if left == 0 || self.broken || self.timer.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            self.input.clear();
+            match ready!(poll_read(&mut self.stream, context, &mut self.input)) {
+                Ok(0) | Err(_) => return Poll::Ready(()),
+                Ok(length) => {
+                    count(&self.shard.bytes_received, length as u64);
+                    left = left.saturating_sub(length as u64);
+                    self.phase = Phase::Draining(left);
+                }
+            }
+        }
+    }
+
+    /// Sets the timer to the earliest moment at which a limit could be passed.
+    fn arm(&mut self) {
+        let options = &self.shared.options;
+        let now = self.shared.world.moment();
+        let until = |since: Moment, limit: Duration| limit.saturating_sub(now.since(since));
+        let mut next = if self.session.opened().is_none() {
+            until(self.received, options.handshake_max)
+        } else {
+            let left = until(self.received, options.idle_max);
+            let left = if left.is_zero() { options.idle_max / 2 } else { left };
+            let stalled = until(self.received, options.read_stall_max);
+            if stalled.is_zero() { left } else { left.min(stalled) }
+        };
+        if let Some(stalled) = self.stalled {
+            next = next.min(until(stalled, options.write_stall_max));
+        }
+        self.timer = Box::pin(env::sleep(next.max(Duration::from_millis(1))));
+    }
+
+    /// Looks at the limits of time; `true` when the connection has to end at once. Calls that wait still run to their
+    /// end: only then is there nothing left to do for a client that stands still.
+    fn expired(&mut self) -> bool {
+        let options = &self.shared.options;
+        let now = self.shared.world.moment();
+        let quiet = now.since(self.received);
+        let crowded =
+            || self.shared.gauges.connections_open.load(Ordering::Relaxed) > options.idle_threshold as u64;
+        let reason = if self.stalled.is_some_and(|since| now.since(since) >= options.write_stall_max) {
+            Some("it leaves answers unread")
+        } else if self.session.opened().is_none() {
+            (quiet >= options.handshake_max).then_some("its connection header does not come")
+        } else if !self.input.is_empty() && self.output.is_empty() && quiet >= options.read_stall_max {
+            Some("it stands still in the middle of a request")
+        } else if self.flight.len() == 0 && self.output.is_empty() && quiet >= options.idle_max && crowded() {
+            Some("it is idle and there are many others")
+        } else {
+            None
+        };
+        match reason {
+            Some(reason) => {
+                count(&self.shard.connections_expired, 1);
+                tracing::info!(remote = %self.remote, "connection closed: {reason}");
+                self.broken = true;
+                self.phase = Phase::Ending(Ending::Close);
+                self.timer = Box::pin(std::future::pending());
+                self.flight.len() == 0
+            }
+            None => {
+                self.arm();
+                false
+            }
+        }
+    }
+}
+
+/// Appends the answer of a call to the output.
+fn answer(
+    call_id: u32,
+    result: Result<Reply, Exception>,
+    session: &Session,
+    shared: &Shared,
+    output: &mut Output,
+) {
+    let (info, _) = session.opened().expect("calls come after the header");
+    let written = result.and_then(|mut reply| {
+        reply.cells = info.compressor.compress(reply.cells);
+        output.put_reply(call_id, &reply)
+    });
+    if let Err(exception) = written {
+        shared.gauges.exception(&exception.class);
+        output.put_exception(call_id, &exception);
+    }
+}
+
+/// Makes an exception of a panic: it costs one call, not the connection.
+fn unpanic(
+    ended: Ended<Result<Reply, Exception>>,
+    shard: &Shard,
+    remote: SocketAddr,
+) -> Result<Reply, Exception> {
+    ended.unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "no message".to_owned());
+        count(&shard.panics, 1);
+        tracing::error!(%remote, panic = %text, "a service panicked");
+        Err(Exception::io(format!("internal error: {text}")))
+    })
+}
+
+/// Reads into the room that `input` has; `Ok(0)` is the end.
+///
+/// The future keeps nothing between two polls, so a new one each time is the same read.
+fn poll_read(
+    stream: &mut Stream,
+    context: &mut Context<'_>,
+    input: &mut BytesMut,
+) -> Poll<io::Result<usize>> {
+    pin!(stream.read_buf(input)).poll(context)
+}

@@ -1,0 +1,404 @@
+//! Server and client over real sockets on loopback.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use env::{Runtime, World};
+use parking_lot::Mutex;
+use rpc::client::{self, Connection, Error, Invocation};
+use rpc::{Answer, Call, Codec, Compressor, Exception, Options, Reply, Server, Service, Services, class};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
+
+/// Answers in every way that a service can.
+struct Sample {
+    /// Calls of `Wait` go on when there is a permit.
+    gate: Arc<Semaphore>,
+    seen: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Service for Sample {
+    fn call(&self, call: Call) -> Answer {
+        self.seen.lock().push(call.clone());
+        match &*call.method {
+            "Echo" => Answer::Now(Ok(Reply { message: call.param, cells: call.cells })),
+            "Wait" => {
+                let gate = Arc::clone(&self.gate);
+                Answer::later(async move {
+                    gate.acquire().await.expect("never closed").forget();
+                    Ok(Reply { message: call.param, cells: Bytes::new() })
+                })
+            }
+            "Fail" => Exception::not_serving_region("r").into(),
+            "Panic" => panic!("on purpose"),
+            "PanicLater" => Answer::later(async { panic!("on purpose, later") }),
+            "Large" => Answer::Now(Ok(Reply { message: Bytes::new(), cells: vec![7; 8 << 20].into() })),
+            other => Exception::unknown_method("Sample", other).into(),
+        }
+    }
+}
+
+struct Fixture {
+    server: Server,
+    runtime: Runtime,
+    gate: Arc<Semaphore>,
+    seen: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Fixture {
+    fn new(options: Options) -> Fixture {
+        let (gate, seen) = (Arc::new(Semaphore::new(0)), Arc::default());
+        let service = Arc::new(Sample { gate: Arc::clone(&gate), seen: Arc::clone(&seen) });
+        let services = Services::new().with("Sample", service).with_cluster_id("the-cluster");
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let bound = Server::bind(World::real(), options, &[address]).expect("loopback");
+        assert_ne!(bound.addresses()[0].port(), 0);
+        let runtime = Runtime::start("client", 1).expect("a thread");
+        Fixture { server: bound.serve(services), runtime, gate, seen }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.server.addresses()[0]
+    }
+
+    fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let _entered = self.runtime.handle().enter();
+        self.runtime
+            .handle()
+            .block_on(async { env::timeout(Duration::from_secs(60), work).await.expect("within a minute") })
+    }
+
+    async fn connect(&self) -> Connection {
+        Connection::open(self.address(), "Sample", &client::Options::default()).await.expect("connects")
+    }
+}
+
+fn call(method: &'static str, param: &[u8]) -> Invocation {
+    Invocation {
+        method: rpc::Text::from_static(method),
+        param: Bytes::copy_from_slice(param),
+        ..Invocation::default()
+    }
+}
+
+fn remote(error: Error) -> Exception {
+    match error {
+        Error::Remote(exception) => exception,
+        other => panic!("not from the server: {other}"),
+    }
+}
+
+#[test]
+fn calls_and_cells_go_there_and_back_with_every_compressor() {
+    let fixture = Fixture::new(Options::default());
+    fixture.run(async {
+        for compressor in [Compressor::None, Compressor::Gzip, Compressor::Snappy, Compressor::Lz4] {
+            let options =
+                client::Options { compressor, codec: Codec::KeyValueWithTags, ..client::Options::default() };
+            let connection = Connection::open(fixture.address(), "Sample", &options).await.expect("connects");
+            let cells: Vec<u8> = (0..100_000u32).flat_map(u32::to_be_bytes).collect();
+            let invocation = call("Echo", b"hello").with_cells(cells.clone()).with_priority(200);
+            let response =
+                connection.call(invocation.within(Duration::from_secs(30))).await.expect("answered");
+            assert_eq!(&response.message[..], b"hello");
+            assert!(response.cells == cells, "{compressor:?}");
+        }
+    });
+    let seen = fixture.seen.lock();
+    assert_eq!(seen.len(), 4);
+    assert_eq!((seen[0].priority, seen[0].timeout), (Some(200), Some(Duration::from_secs(30))));
+    assert_eq!(seen[0].connection.codec, Codec::KeyValueWithTags);
+    assert!(seen[0].connection.client_is_at_least(2, 6) && !seen[0].connection.client_is_at_least(3, 0));
+}
+
+#[test]
+fn answers_come_in_any_order_and_others_go_on_while_one_waits() {
+    let fixture = Fixture::new(Options { threads: 1, ..Options::default() });
+    fixture.run(async {
+        let connection = fixture.connect().await;
+        let waiting: Vec<_> = (0..50u8).map(|index| connection.call(call("Wait", &[index]))).collect();
+        let other = fixture.connect().await;
+        for connection in [&connection, &other] {
+            assert_eq!(connection.call(call("Echo", b"x")).await.expect("answered").message, "x");
+        }
+        assert_eq!(fixture.server.counters().calls_in_flight, 50);
+        fixture.gate.add_permits(50);
+        for (index, waiting) in waiting.into_iter().enumerate() {
+            assert_eq!(waiting.await.expect("answered").message, [index as u8][..], "its own answer");
+        }
+        let counters = fixture.server.counters();
+        assert_eq!((counters.calls_in_flight, counters.calls_in_flight_size), (0, 0));
+        assert_eq!((counters.calls, counters.calls_inline), (52, 2));
+    });
+}
+
+#[test]
+fn exceptions_and_panics_cost_their_call_alone() {
+    let fixture = Fixture::new(Options::default());
+    fixture.run(async {
+        let connection = fixture.connect().await;
+        let failed = remote(connection.call(call("Fail", b"")).await.expect_err("fails"));
+        assert_eq!(
+            (&*failed.class, &*failed.message, failed.do_not_retry),
+            (class::NOT_SERVING_REGION, "r", false)
+        );
+        let unknown = remote(connection.call(call("NoSuch", b"")).await.expect_err("fails"));
+        assert_eq!(unknown.class, class::DO_NOT_RETRY_IO);
+        assert!(unknown.message.contains("java.lang.UnsupportedOperationException"), "{unknown}");
+        for (method, text) in [("Panic", "on purpose"), ("PanicLater", "on purpose, later")] {
+            let panicked = remote(connection.call(call(method, b"")).await.expect_err("fails"));
+            assert_eq!((&*panicked.class, panicked.message.contains(text)), (class::IO, true), "{panicked}");
+        }
+        connection.call(call("Echo", b"")).await.expect("the same connection still works");
+        let counters = fixture.server.counters();
+        assert_eq!((counters.panics, counters.connections_open), (2, 1));
+        assert_eq!(counters.exceptions[class::NOT_SERVING_REGION], 1);
+        assert_eq!(counters.exceptions[class::IO], 2);
+    });
+}
+
+#[test]
+fn an_unknown_service_is_refused_and_the_caller_learns_it() {
+    let fixture = Fixture::new(Options::default());
+    fixture.run(async {
+        let options = client::Options::default();
+        let connection = Connection::open(fixture.address(), "NoSuch", &options).await.expect("connects");
+        let refused = remote(connection.call(call("Echo", b"")).await.expect_err("refused"));
+        assert_eq!(refused.class, class::UNKNOWN_SERVICE);
+        assert!(connection.is_closed());
+        let again = remote(connection.call(call("Echo", b"")).await.expect_err("still refused"));
+        assert_eq!(again.class, class::UNKNOWN_SERVICE);
+    });
+}
+
+#[test]
+fn the_cluster_id_is_had_without_a_header() {
+    let fixture = Fixture::new(Options::default());
+    let id = fixture.run(client::cluster_id(fixture.address(), Duration::from_secs(10)));
+    assert_eq!(id.expect("answered"), "the-cluster");
+}
+
+/// Opens a plain socket that has said hello.
+async fn raw(fixture: &Fixture) -> env::Stream {
+    let mut stream = env::dial(fixture.address()).await.expect("connects");
+    // ConnectionHeader{service_name = "Sample"}
+    stream.write_all(b"HBas\x00\x50\x00\x00\x00\x08\x12\x06Sample").await.expect("taken");
+    stream
+}
+
+async fn rest(stream: &mut env::Stream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await.expect("an orderly end");
+    bytes
+}
+
+#[test]
+fn the_refusal_of_300_mb_reaches_a_client_that_writes_them_all_first() {
+    let fixture = Fixture::new(Options::default());
+    fixture.run(async {
+        let mut stream = raw(&fixture).await;
+        let mut head = (300u32 << 20).to_be_bytes().to_vec();
+        // RequestHeader{call_id = 7, method_name = "Echo", request_param = true}
+        head.extend_from_slice(b"\x0a\x08\x07\x1a\x04Echo\x20\x01");
+        stream.write_all(&head).await.expect("taken");
+        let piece = vec![0u8; 1 << 20];
+        for _ in 0..300 {
+            stream.write_all(&piece).await.expect("the server reads on");
+        }
+        let answer = rest(&mut stream).await;
+        let text = String::from_utf8_lossy(&answer);
+        assert!(text.contains("RPC data length of 314572800"), "{text}");
+        assert_eq!(answer[6..8], [0x08, 7], "the call's own id");
+    });
+    assert_eq!(fixture.server.counters().calls, 0);
+}
+
+#[test]
+fn garbage_is_told_and_cut() {
+    let fixture = Fixture::new(Options::default());
+    fixture.run(async {
+        let mut stream = env::dial(fixture.address()).await.expect("connects");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").await.expect("taken");
+        let answer = rest(&mut stream).await;
+        assert!(String::from_utf8_lossy(&answer).contains("Expected HEADER=HBas but received HEADER=GET "));
+    });
+}
+
+#[test]
+fn too_many_calls_are_refused_and_the_connection_kept() {
+    let fixture = Fixture::new(Options { threads: 1, calls_max: 3, ..Options::default() });
+    fixture.run(async {
+        let connection = fixture.connect().await;
+        let waiting: Vec<_> = (0..3).map(|_| connection.call(call("Wait", b""))).collect();
+        let refused = remote(connection.call(call("Echo", b"")).await.expect_err("refused"));
+        assert_eq!((&*refused.class, refused.server_overloaded), (class::CALL_QUEUE_TOO_BIG, true));
+        fixture.gate.add_permits(3);
+        for waiting in waiting {
+            waiting.await.expect("answered");
+        }
+        connection.call(call("Echo", b"")).await.expect("there is room again");
+        assert_eq!(fixture.server.counters().calls_refused, 1);
+    });
+}
+
+#[test]
+fn too_many_bytes_of_calls_are_refused_and_the_connection_kept() {
+    let options =
+        Options { calls_size_max: 100 << 10, request_size_max: 80 << 10, threads: 1, ..Options::default() };
+    let fixture = Fixture::new(options);
+    fixture.run(async {
+        let connection = fixture.connect().await;
+        let waiting = connection.call(call("Wait", &[0; 60 << 10]));
+        let refused = remote(connection.call(call("Echo", &[0; 60 << 10])).await.expect_err("refused"));
+        assert_eq!(refused.class, class::CALL_QUEUE_TOO_BIG);
+        fixture.gate.add_permits(1);
+        waiting.await.expect("answered");
+        connection.call(call("Echo", &[0; 60 << 10])).await.expect("there is room again");
+    });
+}
+
+#[test]
+fn too_many_connections_are_closed() {
+    let fixture = Fixture::new(Options { connections_max: 1, ..Options::default() });
+    fixture.run(async {
+        let first = fixture.connect().await;
+        first.call(call("Echo", b"")).await.expect("answered");
+        let second = fixture.connect().await;
+        second.call(call("Echo", b"")).await.expect_err("closed");
+        first.call(call("Echo", b"")).await.expect("the first is not concerned");
+        assert_eq!(fixture.server.counters().connections_refused, 1);
+    });
+}
+
+#[test]
+fn who_stands_still_is_cut_off() {
+    let short = Duration::from_millis(50);
+    let fixture = Fixture::new(Options {
+        handshake_max: short,
+        read_stall_max: short,
+        idle_max: short * 2,
+        idle_threshold: usize::MAX,
+        ..Options::default()
+    });
+    fixture.run(async {
+        let mut silent = env::dial(fixture.address()).await.expect("connects");
+        assert_eq!(silent.read(&mut [0; 1]).await.expect("an orderly end"), 0, "in the handshake");
+        let mut half = raw(&fixture).await;
+        half.write_all(b"\x00\x00\x10\x00half a req").await.expect("taken");
+        // Unread bytes make the end a reset.
+        let ended = half.read(&mut [0; 1]).await;
+        assert!(matches!(ended, Ok(0) | Err(_)), "in the middle of a request");
+        assert_eq!(fixture.server.counters().connections_expired, 2);
+    });
+}
+
+#[test]
+fn idle_connections_go_when_there_are_many() {
+    let fixture = Fixture::new(Options {
+        idle_max: Duration::from_millis(30),
+        idle_threshold: 1,
+        ..Options::default()
+    });
+    fixture.run(async {
+        let (mut first, mut second) = (raw(&fixture).await, raw(&fixture).await);
+        let (mut a, mut b) = ([0; 1], [0; 1]);
+        // One above the threshold: exactly one of the two is closed.
+        tokio::select! {
+            ended = first.read(&mut a) => assert_eq!(ended.expect("an orderly end"), 0),
+            ended = second.read(&mut b) => assert_eq!(ended.expect("an orderly end"), 0),
+        }
+        assert!(fixture.server.counters().connections_expired >= 1);
+    });
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_and_costs_no_more_than_the_mark() {
+    let options = Options {
+        write_stall_max: Duration::from_millis(100),
+        output_high: 1 << 20,
+        threads: 1,
+        ..Options::default()
+    };
+    let fixture = Fixture::new(options);
+    fixture.run(async {
+        let mut deaf = raw(&fixture).await;
+        let mut calls = BytesMut::new();
+        for id in 0..100u8 {
+            // RequestHeader{call_id, method_name = "Large", request_param = true}, an empty parameter
+            calls.extend_from_slice(&[0, 0, 0, 13, 11, 0x08, id, 0x1a, 5]);
+            calls.extend_from_slice(b"Large\x20\x01\x00");
+        }
+        deaf.write_all(&calls).await.expect("taken");
+        let polite = fixture.connect().await;
+        while fixture.server.counters().connections_expired == 0 {
+            polite.call(call("Echo", b"")).await.expect("others are served meanwhile");
+        }
+        let large = fixture.seen.lock().iter().filter(|call| &*call.method == "Large").count();
+        assert!(large < 10, "{large} answers of 8 MB were made for a client that reads none");
+    });
+}
+
+#[test]
+fn a_call_goes_on_to_its_end_when_its_client_is_gone() {
+    let fixture = Fixture::new(Options { threads: 1, ..Options::default() });
+    fixture.run(async {
+        let connection = fixture.connect().await;
+        let waiting = connection.call(call("Wait", b""));
+        connection.call(call("Echo", b"")).await.expect("answered");
+        drop((waiting, connection));
+        let other = fixture.connect().await;
+        other.call(call("Echo", b"")).await.expect("answered");
+        assert_eq!(fixture.server.counters().calls_in_flight, 1);
+        fixture.gate.add_permits(1);
+        while fixture.server.counters().calls_in_flight > 0 {
+            other.call(call("Echo", b"")).await.expect("answered");
+        }
+        assert_eq!(fixture.gate.available_permits(), 0, "it took its permit");
+    });
+}
+
+#[test]
+fn a_timed_out_call_is_forgotten_and_the_connection_goes_on() {
+    let fixture = Fixture::new(Options::default());
+    fixture.run(async {
+        let connection = fixture.connect().await;
+        let late = connection.call(call("Wait", b"").within(Duration::from_millis(30))).await;
+        let error = late.expect_err("nobody opened the gate");
+        assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+        assert_eq!(error.happened(), client::Happened::Maybe);
+        fixture.gate.add_permits(1);
+        connection.call(call("Echo", b"")).await.expect("answered");
+    });
+}
+
+#[test]
+fn stopping_answers_what_waits_and_then_closes() {
+    let fixture = Fixture::new(Options { threads: 2, ..Options::default() });
+    let (address, gate) = (fixture.address(), Arc::clone(&fixture.gate));
+    let (connection, waiting) = fixture.run(async {
+        let connection = fixture.connect().await;
+        let waiting = connection.call(call("Wait", b"last"));
+        connection.call(call("Echo", b"")).await.expect("answered");
+        (connection, waiting)
+    });
+    let Fixture { server, runtime, .. } = fixture;
+    let stopping =
+        env::spawn_thread("stop", env::Priority::Foreground, move || server.stop()).expect("a thread");
+    runtime.handle().block_on(async {
+        // New connections are refused from the moment at which the listener is gone.
+        while env::dial(address).await.is_ok() {}
+        gate.add_permits(1);
+        assert_eq!(waiting.await.expect("answered").message, "last");
+        connection.call(call("Echo", b"")).await.expect_err("closed");
+    });
+    assert!(stopping.join().expect("no panic"), "all came to their end");
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let fixture = Fixture::new(Options::default());
+    let error = Server::bind(World::real(), Options::default(), &[fixture.address()]).expect_err("taken");
+    assert!(error.to_string().contains(&fixture.address().to_string()), "{error}");
+}
