@@ -1,8 +1,8 @@
 //! HBase's protobuf messages, written for this project, and the identities and descriptors made of them.
 //!
 //! [`pb`] holds the messages of the package `hbase.pb`. Their names, numbers, labels, types and defaults are facts of the
-//! wire and the same as HBase's; the schemas in `proto/` state them in a grouping of our own, and `tests/schemas/hbase.rs` holds
-//! them against the descriptors inside HBase's own jar. Services have no generated code: a method is its name, a string,
+//! wire and the same as HBase's; the schemas in `proto/` state them in a grouping of our own, and `tests/hbase/` holds
+//! them against the descriptors inside HBase's own jars (run it with `proof/java/descriptors/check`). Services have no generated code: a method is its name, a string,
 //! and the server matches on it.
 //!
 //! The Rust code is made by the test `tests/schemas/generated.rs` and committed, so that building the server needs no compiler

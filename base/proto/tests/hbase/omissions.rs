@@ -1,0 +1,40 @@
+//! What HBase has and we do not carry, with the reason.
+
+/// Whole schemas of HBase.
+pub(crate) const FILES: &[(&str, &str)] = &[
+    ("Backup.proto", "the state that the backup tool keeps for itself"),
+    ("BucketCacheEntry.proto", "HBase's private snapshot of its bucket cache's index"),
+    ("Encryption.proto", "wrapped keys of encrypted families, which are not served"),
+    ("MasterProcedure.proto", "the state of HBase's procedures in its own procedure store"),
+    ("RegionNormalizer.proto", "HBase's private form of a switch in ZooKeeper"),
+    ("RegionServerStatus.proto", "what HBase's region servers and master tell each other"),
+];
+
+/// Single types, with what is nested in them.
+pub(crate) const TYPES: &[(&str, &str)] = &[
+    ("hbase.pb.TableSnapshotRegionSplit", "passes between the two halves of a MapReduce job"),
+    ("hbase.pb.SequentialProcedureData", "HBase's own procedure store"),
+    ("hbase.pb.StateMachineProcedureData", "HBase's own procedure store"),
+    ("hbase.pb.ProcedureWALHeader", "HBase's own procedure store, of old"),
+    ("hbase.pb.ProcedureWALTrailer", "HBase's own procedure store, of old"),
+    ("hbase.pb.ProcedureStoreTracker", "HBase's own procedure store, of old"),
+    ("hbase.pb.ProcedureWALEntry", "HBase's own procedure store, of old"),
+    ("hbase.pb.ReplicationHLogPosition", "HBase's private form of a queue in ZooKeeper"),
+    ("hbase.pb.SnapshotFileInfo", "snapshots are not among the features served"),
+    ("hbase.pb.SnapshotRegionManifest", "snapshots are not among the features served"),
+    ("hbase.pb.SnapshotDataManifest", "snapshots are not among the features served"),
+    ("hbase.pb.SplitLogTask", "HBase's old way of splitting logs, through ZooKeeper"),
+    ("hbase.pb.MultiRowMutationProcessorRequest", "empty, and no client sends it"),
+    ("hbase.pb.MultiRowMutationProcessorResponse", "empty, and no client reads it"),
+];
+
+/// Why the type `name`, of HBase's schema `file`, is not carried.
+pub(crate) fn reason(name: &str, file: &str) -> Option<&'static str> {
+    let by_file = FILES.iter().find(|(pattern, _)| *pattern == file);
+    by_file.or_else(|| TYPES.iter().find(|(pattern, _)| is_within(name, pattern))).map(|(_, reason)| *reason)
+}
+
+/// Whether `name` is `outer` or nested in it.
+pub(crate) fn is_within(name: &str, outer: &str) -> bool {
+    name.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
