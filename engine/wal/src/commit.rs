@@ -1,0 +1,103 @@
+//! Waiting for the log.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::log::Shared;
+use crate::{Level, Result, Ticket};
+
+/// Somebody who waits.
+pub(crate) struct Waiter {
+    pub(crate) ticket: Ticket,
+    pub(crate) level: Level,
+    pub(crate) waker: Waker,
+}
+
+/// Resolves when a ticket has reached its level, or never will.
+#[must_use = "nothing is durable before this resolves"]
+pub struct Durable {
+    shared: Arc<Shared>,
+    ticket: Ticket,
+    level: Level,
+}
+
+impl Durable {
+    pub(crate) fn new(shared: Arc<Shared>, ticket: Ticket, level: Level) -> Durable {
+        Durable { shared, ticket, level }
+    }
+
+    /// The answer, if it is known already.
+    fn known(&self) -> Option<Result<()>> {
+        if self.shared.reached(self.level) >= self.ticket.0 {
+            return Some(Ok(()));
+        }
+        self.shared.front.lock().failure.clone().map(Err)
+    }
+
+    /// Writes for everybody, if nobody else is at it. Only the system's level is reached that way.
+    fn lead(&self) {
+        if self.level == Level::Os
+            && let Some(mut back) = self.shared.back.try_lock()
+        {
+            // The caller looks for the failure that this may have left.
+            let _seen = self.shared.drain(&mut back);
+            drop(back);
+            self.shared.wake_reached();
+        }
+    }
+
+    /// Waits, holding the thread.
+    pub fn wait(mut self) -> Result<()> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match Pin::new(&mut self).poll(&mut context) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+}
+
+impl Future for Durable {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Some(known) = self.known() {
+            return Poll::Ready(known);
+        }
+        self.lead();
+        if let Some(known) = self.known() {
+            return Poll::Ready(known);
+        }
+        {
+            let mut front = self.shared.front.lock();
+            front.waiters.push(Waiter {
+                ticket: self.ticket,
+                level: self.level,
+                waker: context.waker().clone(),
+            });
+            if self.level == Level::Disk && front.disk_wanted < self.ticket.0 {
+                front.disk_wanted = self.ticket.0;
+                self.shared.disk_wanted.notify_one();
+            }
+        }
+        // Who held the back when it was tried above may have woken the waiters before this one was among them. If the
+        // back is still held now, its holder wakes us when done; if not, the act is ours.
+        self.lead();
+        match self.known() {
+            Some(known) => Poll::Ready(known),
+            None => Poll::Pending,
+        }
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,250 @@
+//! The bytes of a log file. All integers are big endian.
+//!
+//! ```text
+//! header    magic 8B "BELLOWAL" · version 4B (1) · epoch 8B · number 8B · crc32c 4B of the 28 bytes before
+//! batch     length 4B (of the payload) · synced 8B · crc32c 4B · payload
+//! payload   record, record, …
+//! record    length 4B (of what follows) · kind 1B · sequence 8B · time 8B · nonce group 8B · nonce 8B
+//!           · region length 2B · region · table length 2B · table · cells (the rest)
+//! cells     length 4B · cell in KeyValue layout, with tags …
+//! ```
+//!
+//! A batch is what one write handed to the system. Its checksum covers the file's number, its own offset, `length`,
+//! `synced` and the payload, so bytes that belong elsewhere never pass. `synced` is the offset up to which the file was
+//! known to be on the disk when the batch was written: it tells a torn tail (nothing says the bytes were ever durable)
+//! from a damaged middle (a later batch says they were). A batch whose payload is one record of kind `End` closes a
+//! file that was finished in order; its `synced` is its own offset.
+//!
+//! One damage cannot be told from a torn tail: that of the last batch of a file that was not finished.
+
+use cell::SequenceId;
+use env::WallTime;
+
+/// The first bytes of every log file.
+pub(crate) const MAGIC: &[u8; 8] = b"BELLOWAL";
+/// The format written here.
+pub(crate) const VERSION: u32 = 1;
+/// Bytes before the first batch.
+pub(crate) const HEADER_LENGTH: usize = 32;
+/// Bytes of a batch before its payload.
+pub(crate) const BATCH_HEADER_LENGTH: usize = 16;
+/// Bytes of a record besides its names and cells, its length included.
+const RECORD_FIXED: usize = 4 + 1 + 8 + 8 + 8 + 8 + 2 + 2;
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Cells that were written, atomically.
+    Edit = 1,
+    /// The region was opened at this sequence id.
+    Open = 2,
+    /// The file ends here, in order.
+    End = 255,
+}
+
+/// One act on one region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// What it says.
+    pub kind: Kind,
+    /// The region's encoded name.
+    pub region: &'a [u8],
+    /// The table's name, for whoever reads the log without the catalog.
+    pub table: &'a [u8],
+    /// The write's number in its region.
+    pub sequence: SequenceId,
+    /// When it was written.
+    pub time: WallTime,
+    /// The client's nonce group and nonce, if it gave any.
+    pub nonce: Option<(u64, u64)>,
+    /// Cells as in a cell block with tags: `length 4B · cell` again and again.
+    pub cells: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Bytes in the log.
+    pub(crate) fn size(&self) -> usize {
+        RECORD_FIXED + self.region.len() + self.table.len() + self.cells.len()
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let short = |bytes: &[u8]| u16::try_from(bytes.len()).expect("names are short").to_be_bytes();
+        let (group, nonce) = self.nonce.unwrap_or((0, 0));
+        out.extend_from_slice(&((self.size() - 4) as u32).to_be_bytes());
+        out.push(self.kind as u8);
+        out.extend_from_slice(&self.sequence.0.to_be_bytes());
+        out.extend_from_slice(&self.time.0.to_be_bytes());
+        out.extend_from_slice(&group.to_be_bytes());
+        out.extend_from_slice(&nonce.to_be_bytes());
+        out.extend_from_slice(&short(self.region));
+        out.extend_from_slice(self.region);
+        out.extend_from_slice(&short(self.table));
+        out.extend_from_slice(self.table);
+        out.extend_from_slice(self.cells);
+    }
+
+    /// The record that `bytes` begin with, and the rest.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<(Record<'a>, &'a [u8])> {
+        let (length, rest) = take::<4>(bytes)?;
+        let (body, rest) = rest.split_at_checked(u32::from_be_bytes(length) as usize)?;
+        let (&kind, mut body) = body.split_first()?;
+        let kind = match kind {
+            1 => Kind::Edit,
+            2 => Kind::Open,
+            255 => Kind::End,
+            _ => return None,
+        };
+        let mut next = || -> Option<u64> {
+            let (word, rest) = take::<8>(body)?;
+            body = rest;
+            Some(u64::from_be_bytes(word))
+        };
+        let sequence = SequenceId(next()?);
+        let time = WallTime(next()? as i64);
+        let (group, nonce) = (next()?, next()?);
+        let (region, body) = name(body)?;
+        let (table, cells) = name(body)?;
+        let nonce = (nonce != 0).then_some((group, nonce));
+        Some((Record { kind, region, table, sequence, time, nonce, cells }, rest))
+    }
+}
+
+fn take<const N: usize>(bytes: &[u8]) -> Option<([u8; N], &[u8])> {
+    bytes.split_first_chunk::<N>().map(|(first, rest)| (*first, rest))
+}
+
+fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = take::<2>(bytes)?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(length)))
+}
+
+/// What a file says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) version: u32,
+    pub(crate) epoch: u64,
+    pub(crate) number: u64,
+}
+
+impl Header {
+    pub(crate) fn to_bytes(self) -> [u8; HEADER_LENGTH] {
+        let mut bytes = [0; HEADER_LENGTH];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&self.version.to_be_bytes());
+        bytes[12..20].copy_from_slice(&self.epoch.to_be_bytes());
+        bytes[20..28].copy_from_slice(&self.number.to_be_bytes());
+        let sum = crc32c(&[&bytes[..28]]);
+        bytes[28..].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    /// `None` for bytes that are not a whole header.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Header> {
+        let (magic, rest) = take::<8>(bytes)?;
+        let (version, rest) = take::<4>(rest)?;
+        let (epoch, rest) = take::<8>(rest)?;
+        let (number, rest) = take::<8>(rest)?;
+        let (sum, _) = take::<4>(rest)?;
+        let whole = &magic == MAGIC && u32::from_be_bytes(sum) == crc32c(&[&bytes[..28]]);
+        whole.then_some(Header {
+            version: u32::from_be_bytes(version),
+            epoch: u64::from_be_bytes(epoch),
+            number: u64::from_be_bytes(number),
+        })
+    }
+}
+
+/// A batch's own bytes, before its payload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchHeader {
+    pub(crate) length: u32,
+    pub(crate) synced: u64,
+    pub(crate) sum: u32,
+}
+
+impl BatchHeader {
+    /// The header of `payload` written at `offset` of file `number`.
+    pub(crate) fn of(number: u64, offset: u64, synced: u64, payload: &[u8]) -> BatchHeader {
+        let length = u32::try_from(payload.len()).expect("the buffer's limit is below 4 GB");
+        BatchHeader { length, synced, sum: batch_sum(number, offset, length, synced, payload) }
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; BATCH_HEADER_LENGTH] {
+        let mut bytes = [0; BATCH_HEADER_LENGTH];
+        bytes[..4].copy_from_slice(&self.length.to_be_bytes());
+        bytes[4..12].copy_from_slice(&self.synced.to_be_bytes());
+        bytes[12..].copy_from_slice(&self.sum.to_be_bytes());
+        bytes
+    }
+
+    pub(crate) fn parse(bytes: [u8; BATCH_HEADER_LENGTH]) -> BatchHeader {
+        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let synced = (u64::from(word(4)) << 32) | u64::from(word(8));
+        BatchHeader { length: word(0), synced, sum: word(12) }
+    }
+
+    /// Whether `payload` is what this header, at `offset` of file `number`, was written for.
+    pub(crate) fn fits(self, number: u64, offset: u64, payload: &[u8]) -> bool {
+        payload.len() == self.length as usize
+            && self.sum == batch_sum(number, offset, self.length, self.synced, payload)
+    }
+}
+
+fn batch_sum(number: u64, offset: u64, length: u32, synced: u64, payload: &[u8]) -> u32 {
+    crc32c(&[
+        &number.to_be_bytes(),
+        &offset.to_be_bytes(),
+        &length.to_be_bytes(),
+        &synced.to_be_bytes(),
+        payload,
+    ])
+}
+
+fn crc32c(parts: &[&[u8]]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    for part in parts {
+        digest.update(part);
+    }
+    digest.finalize() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_written_and_every_cut_is_seen() {
+        let record = Record {
+            kind: Kind::Edit,
+            region: b"0123",
+            table: b"ns:t",
+            sequence: SequenceId(77),
+            time: WallTime(-5),
+            nonce: Some((1, 2)),
+            cells: b"cells",
+        };
+        let mut bytes = Vec::new();
+        record.write(&mut bytes);
+        assert_eq!(bytes.len(), record.size());
+        bytes.extend_from_slice(b"rest");
+        assert_eq!(Record::read(&bytes), Some((record, &b"rest"[..])));
+        for cut in 0..record.size() {
+            assert!(Record::read(&bytes[..cut]).is_none(), "cut at {cut}");
+        }
+        bytes[4] = 99;
+        assert!(Record::read(&bytes).is_none(), "an unknown kind");
+    }
+
+    #[test]
+    fn a_batch_fits_only_where_it_was_written() {
+        let header = BatchHeader::of(3, 32, 32, b"payload");
+        let header = BatchHeader::parse(header.to_bytes());
+        assert!(header.fits(3, 32, b"payload"));
+        assert!(
+            !header.fits(4, 32, b"payload")
+                && !header.fits(3, 33, b"payload")
+                && !header.fits(3, 32, b"paYload")
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! Reading what earlier lives left.
+//!
+//! Every file is read once from end to end when the log is opened: batches are checked, and the place of each record is
+//! noted under its region. Replay then reads a region's records alone, so regions can be replayed side by side, and
+//! memory is bound by the number of records, not by their size.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use cell::SequenceId;
+use storage::{FileName, FileReader, Files};
+
+use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, Record, VERSION};
+use crate::log::LogFile;
+use crate::{Error, Result};
+
+/// What earlier lives left, by region.
+pub struct Recovered {
+    files: Vec<(FileName, Arc<dyn FileReader>)>,
+    regions: HashMap<Box<[u8]>, Vec<Place>>,
+    cuts: Vec<Cut>,
+}
+
+/// A torn tail that was cut: none of it was ever acknowledged as durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The file.
+    pub file: FileName,
+    /// Where the whole batches end, in bytes.
+    pub offset: u64,
+    /// Bytes after it.
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    file: u32,
+    length: u32,
+    offset: u64,
+}
+
+impl Recovered {
+    /// The regions that have records.
+    pub fn regions(&self) -> impl Iterator<Item = &[u8]> {
+        self.regions.keys().map(AsRef::as_ref)
+    }
+
+    /// Whether nothing was left.
+    pub fn is_empty(&self) -> bool {
+        self.regions.is_empty()
+    }
+
+    /// The torn tails that were cut.
+    pub fn cuts(&self) -> &[Cut] {
+        &self.cuts
+    }
+
+    /// Gives each record of `region`, in the order in which they were appended.
+    pub fn replay<E: From<Error>>(
+        &self,
+        region: &[u8],
+        mut each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut buffer = Vec::new();
+        for place in self.regions.get(region).into_iter().flatten() {
+            let (name, file) = &self.files[place.file as usize];
+            buffer.resize(place.length as usize, 0);
+            file.read_at(place.offset, &mut buffer).map_err(Error::from)?;
+            let (record, _) = Record::read(&buffer).ok_or_else(|| Error::Corrupt {
+                file: name.clone(),
+                offset: place.offset,
+                what: "record changed since the log was opened",
+                expected: "the record that was checked".to_owned(),
+                found: "other bytes".to_owned(),
+            })?;
+            each(&record)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Recovered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recovered")
+            .field("regions", &self.regions.len())
+            .field("cuts", &self.cuts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// All that a look into the folder tells.
+pub(crate) struct Found {
+    pub(crate) recovered: Recovered,
+    pub(crate) live: BTreeMap<u64, LogFile>,
+    pub(crate) epoch_max: u64,
+    pub(crate) number_max: u64,
+}
+
+pub(crate) fn read_all(files: &Arc<dyn Files>, folder: &FileName) -> Result<Found> {
+    let mut found = Found {
+        recovered: Recovered { files: Vec::new(), regions: HashMap::new(), cuts: Vec::new() },
+        live: BTreeMap::new(),
+        epoch_max: 0,
+        number_max: 0,
+    };
+    let mut numbered = Vec::new();
+    for entry in files.list(folder)? {
+        let number = entry.name.last().strip_suffix(".wal").and_then(|digits| digits.parse::<u64>().ok());
+        match number {
+            Some(number) => numbered.push((number, entry.name)),
+            None => {
+                return Err(Error::Storage(format!(
+                    "{} is not a file of the log: move it out of the folder",
+                    entry.name
+                )));
+            }
+        }
+    }
+    numbered.sort();
+    let newest = numbered.last().map(|(number, _)| *number);
+    for (number, name) in numbered {
+        found.number_max = number;
+        read_file(files, number, &name, Some(number) == newest, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn read_file(
+    files: &Arc<dyn Files>,
+    number: u64,
+    name: &FileName,
+    newest: bool,
+    found: &mut Found,
+) -> Result<()> {
+    let file = files.open(name)?;
+    let size = file.size();
+    let corrupt = |offset, what, expected: String, found: String| Error::Corrupt {
+        file: name.clone(),
+        offset,
+        what,
+        expected,
+        found,
+    };
+    let mut live = LogFile { name: name.clone(), bytes: size, regions: HashMap::new() };
+    if newest && size <= HEADER_LENGTH as u64 && read_header(&*file, size)?.is_none() {
+        // The process died while it made the file; nothing was ever appended to it.
+        found.recovered.cuts.push(Cut { file: name.clone(), offset: 0, bytes: size });
+        found.live.insert(number, live);
+        return Ok(());
+    }
+    let header = read_header(&*file, size)?
+        .ok_or_else(|| corrupt(0, "file header", "a whole header".to_owned(), "other bytes".to_owned()))?;
+    if header.version > VERSION {
+        return Err(Error::Newer { file: name.clone(), found: header.version, known: VERSION });
+    }
+    if header.number != number {
+        return Err(corrupt(20, "file number", number.to_string(), header.number.to_string()));
+    }
+    found.epoch_max = found.epoch_max.max(header.epoch);
+    let index = u32::try_from(found.recovered.files.len()).expect("fewer log files than 4 billion");
+    found.recovered.files.push((name.clone(), Arc::clone(&file)));
+
+    let mut offset = HEADER_LENGTH as u64;
+    let mut payload = Vec::new();
+    let mut ended = false;
+    while offset < size && !ended {
+        if !read_batch(&*file, number, offset, size, &mut payload)? {
+            if let Some(later) = durable_claim_after(&*file, number, offset, size)? {
+                return Err(corrupt(
+                    offset,
+                    "batch checksum",
+                    format!("a whole batch (the one at offset {later} says it was durable)"),
+                    "other bytes".to_owned(),
+                ));
+            }
+            found.recovered.cuts.push(Cut { file: name.clone(), offset, bytes: size - offset });
+            break;
+        }
+        let payload_at = offset + BATCH_HEADER_LENGTH as u64;
+        let mut rest = &payload[..];
+        while !rest.is_empty() {
+            let at = payload_at + (payload.len() - rest.len()) as u64;
+            let (record, after) = Record::read(rest).ok_or_else(|| {
+                corrupt(at, "record", "a whole record".to_owned(), "other bytes".to_owned())
+            })?;
+            if record.kind == Kind::End {
+                ended = true;
+            } else {
+                note(&mut found.recovered.regions, &mut live, index, at, &record);
+            }
+            rest = after;
+        }
+        offset = payload_at + payload.len() as u64;
+    }
+    if ended && offset < size {
+        return Err(corrupt(
+            offset,
+            "bytes after the end",
+            "nothing".to_owned(),
+            format!("{} bytes", size - offset),
+        ));
+    }
+    found.live.insert(number, live);
+    Ok(())
+}
+
+fn note(
+    regions: &mut HashMap<Box<[u8]>, Vec<Place>>,
+    live: &mut LogFile,
+    file: u32,
+    offset: u64,
+    record: &Record<'_>,
+) {
+    let place = Place { file, length: record.size() as u32, offset };
+    match regions.get_mut(record.region) {
+        Some(places) => places.push(place),
+        None => {
+            regions.insert(record.region.into(), vec![place]);
+        }
+    }
+    let newest: &mut SequenceId = live.regions.entry(record.region.into()).or_default();
+    *newest = (*newest).max(record.sequence);
+}
+
+fn read_header(file: &dyn FileReader, size: u64) -> Result<Option<Header>> {
+    if size < HEADER_LENGTH as u64 {
+        return Ok(None);
+    }
+    let mut bytes = [0; HEADER_LENGTH];
+    file.read_at(0, &mut bytes)?;
+    Ok(Header::parse(&bytes))
+}
+
+/// Reads the batch at `offset` into `payload`; false when there is no whole one.
+fn read_batch(
+    file: &dyn FileReader,
+    number: u64,
+    offset: u64,
+    size: u64,
+    payload: &mut Vec<u8>,
+) -> Result<bool> {
+    let room = size - offset;
+    if room < BATCH_HEADER_LENGTH as u64 {
+        return Ok(false);
+    }
+    let mut header = [0; BATCH_HEADER_LENGTH];
+    file.read_at(offset, &mut header)?;
+    let header = BatchHeader::parse(header);
+    // No batch is empty, and none claims more than the file has.
+    if header.length == 0 || u64::from(header.length) > room - BATCH_HEADER_LENGTH as u64 {
+        return Ok(false);
+    }
+    payload.resize(header.length as usize, 0);
+    file.read_at(offset + BATCH_HEADER_LENGTH as u64, payload)?;
+    Ok(header.fits(number, offset, payload))
+}
+
+/// Looks behind a bad batch at `bad` for a whole one that says the bytes at `bad` were durable.
+fn durable_claim_after(file: &dyn FileReader, number: u64, bad: u64, size: u64) -> Result<Option<u64>> {
+    let mut tail = vec![0; (size - bad) as usize];
+    file.read_at(bad, &mut tail)?;
+    for at in 1..tail.len().saturating_sub(BATCH_HEADER_LENGTH) {
+        let Some((header, rest)) = tail[at..].split_first_chunk::<BATCH_HEADER_LENGTH>() else { break };
+        let header = BatchHeader::parse(*header);
+        let offset = bad + at as u64;
+        let plausible = header.synced > bad && header.synced <= offset && header.length > 0;
+        if plausible
+            && let Some(payload) = rest.get(..header.length as usize)
+            && Record::read(payload).is_some()
+            && header.fits(number, offset, payload)
+        {
+            return Ok(Some(offset));
+        }
+    }
+    Ok(None)
+}
