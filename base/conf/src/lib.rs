@@ -1,1 +1,242 @@
 //! HBase's configuration keys, each declared once.
+//!
+//! ```text
+//!   keys::…  declared: name, kind (with its unit), default, meaning
+//!      │
+//!   Conf     what was said: files in the order they were read, then `-D name=value`; later words win
+//!      │
+//!   value()  the text found, `${variables}` replaced, parsed as the key's kind
+//! ```
+//!
+//! What it promises: a key has one default, in [`keys`] and nowhere else; an error names the key, the text that stands
+//! there, where it stands and what was expected; [`Conf::table`] shows every key with its value and where that comes
+//! from. Keys that nobody declared are kept, since `${…}` may use them, and are listed by [`Conf::unknown`].
+//!
+//! What it does not know: files, the environment, and what the values mean together. `front` reads the files and gives
+//! their text, and each crate checks the options that it makes of the values.
+
+mod error;
+mod expand;
+pub mod key;
+pub mod keys;
+mod site;
+mod table;
+
+pub use error::{Error, Result};
+pub use key::{Declared, Key, Kind};
+pub use table::Table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Where a value was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nowhere: the key's default.
+    Default,
+    /// In a file, by its name.
+    File(String),
+    /// On the command line, by `-D`.
+    CommandLine,
+    /// By the program itself.
+    Program,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File(name) => f.write_str(name),
+            Origin::CommandLine => f.write_str("-D"),
+            Origin::Program => f.write_str("program"),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Said {
+    text: String,
+    origin: Origin,
+}
+
+/// What was configured: names and texts, flat, as in `hbase-site.xml`.
+#[derive(Clone, Debug, Default)]
+pub struct Conf {
+    said: BTreeMap<String, Said>,
+    /// Names that a file marked `<final>`: later files do not change them, `-D` does.
+    fixed: BTreeSet<String>,
+    variables: BTreeMap<String, String>,
+}
+
+impl Conf {
+    /// Every key at its default.
+    pub fn new() -> Conf {
+        Conf::default()
+    }
+
+    /// Adds what a file in the form of `hbase-site.xml` says; `name` is told in errors and in the table. A later file
+    /// goes before an earlier one, save for properties that the earlier one marked `<final>`.
+    pub fn with_file(mut self, name: &str, xml: &str) -> Result<Conf> {
+        let properties = site::read(name, xml)?;
+        let fixed_before = self.fixed.clone();
+        for property in properties {
+            if fixed_before.contains(&property.name) {
+                continue;
+            }
+            if property.is_final {
+                self.fixed.insert(property.name.clone());
+            }
+            let origin = Origin::File(name.to_owned());
+            self.said.insert(property.name, Said { text: property.value, origin });
+        }
+        Ok(self)
+    }
+
+    /// Adds what `-D` says: `name=value`.
+    pub fn with_definition(mut self, definition: &str) -> Result<Conf> {
+        let (name, value) = definition
+            .split_once('=')
+            .filter(|(name, _)| !name.trim().is_empty())
+            .ok_or_else(|| Error::Definition { found: definition.to_owned() })?;
+        let text = value.trim().to_owned();
+        self.said.insert(name.trim().to_owned(), Said { text, origin: Origin::CommandLine });
+        Ok(self)
+    }
+
+    /// Sets a key from within the program, over everything that was said before.
+    #[must_use]
+    pub fn with<K: Kind>(mut self, key: &Key<K>, text: impl Into<String>) -> Conf {
+        self.said.insert(key.name().to_owned(), Said { text: text.into(), origin: Origin::Program });
+        self
+    }
+
+    /// Adds something that `${name}` may stand for without being a key: `user.name`, `env.HOME`.
+    #[must_use]
+    pub fn with_variable(mut self, name: impl Into<String>, text: impl Into<String>) -> Conf {
+        self.variables.insert(name.into(), text.into());
+        self
+    }
+
+    /// The value of a key: what was said, else its default.
+    pub fn value<K: Kind>(&self, key: &Key<K>) -> Result<K::Value> {
+        let (text, origin) = self.find(key.name(), key.default_text());
+        self.parse::<K>(key.name(), text, &origin)
+    }
+
+    /// The value of a key if somebody said one, for keys whose default follows from another key.
+    pub fn said<K: Kind>(&self, key: &Key<K>) -> Result<Option<K::Value>> {
+        match self.said.get(key.name()) {
+            Some(said) => self.parse::<K>(key.name(), &said.text, &said.origin).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The text under any name, with variables replaced; `None` when it is neither said nor declared.
+    pub fn text(&self, name: &str) -> Result<Option<String>> {
+        let declared = keys::all().find(|key| key.name() == name);
+        match (self.said.get(name), declared) {
+            (Some(said), _) => expand::expand(self, name, &said.text).map(Some),
+            (None, Some(key)) => expand::expand(self, name, key.default_text()).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Parses every declared key, so that a wrong value is told at start and not when it is first needed.
+    pub fn check(&self) -> Result<()> {
+        keys::all().try_for_each(|key| key.check(self))
+    }
+
+    /// Names that were said and that no key declares: of HBase's keys those without a meaning here, and slips of the pen.
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {
+        self.said.keys().map(String::as_str).filter(|name| keys::all().all(|key| key.name() != *name))
+    }
+
+    /// Every declared key with its value, default, origin and meaning, to be printed.
+    pub fn table(&self) -> Table<'_> {
+        Table::new(self)
+    }
+
+    fn find<'a>(&'a self, name: &str, default: &'a str) -> (&'a str, Origin) {
+        match self.said.get(name) {
+            Some(said) => (&said.text, said.origin.clone()),
+            None => (default, Origin::Default),
+        }
+    }
+
+    fn parse<K: Kind>(&self, name: &str, text: &str, origin: &Origin) -> Result<K::Value> {
+        let text = expand::expand(self, name, text)?;
+        K::parse(text.trim()).map_err(|expected| Error::Value {
+            name: name.to_owned(),
+            found: text.trim().to_owned(),
+            origin: origin.to_string(),
+            expected,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const SITE: &str = "<configuration>
+        <property><name>hbase.client.scanner.timeout.period</name><value>30000</value></property>
+        <property><name>hbase.rootdir</name><value>${base}/hbase</value><final>true</final></property>
+        <property><name>base</name><value>${user.home}/data</value></property>
+    </configuration>";
+
+    #[test]
+    fn a_definition_goes_before_the_file_and_the_file_before_the_default() {
+        let key = &keys::regionserver::SCANNER_TIMEOUT;
+        assert_eq!(Conf::new().value(key).expect("default"), Duration::from_secs(60));
+        let conf = Conf::new().with_file("hbase-site.xml", SITE).expect("good file");
+        assert_eq!(conf.value(key).expect("file"), Duration::from_secs(30));
+        let conf = conf.with_definition("hbase.client.scanner.timeout.period=10s").expect("good definition");
+        assert_eq!(conf.value(key).expect("definition"), Duration::from_secs(10));
+        let conf = conf.with(key, "5000");
+        assert_eq!(conf.value(key).expect("program"), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn variables_are_replaced_and_final_holds_against_later_files_only() {
+        let other =
+            "<configuration><property><name>hbase.rootdir</name><value>/x</value></property></configuration>";
+        let conf = Conf::new()
+            .with_variable("user.home", "/home/u")
+            .with_file("one.xml", SITE)
+            .and_then(|conf| conf.with_file("two.xml", other))
+            .expect("good files");
+        assert_eq!(conf.value(&keys::cluster::ROOT_DIR).expect("text"), "/home/u/data/hbase");
+        let conf = conf.with_definition("hbase.rootdir=/y").expect("good definition");
+        assert_eq!(conf.value(&keys::cluster::ROOT_DIR).expect("text"), "/y");
+        assert_eq!(conf.unknown().collect::<Vec<_>>(), ["base"]);
+        assert_eq!(conf.text("base").expect("expands").as_deref(), Some("/home/u/data"));
+        assert_eq!(conf.text("no.such.key").expect("absent"), None);
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_with_key_text_place_and_expectation() {
+        let conf =
+            Conf::new().with_definition("hbase.client.scanner.timeout.period=soon").expect("a definition");
+        let error = conf.check().expect_err("soon is no time").to_string();
+        assert_eq!(
+            error,
+            "hbase.client.scanner.timeout.period is \"soon\" (-D), expected a time in ms, or with one of the units ns \
+             us ms s m h d"
+        );
+        assert!(Conf::new().with_definition("no equals sign").is_err());
+        assert!(Conf::new().with_definition("=x").is_err());
+    }
+
+    #[test]
+    fn every_default_is_a_value_and_no_key_is_declared_twice() {
+        Conf::new().check().expect("defaults parse");
+        let mut seen = BTreeSet::new();
+        for key in keys::all() {
+            assert!(seen.insert(key.name()), "{} is declared twice", key.name());
+            assert!(!key.meaning().is_empty(), "{} says nothing", key.name());
+        }
+        assert!(seen.len() > 40);
+    }
+}

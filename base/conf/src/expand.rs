@@ -1,0 +1,85 @@
+//! `${name}` in values, as Hadoop's configuration replaces it.
+//!
+//! From left to right, again and again until none is left, at most [`LIMIT`] times. A name stands for the variable of
+//! that name, else for the value of the key. `${env.NAME:-text}` and `${env.NAME-text}` bring their own default. What
+//! stands for nothing is left as it is, as HBase does: the text may be meant for somebody else.
+
+use crate::{Conf, Error, Result, keys};
+
+/// How many replacements one value may take (`Configuration.MAX_SUBST`).
+const LIMIT: usize = 20;
+
+pub(crate) fn expand(conf: &Conf, name: &str, text: &str) -> Result<String> {
+    let mut text = text.to_owned();
+    let mut from = 0;
+    let mut replaced = 0;
+    while let Some((start, end)) = variable(&text, from) {
+        let Some(value) = lookup(conf, &text[start + 2..end]) else {
+            from = end + 1;
+            continue;
+        };
+        if replaced == LIMIT {
+            return Err(Error::Variables { name: name.to_owned(), limit: LIMIT, text });
+        }
+        text.replace_range(start..=end, &value);
+        replaced += 1;
+    }
+    Ok(text)
+}
+
+/// The innermost `${…}` at or after `from`: where its `$` and its `}` stand.
+fn variable(text: &str, from: usize) -> Option<(usize, usize)> {
+    let end = from + text.get(from..)?.find('}')?;
+    match text[from..end].rfind("${") {
+        Some(start) => Some((from + start, end)),
+        None => variable(text, end + 1),
+    }
+}
+
+fn lookup(conf: &Conf, name: &str) -> Option<String> {
+    if let Some(value) = conf.variables.get(name) {
+        return Some(value.clone());
+    }
+    if let Some(rest) = name.strip_prefix("env.") {
+        let (variable, default) = match (rest.split_once(":-"), rest.split_once('-')) {
+            (Some(parts), _) => (parts.0, Some(parts.1)),
+            (None, Some(parts)) => (parts.0, Some(parts.1)),
+            (None, None) => (rest, None),
+        };
+        let value = conf.variables.get(&format!("env.{variable}")).cloned();
+        return value.or_else(|| default.map(str::to_owned));
+    }
+    match conf.said.get(name) {
+        Some(said) => Some(said.text.clone()),
+        None => keys::all().find(|key| key.name() == name).map(|key| key.default_text().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conf(definitions: &[&str]) -> Conf {
+        definitions.iter().fold(Conf::new(), |conf, word| conf.with_definition(word).expect("definition"))
+    }
+
+    #[test]
+    fn variables_nest_and_the_unknown_stays() {
+        let conf = conf(&["a=1", "which=a", "b=${a}${a}"]).with_variable("env.SET", "yes");
+        let expand = |text| expand(&conf, "key", text).expect("expands");
+        assert_eq!(expand("x${a}y"), "x1y");
+        assert_eq!(expand("${${which}}"), "1");
+        assert_eq!(expand("${b}"), "11");
+        assert_eq!(expand("${nothing} ${a} } ${"), "${nothing} 1 } ${");
+        assert_eq!(
+            expand("${env.SET:-no} ${env.UNSET:-no} ${env.UNSET-n} ${env.UNSET}"),
+            "yes no n ${env.UNSET}"
+        );
+    }
+
+    #[test]
+    fn a_circle_is_an_error() {
+        let conf = conf(&["a=${b}", "b=${a}"]);
+        assert!(matches!(expand(&conf, "a", "${a}"), Err(Error::Variables { limit: LIMIT, .. })));
+    }
+}

@@ -1,0 +1,20 @@
+//! Where the cluster is, and how it is found.
+
+keys! {
+    /// The folder that holds everything: tables, logs, the cluster's id. A path, or a `file:` URL.
+    ROOT_DIR: Text = "hbase.rootdir", "${hbase.tmp.dir}/hbase";
+    /// A folder for what need not outlive the machine; also where the root is when nobody says otherwise.
+    TMP_DIR: Text = "hbase.tmp.dir", "${java.io.tmpdir}/hbase-${user.name}";
+    /// Where the log lies, when not under the root. Empty: under the root.
+    WAL_DIR: Text = "hbase.wal.dir", "";
+    /// Whether master and region servers are processes of their own (true) or one process (false).
+    DISTRIBUTED: Flag = "hbase.cluster.distributed", "false";
+    /// The hosts that answer ZooKeeper's protocol.
+    ZOOKEEPER_QUORUM: List = "hbase.zookeeper.quorum", "127.0.0.1";
+    /// The port that ZooKeeper's protocol is answered on.
+    ZOOKEEPER_CLIENT_PORT: Port = "hbase.zookeeper.property.clientPort", "2181";
+    /// The znode that holds the cluster's.
+    ZOOKEEPER_PARENT: Text = "zookeeper.znode.parent", "/hbase";
+    /// How many addresses a client gets that asks for servers to ask.
+    BOOTSTRAP_NODE_LIMIT: Count = "hbase.client.bootstrap.node.limit", "10";
+}

@@ -1,0 +1,27 @@
+//! Writing: the memstore, the log, rows and their locks.
+
+keys! {
+    /// The size of a region's memstore that starts a flush.
+    MEMSTORE_FLUSH_SIZE: Size = "hbase.hregion.memstore.flush.size", "134217728";
+    /// A memstore of this many flush sizes takes no more until it has been flushed.
+    MEMSTORE_BLOCK_MULTIPLIER: Count = "hbase.hregion.memstore.block.multiplier", "4";
+    /// How long an edit stays in memory before its region is flushed; 0 means for ever.
+    PERIODIC_FLUSH_INTERVAL: Millis = "hbase.regionserver.optionalcacheflushinterval", "3600000";
+    /// How long a write waits for the lock of its row.
+    ROW_LOCK_WAIT: Millis = "hbase.rowlock.wait.duration", "30000";
+    /// How far in the future a cell's timestamp may lie; HBase's default, the largest number, takes any.
+    TIMESTAMP_SLOP: Millis = "hbase.hregion.keyvalue.timestamp.slop.millisecs", "9223372036854775807";
+    /// The largest row that a read gives back whole.
+    MAX_ROW_SIZE: Size = "hbase.table.max.rowsize", "1073741824";
+    /// Whether an acknowledged write is on the disk (true) or handed to the operating system (false). HBase's default
+    /// is false; ours keeps what was acknowledged.
+    WAL_HSYNC: Flag = "hbase.wal.hsync", "true";
+    /// The size of a log file that starts the next one; 0 derives it from the block size.
+    WAL_ROLL_SIZE: Size = "bellows.wal.roll.size", "134217728";
+    /// How many log files may be kept by unflushed edits before the regions that hold them back are flushed.
+    MAX_LOGS: Count = "hbase.regionserver.maxlogs", "32";
+    /// When a log file is closed however small it is.
+    LOG_ROLL_PERIOD: Millis = "hbase.regionserver.logroll.period", "3600000";
+    /// How memstores compact in memory where a family does not say: NONE, BASIC, EAGER or ADAPTIVE.
+    IN_MEMORY_COMPACTION: Text = "hbase.hregion.compacting.memstore.type", "NONE";
+}
