@@ -1,1 +1,4 @@
-//! The master's services: catalog, tables, namespaces, procedures.
+//! The master's services: the catalog, tables, namespaces, and the procedures that change them.
+
+pub mod procedure;
+pub mod switches;

@@ -1,0 +1,120 @@
+//! The master's switches: what operators turn on and off.
+//!
+//! On one server there is nothing to balance and nothing to merge by itself, but tools read the switches, set them and
+//! expect the previous value back. They are kept in one small object, so a restart finds them as they were left.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use storage::{FileName, Files, Kind};
+
+/// Everything that can be switched, with the key in the kept object and the value of a new cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// Moving regions between servers by load.
+    Balancer,
+    /// Splitting and merging regions by size.
+    Normalizer,
+    /// Cleaning the catalog.
+    CatalogJanitor,
+    /// Cleaning old files.
+    Cleaner,
+    /// Splitting of regions.
+    Split,
+    /// Merging of regions.
+    Merge,
+    /// Deleting snapshots past their time.
+    SnapshotCleanup,
+}
+
+impl Switch {
+    const ALL: [Switch; 7] = [
+        Switch::Balancer,
+        Switch::Normalizer,
+        Switch::CatalogJanitor,
+        Switch::Cleaner,
+        Switch::Split,
+        Switch::Merge,
+        Switch::SnapshotCleanup,
+    ];
+
+    fn key(self) -> &'static str {
+        match self {
+            Switch::Balancer => "balancer",
+            Switch::Normalizer => "normalizer",
+            Switch::CatalogJanitor => "catalog-janitor",
+            Switch::Cleaner => "cleaner",
+            Switch::Split => "split",
+            Switch::Merge => "merge",
+            Switch::SnapshotCleanup => "snapshot-cleanup",
+        }
+    }
+}
+
+/// The kept object's longest form, in bytes.
+const SIZE_MAX: usize = 4096;
+
+/// The switches' state. Each is on in a new cluster, as in HBase.
+#[derive(Debug)]
+struct State {
+    on: [bool; Switch::ALL.len()],
+    /// The object as it was last read or written; `None` while there is none.
+    kept: Option<Vec<u8>>,
+}
+
+/// All switches of a master.
+pub struct Switches {
+    files: Arc<dyn Files>,
+    name: FileName,
+    state: Mutex<State>,
+}
+
+impl Switches {
+    /// Reads the switches kept at `name`, one `key=on|off` a line.
+    pub fn open(files: Arc<dyn Files>, name: FileName) -> storage::Result<Switches> {
+        let mut on = [true; Switch::ALL.len()];
+        let kept = match files.read(&name, SIZE_MAX) {
+            Ok(kept) => Some(kept),
+            Err(error) if error.kind() == Kind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        for line in kept.iter().flat_map(|kept| kept.split(|&byte| byte == b'\n')) {
+            for (at, switch) in Switch::ALL.iter().enumerate() {
+                if line.strip_prefix(switch.key().as_bytes()).is_some_and(|rest| rest == b"=off") {
+                    on[at] = false;
+                }
+            }
+        }
+        Ok(Switches { files, name, state: Mutex::new(State { on, kept }) })
+    }
+
+    /// Whether it is on.
+    pub fn is_on(&self, switch: Switch) -> bool {
+        self.state.lock().on[switch as usize]
+    }
+
+    /// Sets it and returns what it was before. A change is durable when this returns.
+    pub fn set(&self, switch: Switch, on: bool) -> storage::Result<bool> {
+        let mut state = self.state.lock();
+        let before = state.on[switch as usize];
+        if before != on {
+            let mut wanted = state.on;
+            wanted[switch as usize] = on;
+            let text: String = Switch::ALL
+                .iter()
+                .zip(wanted)
+                .map(|(switch, on)| format!("{}={}\n", switch.key(), if on { "on" } else { "off" }))
+                .collect();
+            self.files.swap(&self.name, state.kept.as_deref(), text.as_bytes())?;
+            state.on = wanted;
+            state.kept = Some(text.into_bytes());
+        }
+        Ok(before)
+    }
+}
+
+impl std::fmt::Debug for Switches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Switches").field("state", &*self.state.lock()).finish_non_exhaustive()
+    }
+}
