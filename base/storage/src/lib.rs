@@ -4,7 +4,7 @@
 //! **no rename**. A finished file never changes and never moves; it exists for readers when the one small object that
 //! names it has been swapped in. No caller lists a directory to learn what is true.
 //!
-//! Two furnishings: [`Local`], the disk of this machine, and `Memory`, a file system for tests that can lose what was
+//! Two furnishings: [`Local`], the disk of this machine, and [`Memory`], a file system for tests that can lose what was
 //! not synced, tear the last write, fill up, fail and lie still. Calls block; whoever must not wait leaves its thread.
 //!
 //! An error says whether the act [did not happen or may have happened](Outcome): after the first it is safe to try
@@ -15,10 +15,12 @@
 
 mod error;
 mod local;
+pub mod memory;
 mod name;
 
 pub use error::{Error, Kind, Outcome, Result};
 pub use local::Local;
+pub use memory::Memory;
 pub use name::FileName;
 
 use std::sync::Arc;
@@ -97,3 +99,6 @@ pub struct Entry {
     /// Size in bytes.
     pub size: u64,
 }
+
+#[cfg(test)]
+mod conformance;

@@ -1,0 +1,145 @@
+//! What every place must do: one suite, run against each.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::memory::Fault;
+use crate::{FileName, Files, Kind, Local, Memory, Outcome};
+
+fn name(text: &str) -> FileName {
+    FileName::new(text)
+}
+
+fn write(files: &dyn Files, at: &str, bytes: &[u8]) {
+    let mut writer = files.create(&name(at)).expect("new");
+    writer.write(bytes).expect("written");
+    assert_eq!(writer.finish().expect("durable"), bytes.len() as u64);
+}
+
+fn check(files: &dyn Files) {
+    write(files, "a/b/one", b"0123456789");
+    write(files, "a/two", b"");
+    write(files, "ab", b"x");
+
+    // A finished file is read by place; its end is an error, not silence.
+    let reader = files.open(&name("a/b/one")).expect("there");
+    let mut buffer = [0; 4];
+    reader.read_at(3, &mut buffer).expect("inside");
+    assert_eq!((&buffer, reader.size()), (b"3456", 10));
+    assert_eq!(reader.read_at(7, &mut buffer).expect_err("past the end").kind(), Kind::TooShort);
+    assert_eq!(files.read(&name("a/b/one"), 9).expect_err("over the limit").kind(), Kind::TooLarge);
+
+    // Names are given once.
+    assert_eq!(files.create(&name("a/b/one")).err().expect("taken").kind(), Kind::Exists);
+    assert_eq!(files.open(&name("a/none")).err().expect("absent").kind(), Kind::NotFound);
+    assert_eq!(files.open(&name("a/b")).err().expect("a folder").kind(), Kind::NotFound);
+
+    // A folder is more than a prefix.
+    let listed = |folder: &str| -> Vec<String> {
+        let folder = if folder.is_empty() { FileName::root() } else { name(folder) };
+        files.list(&folder).expect("listed").into_iter().map(|entry| entry.name.as_str().to_owned()).collect()
+    };
+    assert_eq!(listed("a"), ["a/b/one", "a/two"]);
+    assert_eq!(listed(""), ["a/b/one", "a/two", "ab"]);
+    assert_eq!(listed("nowhere"), Vec::<String>::new());
+
+    // An open file outlives its name.
+    files.delete(&name("a/b/one")).expect("deleted");
+    files.delete(&name("a/b/one")).expect("what is gone may be deleted");
+    reader.read_at(0, &mut buffer).expect("still open");
+    assert_eq!(listed("a"), ["a/two"]);
+
+    // Swaps see what they replace.
+    let object = name("o/list");
+    files.swap(&object, None, b"first").expect("absent as expected");
+    assert_eq!(files.swap(&object, None, b"again").expect_err("it is there").kind(), Kind::Conflict);
+    assert_eq!(files.swap(&object, Some(b"other"), b"x").expect_err("changed").kind(), Kind::Conflict);
+    files.swap(&object, Some(b"first"), b"second").expect("as expected");
+    assert_eq!(files.read(&object, 100).expect("there"), b"second");
+
+    // What is abandoned leaves no name.
+    let mut writer = files.create(&name("a/gone")).expect("new");
+    writer.write(b"half").expect("written");
+    assert_eq!(writer.size(), 4);
+    writer.sync().expect("durable");
+    writer.abandon();
+    assert_eq!(listed("a"), ["a/two"]);
+}
+
+/// A folder of its own for a test, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Folder {
+        let unique = env::World::real().random();
+        Folder(std::env::temp_dir().join(format!("bellows-storage-{test}-{unique:x}")))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).expect("the test's own folder");
+    }
+}
+
+#[test]
+fn local_keeps_the_rules() {
+    let folder = Folder::new("rules");
+    check(&Local::open(folder.0.join("made/on/the/way")).expect("new"));
+}
+
+#[test]
+fn memory_keeps_the_rules() {
+    check(&Memory::new());
+}
+
+#[test]
+fn a_folder_is_held_by_one_at_a_time() {
+    let folder = Folder::new("lock");
+    let first = Local::open(&folder.0).expect("new");
+    let error = Local::open(&folder.0).expect_err("held");
+    assert_eq!(error.kind(), Kind::InUse);
+    let words = error.to_string();
+    assert!(
+        words.contains(&std::process::id().to_string()) && words.contains(&*folder.0.to_string_lossy()),
+        "{words}"
+    );
+    drop(first);
+    Local::open(&folder.0).expect("free again");
+}
+
+#[test]
+fn a_crash_keeps_what_was_synced_and_no_more_than_was_written() {
+    for seed in 0..200 {
+        let place = Memory::new();
+        let mut writer = place.create(&name("log")).expect("new");
+        writer.write(b"durable").expect("written");
+        writer.sync().expect("durable");
+        writer.write(b" and not").expect("written");
+        let mut unnamed = place.create(&name("new")).expect("new");
+        unnamed.write(b"x").expect("written");
+        let after = place.crash(seed);
+        let found = after.read(&name("log"), 100).expect("its name was synced");
+        assert!(found.starts_with(b"durable") && b"durable and not".starts_with(&found[..]), "seed {seed}");
+        assert!(writer.write(b"more").is_err(), "the old place is gone");
+    }
+}
+
+#[test]
+fn each_act_can_be_made_to_fail() {
+    let place = Arc::new(Memory::new());
+    place.set_fault(Some(Fault {
+        act: 2,
+        kind: Kind::Failed,
+        outcome: Outcome::MayHaveHappened,
+        last: false,
+    }));
+    let mut writer = place.create(&name("f")).expect("the first act");
+    let error = writer.write(b"abc").expect_err("the second");
+    assert_eq!(error.outcome(), Outcome::MayHaveHappened);
+    assert_eq!(writer.size(), 3, "it happened");
+    writer.sync().expect("the third");
+    place.set_bytes_max(Some(4));
+    assert_eq!(writer.write(b"de").expect_err("full").kind(), Kind::Full);
+    assert_eq!(place.bytes_free().expect("known"), Some(1));
+}

@@ -1,0 +1,290 @@
+//! A file system for tests: it forgets what was not synced, tears the last write, fills up and fails, as told.
+//!
+//! Every file keeps two lengths: what was written, and what is durable. A [crash](Memory::crash) gives the place as the
+//! next life would find it: names that were never synced may be gone, bytes past the durable length are lost, or cut
+//! anywhere, by the seed. Acts are counted, so that a test can fail each one in turn.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::{Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Outcome, Result};
+
+/// A place in memory. Clones share it.
+#[derive(Clone, Default)]
+pub struct Memory {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    files: BTreeMap<FileName, File>,
+    acts: u64,
+    fault: Option<Fault>,
+    bytes_max: Option<u64>,
+    dead: bool,
+}
+
+#[derive(Clone)]
+struct File {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    durable: usize,
+    named: bool,
+}
+
+/// A failure that a test asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// Which act fails, counted from 1 over creates, writes, syncs, finishes, swaps and deletes.
+    pub act: u64,
+    /// How.
+    pub kind: Kind,
+    /// Whether the act takes place all the same.
+    pub outcome: Outcome,
+    /// Whether the place is gone from then on, as for a process that was killed in the act.
+    pub last: bool,
+}
+
+impl Memory {
+    /// An empty place.
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// Acts so far.
+    pub fn acts(&self) -> u64 {
+        self.state.lock().acts
+    }
+
+    /// Asks for one failure, or takes the wish back.
+    pub fn set_fault(&self, fault: Option<Fault>) {
+        self.state.lock().fault = fault;
+    }
+
+    /// How many bytes all files together may have; a write beyond fails as on a full disk.
+    pub fn set_bytes_max(&self, bytes_max: Option<u64>) {
+        self.state.lock().bytes_max = bytes_max;
+    }
+
+    /// The place after the loss of power: what is durable is there; of the rest, `seed` decides what survives. The old
+    /// place fails every further act.
+    pub fn crash(&self, seed: u64) -> Memory {
+        let mut state = self.state.lock();
+        state.dead = true;
+        let mut chance = seed;
+        let mut next = move || {
+            // An odd multiplier and the upper bits: enough chance for choosing where to tear.
+            chance = chance.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            chance >> 33
+        };
+        let mut files = BTreeMap::new();
+        for (name, file) in &state.files {
+            let mut bytes = file.bytes.lock().clone();
+            if !file.named && next().is_multiple_of(2) {
+                continue;
+            }
+            let torn = bytes.len() - file.durable;
+            let kept = file.durable + if torn == 0 { 0 } else { next() as usize % (torn + 1) };
+            bytes.truncate(kept);
+            let durable = bytes.len();
+            files.insert(name.clone(), File { bytes: Arc::new(Mutex::new(bytes)), durable, named: true });
+        }
+        Memory { state: Arc::new(Mutex::new(State { files, ..State::default() })) }
+    }
+
+    /// The place after the process was killed: the system keeps all that was written.
+    pub fn kill(&self) -> Memory {
+        let mut state = self.state.lock();
+        state.dead = true;
+        let copy = |file: &File| {
+            let bytes = file.bytes.lock().clone();
+            File { durable: file.durable, named: file.named, bytes: Arc::new(Mutex::new(bytes)) }
+        };
+        let files = state.files.iter().map(|(name, file)| (name.clone(), copy(file))).collect();
+        Memory { state: Arc::new(Mutex::new(State { files, ..State::default() })) }
+    }
+
+    /// Changes a file's bytes behind everybody's back, as a failing device does.
+    ///
+    /// # Panics
+    /// When there is no such file.
+    pub fn damage(&self, name: &FileName, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.state.lock();
+        let file = state.files.get_mut(name).expect("the file to damage is there");
+        change(&mut file.bytes.lock());
+        file.durable = file.bytes.lock().len();
+    }
+}
+
+impl State {
+    /// Counts an act and fails it if it is its turn. `Ok(Some(…))` tells of a failure to report after acting.
+    fn act(&mut self, name: &FileName, act: &'static str) -> Result<Option<Error>> {
+        if self.dead {
+            return Err(
+                Error::new(Kind::Failed, Outcome::DidNotHappen, name, act).because("the place is gone")
+            );
+        }
+        self.acts += 1;
+        match self.fault {
+            Some(fault) if fault.act == self.acts => {
+                self.dead = fault.last;
+                let error = Error::new(fault.kind, fault.outcome, name, act)
+                    .because("a fault that the test asked for");
+                if fault.outcome == Outcome::MayHaveHappened { Ok(Some(error)) } else { Err(error) }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn has_room(&self, more: usize) -> bool {
+        let used: usize = self.files.values().map(|file| file.bytes.lock().len()).sum();
+        self.bytes_max.is_none_or(|limit| (used + more) as u64 <= limit)
+    }
+}
+
+fn done(failure: Option<Error>) -> Result<()> {
+    failure.map_or(Ok(()), Err)
+}
+
+impl Files for Memory {
+    fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        let mut state = self.state.lock();
+        let failure = state.act(name, "create")?;
+        if state.files.contains_key(name) {
+            return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
+        }
+        let bytes = Arc::<Mutex<Vec<u8>>>::default();
+        state.files.insert(name.clone(), File { bytes: Arc::clone(&bytes), durable: 0, named: false });
+        drop(state);
+        done(failure)?;
+        Ok(Box::new(Writer { place: self.clone(), name: name.clone(), bytes }))
+    }
+
+    fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
+        let state = self.state.lock();
+        let file = state
+            .files
+            .get(name)
+            .ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, name, "open"))?;
+        let size = file.bytes.lock().len() as u64;
+        Ok(Arc::new(Reader { bytes: Arc::clone(&file.bytes), name: name.clone(), size }))
+    }
+
+    fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
+        let state = self.state.lock();
+        let inside = state.files.iter().filter(|(name, _)| name.below(folder).is_some());
+        Ok(inside
+            .map(|(name, file)| Entry { name: name.clone(), size: file.bytes.lock().len() as u64 })
+            .collect())
+    }
+
+    fn delete(&self, name: &FileName) -> Result<()> {
+        let mut state = self.state.lock();
+        let failure = state.act(name, "delete")?;
+        state.files.remove(name);
+        done(failure)
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&[u8]>, new: &[u8]) -> Result<()> {
+        let mut state = self.state.lock();
+        let failure = state.act(name, "swap")?;
+        let current = state.files.get(name).map(|file| file.bytes.lock().clone());
+        if current.as_deref() != expected {
+            return Err(Error::new(Kind::Conflict, Outcome::DidNotHappen, name, "swap"));
+        }
+        if !state.has_room(new.len()) {
+            return Err(Error::new(Kind::Full, Outcome::DidNotHappen, name, "swap"));
+        }
+        let bytes = Arc::new(Mutex::new(new.to_vec()));
+        state.files.insert(name.clone(), File { bytes, durable: new.len(), named: true });
+        done(failure)
+    }
+
+    fn bytes_free(&self) -> Result<Option<u64>> {
+        let state = self.state.lock();
+        let used: u64 = state.files.values().map(|file| file.bytes.lock().len() as u64).sum();
+        Ok(state.bytes_max.map(|limit| limit.saturating_sub(used)))
+    }
+}
+
+struct Writer {
+    place: Memory,
+    name: FileName,
+    bytes: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Writer {
+    fn make_durable(&self, act: &'static str) -> Result<()> {
+        let mut state = self.place.state.lock();
+        let failure = state.act(&self.name, act)?;
+        let length = self.bytes.lock().len();
+        // A file that was deleted while it was written is durable nowhere.
+        if let Some(file) = state.files.get_mut(&self.name)
+            && Arc::ptr_eq(&file.bytes, &self.bytes)
+        {
+            file.durable = length;
+            file.named = true;
+        }
+        done(failure)
+    }
+}
+
+impl FileWriter for Writer {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut state = self.place.state.lock();
+        let failure = state.act(&self.name, "write")?;
+        if !state.has_room(bytes.len()) {
+            return Err(Error::new(Kind::Full, Outcome::MayHaveHappened, &self.name, "write"));
+        }
+        self.bytes.lock().extend_from_slice(bytes);
+        drop(state);
+        done(failure)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.make_durable("sync")
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes.lock().len() as u64
+    }
+
+    fn finish(self: Box<Self>) -> Result<u64> {
+        self.make_durable("finish")?;
+        Ok(self.size())
+    }
+
+    fn abandon(self: Box<Self>) {
+        let mut state = self.place.state.lock();
+        if !state.dead {
+            state.files.remove(&self.name);
+        }
+    }
+}
+
+struct Reader {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    name: FileName,
+    size: u64,
+}
+
+impl FileReader for Reader {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let bytes = self.bytes.lock();
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        match from.checked_add(buffer.len()).and_then(|to| bytes.get(from..to)) {
+            Some(found) => {
+                buffer.copy_from_slice(found);
+                Ok(())
+            }
+            None => Err(Error::new(Kind::TooShort, Outcome::DidNotHappen, &self.name, "read").because(
+                format!("{} bytes at offset {offset} expected, the file has {}", buffer.len(), bytes.len()),
+            )),
+        }
+    }
+}
