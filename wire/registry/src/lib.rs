@@ -1,1 +1,20 @@
 //! The read-only ZooKeeper answerer for clients.
+//!
+//! A default-configured HBase 2 client asks ZooKeeper where the master and hbase:meta are. In standalone mode there is no
+//! ZooKeeper; this crate speaks its protocol well enough that nobody who reads can tell. It serves a small [`Tree`] of
+//! paths and bytes that the rest of the process keeps up to date. Reads, watches, sessions and the four-letter words work;
+//! whoever tries to write is told that he may not, as a ZooKeeper tells it of a node that is readable only.
+//!
+//! There is also a tiny [`client`], which reads from this answerer and from a real ZooKeeper alike.
+//!
+//! What this crate does not know: what the bytes mean. It only wraps them as HBase does ([`payload`]).
+
+pub mod client;
+mod jute;
+pub mod payload;
+pub mod server;
+mod session;
+mod tree;
+
+pub use server::{Bound, Options, Server, Snapshot};
+pub use tree::{Stat, Tree};

@@ -1,0 +1,174 @@
+//! A tiny ZooKeeper client that reads: enough to find an HBase cluster.
+//!
+//! One request at a time, no watches, and a session that ends with the connection. Every call has a limit of time; after an
+//! error the connection is of no more use.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::jute::{Malformed, Reader, Writer};
+use crate::session::{code, op};
+
+/// The longest frame that is read, in bytes: ZooKeeper's own default.
+const FRAME_MAX: usize = 0xf_ffff;
+/// What the session is asked to last, in ms.
+const SESSION_MS: i32 = 30_000;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No connection, or it broke.
+    #[error("ZooKeeper at {address}: {reason}")]
+    Connection {
+        /// Where.
+        address: SocketAddr,
+        /// What happened.
+        reason: String,
+    },
+    /// ZooKeeper refused.
+    #[error("ZooKeeper at {address} answers error {code} to a read of {path}")]
+    Refused {
+        /// Where.
+        address: SocketAddr,
+        /// What was asked for.
+        path: String,
+        /// ZooKeeper's code.
+        code: i32,
+    },
+}
+
+/// A session with one ZooKeeper server.
+#[derive(Debug)]
+pub struct Client {
+    stream: env::Stream,
+    address: SocketAddr,
+    limit: Duration,
+    input: BytesMut,
+    next: i32,
+}
+
+impl Client {
+    /// Begins a session; `limit` is for this and for each later call.
+    pub async fn connect(address: SocketAddr, limit: Duration) -> Result<Client, Error> {
+        let failed = |reason: String| Error::Connection { address, reason };
+        let dialled = env::timeout(limit, env::dial(address)).await;
+        let stream = dialled
+            .ok_or_else(|| failed(format!("no connection within {limit:?}")))?
+            .map_err(|error| failed(error.to_string()))?;
+        let mut client = Client { stream, address, limit, input: BytesMut::new(), next: 0 };
+        let mut hello = Writer::frame();
+        hello.int(0).long(0).int(SESSION_MS).long(0).bytes(&[0; 16]).bool(false);
+        let answer = client.exchange(hello.finish()).await?;
+        let mut answer = Reader::new(&answer);
+        let opened = answer.int().and_then(|_| Ok((answer.int()?, answer.long()?)));
+        match opened {
+            Ok((timeout, _)) if timeout > 0 => Ok(client),
+            Ok(_) => Err(failed("it opens no session".to_owned())),
+            Err(error) => Err(client.unreadable(error)),
+        }
+    }
+
+    /// The bytes of `path`; `None` when there is no such node.
+    pub async fn data(&mut self, path: &str) -> Result<Option<Bytes>, Error> {
+        self.read(op::GET_DATA, path, |body| body.bytes().map(Bytes::copy_from_slice)).await
+    }
+
+    /// The names of the children of `path`; `None` when there is no such node.
+    pub async fn children(&mut self, path: &str) -> Result<Option<Vec<String>>, Error> {
+        self.read(op::GET_CHILDREN, path, |body| {
+            Ok(body.texts()?.into_iter().map(str::to_owned).collect::<Vec<_>>())
+        })
+        .await
+    }
+
+    /// Whether there is a node at `path`.
+    pub async fn exists(&mut self, path: &str) -> Result<bool, Error> {
+        Ok(self.read(op::EXISTS, path, |_| Ok(())).await?.is_some())
+    }
+
+    /// The bytes of every child of `path` whose name begins with `prefix`.
+    pub async fn data_of_children(
+        &mut self,
+        path: &str,
+        prefix: &str,
+    ) -> Result<BTreeMap<String, Bytes>, Error> {
+        let mut all = BTreeMap::new();
+        for name in self.children(path).await?.unwrap_or_default() {
+            if name.starts_with(prefix)
+                && let Some(data) = self.data(&format!("{}/{name}", path.trim_end_matches('/'))).await?
+            {
+                all.insert(name, data);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Ends the session in good order.
+    pub async fn close(mut self) -> Result<(), Error> {
+        let mut request = Writer::frame();
+        request.int(self.next).int(op::CLOSE_SESSION);
+        self.exchange(request.finish()).await.map(|_| ())
+    }
+
+    async fn read<T>(
+        &mut self,
+        operation: i32,
+        path: &str,
+        body: impl FnOnce(&mut Reader<'_>) -> Result<T, Malformed>,
+    ) -> Result<Option<T>, Error> {
+        let mut request = Writer::frame();
+        request.int(self.next).int(operation).text(path).bool(false);
+        let asked = self.next;
+        self.next = self.next.wrapping_add(1) & i32::MAX;
+        let answer = self.exchange(request.finish()).await?;
+        let mut reply = Reader::new(&answer);
+        let header = reply.int().and_then(|xid| Ok((xid, reply.long()?, reply.int()?)));
+        match header {
+            Ok((xid, _, 0)) if xid == asked => {
+                body(&mut reply).map(Some).map_err(|error| self.unreadable(error))
+            }
+            Ok((xid, _, code::NO_NODE)) if xid == asked => Ok(None),
+            Ok((xid, _, code)) if xid == asked => {
+                Err(Error::Refused { address: self.address, path: path.to_owned(), code })
+            }
+            Ok(_) => Err(self.unreadable(Malformed("the answer is to something else"))),
+            Err(error) => Err(self.unreadable(error)),
+        }
+    }
+
+    fn unreadable(&self, error: Malformed) -> Error {
+        Error::Connection { address: self.address, reason: error.to_string() }
+    }
+
+    async fn exchange(&mut self, frame: Vec<u8>) -> Result<Bytes, Error> {
+        let (address, limit) = (self.address, self.limit);
+        let failed = |reason: String| Error::Connection { address, reason };
+        let exchanged = env::timeout(limit, async {
+            self.stream.write_all(&frame).await.map_err(|error| error.to_string())?;
+            loop {
+                if let Some(length) = self.input.first_chunk::<4>() {
+                    let length = u32::from_be_bytes(*length) as usize;
+                    if length > FRAME_MAX {
+                        return Err(format!("a frame of {length} bytes, more than {FRAME_MAX}"));
+                    }
+                    if self.input.len() >= 4 + length {
+                        self.input.advance(4);
+                        return Ok(self.input.split_to(length).freeze());
+                    }
+                }
+                match self.stream.read_buf(&mut self.input).await {
+                    Ok(0) => return Err("it closed the connection".to_owned()),
+                    Ok(_) => {}
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+        })
+        .await;
+        exchanged.unwrap_or_else(|| Err(format!("no answer within {limit:?}"))).map_err(failed)
+    }
+}

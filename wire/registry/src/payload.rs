@@ -1,0 +1,60 @@
+//! How HBase wraps what it stores in a znode.
+//!
+//! ```text
+//!  0xFF · length 4B · writer's id · salt 8B · "PBUF" · protobuf        length counts id and salt
+//! ```
+//!
+//! The part before `PBUF` lets HBase recognise its own writes. Java clients read a node without it; gohbase insists on it and
+//! on a length between 1 and 65,000.
+
+/// The first byte of a wrapped payload.
+const MAGIC: u8 = 0xff;
+/// What precedes a protobuf message, in znodes and elsewhere in HBase.
+const PBUF: &[u8; 4] = b"PBUF";
+/// The longest writer's id that gohbase accepts together with its salt.
+const METADATA_LENGTH_MAX: usize = 65_000;
+
+/// Wraps an encoded `message` as written by `writer`, such as `master:host,16000,1700000000000`.
+///
+/// # Panics
+/// When the writer's id is longer than clients accept.
+pub fn wrap(writer: &str, salt: u64, message: &[u8]) -> Vec<u8> {
+    let length = writer.len() + 8;
+    assert!(length < METADATA_LENGTH_MAX, "writer's id of {} bytes", writer.len());
+    let mut payload = Vec::with_capacity(1 + 4 + length + PBUF.len() + message.len());
+    payload.push(MAGIC);
+    payload.extend_from_slice(&(length as u32).to_be_bytes());
+    payload.extend_from_slice(writer.as_bytes());
+    payload.extend_from_slice(&salt.to_be_bytes());
+    payload.extend_from_slice(PBUF);
+    payload.extend_from_slice(message);
+    payload
+}
+
+/// The message inside a payload, wrapped or with its `PBUF` alone; `None` when it is neither.
+pub fn unwrap(payload: &[u8]) -> Option<&[u8]> {
+    let rest = match payload.split_first() {
+        Some((&MAGIC, rest)) => {
+            let (length, rest) = rest.split_first_chunk::<4>()?;
+            rest.get(u32::from_be_bytes(*length) as usize..)?
+        }
+        _ => payload,
+    };
+    rest.strip_prefix(PBUF)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_those_that_hbase_writes() {
+        let payload = wrap("m:h,1,2", 0x0102_0304_0506_0708, b"\x08\x00");
+        assert_eq!(payload, b"\xff\x00\x00\x00\x0fm:h,1,2\x01\x02\x03\x04\x05\x06\x07\x08PBUF\x08\x00");
+        assert_eq!(unwrap(&payload), Some(&b"\x08\x00"[..]));
+        assert_eq!(unwrap(b"PBUFx"), Some(&b"x"[..]));
+        for cut in 0..payload.len() - 2 {
+            assert_eq!(unwrap(&payload[..cut]), None, "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The nodes that are served.
+//!
+//! Every change has a number, as in ZooKeeper (`zxid`). A node remembers the number of its creation, of the last change of
+//! its bytes and of the last change of its children; a watch is therefore nothing but a number to compare with, see
+//! [`crate::session`].
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use env::World;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+/// What ZooKeeper tells about a node beside its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// The change that created it.
+    pub created: i64,
+    /// The last change of its bytes.
+    pub modified: i64,
+    /// When it was created, in ms since 1970.
+    pub created_at: i64,
+    /// When its bytes were last changed, in ms since 1970.
+    pub modified_at: i64,
+    /// How often its bytes were changed.
+    pub version: i32,
+    /// How often its children were changed.
+    pub children_version: i32,
+    /// Length of its bytes.
+    pub length: i32,
+    /// How many children it has.
+    pub children: i32,
+    /// The last change of its children.
+    pub children_modified: i64,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    data: Bytes,
+    stat: Stat,
+}
+
+#[derive(Debug)]
+struct Nodes {
+    by_path: BTreeMap<String, Node>,
+    last: i64,
+}
+
+/// A small tree of paths and bytes, with live updates.
+#[derive(Debug)]
+pub struct Tree {
+    world: World,
+    nodes: Mutex<Nodes>,
+    changed: watch::Sender<i64>,
+}
+
+impl Tree {
+    /// A tree with its root alone.
+    pub fn new(world: World) -> Tree {
+        let by_path = BTreeMap::from([("/".to_owned(), Node::default())]);
+        Tree { world, nodes: Mutex::new(Nodes { by_path, last: 0 }), changed: watch::Sender::new(0) }
+    }
+
+    /// Sets the bytes of `path`, creating it and the nodes above it as needed.
+    ///
+    /// # Panics
+    /// When `path` is no path of ZooKeeper: absolute, without empty parts.
+    pub fn set(&self, path: &str, data: impl Into<Bytes>) {
+        assert!(is_path(path), "{path:?} is no path");
+        let now = self.world.now().0;
+        let mut nodes = self.nodes.lock();
+        nodes.last += 1;
+        let last = nodes.last;
+        for (at, _) in path.match_indices('/').skip(1) {
+            nodes.create(&path[..at], last, now);
+        }
+        nodes.create(path, last, now);
+        let node = nodes.by_path.get_mut(path).expect("created just now");
+        if node.stat.created != last {
+            node.stat.version += 1;
+        }
+        node.data = data.into();
+        node.stat.length = node.data.len() as i32;
+        (node.stat.modified, node.stat.modified_at) = (last, now);
+        drop(nodes);
+        self.changed.send_replace(last);
+    }
+
+    /// Removes `path` and all below it. Says whether it was there.
+    pub fn remove(&self, path: &str) -> bool {
+        let mut nodes = self.nodes.lock();
+        if path == "/" || nodes.by_path.remove(path).is_none() {
+            return false;
+        }
+        let below = format!("{path}/");
+        nodes.by_path.retain(|other, _| !other.starts_with(&below));
+        nodes.last += 1;
+        let last = nodes.last;
+        nodes.touch_children(parent(path), last, -1);
+        drop(nodes);
+        self.changed.send_replace(last);
+        true
+    }
+
+    /// The bytes of `path` and what is told about it.
+    pub fn read(&self, path: &str) -> Option<(Bytes, Stat)> {
+        self.nodes.lock().by_path.get(path).map(|node| (node.data.clone(), node.stat))
+    }
+
+    /// What is told about `path`.
+    pub fn stat(&self, path: &str) -> Option<Stat> {
+        self.nodes.lock().by_path.get(path).map(|node| node.stat)
+    }
+
+    /// The names of the children of `path`, in order.
+    pub fn children(&self, path: &str) -> Option<(Vec<String>, Stat)> {
+        let nodes = self.nodes.lock();
+        let stat = nodes.by_path.get(path)?.stat;
+        let prefix = if path == "/" { "/".to_owned() } else { format!("{path}/") };
+        let names = nodes.below(&prefix).filter(|name| !name.contains('/')).map(str::to_owned).collect();
+        Some((names, stat))
+    }
+
+    /// How many nodes are below `path`, at any depth.
+    pub fn descendants(&self, path: &str) -> Option<usize> {
+        let nodes = self.nodes.lock();
+        nodes.by_path.get(path)?;
+        let prefix = if path == "/" { "/".to_owned() } else { format!("{path}/") };
+        Some(nodes.below(&prefix).count())
+    }
+
+    /// The number of the last change.
+    pub fn last_change(&self) -> i64 {
+        self.nodes.lock().last
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.lock().by_path.len()
+    }
+
+    /// Whether there is nothing but the root.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 1
+    }
+
+    /// Wakes when something has changed.
+    pub(crate) fn changes(&self) -> watch::Receiver<i64> {
+        self.changed.subscribe()
+    }
+}
+
+impl Nodes {
+    fn create(&mut self, path: &str, change: i64, now: i64) {
+        if self.by_path.contains_key(path) {
+            return;
+        }
+        let stat = Stat {
+            created: change,
+            modified: change,
+            children_modified: change,
+            created_at: now,
+            modified_at: now,
+            ..Stat::default()
+        };
+        self.by_path.insert(path.to_owned(), Node { data: Bytes::new(), stat });
+        self.touch_children(parent(path), change, 1);
+    }
+
+    fn touch_children(&mut self, path: &str, change: i64, by: i32) {
+        let node = self.by_path.get_mut(path).expect("a node's parent is there");
+        node.stat.children += by;
+        node.stat.children_version += 1;
+        node.stat.children_modified = change;
+    }
+
+    /// What follows `prefix`, which ends in a slash, in the paths that begin with it.
+    fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+        self.by_path
+            .range::<str, _>((Bound::Excluded(prefix), Bound::Unbounded))
+            .map_while(move |(path, _)| path.strip_prefix(prefix))
+    }
+}
+
+/// Whether `path` is one that ZooKeeper accepts: absolute, no empty part, no trailing slash.
+pub(crate) fn is_path(path: &str) -> bool {
+    path == "/"
+        || path.strip_prefix('/').is_some_and(|rest| {
+            rest.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
+                && !rest.contains('\0')
+        })
+}
+
+fn parent(path: &str) -> &str {
+    match path.rfind('/') {
+        None | Some(0) => "/",
+        Some(at) => &path[..at],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::WallTime;
+
+    #[test]
+    fn nodes_come_with_their_parents_and_go_with_their_children() {
+        let tree = Tree::new(World::simulated(1, WallTime(5)));
+        tree.set("/hbase/rs/a,1,2", "one");
+        tree.set("/hbase/rs/b,1,2", "two");
+        tree.set("/hbase/rs-other", "");
+        tree.set("/hbase/rs/a,1,2", "longer");
+        let (names, stat) = tree.children("/hbase/rs").expect("there");
+        assert_eq!(names, ["a,1,2", "b,1,2"]);
+        assert_eq!(
+            (stat.children, stat.children_version, stat.created, stat.children_modified),
+            (2, 2, 1, 2)
+        );
+        let (data, stat) = tree.read("/hbase/rs/a,1,2").expect("there");
+        assert_eq!((&data[..], stat.version, stat.modified, stat.length), (&b"longer"[..], 1, 4, 6));
+        assert_eq!(stat.modified_at, 5);
+        assert_eq!(tree.children("/").expect("there").0, ["hbase"]);
+        assert_eq!(tree.descendants("/hbase"), Some(4));
+        assert!(tree.remove("/hbase/rs") && !tree.remove("/hbase/rs"));
+        assert_eq!(tree.children("/hbase").expect("there").0, ["rs-other"]);
+        assert_eq!((tree.read("/hbase/rs/b,1,2"), tree.last_change()), (None, 5));
+        assert!(!tree.remove("/"), "the root stays");
+    }
+
+    #[test]
+    fn paths() {
+        for good in ["/", "/a", "/a/b c"] {
+            assert!(is_path(good), "{good}");
+        }
+        for bad in ["", "a", "/a/", "//a", "/a//b", "/a/../b", "/./a", "/a\0"] {
+            assert!(!is_path(bad), "{bad:?}");
+        }
+    }
+}
