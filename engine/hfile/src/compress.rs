@@ -1,0 +1,173 @@
+//! Compression of block payloads, as Hadoop and HBase frame it.
+//!
+//! GZ is a gzip member. Snappy, LZ4 and ZSTD (as HBase's own codec writes it) are groups of
+//! `raw length 4B · (packed length 4B · packed bytes)+`; Hadoop's native ZSTD codec writes a bare frame, told by its
+//! magic. Groups are kept below the 256 KB that Hadoop's decompressors have room for.
+
+use std::io::{self, Read, Write};
+
+/// The codec of a file, by HBase's names and numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// None.
+    #[default]
+    None,
+    /// Gzip.
+    Gz,
+    /// Snappy.
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+/// Raw bytes of one group.
+const GROUP: usize = 128 << 10;
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// No codec here packs more than this many bytes into one (LZ4's limit is 255).
+const EXPANSION_MAX: usize = 256;
+
+impl Compression {
+    const ALL: [(Compression, &str, u32); 5] = [
+        (Compression::None, "NONE", 2),
+        (Compression::Gz, "GZ", 1),
+        (Compression::Snappy, "SNAPPY", 3),
+        (Compression::Lz4, "LZ4", 4),
+        (Compression::Zstd, "ZSTD", 6),
+    ];
+
+    /// HBase's name for it.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(codec, ..)| *codec == self).expect("every codec has a name").1
+    }
+
+    /// The codec of this name, if it is one that is had here.
+    pub fn of_name(name: &str) -> Option<Compression> {
+        Self::ALL.iter().find(|(_, known, _)| known.eq_ignore_ascii_case(name)).map(|(codec, ..)| *codec)
+    }
+
+    pub(crate) fn code(self) -> u32 {
+        Self::ALL.iter().find(|(codec, ..)| *codec == self).expect("every codec has a number").2
+    }
+
+    pub(crate) fn of_code(code: u32) -> Option<Compression> {
+        Self::ALL.iter().find(|(.., known)| *known == code).map(|(codec, ..)| *codec)
+    }
+
+    /// Appends `raw`, packed, to `out`.
+    pub(crate) fn pack(self, raw: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            Compression::None => out.extend_from_slice(raw),
+            Compression::Gz => {
+                let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::default());
+                encoder.write_all(raw)?;
+                encoder.finish()?;
+            }
+            Compression::Snappy => {
+                let mut encoder = snap::raw::Encoder::new();
+                groups(raw, out, |group| encoder.compress_vec(group).map_err(io::Error::other))?;
+            }
+            Compression::Lz4 => groups(raw, out, |group| Ok(lz4_flex::block::compress(group)))?,
+            Compression::Zstd => groups(raw, out, |group| zstd::bulk::compress(group, 3))?,
+        }
+        Ok(())
+    }
+
+    /// Unpacks exactly `size` bytes. Memory grows with what is unpacked, not with what is claimed.
+    pub(crate) fn unpack(self, packed: &[u8], size: usize) -> io::Result<Vec<u8>> {
+        let raw = match self {
+            Compression::None => packed.to_vec(),
+            Compression::Gz => bounded(flate2::read::GzDecoder::new(packed), size)?,
+            Compression::Zstd if packed.starts_with(&ZSTD_MAGIC) => {
+                bounded(zstd::Decoder::new(packed)?, size)?
+            }
+            Compression::Snappy | Compression::Lz4 | Compression::Zstd => self.ungroup(packed, size)?,
+        };
+        if raw.len() != size {
+            return Err(io::Error::other(format!("{size} bytes expected, {} unpacked", raw.len())));
+        }
+        Ok(raw)
+    }
+
+    fn ungroup(self, mut packed: &[u8], size: usize) -> io::Result<Vec<u8>> {
+        let short = || io::Error::other("the packed bytes end in the middle");
+        let next = |packed: &mut &[u8]| -> io::Result<usize> {
+            let (length, rest) = packed.split_first_chunk::<4>().ok_or_else(short)?;
+            *packed = rest;
+            Ok(u32::from_be_bytes(*length) as usize)
+        };
+        let mut raw = Vec::new();
+        while raw.len() < size {
+            let end = raw.len().checked_add(next(&mut packed)?).filter(|end| *end <= size);
+            let end = end.ok_or_else(|| io::Error::other("a group unpacks beyond its block"))?;
+            while raw.len() < end {
+                let length = next(&mut packed)?;
+                let (chunk, rest) = packed.split_at_checked(length).ok_or_else(short)?;
+                packed = rest;
+                let room = (end - raw.len()).min(chunk.len().saturating_mul(EXPANSION_MAX) + 64);
+                let unpacked = match self {
+                    Compression::Snappy => {
+                        let length = snap::raw::decompress_len(chunk).map_err(io::Error::other)?;
+                        if length > room {
+                            return Err(io::Error::other("a snappy chunk claims more than it can hold"));
+                        }
+                        snap::raw::Decoder::new().decompress_vec(chunk).map_err(io::Error::other)?
+                    }
+                    Compression::Lz4 => lz4_flex::block::decompress(chunk, room).map_err(io::Error::other)?,
+                    _ => bounded(zstd::Decoder::new(chunk)?, end - raw.len())?,
+                };
+                if unpacked.is_empty() || unpacked.len() > end - raw.len() {
+                    return Err(io::Error::other("a chunk unpacks to another length than its group says"));
+                }
+                raw.extend_from_slice(&unpacked);
+            }
+        }
+        if !packed.is_empty() {
+            return Err(io::Error::other(format!("{} bytes behind the last group", packed.len())));
+        }
+        Ok(raw)
+    }
+}
+
+fn groups(
+    raw: &[u8],
+    out: &mut Vec<u8>,
+    mut pack: impl FnMut(&[u8]) -> io::Result<Vec<u8>>,
+) -> io::Result<()> {
+    for group in raw.chunks(GROUP) {
+        let packed = pack(group)?;
+        out.extend_from_slice(&(group.len() as u32).to_be_bytes());
+        out.extend_from_slice(&(packed.len() as u32).to_be_bytes());
+        out.extend_from_slice(&packed);
+    }
+    Ok(())
+}
+
+/// Reads at most one byte more than `size`: enough to see that there is too much.
+fn bounded(source: impl Read, size: usize) -> io::Result<Vec<u8>> {
+    let mut raw = Vec::new();
+    source.take(size as u64 + 1).read_to_end(&mut raw)?;
+    Ok(raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_codec_gives_back_what_it_was_given() {
+        let raw: Vec<u8> = (0..400_000u32).flat_map(|n| (n / 7 % 251).to_le_bytes()).take(300_001).collect();
+        for (codec, ..) in Compression::ALL {
+            for size in [0, 1, 100, GROUP, GROUP + 1, raw.len()] {
+                let mut packed = Vec::new();
+                codec.pack(&raw[..size], &mut packed).expect("packed");
+                assert_eq!(codec.unpack(&packed, size).expect("unpacked"), &raw[..size], "{codec:?} {size}");
+                if size > 0 && codec != Compression::None {
+                    assert!(codec.unpack(&packed, size - 1).is_err(), "{codec:?} gives more than was asked");
+                    assert!(codec.unpack(&packed[..packed.len() - 1], size).is_err(), "{codec:?} cut");
+                }
+            }
+        }
+    }
+}

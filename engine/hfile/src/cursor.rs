@@ -1,0 +1,181 @@
+//! Walking over a file.
+
+use std::sync::Arc;
+
+use cache::{Block, BlockKind};
+use cell::{Cell, KeyBuf, Position};
+
+use crate::{Reader, Result};
+
+/// How blocks are got.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOptions {
+    /// Whether data blocks read from the file go into the cache.
+    pub cache_blocks: bool,
+    /// Whether a block that is not cached is [an error](crate::Error::NotCached) instead of a wait for the disk.
+    pub memory_only: bool,
+}
+
+impl Default for ReadOptions {
+    fn default() -> ReadOptions {
+        ReadOptions { cache_blocks: true, memory_only: false }
+    }
+}
+
+/// A place in a file, and the cells from there on. Before the first seek it stands nowhere. After an error it stands
+/// nowhere either, and may be sought again.
+pub struct Cursor {
+    reader: Arc<Reader>,
+    options: ReadOptions,
+    block: Option<(u64, Arc<Block>)>,
+    index: usize,
+}
+
+impl Cursor {
+    pub(crate) fn new(reader: Arc<Reader>, options: ReadOptions) -> Cursor {
+        Cursor { reader, options, block: None, index: 0 }
+    }
+
+    /// Changes how blocks are got from now on.
+    pub fn set_options(&mut self, options: ReadOptions) {
+        self.options = options;
+    }
+
+    /// The file.
+    pub fn reader(&self) -> &Arc<Reader> {
+        &self.reader
+    }
+
+    /// The cell it stands on.
+    #[inline]
+    pub fn peek(&self) -> Option<Cell<'_>> {
+        let (_, block) = self.block.as_ref()?;
+        Some(self.reader.cell_at(&block.bytes, *block.offsets.get(self.index)? as usize))
+    }
+
+    /// Stands on the first cell at or after `position`.
+    pub fn seek(&mut self, position: Position<'_>) -> Result<()> {
+        if self.is_within_block(position) {
+            self.index = self.place_of(position);
+            return Ok(());
+        }
+        self.block = None;
+        let Some((offset, length)) = self.reader.find_block(position, self.options)? else { return Ok(()) };
+        let block = self.reader.block(offset, Some(length), BlockKind::Data, self.options)?;
+        self.block = Some((offset, block));
+        loop {
+            self.index = self.place_of(position);
+            let (offset, block) = self.block.as_ref().expect("set above");
+            if self.index < block.offsets.len() {
+                return Ok(());
+            }
+            match self.reader.block_after(*offset, block, self.options) {
+                Ok(next @ Some(_)) => self.block = next,
+                Ok(None) => {
+                    self.block = None;
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.block = None;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Whether the open block has cells on both sides of `position`, so that no other needs to be looked at.
+    fn is_within_block(&self, position: Position<'_>) -> bool {
+        let Some((_, block)) = &self.block else { return false };
+        let comparator = self.reader.comparator();
+        let cell = |index: usize| self.reader.cell_at(&block.bytes, block.offsets[index] as usize);
+        let last = block.offsets.len() - 1;
+        comparator.compare(cell(0).into(), position).is_lt()
+            && comparator.compare(cell(last).into(), position).is_ge()
+    }
+
+    /// The index, in the open block, of the first cell at or after `position`.
+    fn place_of(&self, position: Position<'_>) -> usize {
+        let (_, block) = self.block.as_ref().expect("a block is open");
+        let comparator = self.reader.comparator();
+        block.offsets.partition_point(|&offset| {
+            comparator.compare(self.reader.cell_at(&block.bytes, offset as usize).into(), position).is_lt()
+        })
+    }
+
+    /// Stands on the next cell.
+    #[inline]
+    pub fn advance(&mut self) -> Result<()> {
+        let Some((_, block)) = &self.block else { return Ok(()) };
+        self.index += 1;
+        if self.index < block.offsets.len() { Ok(()) } else { self.next_block() }
+    }
+
+    fn next_block(&mut self) -> Result<()> {
+        let (offset, block) = self.block.take().expect("a block is open");
+        self.block = self.reader.block_after(offset, &block, self.options)?;
+        self.index = 0;
+        Ok(())
+    }
+
+    /// Stands on the first cell of all.
+    pub fn seek_first(&mut self) -> Result<()> {
+        self.block = None;
+        self.index = 0;
+        if let Some(first) = self.reader.first_data() {
+            self.block = Some((first, self.reader.block(first, None, BlockKind::Data, self.options)?));
+        }
+        Ok(())
+    }
+
+    /// Stands on the first cell of the last row before `row`, or, without `row`, of the last row of all. Says whether
+    /// there is one.
+    pub fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {
+        let found = self.last_cell_before(row)?;
+        let Some(key) = found else {
+            self.block = None;
+            return Ok(false);
+        };
+        let first = KeyBuf::first_on_row(key.key().row());
+        self.seek(first.position())?;
+        Ok(true)
+    }
+
+    fn last_cell_before(&mut self, row: Option<&[u8]>) -> Result<Option<KeyBuf>> {
+        if self.reader.first_data().is_none() {
+            return Ok(None);
+        }
+        let (mut offset, mut block, mut count) = match row {
+            Some(row) => {
+                let first = KeyBuf::first_on_row(row);
+                let Some((offset, length)) = self.reader.find_block(first.position(), self.options)? else {
+                    return Ok(None);
+                };
+                let block = self.reader.block(offset, Some(length), BlockKind::Data, self.options)?;
+                self.block = Some((offset, Arc::clone(&block)));
+                let count = self.place_of(first.position());
+                (offset, block, count)
+            }
+            None => {
+                let last = self.reader.last_data();
+                let block = self.reader.block(last, None, BlockKind::Data, self.options)?;
+                let count = block.offsets.len();
+                (last, block, count)
+            }
+        };
+        while count == 0 {
+            let Some(previous) = block.previous.filter(|previous| *previous < offset) else {
+                return Ok(None);
+            };
+            block = self.reader.block(previous, None, BlockKind::Data, self.options)?;
+            offset = previous;
+            count = block.offsets.len();
+        }
+        Ok(Some(KeyBuf::of(self.reader.cell_at(&block.bytes, block.offsets[count - 1] as usize))))
+    }
+}
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cursor").field("file", self.reader.name()).field("at", &self.peek()).finish()
+    }
+}

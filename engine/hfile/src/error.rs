@@ -1,0 +1,68 @@
+//! What can go wrong with an HFile.
+
+use std::fmt::Display;
+
+use storage::FileName;
+
+/// The result of an act on an HFile.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why it could not be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The bytes are not what was written. Never answered with data.
+    #[error("hfile corrupt file={file} offset={offset}: {what}, expected {expected}, found {found}")]
+    Corrupt {
+        /// The file.
+        file: FileName,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// The file is sound but uses something that is not read here.
+    #[error("hfile {file} uses {what}, which this version does not read")]
+    Unsupported {
+        /// The file.
+        file: FileName,
+        /// What it uses.
+        what: String,
+    },
+    /// The block is not in memory, and the caller must not wait for it.
+    #[error("block not cached")]
+    NotCached,
+    /// Cells came out of order: the file is not written.
+    #[error("cell out of order: {next} after {last}")]
+    OutOfOrder {
+        /// The last one.
+        last: String,
+        /// The one that came after it.
+        next: String,
+    },
+    /// A file could not be read or written.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+}
+
+impl Error {
+    pub(crate) fn corrupt(
+        file: &FileName,
+        offset: u64,
+        what: &'static str,
+        expected: impl Display,
+        found: impl Display,
+    ) -> Error {
+        Error::Corrupt {
+            file: file.clone(),
+            offset,
+            what,
+            expected: expected.to_string(),
+            found: found.to_string(),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The index: which block holds the first key at or before a place.
+//!
+//! ```text
+//! root          entry, entry, …            entry: offset 8B · size on disk 4B · vint key length · key
+//! leaf, middle  n 4B · (n+1) × offset of the entry 4B, counted behind these · entry, entry, …
+//!                                          entry: offset 8B · size on disk 4B · key
+//! ```
+//!
+//! While there is one leaf's worth of entries they go straight into the root. Beyond that, full leaves are written
+//! between the data blocks, and the root holds one entry a leaf, or, when it would grow too large, one a middle block.
+//! Behind a root with levels below stand the offset and size of its middle leaf and the number of the middle entry in
+//! it (8 + 4 + 4 bytes), from which the middle key of the file is read.
+
+use crate::format::write_vlong;
+
+/// Bytes of entries after which an index block is full (`hfile.index.block.max.size`).
+pub(crate) const BLOCK_SIZE_MAX: usize = 128 << 10;
+
+/// One entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) offset: u64,
+    pub(crate) disk_length: u32,
+    pub(crate) key: &'a [u8],
+}
+
+impl Entry<'_> {
+    pub(crate) fn write_root(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.offset.to_be_bytes());
+        out.extend_from_slice(&self.disk_length.to_be_bytes());
+        write_vlong(out, self.key.len() as i64);
+        out.extend_from_slice(self.key);
+    }
+}
+
+/// Entries in order, their keys in one buffer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entries {
+    places: Vec<(u64, u32)>,
+    /// Where each key ends in `keys`.
+    ends: Vec<u32>,
+    keys: Vec<u8>,
+}
+
+impl Entries {
+    pub(crate) fn push(&mut self, entry: Entry<'_>) {
+        self.places.push((entry.offset, entry.disk_length));
+        self.keys.extend_from_slice(entry.key);
+        self.ends.push(self.keys.len() as u32);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.places.clear();
+        self.ends.clear();
+        self.keys.clear();
+    }
+
+    /// What a block of these entries measures.
+    pub(crate) fn size(&self) -> usize {
+        self.keys.len() + 16 * self.len() + 8
+    }
+
+    pub(crate) fn at(&self, index: usize) -> Entry<'_> {
+        let from = index.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        let (offset, disk_length) = self.places[index];
+        Entry { offset, disk_length, key: &self.keys[from..self.ends[index] as usize] }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        (0..self.len()).map(|index| self.at(index))
+    }
+
+    /// The first index for which `before` is false.
+    pub(crate) fn partition(&self, mut before: impl FnMut(Entry<'_>) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if before(self.at(middle)) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    pub(crate) fn write_leaf(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.len() as u32).to_be_bytes());
+        for index in 0..=self.len() {
+            let keys = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+            out.extend_from_slice(&(keys + 12 * index as u32).to_be_bytes());
+        }
+        for entry in self.iter() {
+            out.extend_from_slice(&entry.offset.to_be_bytes());
+            out.extend_from_slice(&entry.disk_length.to_be_bytes());
+            out.extend_from_slice(entry.key);
+        }
+    }
+
+    /// Reads `count` entries in root form, and says what is left behind them.
+    pub(crate) fn parse_root(mut bytes: &[u8], count: u32) -> Option<(Entries, &[u8])> {
+        let mut entries = Entries::default();
+        for _ in 0..count {
+            let (offset, rest) = bytes.split_first_chunk::<8>()?;
+            let (length, rest) = rest.split_first_chunk::<4>()?;
+            let (key, used) = crate::format::read_vlong(rest)?;
+            let (key, rest) = rest.get(used..)?.split_at_checked(usize::try_from(key).ok()?)?;
+            entries.push(Entry {
+                offset: u64::from_be_bytes(*offset),
+                disk_length: u32::from_be_bytes(*length),
+                key,
+            });
+            bytes = rest;
+        }
+        Some((entries, bytes))
+    }
+
+    /// Reads a leaf or middle block.
+    pub(crate) fn parse_leaf(bytes: &[u8]) -> Option<Entries> {
+        let (count, rest) = bytes.split_first_chunk::<4>()?;
+        let count = u32::from_be_bytes(*count) as usize;
+        let (offsets, body) = rest.split_at_checked(count.checked_add(1)?.checked_mul(4)?)?;
+        let offset = |index: usize| -> usize {
+            u32::from_be_bytes([
+                offsets[4 * index],
+                offsets[4 * index + 1],
+                offsets[4 * index + 2],
+                offsets[4 * index + 3],
+            ]) as usize
+        };
+        let mut entries = Entries::default();
+        for index in 0..count {
+            let entry = body.get(offset(index)..offset(index + 1))?;
+            let (place, rest) = entry.split_first_chunk::<8>()?;
+            let (length, key) = rest.split_first_chunk::<4>()?;
+            entries.push(Entry {
+                offset: u64::from_be_bytes(*place),
+                disk_length: u32::from_be_bytes(*length),
+                key,
+            });
+        }
+        Some(entries)
+    }
+}

@@ -1,0 +1,50 @@
+//! The file info: small facts by name, and what a store wants to know of a file.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use cell::{SequenceId, Timestamp};
+
+/// The facts as they stand in the file, by name.
+pub type FileInfo = BTreeMap<Bytes, Bytes>;
+
+/// Names of HBase's facts (`HFileInfo`, `HStoreFile`, `BloomFilterFactory`).
+pub(crate) mod name {
+    pub(crate) const LAST_KEY: &str = "hfile.LASTKEY";
+    pub(crate) const AVERAGE_KEY_LENGTH: &str = "hfile.AVG_KEY_LEN";
+    pub(crate) const AVERAGE_VALUE_LENGTH: &str = "hfile.AVG_VALUE_LEN";
+    pub(crate) const CREATED: &str = "hfile.CREATE_TIME_TS";
+    pub(crate) const TAGS_LENGTH_MAX: &str = "hfile.MAX_TAGS_LEN";
+    pub(crate) const TAGS_COMPRESSED: &str = "hfile.TAGS_COMPRESSED";
+    pub(crate) const BIGGEST_KEY: &str = "hfile.KEY_OF_BIGGEST_CELL";
+    pub(crate) const BIGGEST_LENGTH: &str = "hfile.LEN_OF_BIGGEST_CELL";
+    pub(crate) const KEY_VALUE_VERSION: &str = "KEY_VALUE_VERSION";
+    pub(crate) const MVCC_MAX: &str = "MAX_MEMSTORE_TS_KEY";
+    pub(crate) const ENCODING: &str = "DATA_BLOCK_ENCODING";
+    pub(crate) const SEQUENCE_MAX: &str = "MAX_SEQ_ID_KEY";
+    pub(crate) const MAJOR: &str = "MAJOR_COMPACTION_KEY";
+    pub(crate) const TIME_RANGE: &str = "TIMERANGE";
+    pub(crate) const EARLIEST_PUT: &str = "EARLIEST_PUT_TS";
+    pub(crate) const BLOOM_TYPE: &str = "BLOOM_FILTER_TYPE";
+    pub(crate) const BLOOM_LAST_KEY: &str = "LAST_BLOOM_KEY";
+    pub(crate) const DELETE_FAMILIES: &str = "DELETE_FAMILY_COUNT";
+    pub(crate) const COMPACTED: &str = "COMPACTION_EVENT_KEY";
+}
+
+/// The oldest and the newest timestamp of a file's cells, both inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeSpan {
+    /// The oldest.
+    pub oldest: Timestamp,
+    /// The newest.
+    pub newest: Timestamp,
+}
+
+/// What the writer of a store file adds when it is finished.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoreFileInfo {
+    /// Every write of the store up to and with this one is in this or an older file.
+    pub max_sequence: SequenceId,
+    /// Whether the file came out of a major compaction.
+    pub major: bool,
+}

@@ -1,0 +1,610 @@
+//! An open file: what was loaded when it was opened, and its blocks.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::{Block, BlockKey, BlockKind, Cache, FileId};
+use cell::{Cell, Comparator, Key, Position, SequenceId, Timestamp};
+use prost::Message;
+use proto::pb;
+use storage::{FileName, FileReader};
+
+use crate::bloom::{BloomType, Filter, column_key};
+use crate::compress::Compression;
+use crate::cursor::{Cursor, ReadOptions};
+use crate::format::{
+    BlockHeader, BlockType, Encoding, HEADER_LENGTH, ROW_INDEX_V1_ID, TRAILER_LENGTH, read_vlong,
+};
+use crate::index::Entries;
+use crate::info::{FileInfo, TimeSpan, name};
+use crate::{Error, Result};
+
+/// The part loaded on open may measure this much; a file that claims more is refused.
+const LOAD_ON_OPEN_MAX: u64 = 1 << 30;
+
+/// An HFile, opened once for all who read it.
+pub struct Reader {
+    file: Arc<dyn FileReader>,
+    name: FileName,
+    id: FileId,
+    cache: Arc<Cache>,
+    in_memory: bool,
+    compression: Compression,
+    encoding: Encoding,
+    comparator: Comparator,
+    has_tags: bool,
+    has_mvcc: bool,
+    data_end: u64,
+    first_data: u64,
+    last_data: u64,
+    levels: u32,
+    root: Entries,
+    entries: u64,
+    info: FileInfo,
+    bloom: Option<(BloomType, Filter)>,
+    delete_bloom: Option<Filter>,
+}
+
+/// A block as it came from the file, checked and unpacked.
+struct Raw {
+    header: BlockHeader,
+    bytes: Vec<u8>,
+    disk_length: u32,
+}
+
+impl Reader {
+    /// Opens `file`; its blocks go through `cache`, with priority when its family is `in_memory`.
+    pub fn open(
+        file: Arc<dyn FileReader>,
+        name: FileName,
+        cache: Arc<Cache>,
+        in_memory: bool,
+    ) -> Result<Reader> {
+        let size = file.size();
+        let corrupt = |offset, what, expected: String, found: String| {
+            Error::corrupt(&name, offset, what, expected, found)
+        };
+        if size < TRAILER_LENGTH as u64 {
+            return Err(corrupt(0, "file size", format!("at least {TRAILER_LENGTH}"), size.to_string()));
+        }
+        let trailer_at = size - TRAILER_LENGTH as u64;
+        let mut trailer = vec![0; TRAILER_LENGTH];
+        file.read_at(trailer_at, &mut trailer)?;
+        let version = u32::from_be_bytes([trailer[4092], trailer[4093], trailer[4094], trailer[4095]]);
+        if version & 0xff_ffff != 3 {
+            return Err(corrupt(
+                size - 4,
+                "major version",
+                "3".to_owned(),
+                (version & 0xff_ffff).to_string(),
+            ));
+        }
+        if &trailer[..8] != b"TRABLK\"$" {
+            return Err(corrupt(
+                trailer_at,
+                "trailer magic",
+                "TRABLK\"$".to_owned(),
+                trailer[..8].escape_ascii().to_string(),
+            ));
+        }
+        let trailer = pb::FileTrailerProto::decode_length_delimited(&trailer[8..4092])
+            .map_err(|error| corrupt(trailer_at + 8, "trailer", "a message".to_owned(), error.to_string()))?;
+        if trailer.encryption_key.is_some() {
+            return Err(Error::Unsupported { file: name, what: "encryption".to_owned() });
+        }
+        let code = trailer.compression_codec.unwrap_or(2);
+        let compression = Compression::of_code(code).ok_or_else(|| Error::Unsupported {
+            file: name.clone(),
+            what: format!("compression codec {code}"),
+        })?;
+        let class = trailer.comparator_class_name.clone().unwrap_or_default();
+        let comparator = if class.contains("MetaCellComparator") || class.contains("MetaComparator") {
+            Comparator::Meta
+        } else {
+            Comparator::Table
+        };
+        let load_at = trailer.load_on_open_data_offset.unwrap_or(0);
+        if load_at >= trailer_at || trailer_at - load_at > LOAD_ON_OPEN_MAX {
+            return Err(corrupt(
+                trailer_at,
+                "load-on-open offset",
+                format!("below {trailer_at}"),
+                load_at.to_string(),
+            ));
+        }
+        let mut reader = Reader {
+            file,
+            id: FileId::next(),
+            cache,
+            in_memory,
+            compression,
+            encoding: Encoding::None,
+            comparator,
+            has_tags: false,
+            has_mvcc: false,
+            data_end: load_at,
+            first_data: trailer.first_data_block_offset.unwrap_or(u64::MAX),
+            last_data: trailer.last_data_block_offset.unwrap_or(u64::MAX),
+            levels: trailer.num_data_index_levels.unwrap_or(1),
+            root: Entries::default(),
+            entries: trailer.entry_count.unwrap_or(0),
+            info: FileInfo::new(),
+            bloom: None,
+            delete_bloom: None,
+            name,
+        };
+        reader.load(load_at, trailer_at, &trailer)?;
+        Ok(reader)
+    }
+
+    /// Reads index root, file info and bloom metas.
+    fn load(&mut self, from: u64, end: u64, trailer: &pb::FileTrailerProto) -> Result<()> {
+        let (mut at, mut roots) = (from, 0);
+        let (mut general, mut deletes) = (None, None);
+        while at < end {
+            let raw = self.read_raw(at, None, end)?;
+            match raw.header.kind {
+                BlockType::RootIndex => {
+                    if roots == 0 {
+                        let count = trailer.data_index_count.unwrap_or(0);
+                        let (root, _) = Entries::parse_root(&raw.bytes, count).ok_or_else(|| {
+                            self.corrupt(at, "root index", format!("{count} entries"), "fewer")
+                        })?;
+                        self.root = root;
+                    }
+                    roots += 1;
+                }
+                BlockType::FileInfo => self.info = self.parse_info(at, &raw.bytes)?,
+                BlockType::GeneralBloomMeta => general = Some((at, raw.bytes)),
+                BlockType::DeleteFamilyBloomMeta => deletes = Some((at, raw.bytes)),
+                kind => {
+                    return Err(self.corrupt(
+                        at,
+                        "block kind",
+                        "one that is loaded on open",
+                        format!("{kind:?}"),
+                    ));
+                }
+            }
+            at += u64::from(raw.disk_length);
+        }
+        if self.info.is_empty() {
+            return Err(self.corrupt(from, "file info", "a block of it", "none"));
+        }
+        for index in 0..self.root.len() {
+            let key = self.root.at(index).key;
+            Key::parse(key).map_err(|error| self.corrupt(from, "root index key", "a key", error))?;
+        }
+        if let Some(encoding) = self.text(name::ENCODING) {
+            self.encoding = Encoding::of_name(&encoding).ok_or_else(|| Error::Unsupported {
+                file: self.name.clone(),
+                what: format!("data block encoding {encoding}"),
+            })?;
+        }
+        self.has_tags = self.info.contains_key(name::TAGS_LENGTH_MAX.as_bytes());
+        let compressed = self
+            .info
+            .get(name::TAGS_COMPRESSED.as_bytes())
+            .is_some_and(|flag| flag.first().is_some_and(|byte| *byte != 0));
+        if compressed && self.encoding != Encoding::None {
+            return Err(Error::Unsupported { file: self.name.clone(), what: "compressed tags".to_owned() });
+        }
+        self.has_mvcc = self.number(name::KEY_VALUE_VERSION) == Some(1);
+        let kind =
+            self.text(name::BLOOM_TYPE).and_then(|kind| BloomType::of_name(&kind)).unwrap_or(BloomType::None);
+        if let (Some((at, meta)), true) = (general, kind != BloomType::None) {
+            let filter = Filter::parse(&meta, kind == BloomType::RowColumn);
+            let filter =
+                filter.map_err(|what| self.corrupt(at, what, "a whole bloom meta", "other bytes"))?;
+            self.bloom = filter.map(|filter| (kind, filter));
+        }
+        if let Some((at, meta)) = deletes {
+            self.delete_bloom = Filter::parse(&meta, false)
+                .map_err(|what| self.corrupt(at, what, "a whole bloom meta", "other bytes"))?;
+        }
+        Ok(())
+    }
+
+    fn parse_info(&self, at: u64, bytes: &[u8]) -> Result<FileInfo> {
+        let body = bytes
+            .strip_prefix(b"PBUF")
+            .ok_or_else(|| self.corrupt(at, "file info magic", "PBUF", "other bytes"))?;
+        let info = pb::FileInfoProto::decode_length_delimited(body)
+            .map_err(|error| self.corrupt(at, "file info", "a message", error))?;
+        Ok(info.map_entry.into_iter().map(|pair| (pair.first, pair.second)).collect())
+    }
+
+    fn corrupt(
+        &self,
+        offset: u64,
+        what: &'static str,
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
+        Error::corrupt(&self.name, offset, what, expected, found)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.info.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        let value = self.info.get(name.as_bytes())?;
+        (value.len() <= 8).then(|| value.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+    }
+
+    /// Reads, verifies and unpacks the block at `at`, which must end at or before `end`.
+    fn read_raw(&self, at: u64, disk_length: Option<u32>, end: u64) -> Result<Raw> {
+        let room = end.saturating_sub(at);
+        let mut block = vec![0; HEADER_LENGTH];
+        if let Some(length) = disk_length {
+            if (length as usize) < HEADER_LENGTH || u64::from(length) > room {
+                return Err(self.corrupt(at, "block size in the index", format!("at most {room}"), length));
+            }
+            block.resize(length as usize, 0);
+        } else if room < HEADER_LENGTH as u64 {
+            return Err(self.corrupt(at, "room for a block", HEADER_LENGTH, room));
+        }
+        self.file.read_at(at, &mut block)?;
+        let header = block.first_chunk::<HEADER_LENGTH>().expect("at least a header was read");
+        let header = BlockHeader::parse(header)
+            .map_err(|(what, expected, found)| self.corrupt(at, what, expected, found))?;
+        let length = u64::from(header.disk_size) + HEADER_LENGTH as u64;
+        match disk_length {
+            Some(expected) if u64::from(expected) != length => {
+                return Err(self.corrupt(at, "block size", expected, length));
+            }
+            None if length > room => {
+                return Err(self.corrupt(at, "block size", format!("at most {room}"), length));
+            }
+            None => {
+                block.resize(length as usize, 0);
+                self.file.read_at(at + HEADER_LENGTH as u64, &mut block[HEADER_LENGTH..])?;
+            }
+            Some(_) => {}
+        }
+        header.verify(&block).map_err(|(chunk, expected, found)| {
+            self.corrupt(
+                at + chunk as u64,
+                "block checksum",
+                format!("{expected:08x}"),
+                format!("{found:08x}"),
+            )
+        })?;
+        let payload = &block[HEADER_LENGTH..header.data_size as usize];
+        let bytes = self.compression.unpack(payload, header.unpacked_size as usize).map_err(|error| {
+            self.corrupt(at, "packed block", format!("{} bytes", header.unpacked_size), error)
+        })?;
+        Ok(Raw { header, bytes, disk_length: length as u32 })
+    }
+
+    /// The block at `at`, from the cache or the file.
+    pub(crate) fn block(
+        &self,
+        at: u64,
+        disk_length: Option<u32>,
+        expected: BlockKind,
+        options: ReadOptions,
+    ) -> Result<Arc<Block>> {
+        let key = BlockKey { file: self.id, offset: at };
+        if let Some(block) = self.cache.get(key) {
+            if block.kind == expected {
+                return Ok(block);
+            }
+            return Err(self.corrupt(at, "block kind", format!("{expected:?}"), format!("{:?}", block.kind)));
+        }
+        if options.memory_only {
+            return Err(Error::NotCached);
+        }
+        let raw = self.read_raw(at, disk_length, self.data_end)?;
+        let block = Arc::new(self.decode(at, raw)?);
+        if block.kind != expected {
+            return Err(self.corrupt(at, "block kind", format!("{expected:?}"), format!("{:?}", block.kind)));
+        }
+        if options.cache_blocks || expected != BlockKind::Data {
+            self.cache.insert(key, &block, self.in_memory);
+        }
+        Ok(block)
+    }
+
+    /// Makes a block readable without further checks.
+    fn decode(&self, at: u64, raw: Raw) -> Result<Block> {
+        let previous = u64::try_from(raw.header.previous).ok();
+        let block = |kind, bytes: Bytes, offsets: Vec<u32>| Block {
+            kind,
+            bytes,
+            offsets: offsets.into_boxed_slice(),
+            disk_length: raw.disk_length,
+            previous,
+        };
+        match raw.header.kind {
+            BlockType::Data if self.encoding == Encoding::None => {
+                let offsets = self.check_cells(at, &raw.bytes)?;
+                Ok(block(BlockKind::Data, raw.bytes.into(), offsets))
+            }
+            BlockType::EncodedData if self.encoding == Encoding::RowIndexV1 => {
+                let area = self.cell_area(&raw.bytes).ok_or_else(|| {
+                    self.corrupt(at, "encoded block", "ROW_INDEX_V1 with its row starts", "other bytes")
+                })?;
+                let bytes = Bytes::from(raw.bytes).slice(2..2 + area);
+                let offsets = self.check_cells(at, &bytes)?;
+                Ok(block(BlockKind::Data, bytes, offsets))
+            }
+            BlockType::LeafIndex | BlockType::IntermediateIndex => {
+                let sound = Entries::parse_leaf(&raw.bytes)
+                    .is_some_and(|entries| entries.iter().all(|entry| Key::parse(entry.key).is_ok()));
+                if !sound {
+                    return Err(self.corrupt(at, "index block", "whole entries", "other bytes"));
+                }
+                Ok(block(BlockKind::Index, raw.bytes.into(), Vec::new()))
+            }
+            BlockType::BloomChunk => Ok(block(BlockKind::Bloom, raw.bytes.into(), Vec::new())),
+            kind => Err(self.corrupt(at, "block kind", "one between data", format!("{kind:?}"))),
+        }
+    }
+
+    /// How long the cells of a ROW_INDEX_V1 block are.
+    fn cell_area(&self, bytes: &[u8]) -> Option<usize> {
+        let (id, _) = bytes.split_first_chunk::<2>()?;
+        let (rest, area) = bytes.split_last_chunk::<4>()?;
+        let area = u32::from_be_bytes(*area) as usize;
+        let rows = u32::from_be_bytes(*rest.get(2 + area..)?.first_chunk::<4>()?) as usize;
+        let whole = 2 + area + 4 + rows.checked_mul(4)? + 4;
+        (u16::from_be_bytes(*id) == ROW_INDEX_V1_ID && whole == bytes.len()).then_some(area)
+    }
+
+    /// Checks every cell of a block and says where each begins.
+    fn check_cells(&self, at: u64, bytes: &[u8]) -> Result<Vec<u32>> {
+        let mut offsets = Vec::with_capacity(bytes.len() / 64);
+        let mut place = 0;
+        while place < bytes.len() {
+            let (cell, next) = self.cell_end(bytes, place).ok_or_else(|| {
+                self.corrupt(at, "cell", "one inside its block", format!("byte {place} of the block"))
+            })?;
+            Cell::parse(&bytes[place..cell], SequenceId::ZERO).map_err(|error| {
+                self.corrupt(at, "cell", format!("a whole one at byte {place} of the block"), error)
+            })?;
+            offsets.push(place as u32);
+            place = next;
+        }
+        if offsets.is_empty() {
+            return Err(self.corrupt(at, "data block", "a cell", "none"));
+        }
+        Ok(offsets)
+    }
+
+    /// Where the cell at `place` ends, and where the next begins.
+    fn cell_end(&self, bytes: &[u8], place: usize) -> Option<(usize, usize)> {
+        let word = |at: usize| -> Option<usize> {
+            bytes.get(at..)?.first_chunk::<4>().map(|word| u32::from_be_bytes(*word) as usize)
+        };
+        let mut end = place.checked_add(8)?.checked_add(word(place)?)?.checked_add(word(place + 4)?)?;
+        if self.has_tags {
+            let tags = u16::from_be_bytes(*bytes.get(end..)?.first_chunk::<2>()?);
+            end += 2 + usize::from(tags);
+        }
+        let rest = bytes.get(end..)?;
+        let next = if self.has_mvcc { end + read_vlong(rest)?.1 } else { end };
+        Some((end, next))
+    }
+
+    /// The cell that begins at `place` of a block that was checked.
+    #[inline]
+    pub(crate) fn cell_at<'a>(&self, bytes: &'a [u8], place: usize) -> Cell<'a> {
+        let (end, _) = self.cell_end(bytes, place).expect("the block was checked");
+        let sequence = if self.has_mvcc {
+            read_vlong(&bytes[end..]).map_or(0, |(number, _)| u64::try_from(number).unwrap_or(0))
+        } else {
+            0
+        };
+        Cell::trusted(&bytes[place..end], SequenceId(sequence))
+    }
+
+    /// Where the data block begins that would hold `position`, or the first one when it lies before all.
+    pub(crate) fn find_block(
+        &self,
+        position: Position<'_>,
+        options: ReadOptions,
+    ) -> Result<Option<(u64, u32)>> {
+        if self.root.is_empty() {
+            return Ok(None);
+        }
+        let pick = |entries: &Entries| {
+            // An entry's key stands at or before its block's first cell: equal keys are at or before, too.
+            let after = entries.partition(|entry| {
+                self.comparator.compare_keys(Key::trusted(entry.key), position.key).is_le()
+            });
+            // The same key may stand at the end of the block before, under a newer write.
+            let mut index = after.saturating_sub(1);
+            while index > 0
+                && self.comparator.compare_keys(Key::trusted(entries.at(index).key), position.key).is_eq()
+            {
+                index -= 1;
+            }
+            let entry = entries.at(index);
+            (entry.offset, entry.disk_length)
+        };
+        let mut place = pick(&self.root);
+        for _ in 1..self.levels {
+            let block = self.block(place.0, Some(place.1), BlockKind::Index, options)?;
+            let entries = Entries::parse_leaf(&block.bytes)
+                .filter(|entries| !entries.is_empty())
+                .ok_or_else(|| self.corrupt(place.0, "index block", "entries", "none"))?;
+            place = pick(&entries);
+        }
+        Ok(Some(place))
+    }
+
+    /// The data block after the one at `at`; `None` behind the last.
+    pub(crate) fn block_after(
+        &self,
+        at: u64,
+        block: &Block,
+        options: ReadOptions,
+    ) -> Result<Option<(u64, Arc<Block>)>> {
+        if at >= self.last_data {
+            return Ok(None);
+        }
+        let mut next = at + u64::from(block.disk_length);
+        while next <= self.last_data {
+            // Between data blocks stand index leaves and bloom chunks: known when cached, else by a look.
+            match self.block_of_any_kind(next, options)? {
+                (BlockKind::Data, Some(block), _) => return Ok(Some((next, block))),
+                (_, _, length) => next += u64::from(length),
+            }
+        }
+        Err(self.corrupt(at, "last data block", self.last_data, "none there"))
+    }
+
+    fn block_of_any_kind(
+        &self,
+        at: u64,
+        options: ReadOptions,
+    ) -> Result<(BlockKind, Option<Arc<Block>>, u32)> {
+        let key = BlockKey { file: self.id, offset: at };
+        if let Some(block) = self.cache.get(key) {
+            return Ok((block.kind, Some(Arc::clone(&block)), block.disk_length));
+        }
+        if options.memory_only {
+            return Err(Error::NotCached);
+        }
+        let raw = self.read_raw(at, None, self.data_end)?;
+        let length = raw.disk_length;
+        let block = Arc::new(self.decode(at, raw)?);
+        if options.cache_blocks || block.kind != BlockKind::Data {
+            self.cache.insert(key, &block, self.in_memory);
+        }
+        Ok((block.kind, Some(block), length))
+    }
+
+    /// A cursor that stands nowhere yet.
+    pub fn cursor(self: &Arc<Self>, options: ReadOptions) -> Cursor {
+        Cursor::new(Arc::clone(self), options)
+    }
+
+    /// Whether the file may have cells of `row`.
+    pub fn may_contain_row(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
+        match &self.bloom {
+            Some((BloomType::Row, filter)) => self.ask(filter, row, options),
+            _ => Ok(true),
+        }
+    }
+
+    /// Whether the file may have cells of the column, deletes of the whole family aside.
+    pub fn may_contain_column(&self, row: &[u8], qualifier: &[u8], options: ReadOptions) -> Result<bool> {
+        match &self.bloom {
+            Some((BloomType::Row, filter)) => self.ask(filter, row, options),
+            Some((BloomType::RowColumn, filter)) => {
+                self.ask(filter, column_key(row, qualifier).key().bytes(), options)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Whether the file may have markers that delete whole families of `row`.
+    pub fn may_delete_families_of(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
+        if self.number(name::DELETE_FAMILIES) == Some(0) {
+            return Ok(false);
+        }
+        self.delete_bloom.as_ref().map_or(Ok(true), |filter| self.ask(filter, row, options))
+    }
+
+    fn ask(&self, filter: &Filter, key: &[u8], options: ReadOptions) -> Result<bool> {
+        let Some((offset, length)) = filter.chunk_of(key) else { return Ok(false) };
+        let chunk = self.block(offset, Some(length), BlockKind::Bloom, options)?;
+        Ok(filter.may_hold(&chunk.bytes, key))
+    }
+
+    /// The name it was opened under.
+    pub fn name(&self) -> &FileName {
+        &self.name
+    }
+
+    /// Its id in the cache.
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Bytes on disk.
+    pub fn size(&self) -> u64 {
+        self.file.size()
+    }
+
+    /// Cells in it.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The order of its cells.
+    pub fn comparator(&self) -> Comparator {
+        self.comparator
+    }
+
+    /// The codec of its blocks.
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Which bloom filter is asked.
+    pub fn bloom(&self) -> BloomType {
+        self.bloom.as_ref().map_or(BloomType::None, |(kind, _)| *kind)
+    }
+
+    /// The facts of the file, by name.
+    pub fn info(&self) -> &FileInfo {
+        &self.info
+    }
+
+    /// Every write of the store up to and with this one is here or in an older file; `None` for a file that was made
+    /// outside and loaded.
+    pub fn max_sequence(&self) -> Option<SequenceId> {
+        self.number(name::SEQUENCE_MAX).map(SequenceId)
+    }
+
+    /// Whether it came out of a major compaction.
+    pub fn is_major(&self) -> bool {
+        self.info.get(name::MAJOR.as_bytes()).is_some_and(|flag| flag.first().is_some_and(|byte| *byte != 0))
+    }
+
+    /// When it was written, in milliseconds since 1970.
+    pub fn created(&self) -> Option<i64> {
+        self.number(name::CREATED).map(|number| number as i64)
+    }
+
+    /// The timestamps of its cells; `None` when the file does not say.
+    pub fn span(&self) -> Option<TimeSpan> {
+        let range = self.info.get(name::TIME_RANGE.as_bytes())?;
+        let (oldest, newest) = range.split_at_checked(8)?;
+        let number = |bytes: &[u8]| bytes.try_into().ok().map(|word| Timestamp(i64::from_be_bytes(word)));
+        Some(TimeSpan { oldest: number(oldest)?, newest: number(newest)? })
+    }
+
+    /// The key of the last cell; `None` for a file without cells.
+    pub fn last_key(&self) -> Option<Key<'_>> {
+        self.info.get(name::LAST_KEY.as_bytes()).and_then(|key| Key::parse(key).ok())
+    }
+
+    /// Where the first data block begins; `None` for a file without cells.
+    pub(crate) fn first_data(&self) -> Option<u64> {
+        (self.first_data != u64::MAX && !self.root.is_empty()).then_some(self.first_data)
+    }
+
+    /// Where the last data block begins.
+    pub(crate) fn last_data(&self) -> u64 {
+        self.last_data
+    }
+
+    /// Drops its blocks from the cache: the file is gone.
+    pub fn evict(&self) {
+        self.cache.evict_file(self.id);
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("name", &self.name)
+            .field("entries", &self.entries)
+            .finish_non_exhaustive()
+    }
+}

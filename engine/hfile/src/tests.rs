@@ -1,0 +1,231 @@
+//! Files as a whole: what is written is read, what is damaged is told.
+
+use std::sync::Arc;
+
+use cache::Cache;
+use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
+use storage::{FileName, Files, Memory};
+
+use crate::*;
+
+fn sample(count: usize, value: usize) -> Vec<(Vec<u8>, SequenceId)> {
+    let mut cells = Vec::new();
+    for row in 0..count {
+        for qualifier in 0..3 {
+            let kind = match (row % 11, qualifier) {
+                (3, 0) => CellType::DeleteFamily,
+                (5, 1) => CellType::DeleteColumn,
+                _ => CellType::Put,
+            };
+            let (name, content) = (format!("row-{row:06}"), vec![(row % 251) as u8; value]);
+            let parts = CellParts {
+                row: name.as_bytes(),
+                family: b"f",
+                qualifier: if kind == CellType::DeleteFamily { b"" } else { [b"a", b"b", b"c"][qualifier] },
+                timestamp: Timestamp(1_000 + row as i64),
+                cell_type: kind,
+                value: &content,
+                tags: if row % 7 == 0 { b"\x00\x03\x40hi" } else { b"" },
+            };
+            cells.push((parts.to_vec().expect("within limits"), SequenceId((row * 3 + qualifier) as u64)));
+        }
+    }
+    cells
+}
+
+fn write(
+    files: &dyn Files,
+    name: &FileName,
+    cells: &[(Vec<u8>, SequenceId)],
+    options: WriterOptions,
+) -> Written {
+    let mut writer = Writer::create(files.create(name).expect("new"), name.clone(), options);
+    for (bytes, sequence) in cells {
+        writer.append(Cell::parse(bytes, *sequence).expect("whole")).expect("in order");
+    }
+    writer.finish(StoreFileInfo { max_sequence: SequenceId(77), major: true }).expect("written")
+}
+
+fn open(files: &dyn Files, name: &FileName) -> Result<Arc<Reader>> {
+    Reader::open(files.open(name)?, name.clone(), Arc::new(Cache::with_bytes(64 << 20)), false).map(Arc::new)
+}
+
+/// A cell's bytes, its tags, and its sequence id.
+type Parts = (Vec<u8>, Vec<u8>, SequenceId);
+
+fn read_all(reader: &Arc<Reader>) -> Result<Vec<Parts>> {
+    let mut cursor = reader.cursor(ReadOptions::default());
+    cursor.seek_first()?;
+    let mut cells = Vec::new();
+    while let Some(cell) = cursor.peek() {
+        cells.push((cell.bytes_without_tags().to_vec(), cell.tags().bytes().to_vec(), cell.sequence()));
+        cursor.advance()?;
+    }
+    Ok(cells)
+}
+
+fn expected(cells: &[(Vec<u8>, SequenceId)]) -> Vec<Parts> {
+    let parts = |(bytes, sequence): &(Vec<u8>, SequenceId)| {
+        let cell = Cell::parse(bytes, *sequence).expect("whole");
+        (cell.bytes_without_tags().to_vec(), cell.tags().bytes().to_vec(), *sequence)
+    };
+    cells.iter().map(parts).collect()
+}
+
+#[test]
+fn what_is_written_is_read_in_every_codec_and_encoding() {
+    let cells = sample(3_000, 40);
+    for compression in ["NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"] {
+        for encoding in [Encoding::None, Encoding::RowIndexV1] {
+            for bloom in [BloomType::None, BloomType::Row, BloomType::RowColumn] {
+                let (files, name) = (Memory::new(), FileName::new("f"));
+                let compression = Compression::of_name(compression).expect("known");
+                let options =
+                    WriterOptions { compression, encoding, bloom, block_size: 4 << 10, ..Default::default() };
+                let written = write(&files, &name, &cells, options);
+                assert_eq!(written.entries, cells.len() as u64);
+                let reader = open(&files, &name).expect("sound");
+                assert_eq!(read_all(&reader).expect("sound"), expected(&cells));
+                assert_eq!((reader.max_sequence(), reader.is_major()), (Some(SequenceId(77)), true));
+                assert_eq!(reader.span(), written.span);
+                assert_eq!(reader.last_key().expect("has cells").row(), b"row-002999");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_place_is_found_over_several_index_levels() {
+    let cells = sample(6_000, 10);
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    // Blocks of one cell or two: enough entries for leaves between the data.
+    write(&files, &name, &cells, WriterOptions { block_size: 64, ..Default::default() });
+    let reader = open(&files, &name).expect("sound");
+    assert_eq!(read_all(&reader).expect("sound").len(), cells.len());
+    let mut cursor = reader.cursor(ReadOptions::default());
+    for row in (0..6_000).step_by(7).chain([5_999]) {
+        let wanted = format!("row-{row:06}");
+        cursor.seek(KeyBuf::first_on_row(wanted.as_bytes()).position()).expect("sound");
+        assert_eq!(cursor.peek().expect("there").row(), wanted.as_bytes());
+        assert_eq!(cursor.peek().expect("there").sequence(), SequenceId(row * 3), "the row's first cell");
+        cursor.seek(KeyBuf::last_on_row(wanted.as_bytes()).position()).expect("sound");
+        let after = (row < 5_999).then(|| format!("row-{:06}", row + 1).into_bytes());
+        assert_eq!(cursor.peek().map(|cell| cell.row().to_vec()), after);
+        let before = cursor.seek_row_before(Some(wanted.as_bytes())).expect("sound");
+        assert_eq!(before, row > 0);
+        if before {
+            assert_eq!(cursor.peek().expect("there").row(), format!("row-{:06}", row - 1).as_bytes());
+            assert_eq!(cursor.peek().expect("there").sequence(), SequenceId(row * 3 - 3));
+        }
+    }
+    assert!(cursor.seek_row_before(None).expect("sound"));
+    assert_eq!(cursor.peek().expect("there").row(), b"row-005999");
+}
+
+#[test]
+fn bloom_filters_deny_no_key_that_is_there_and_most_that_are_not() {
+    let cells = sample(20_000, 1);
+    for bloom in [BloomType::Row, BloomType::RowColumn] {
+        let (files, name) = (Memory::new(), FileName::new("f"));
+        write(&files, &name, &cells, WriterOptions { bloom, ..Default::default() });
+        let reader = open(&files, &name).expect("sound");
+        let options = ReadOptions::default();
+        for (bytes, sequence) in cells.iter().step_by(13) {
+            let cell = Cell::parse(bytes, *sequence).expect("whole");
+            assert!(reader.may_contain_column(cell.row(), cell.qualifier(), options).expect("sound"));
+            assert!(reader.may_contain_row(cell.row(), options).expect("sound"));
+            if cell.cell_type() == Some(CellType::DeleteFamily) {
+                assert!(reader.may_delete_families_of(cell.row(), options).expect("sound"));
+            }
+        }
+        let absent = |n: usize| format!("row-{:06}x", n % 20_000);
+        let passed = (0..10_000)
+            .filter(|n| reader.may_contain_column(absent(*n).as_bytes(), b"a", options).expect("sound"))
+            .count();
+        assert!(passed < 200, "{passed} of 10,000 absent keys pass a filter of 1 %");
+    }
+}
+
+#[test]
+fn every_flipped_byte_and_every_cut_is_an_error_or_the_same_cells() {
+    let cells = sample(12, 5);
+    for compression in [Compression::None, Compression::Snappy] {
+        let (files, name) = (Memory::new(), FileName::new("f"));
+        let options = WriterOptions { compression, block_size: 300, ..Default::default() };
+        write(&files, &name, &cells, options);
+        let whole = files.read(&name, 1 << 20).expect("there");
+        let good = expected(&cells);
+        let mut told = 0;
+        for at in 0..whole.len() {
+            files.damage(&name, |bytes| {
+                bytes.clone_from(&whole);
+                bytes[at] ^= 0x04;
+            });
+            let options = ReadOptions::default();
+            let read = open(&files, &name).and_then(|reader| {
+                assert!(
+                    reader.may_contain_row(b"row-000001", options)?,
+                    "byte {at} was changed and a row denied"
+                );
+                reader.may_delete_families_of(b"row-000003", options)?;
+                read_all(&reader)
+            });
+            match read {
+                Ok(read) => {
+                    assert!(at >= whole.len() - 4096, "byte {at} was changed unseen, before the trailer");
+                    assert_eq!(read, good, "byte {at} was changed and other cells were read");
+                }
+                Err(_) => told += 1,
+            }
+        }
+        assert!(told > whole.len() - 4096, "what matters of the trailer is told as well");
+        for cut in (0..whole.len()).step_by(11) {
+            files.damage(&name, |bytes| *bytes = whole[..cut].to_vec());
+            assert!(open(&files, &name).and_then(|reader| read_all(&reader)).is_err(), "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn damage_names_file_and_offset() {
+    let (files, name) = (Memory::new(), FileName::new("data/f"));
+    write(&files, &name, &sample(100, 50), WriterOptions::default());
+    files.damage(&name, |bytes| bytes[500] ^= 1);
+    let error = open(&files, &name).and_then(|reader| read_all(&reader)).expect_err("damaged");
+    let words = error.to_string();
+    assert!(words.starts_with("hfile corrupt file=data/f offset=0: block checksum"), "{words}");
+}
+
+#[test]
+fn who_must_not_wait_is_told_until_the_block_is_cached() {
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    write(&files, &name, &sample(100, 50), WriterOptions::default());
+    let reader = open(&files, &name).expect("sound");
+    let key = KeyBuf::first_on_row(b"row-000050");
+    let memory = ReadOptions { memory_only: true, ..Default::default() };
+    assert!(matches!(reader.cursor(memory).seek(key.position()), Err(Error::NotCached)));
+    reader.cursor(ReadOptions::default()).seek(key.position()).expect("sound");
+    let mut cursor = reader.cursor(memory);
+    cursor.seek(key.position()).expect("cached");
+    assert_eq!(cursor.peek().expect("there").row(), b"row-000050");
+    reader.evict();
+    assert!(matches!(reader.cursor(memory).seek(key.position()), Err(Error::NotCached)));
+}
+
+#[test]
+fn cells_out_of_order_are_refused_and_an_empty_file_is_a_file() {
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    let mut writer =
+        Writer::create(files.create(&name).expect("new"), name.clone(), WriterOptions::default());
+    let cells = sample(2, 1);
+    writer.append(Cell::parse(&cells[4].0, cells[4].1).expect("whole")).expect("first");
+    let error = writer.append(Cell::parse(&cells[0].0, cells[0].1).expect("whole")).expect_err("before");
+    assert!(matches!(error, Error::OutOfOrder { .. }));
+    writer.abandon();
+    let options = WriterOptions { comparator: Comparator::Meta, ..Default::default() };
+    write(&files, &name, &[], options);
+    let reader = open(&files, &name).expect("sound");
+    assert_eq!(reader.comparator(), Comparator::Meta);
+    assert!(read_all(&reader).expect("sound").is_empty());
+    assert!(!reader.cursor(ReadOptions::default()).seek_row_before(None).expect("sound"));
+}

@@ -1,0 +1,520 @@
+//! Writing a file, front to back.
+//!
+//! 1. Cells are appended to the open data block; at the block size it is packed, summed, written and entered into the
+//!    open index leaf under a short key that separates it from the block before.
+//! 2. Between two data blocks, what has filled meanwhile is written: index leaves, chunks of the bloom filters.
+//! 3. At the end: middle index blocks if there must be some, then the part that readers load when they open the file,
+//!    then the trailer.
+
+use std::io;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use cell::{Cell, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
+use prost::Message;
+use proto::pb;
+use storage::{FileName, FileWriter, Kind, Outcome};
+
+use crate::bloom::{BloomType, Builder};
+use crate::compress::Compression;
+use crate::format::{
+    BYTES_PER_CHECKSUM, BlockHeader, BlockType, CHECKSUM_CRC32C, Encoding, HEADER_LENGTH, ROW_INDEX_V1_ID,
+    TRAILER_LENGTH, VERSION, checksum, write_vlong,
+};
+use crate::index::{BLOCK_SIZE_MAX, Entries, Entry};
+use crate::info::{FileInfo, StoreFileInfo, TimeSpan, name};
+use crate::{Error, Result};
+
+/// How a file is written.
+#[derive(Clone, Debug)]
+pub struct WriterOptions {
+    /// Bytes of cells after which a data block is closed.
+    pub block_size: usize,
+    /// How blocks are packed.
+    pub compression: Compression,
+    /// How cells lie in data blocks.
+    pub encoding: Encoding,
+    /// Which filter the file gets.
+    pub bloom: BloomType,
+    /// The order of the cells.
+    pub comparator: Comparator,
+    /// Whether cells keep their tags. A file without them says so and is smaller.
+    pub with_tags: bool,
+    /// Milliseconds since 1970, for the file info.
+    pub created: i64,
+}
+
+impl Default for WriterOptions {
+    fn default() -> WriterOptions {
+        WriterOptions {
+            block_size: 64 << 10,
+            compression: Compression::None,
+            encoding: Encoding::None,
+            bloom: BloomType::Row,
+            comparator: Comparator::Table,
+            with_tags: true,
+            created: 0,
+        }
+    }
+}
+
+/// What became of a written file.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Bytes on disk.
+    pub size: u64,
+    /// Cells.
+    pub entries: u64,
+    /// The oldest and newest timestamps; `None` for a file without cells.
+    pub span: Option<TimeSpan>,
+}
+
+/// Writes one HFile.
+pub struct Writer {
+    file: Box<dyn FileWriter>,
+    name: FileName,
+    options: WriterOptions,
+    block: Vec<u8>,
+    /// Where each row begins in the open block (ROW_INDEX_V1).
+    row_starts: Vec<u32>,
+    block_first: KeyBuf,
+    block_cells: usize,
+    last: KeyBuf,
+    any: bool,
+    packed: Vec<u8>,
+    previous: [Option<u64>; 11],
+    leaf: Entries,
+    root: Entries,
+    /// Offset, size and number of entries of each leaf written.
+    leaves: Vec<(u64, u32, usize)>,
+    data_blocks: u64,
+    first_data: Option<u64>,
+    last_data: Option<u64>,
+    bloom: Builder,
+    delete_bloom: Builder,
+    deletes: u64,
+    entries: u64,
+    key_bytes: u64,
+    value_bytes: u64,
+    unpacked_bytes: u64,
+    index_bytes: u64,
+    tags_max: usize,
+    mvcc_max: SequenceId,
+    biggest: (usize, KeyBuf),
+    span: Option<TimeSpan>,
+    earliest_put: Timestamp,
+}
+
+impl Writer {
+    /// A writer of `file`, called `name` in errors.
+    pub fn create(file: Box<dyn FileWriter>, name: FileName, options: WriterOptions) -> Writer {
+        Writer {
+            file,
+            name,
+            block: Vec::with_capacity(options.block_size + (options.block_size >> 3)),
+            row_starts: Vec::new(),
+            block_first: KeyBuf::default(),
+            block_cells: 0,
+            last: KeyBuf::default(),
+            any: false,
+            packed: Vec::new(),
+            previous: [None; 11],
+            leaf: Entries::default(),
+            root: Entries::default(),
+            leaves: Vec::new(),
+            data_blocks: 0,
+            first_data: None,
+            last_data: None,
+            bloom: Builder::new(options.bloom),
+            delete_bloom: Builder::new(BloomType::Row),
+            deletes: 0,
+            entries: 0,
+            key_bytes: 0,
+            value_bytes: 0,
+            unpacked_bytes: 0,
+            index_bytes: 0,
+            tags_max: 0,
+            mvcc_max: SequenceId::ZERO,
+            biggest: (0, KeyBuf::default()),
+            span: None,
+            earliest_put: Timestamp::LATEST,
+            options,
+        }
+    }
+
+    /// Bytes written so far, the open block included.
+    pub fn size(&self) -> u64 {
+        self.file.size() + self.block.len() as u64
+    }
+
+    /// Cells appended so far.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Appends a cell, which must not come before the last one.
+    pub fn append(&mut self, cell: Cell<'_>) -> Result<()> {
+        let new_row = !self.any || self.last.key().row() != cell.row();
+        if self.any && self.options.comparator.compare(cell.into(), self.last.position()).is_lt() {
+            return Err(Error::OutOfOrder { last: format!("{:?}", self.last), next: format!("{cell:?}") });
+        }
+        if self.block.len() >= self.options.block_size {
+            self.close_block()?;
+            self.write_ready()?;
+        }
+        if self.block_cells == 0 {
+            self.begin_block(cell);
+        }
+        if new_row || self.block_cells == 0 {
+            self.row_starts.push((self.block.len() - self.prefix_length()) as u32);
+        }
+        let tags = cell.tags().bytes();
+        self.block.extend_from_slice(cell.bytes_without_tags());
+        if self.options.with_tags {
+            self.block.extend_from_slice(&(tags.len() as u16).to_be_bytes());
+            self.block.extend_from_slice(tags);
+            self.tags_max = self.tags_max.max(tags.len());
+        }
+        write_vlong(&mut self.block, cell.sequence().0 as i64);
+        self.block_cells += 1;
+        self.count(cell);
+        self.bloom.add(cell);
+        self.last.copy_from(cell);
+        self.any = true;
+        Ok(())
+    }
+
+    fn count(&mut self, cell: Cell<'_>) {
+        let (key, value) = (cell.key(), cell.value().len());
+        self.entries += 1;
+        self.key_bytes += key.bytes().len() as u64;
+        self.value_bytes += value as u64;
+        self.mvcc_max = self.mvcc_max.max(cell.sequence());
+        let length = key.bytes().len() + value;
+        if length > self.biggest.0 {
+            self.biggest.0 = length;
+            self.biggest.1.copy_from(cell);
+        }
+        let timestamp = key.timestamp();
+        self.span = Some(match self.span {
+            None => TimeSpan { oldest: timestamp, newest: timestamp },
+            Some(span) => TimeSpan { oldest: span.oldest.min(timestamp), newest: span.newest.max(timestamp) },
+        });
+        match key.cell_type() {
+            Some(CellType::Put) => self.earliest_put = self.earliest_put.min(timestamp),
+            Some(kind) if kind.is_family_delete() => {
+                self.deletes += 1;
+                self.delete_bloom.add(cell);
+            }
+            _ => {}
+        }
+    }
+
+    fn prefix_length(&self) -> usize {
+        if self.options.encoding == Encoding::RowIndexV1 { 2 } else { 0 }
+    }
+
+    /// Notes the key under which the index will know the block.
+    fn begin_block(&mut self, cell: Cell<'_>) {
+        if self.options.encoding == Encoding::RowIndexV1 {
+            self.block.extend_from_slice(&ROW_INDEX_V1_ID.to_be_bytes());
+        }
+        let separator = if self.any && self.options.comparator == Comparator::Table {
+            shortest_row_between(self.last.key().row(), cell.row())
+        } else {
+            None
+        };
+        match separator {
+            Some(row) => self.block_first = KeyBuf::first_on_row(&row),
+            None => self.block_first.copy_from(cell),
+        }
+    }
+
+    fn close_block(&mut self) -> Result<()> {
+        if self.block_cells == 0 {
+            return Ok(());
+        }
+        let kind = match self.options.encoding {
+            Encoding::None => BlockType::Data,
+            Encoding::RowIndexV1 => {
+                let area = (self.block.len() - 2) as u32;
+                self.block.put_u32(self.row_starts.len() as u32);
+                for &start in &self.row_starts {
+                    self.block.put_u32(start);
+                }
+                self.block.put_u32(area);
+                BlockType::EncodedData
+            }
+        };
+        let block = std::mem::take(&mut self.block);
+        let (offset, disk_length) = self.write_block(kind, &block)?;
+        self.block = block;
+        self.block.clear();
+        self.row_starts.clear();
+        self.block_cells = 0;
+        self.data_blocks += 1;
+        self.first_data.get_or_insert(offset);
+        self.last_data = Some(offset);
+        let key = std::mem::take(&mut self.block_first);
+        self.leaf.push(Entry { offset, disk_length, key: key.key().bytes() });
+        self.block_first = key;
+        Ok(())
+    }
+
+    /// Writes the index leaf and the bloom chunks that are full.
+    fn write_ready(&mut self) -> Result<()> {
+        if self.leaf.size() >= BLOCK_SIZE_MAX {
+            self.write_leaf()?;
+        }
+        self.write_chunks()
+    }
+
+    fn write_leaf(&mut self) -> Result<()> {
+        let leaf = std::mem::take(&mut self.leaf);
+        let mut bytes = Vec::with_capacity(leaf.size());
+        leaf.write_leaf(&mut bytes);
+        self.index_bytes += bytes.len() as u64;
+        let (offset, disk_length) = self.write_block(BlockType::LeafIndex, &bytes)?;
+        self.root.push(Entry { offset, disk_length, key: leaf.at(0).key });
+        self.leaves.push((offset, disk_length, leaf.len()));
+        Ok(())
+    }
+
+    fn write_chunks(&mut self) -> Result<()> {
+        for deletes in [false, true] {
+            let builder = if deletes { &mut self.delete_bloom } else { &mut self.bloom };
+            for chunk in std::mem::take(&mut builder.full) {
+                let (offset, disk_length) = self.write_block(BlockType::BloomChunk, &chunk.bytes)?;
+                let builder = if deletes { &mut self.delete_bloom } else { &mut self.bloom };
+                builder.written(offset, disk_length, chunk.first_key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs, sums and writes one block. Returns where it is and what it measures on disk, header included.
+    fn write_block(&mut self, kind: BlockType, payload: &[u8]) -> Result<(u64, u32)> {
+        self.packed.clear();
+        self.packed.resize(HEADER_LENGTH, 0);
+        let failed = |name: &FileName, error: &io::Error| {
+            Error::Storage(storage::Error::from_io(error, Outcome::MayHaveHappened, name, "pack"))
+        };
+        self.options
+            .compression
+            .pack(payload, &mut self.packed)
+            .map_err(|error| failed(&self.name, &error))?;
+        let data_size = self.packed.len();
+        let sums = 4 * data_size.div_ceil(BYTES_PER_CHECKSUM as usize);
+        let size = u32::try_from(data_size + sums).ok().filter(|_| payload.len() <= i32::MAX as usize);
+        let Some(disk_length) = size.filter(|size| *size <= i32::MAX as u32) else {
+            return Err(Error::Storage(
+                storage::Error::new(Kind::TooLarge, Outcome::DidNotHappen, &self.name, "write")
+                    .because(format!("a block of {} bytes is beyond the format", payload.len())),
+            ));
+        };
+        let offset = self.file.size();
+        let slot = &mut self.previous[kind as usize];
+        let header = BlockHeader {
+            kind,
+            disk_size: disk_length - HEADER_LENGTH as u32,
+            unpacked_size: payload.len() as u32,
+            previous: slot.map_or(-1, |previous| previous as i64),
+            checksum: CHECKSUM_CRC32C,
+            bytes_per_checksum: BYTES_PER_CHECKSUM,
+            data_size: data_size as u32,
+        };
+        *slot = Some(offset);
+        header.write(&mut self.packed[..HEADER_LENGTH]);
+        for at in (0..data_size).step_by(BYTES_PER_CHECKSUM as usize) {
+            let end = (at + BYTES_PER_CHECKSUM as usize).min(data_size);
+            let sum = checksum(CHECKSUM_CRC32C, &self.packed[at..end]);
+            self.packed.extend_from_slice(&sum.to_be_bytes());
+        }
+        self.file.write(&self.packed)?;
+        self.unpacked_bytes += (HEADER_LENGTH + payload.len()) as u64;
+        Ok((offset, disk_length))
+    }
+
+    /// Writes what readers load first, and the trailer; the file is durable afterwards.
+    pub fn finish(mut self, store: StoreFileInfo) -> Result<Written> {
+        self.close_block()?;
+        self.bloom.close_chunk();
+        self.delete_bloom.close_chunk();
+        self.write_chunks()?;
+        let levels = self.finish_index()?;
+        let load_on_open = self.file.size();
+
+        let mut root = Vec::new();
+        for entry in self.root.iter() {
+            entry.write_root(&mut root);
+        }
+        if levels > 1 {
+            self.write_middle(&mut root);
+        }
+        self.index_bytes += root.len() as u64;
+        let root_entries = self.root.len() as u32;
+        self.write_block(BlockType::RootIndex, &root)?;
+        self.write_block(BlockType::RootIndex, &[])?;
+        let file_info_offset = self.file.size();
+        let info = self.file_info(store);
+        self.write_block(BlockType::FileInfo, &info)?;
+        if let Some(meta) = self.bloom.meta() {
+            self.write_block(BlockType::GeneralBloomMeta, &meta)?;
+        }
+        if let Some(meta) = self.delete_bloom.meta() {
+            self.write_block(BlockType::DeleteFamilyBloomMeta, &meta)?;
+        }
+        let trailer = pb::FileTrailerProto {
+            file_info_offset: Some(file_info_offset),
+            load_on_open_data_offset: Some(load_on_open),
+            uncompressed_data_index_size: Some(self.index_bytes),
+            total_uncompressed_bytes: Some(self.unpacked_bytes + TRAILER_LENGTH as u64),
+            data_index_count: Some(root_entries),
+            meta_index_count: Some(0),
+            entry_count: Some(self.entries),
+            num_data_index_levels: Some(levels),
+            first_data_block_offset: Some(self.first_data.unwrap_or(u64::MAX)),
+            last_data_block_offset: Some(self.last_data.unwrap_or(u64::MAX)),
+            comparator_class_name: Some(comparator_class(self.options.comparator).to_owned()),
+            compression_codec: Some(self.options.compression.code()),
+            encryption_key: None,
+        };
+        let mut bytes = b"TRABLK\"$".to_vec();
+        bytes.extend_from_slice(&trailer.encode_length_delimited_to_vec());
+        bytes.resize(TRAILER_LENGTH - 4, 0);
+        bytes.extend_from_slice(&VERSION.to_be_bytes());
+        self.file.write(&bytes)?;
+        let (entries, span) = (self.entries, self.span);
+        let size = self.file.finish()?;
+        Ok(Written { size, entries, span })
+    }
+
+    /// Gives up; the file is removed.
+    pub fn abandon(self) {
+        self.file.abandon();
+    }
+
+    /// Leaves the root's entries in `self.root`; returns the number of levels.
+    fn finish_index(&mut self) -> Result<u32> {
+        if self.leaves.is_empty() {
+            // All in one leaf: that is the root. The middle key then follows from the root itself.
+            self.root = std::mem::take(&mut self.leaf);
+            return Ok(1);
+        }
+        if !self.leaf.is_empty() {
+            self.write_leaf()?;
+        }
+        let mut levels = 2;
+        while self.root.size() > BLOCK_SIZE_MAX && self.root.len() > 16 {
+            let below = std::mem::take(&mut self.root);
+            let mut chunk = Entries::default();
+            for index in 0..below.len() {
+                chunk.push(below.at(index));
+                if chunk.size() >= BLOCK_SIZE_MAX || index + 1 == below.len() {
+                    let mut bytes = Vec::with_capacity(chunk.size());
+                    chunk.write_leaf(&mut bytes);
+                    self.index_bytes += bytes.len() as u64;
+                    let (offset, disk_length) = self.write_block(BlockType::IntermediateIndex, &bytes)?;
+                    self.root.push(Entry { offset, disk_length, key: chunk.at(0).key });
+                    chunk.clear();
+                }
+            }
+            levels += 1;
+        }
+        Ok(levels)
+    }
+
+    /// Where the middle entry of all leaves is.
+    fn write_middle(&self, root: &mut Vec<u8>) {
+        let total: usize = self.leaves.iter().map(|(.., entries)| entries).sum();
+        let mut middle = (total.saturating_sub(1)) / 2;
+        for &(offset, disk_length, entries) in &self.leaves {
+            if middle < entries {
+                root.put_u64(offset);
+                root.put_u32(disk_length);
+                root.put_u32(middle as u32);
+                return;
+            }
+            middle -= entries;
+        }
+    }
+
+    fn file_info(&self, store: StoreFileInfo) -> Vec<u8> {
+        let mut info = FileInfo::new();
+        let mut set = |name: &'static str, value: Vec<u8>| {
+            info.insert(Bytes::from_static(name.as_bytes()), Bytes::from(value));
+        };
+        let average =
+            |total: u64| (total.checked_div(self.entries).unwrap_or(0) as u32).to_be_bytes().to_vec();
+        if self.any {
+            set(name::LAST_KEY, self.last.key().bytes().to_vec());
+            set(name::BIGGEST_KEY, self.biggest.1.key().bytes().to_vec());
+            set(name::BIGGEST_LENGTH, (self.biggest.0 as u32).to_be_bytes().to_vec());
+        }
+        set(name::AVERAGE_KEY_LENGTH, average(self.key_bytes));
+        set(name::AVERAGE_VALUE_LENGTH, average(self.value_bytes));
+        set(name::CREATED, self.options.created.to_be_bytes().to_vec());
+        if self.options.with_tags {
+            set(name::TAGS_LENGTH_MAX, (self.tags_max as u32).to_be_bytes().to_vec());
+            set(name::TAGS_COMPRESSED, vec![0]);
+        }
+        set(name::KEY_VALUE_VERSION, 1u32.to_be_bytes().to_vec());
+        set(name::MVCC_MAX, self.mvcc_max.0.to_be_bytes().to_vec());
+        if self.options.encoding != Encoding::None {
+            set(name::ENCODING, self.options.encoding.name().as_bytes().to_vec());
+        }
+        set(name::SEQUENCE_MAX, store.max_sequence.0.to_be_bytes().to_vec());
+        set(name::MAJOR, vec![if store.major { 0xff } else { 0 }]);
+        let span = self.span.unwrap_or(TimeSpan { oldest: Timestamp::LATEST, newest: Timestamp(-1) });
+        let mut range = span.oldest.0.to_be_bytes().to_vec();
+        range.extend_from_slice(&span.newest.0.to_be_bytes());
+        set(name::TIME_RANGE, range);
+        set(name::EARLIEST_PUT, self.earliest_put.0.to_be_bytes().to_vec());
+        set(name::DELETE_FAMILIES, self.deletes.to_be_bytes().to_vec());
+        set(name::COMPACTED, pbuf(&pb::CompactionEventTracker::default(), true));
+        if self.bloom.keys() > 0 {
+            set(name::BLOOM_TYPE, self.options.bloom.name().as_bytes().to_vec());
+            set(name::BLOOM_LAST_KEY, self.bloom.last_key().to_vec());
+        }
+        let map_entry =
+            info.into_iter().map(|(first, second)| pb::BytesBytesPair { first, second }).collect();
+        pbuf(&pb::FileInfoProto { map_entry }, false)
+    }
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer")
+            .field("name", &self.name)
+            .field("entries", &self.entries)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A message behind HBase's magic: bare, or with its length before it.
+fn pbuf(message: &impl Message, bare: bool) -> Vec<u8> {
+    let mut bytes = BytesMut::from(&b"PBUF"[..]);
+    if bare {
+        bytes.extend_from_slice(&message.encode_to_vec());
+    } else {
+        bytes.extend_from_slice(&message.encode_length_delimited_to_vec());
+    }
+    bytes.to_vec()
+}
+
+/// The class that HBase's readers make to compare keys, by its old name as HBase writes it.
+fn comparator_class(comparator: Comparator) -> &'static str {
+    match comparator {
+        Comparator::Table => "org.apache.hadoop.hbase.KeyValue$KVComparator",
+        Comparator::Meta => "org.apache.hadoop.hbase.KeyValue$MetaComparator",
+    }
+}
+
+/// The shortest row after `last` and not after `next`; `None` when they are the same or none is shorter than `next`.
+fn shortest_row_between(last: &[u8], next: &[u8]) -> Option<Vec<u8>> {
+    let common = last.iter().zip(next).take_while(|(left, right)| left == right).count();
+    if common >= next.len() || last == next {
+        return None;
+    }
+    // `next[..=common]` is after `last` (it differs there, or `last` ends there) and a prefix of `next`.
+    (common + 1 < next.len()).then(|| next[..=common].to_vec())
+}
