@@ -17,7 +17,7 @@ mod time;
 
 pub use network::{Listener, Stream, dial, listen};
 pub use signals::told_to_stop;
-pub use threads::{Priority, Runtime, Thread, blocking, sleep, spawn, spawn_thread, timeout};
+pub use threads::{Priority, Runtime, Thread, blocking, sleep, spawn, spawn_thread, timeout, together};
 pub use time::{Moment, WallTime};
 
 use std::sync::Arc;

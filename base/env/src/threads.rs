@@ -51,6 +51,24 @@ pub fn spawn_thread<T: Send + 'static>(
         .map(Thread)
 }
 
+/// Runs `work` on `count` threads at once, the calling one among them, and returns when all have ended.
+///
+/// `work` takes its share from something that all can reach, a queue for instance: a thread that cannot be started
+/// leaves its share to the others.
+///
+/// # Panics
+/// When `work` panics in one of them.
+pub fn together(name: &str, count: usize, work: impl Fn() + Sync) {
+    thread::scope(|scope| {
+        for _ in 1..count {
+            if thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, &work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+}
+
 /// Linux weighs threads one by one: `setpriority` with the calling thread's id leaves the others alone.
 #[cfg(target_os = "linux")]
 fn lower_priority() {
@@ -160,6 +178,13 @@ pub async fn timeout<F: Future>(limit: Duration, future: F) -> Option<F::Output>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_done_together_is_all_done_on_return() {
+        let left = std::sync::atomic::AtomicI32::new(1000);
+        together("test", 4, || while left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) > 1 {});
+        assert!(left.into_inner() <= 0);
+    }
 
     #[test]
     fn a_runtime_runs_tasks_and_leaves_the_thread_for_blocking_work() {
