@@ -1,4 +1,164 @@
-//! The master's services: the catalog, tables, namespaces, and the procedures that change them.
+//! The master: which tables there are, which regions they have, and the procedures that change them.
+//!
+//! ```text
+//!   MasterService ── reads ──────────────▶ Picture (memory)
+//!        │                                    ▲
+//!        └── submits ─▶ Procedures ─▶ tables ─┤  writes hbase:meta first, then the picture
+//!                                      │      │
+//!                                      ▼      │
+//!                     intents · descriptors · catalog ─▶ Regions (the region server of this process)
+//! ```
+//!
+//! What it promises:
+//!
+//! * **hbase:meta is the truth**; the [`picture`] is what it says, kept in memory. A client that polls a procedure to its
+//!   end finds hbase:meta as the procedure left it.
+//! * **A change is whole or not at all**, through a crash at any step: what a table is becoming is written down first
+//!   ([`intents`]), folders and descriptors come before catalog rows, deletion goes the other way, and a start finishes
+//!   what it finds unfinished ([`startup`]).
+//! * **One change of a table at a time**; those of different tables run side by side ([`procedure`]).
+//!
+//! What it does not know: sockets, logs, cells. Regions are opened and read through the seam [`regions`].
 
+mod alter;
+mod catalog;
+pub mod descriptors;
+mod error;
+pub mod intents;
+pub mod layout;
+mod namespaces;
+pub mod picture;
+mod placement;
 pub mod procedure;
+pub mod regions;
+pub mod root;
+mod selection;
+mod service;
+mod startup;
+mod status;
 pub mod switches;
+mod tables;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use env::World;
+use parking_lot::RwLock;
+use proto::descriptor::sanity;
+use proto::{ServerName, TableName};
+use rpc::{Exception, class};
+use storage::Files;
+
+pub use error::Error;
+pub use selection::Selection;
+pub use service::MasterService;
+
+use catalog::Catalog;
+use intents::Intents;
+use picture::Picture;
+use procedure::Procedures;
+use regions::Regions;
+use switches::{Switch, Switches};
+
+/// What can be set about a master.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many regions are opened or closed at once (`hbase.regionserver.executor.openregion.threads`). 3.
+    pub open_threads: usize,
+    /// The bounds of a schema.
+    pub sanity: sanity::Limits,
+    /// The procedures' limits.
+    pub procedures: procedure::Options,
+    /// The port of the web page, told to clients (`hbase.master.info.port`). 16010.
+    pub info_port: u16,
+    /// The release of HBase that is spoken, told to clients.
+    pub hbase_version: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            open_threads: 3,
+            sanity: sanity::Limits::default(),
+            procedures: procedure::Options::default(),
+            info_port: 16010,
+            hbase_version: "2.6.4".into(),
+        }
+    }
+}
+
+impl Options {
+    /// Refuses settings that cannot work, by name.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.open_threads == 0 {
+            return Err(Error::Option { key: "hbase.regionserver.executor.openregion.threads", value: 0 });
+        }
+        if self.procedures.threads_max == 0 {
+            return Err(Error::Option { key: "hbase.master.procedure.threads", value: 0 });
+        }
+        Ok(())
+    }
+}
+
+/// The master of a cluster.
+pub struct Master {
+    world: World,
+    options: Options,
+    files: Arc<dyn Files>,
+    regions: Arc<dyn Regions>,
+    catalog: Catalog,
+    intents: Intents,
+    procedures: Arc<Procedures>,
+    switches: Switches,
+    picture: RwLock<Picture>,
+    cluster_id: String,
+    /// Which life of this master this is: also clients see it as part of its name.
+    name: ServerName,
+}
+
+impl Master {
+    /// The cluster's id.
+    pub fn cluster_id(&self) -> &str {
+        &self.cluster_id
+    }
+
+    /// The master's name: its host, its port, and when it started.
+    pub fn name(&self) -> &ServerName {
+        &self.name
+    }
+
+    /// Waits until no procedure runs, before the process ends.
+    pub fn settle(&self) {
+        self.procedures.wait_idle();
+    }
+
+    /// Sets a switch, and gives what it was.
+    fn switch(&self, switch: Switch, on: bool) -> Result<bool, Exception> {
+        self.switches.set(switch, on).map_err(error::of_storage)
+    }
+
+    /// Reads the picture.
+    fn see<T>(&self, read: impl FnOnce(&Picture) -> T) -> T {
+        read(&self.picture.read())
+    }
+
+    /// Changes the picture. The caller has changed hbase:meta already.
+    fn repaint<T>(&self, change: impl FnOnce(&mut Picture) -> T) -> T {
+        change(&mut self.picture.write())
+    }
+}
+
+impl std::fmt::Debug for Master {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Master")
+            .field("name", &self.name)
+            .field("procedures", &self.procedures)
+            .finish_non_exhaustive()
+    }
+}
+
+fn table_not_found(table: &TableName) -> Exception {
+    Exception::new(class::TABLE_NOT_FOUND, table.to_string())
+}

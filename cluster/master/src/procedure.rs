@@ -154,6 +154,11 @@ impl Procedures {
         Ok(id)
     }
 
+    /// The procedure that was submitted under this nonce, if there was one: a repeated submission needs no check.
+    pub fn repeated(&self, nonce: Option<NonceKey>) -> Option<ProcedureId> {
+        nonce.and_then(|nonce| self.inner.lock().by_nonce.get(&nonce).copied())
+    }
+
     /// What is known of `id`; `None` when it was never given out in this life, or long ago.
     pub fn outcome(&self, id: ProcedureId) -> Option<Outcome> {
         let mut inner = self.inner.lock();
@@ -308,8 +313,10 @@ mod tests {
     fn a_repeated_nonce_is_the_same_procedure_until_it_is_forgotten() {
         let (world, procedures) = procedures(Options::default());
         let nonce = NonceKey::of(Some(1), Some(2));
+        assert_eq!(procedures.repeated(nonce), None);
         let first = procedures.submit("a", "t", nonce, || Ok(Bytes::new())).expect("accepted");
         procedures.wait_idle();
+        assert_eq!(procedures.repeated(nonce), Some(first));
         assert_eq!(procedures.submit("a", "t", nonce, || panic!("must not run")).expect("accepted"), first);
         world.advance(Options::default().outcome_kept);
         assert!(procedures.outcome(first).is_none());

@@ -1,0 +1,224 @@
+//! Changing a table's schema: attributes, families, and the regions that have to learn of it.
+//!
+//! The new descriptor is written, then region after region is closed and opened with it; calls that meet a closed region
+//! are tried again by the client. Families that go take their files along, which is written down first: a family of the
+//! same name that comes later must not find them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName, pb};
+use rpc::{Exception, class};
+
+use crate::error::{of_proto, of_storage};
+use crate::intents::Intent;
+use crate::procedure::{NonceKey, ProcedureId};
+use crate::{Master, descriptors, layout, table_not_found};
+
+impl Master {
+    /// Submits the change of a table to a whole new schema.
+    pub(crate) fn modify_table(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        schema: &pb::TableSchema,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        let wanted = TableDescriptor::try_from(schema.clone()).map_err(of_proto)?;
+        if *wanted.name() != name {
+            return Err(Exception::do_not_retry(format!(
+                "the schema for table {name} names table {}: a table cannot be renamed",
+                wanted.name()
+            )));
+        }
+        self.alter(name, nonce, move |_| Ok(wanted.clone()))
+    }
+
+    /// Submits the addition of a family.
+    pub(crate) fn add_family(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        family: &pb::ColumnFamilySchema,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        let family = FamilyDescriptor::try_from(family.clone()).map_err(of_proto)?;
+        self.alter(name, nonce, move |table| {
+            let mut table = table.clone();
+            if table.set_family(family.clone()).is_some() {
+                return Err(invalid(format!(
+                    "Column family '{}' in table '{}' already exists so cannot be added",
+                    family.name().escape_ascii(),
+                    table.name()
+                )));
+            }
+            Ok(table)
+        })
+    }
+
+    /// Submits the change of a family.
+    pub(crate) fn modify_family(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        family: &pb::ColumnFamilySchema,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        let family = FamilyDescriptor::try_from(family.clone()).map_err(of_proto)?;
+        self.alter(name, nonce, move |table| {
+            let mut table = table.clone();
+            if table.set_family(family.clone()).is_none() {
+                let words = format!(
+                    "Family '{}' does not exist, so it cannot be modified",
+                    family.name().escape_ascii()
+                );
+                return Err(invalid(words));
+            }
+            Ok(table)
+        })
+    }
+
+    /// Submits the removal of a family, with its cells.
+    pub(crate) fn delete_family(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        family: &Bytes,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        let family = family.clone();
+        self.alter(name, nonce, move |table| {
+            let mut table = table.clone();
+            let shown = family.escape_ascii();
+            if table.remove_family(&family).is_none() {
+                return Err(invalid(format!("Family '{shown}' does not exist, so it cannot be deleted")));
+            }
+            if table.families().is_empty() {
+                return Err(invalid(format!(
+                    "Family '{shown}' is the only column family in the table, so it cannot be deleted"
+                )));
+            }
+            Ok(table)
+        })
+    }
+
+    /// How many regions still run with the schema before the last change, and how many there are.
+    pub(crate) fn alter_status(&self, table: &pb::TableName) -> Result<(u32, u32), Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        self.see(|picture| {
+            let table = picture.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
+            Ok((count(table.reopening), count(table.serving().count())))
+        })
+    }
+
+    /// `change` makes the new schema out of the old. It is tried at once, so that a bad wish is refused at once, and again
+    /// when the table's turn has come.
+    fn alter(
+        self: &Arc<Self>,
+        name: TableName,
+        nonce: Option<NonceKey>,
+        change: impl Fn(&TableDescriptor) -> Result<TableDescriptor, Exception> + Send + 'static,
+    ) -> Result<ProcedureId, Exception> {
+        if let Some(id) = self.procedures.repeated(nonce) {
+            return Ok(id);
+        }
+        self.changed(&name, &change)?;
+        self.submit("alter", &name.clone(), nonce, move |master| {
+            let (old, new) = master.changed(&name, &change)?;
+            let gone = |family: &&FamilyDescriptor| new.family(family.name()).is_none();
+            let families: Vec<Bytes> =
+                old.families().iter().filter(gone).map(|family| family.name().clone()).collect();
+            if name.is_meta()
+                && let Some(family) = families.first()
+            {
+                let words = format!("Delete of hbase:meta column family {}", family.escape_ascii());
+                return Err(Exception::new("org.apache.hadoop.hbase.HBaseIOException", words));
+            }
+            if families.is_empty() {
+                descriptors::write(&*master.files, &new).map_err(of_storage)?;
+                master.reopen(&new, &[])
+            } else {
+                let intent = Intent::DeleteFamilies { table: new, families };
+                master.intents.begin(intent.clone()).map_err(of_storage)?;
+                master.finish(&intent)
+            }
+        })
+    }
+
+    fn changed(
+        &self,
+        name: &TableName,
+        change: &impl Fn(&TableDescriptor) -> Result<TableDescriptor, Exception>,
+    ) -> Result<(Arc<TableDescriptor>, Arc<TableDescriptor>), Exception> {
+        let old = self
+            .see(|picture| picture.tables.get(name).map(|table| Arc::clone(&table.descriptor)))
+            .ok_or_else(|| table_not_found(name))?;
+        let mut new = change(&old)?;
+        self.check_schema(&mut new)?;
+        Ok((old, Arc::new(new)))
+    }
+
+    /// Writes the schema without the families, reopens the regions and removes the families' files.
+    pub(crate) fn finish_families(
+        &self,
+        table: &Arc<TableDescriptor>,
+        families: &[Bytes],
+    ) -> Result<(), Exception> {
+        descriptors::write(&*self.files, table).map_err(of_storage)?;
+        self.reopen(table, families)
+    }
+
+    /// Has every open region of the table run with its new schema; folders of families that are gone are emptied while
+    /// the region is closed.
+    fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
+        let name = table.name();
+        // From hbase:meta, since a start finishes this before there is a picture.
+        let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
+        let rows = content.regions.get(name).into_iter().flatten();
+        let regions: Vec<RegionInfo> = rows.map(|row| row.region.clone()).collect();
+        let open = regions.iter().filter(|region| self.regions.is_open(region.encoded_name())).count();
+        self.repaint(|picture| {
+            if let Some(known) = picture.tables.get_mut(name) {
+                known.descriptor = Arc::clone(table);
+                known.reopening = open;
+            }
+        });
+        let outcome = regions.iter().try_for_each(|region| {
+            let was_open = self.regions.is_open(region.encoded_name());
+            if was_open {
+                self.regions.close(region.encoded_name())?;
+            }
+            self.remove_families(region, gone).map_err(of_storage)?;
+            if !was_open {
+                return Ok(());
+            }
+            self.open(region, table)?;
+            self.repaint(|picture| {
+                if let Some(known) = picture.tables.get_mut(name) {
+                    known.reopening = known.reopening.saturating_sub(1);
+                }
+            });
+            Ok(())
+        });
+        // What could not be reopened is closed, and told; nobody should wait for it.
+        self.repaint(|picture| picture.tables.get_mut(name).map(|known| known.reopening = 0));
+        outcome
+    }
+
+    fn remove_families(&self, region: &RegionInfo, gone: &[Bytes]) -> storage::Result<()> {
+        for family in gone {
+            // Names of families are bytes; those that are no text have no folder that could be named here.
+            let Ok(family) = std::str::from_utf8(family) else { continue };
+            let folder = layout::region(region.table(), region.encoded_name()).join(family);
+            for entry in self.files.list(&folder)? {
+                self.files.delete(&entry.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn invalid(words: String) -> Exception {
+    Exception::new(class::INVALID_FAMILY_OPERATION, words)
+}

@@ -1,0 +1,146 @@
+//! Reading and writing hbase:meta and hbase:namespace.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use env::World;
+use parking_lot::Mutex;
+use prost::Message;
+use proto::catalog::{self, Column, RegionRow, TableState};
+use proto::{EncodedName, RegionInfo, TableName, pb};
+use rpc::Exception;
+
+use crate::Error;
+use crate::regions::{Edit, Regions, Row, Stamp};
+
+/// The catalog's tables, through the regions that hold them.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    regions: Arc<dyn Regions>,
+    world: World,
+    meta: EncodedName,
+    last: Mutex<u64>,
+}
+
+/// What hbase:meta says.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    pub(crate) regions: BTreeMap<TableName, Vec<RegionRow>>,
+    pub(crate) states: BTreeMap<TableName, TableState>,
+}
+
+impl Catalog {
+    pub(crate) fn new(regions: Arc<dyn Regions>, world: World) -> Catalog {
+        Catalog { regions, world, meta: RegionInfo::meta().encoded_name().clone(), last: Mutex::new(0) }
+    }
+
+    /// All of hbase:meta.
+    pub(crate) fn read(&self) -> Result<Content, Error> {
+        let mut content = Content::default();
+        for row in self.rows(&self.meta, "hbase:meta")? {
+            let damaged = |cause| Error::Catalog {
+                table: "hbase:meta",
+                row: row.key.escape_ascii().to_string(),
+                cause: Box::new(cause),
+            };
+            let columns = row.columns.iter().map(|c| (&*c.family, &*c.qualifier, c.value.clone()));
+            if let Some(region) = RegionRow::decode(columns).map_err(damaged)? {
+                content.regions.entry(region.region.table().clone()).or_default().push(region);
+            }
+            let state =
+                row.columns.iter().find(|c| *c.family == *catalog::TABLE && *c.qualifier == *catalog::STATE);
+            // An empty value is how HBase clears a column.
+            if let Some(column) = state.filter(|column| !column.value.is_empty()) {
+                let table = TableName::from_bytes(&row.key).map_err(damaged)?;
+                content.states.insert(table, catalog::decode_table_state(&column.value).map_err(damaged)?);
+            }
+        }
+        Ok(content)
+    }
+
+    /// Writes rows of regions.
+    pub(crate) fn put_regions<'a>(
+        &self,
+        rows: impl IntoIterator<Item = &'a RegionRow>,
+    ) -> Result<(), Exception> {
+        let put = |row: &RegionRow| Edit::Put(Row { key: row.key(), columns: row.columns() });
+        self.write(&self.meta, rows.into_iter().map(put).collect())
+    }
+
+    /// Writes a table's state.
+    pub(crate) fn put_state(&self, table: &TableName, state: TableState) -> Result<(), Exception> {
+        let key = Bytes::copy_from_slice(table.as_bytes());
+        self.write(
+            &self.meta,
+            vec![Edit::Put(Row { key, columns: vec![catalog::table_state_column(state)] })],
+        )
+    }
+
+    /// Removes every row of a table: its regions first, its state last.
+    pub(crate) fn remove(&self, table: &TableName) -> Result<(), Exception> {
+        let content = self.read().map_err(|error| Exception::io(error.to_string()))?;
+        let regions = content.regions.get(table).into_iter().flatten();
+        let mut edits: Vec<Edit> = regions.map(|row| Edit::Delete(row.key())).collect();
+        if content.states.contains_key(table) {
+            edits.push(Edit::Delete(Bytes::copy_from_slice(table.as_bytes())));
+        }
+        if edits.is_empty() { Ok(()) } else { self.write(&self.meta, edits) }
+    }
+
+    /// All namespaces, from the region of hbase:namespace.
+    pub(crate) fn namespaces(&self, region: &EncodedName) -> Result<Vec<pb::NamespaceDescriptor>, Error> {
+        let mut found = Vec::new();
+        for row in self.rows(region, "hbase:namespace")? {
+            let is_descriptor = |c: &&Column| {
+                *c.family == *catalog::NAMESPACE_FAMILY && *c.qualifier == *catalog::NAMESPACE_QUALIFIER
+            };
+            if let Some(column) = row.columns.iter().find(is_descriptor) {
+                found.push(pb::NamespaceDescriptor::decode(column.value.clone()).map_err(|cause| {
+                    Error::Catalog {
+                        table: "hbase:namespace",
+                        row: row.key.escape_ascii().to_string(),
+                        cause: Box::new(proto::Error::Decode { what: "info:d", cause }),
+                    }
+                })?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes a namespace into the region of hbase:namespace.
+    pub(crate) fn put_namespace(
+        &self,
+        region: &EncodedName,
+        namespace: &pb::NamespaceDescriptor,
+    ) -> Result<(), Exception> {
+        let column = Column {
+            family: Bytes::from_static(catalog::NAMESPACE_FAMILY),
+            qualifier: Bytes::from_static(catalog::NAMESPACE_QUALIFIER),
+            value: namespace.encode_to_vec().into(),
+        };
+        self.write(region, vec![Edit::Put(Row { key: namespace.name.clone(), columns: vec![column] })])
+    }
+
+    /// Removes a namespace from the region of hbase:namespace.
+    pub(crate) fn remove_namespace(&self, region: &EncodedName, name: &str) -> Result<(), Exception> {
+        self.write(region, vec![Edit::Delete(Bytes::copy_from_slice(name.as_bytes()))])
+    }
+
+    fn rows(&self, region: &EncodedName, table: &'static str) -> Result<Vec<Row>, Error> {
+        self.regions
+            .rows(region)
+            .map_err(|cause| Error::Region { act: format!("reading {table}"), cause: Box::new(cause) })
+    }
+
+    fn write(&self, region: &EncodedName, edits: Vec<Edit>) -> Result<(), Exception> {
+        self.regions.write(region, self.next_stamp(), edits)
+    }
+
+    /// The time, or a ms more than was given last: never the same twice.
+    pub(crate) fn next_stamp(&self) -> Stamp {
+        let mut last = self.last.lock();
+        *last = u64::try_from(self.world.now().0).unwrap_or(0).max(*last + 1);
+        Stamp(*last)
+    }
+}

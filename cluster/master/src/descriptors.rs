@@ -1,0 +1,115 @@
+//! Descriptors on disk: a table's schema, one file a version.
+//!
+//! ```text
+//! .tabledesc/.tableinfo.0000000001.637    PBUF TableSchema; 637 is its length
+//! ```
+//!
+//! A change writes the next number and then deletes the earlier files. The greatest number that is whole counts; the
+//! length in the name tells a whole file from one that a crash cut short. Names without length, or without number, are
+//! of older releases of HBase.
+
+use bytes::Bytes;
+use proto::{TableDescriptor, TableName};
+use storage::{FileName, Files, Kind};
+
+use crate::{Error, layout};
+
+/// The longest descriptor that is read, in bytes.
+const SIZE_MAX: usize = 16 << 20;
+
+/// The number and length that a descriptor's file name tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Version {
+    number: u64,
+    length: Option<u64>,
+}
+
+impl Version {
+    fn parse(file: &str) -> Option<Version> {
+        let rest = file.strip_prefix(".tableinfo")?;
+        if rest.is_empty() {
+            return Some(Version { number: 0, length: None });
+        }
+        let mut parts = rest.strip_prefix('.')?.split('.');
+        let number = parts.next()?.parse().ok()?;
+        let length = match parts.next() {
+            None => None,
+            Some(length) => Some(length.parse().ok()?),
+        };
+        parts.next().is_none().then_some(Version { number, length })
+    }
+}
+
+/// Every version of a table's descriptor, the newest first.
+fn versions(files: &dyn Files, table: &TableName) -> storage::Result<Vec<(Version, FileName)>> {
+    let folder = layout::descriptors(table);
+    let mut found = Vec::new();
+    for entry in files.list(&folder)? {
+        let version = entry.name.below(&folder).and_then(Version::parse);
+        if let Some(version) =
+            version.filter(|version| version.length.is_none_or(|length| length == entry.size))
+        {
+            found.push((version, entry.name));
+        }
+    }
+    found.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
+    Ok(found)
+}
+
+/// The newest whole descriptor of `table`; none if there is none.
+pub fn read(files: &dyn Files, table: &TableName) -> Result<Option<TableDescriptor>, Error> {
+    let mut damage = None;
+    for (_, name) in versions(files, table)? {
+        let content = match files.read(&name, SIZE_MAX) {
+            Ok(content) => content,
+            Err(error) if error.kind() == Kind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
+        match TableDescriptor::from_file(&Bytes::from(content)) {
+            Ok(descriptor) => return Ok(Some(descriptor)),
+            Err(cause) => damage = damage.or(Some(Error::Damaged { name, cause: Box::new(cause) })),
+        }
+    }
+    damage.map_or(Ok(None), Err)
+}
+
+/// Writes `descriptor` as the newest of its table, durably, and removes the older ones.
+pub fn write(files: &dyn Files, descriptor: &TableDescriptor) -> storage::Result<()> {
+    let folder = layout::descriptors(descriptor.name());
+    let content = descriptor.to_file();
+    // Also past files that are not whole: their number is taken.
+    let entries = files.list(&folder)?;
+    let parsed = entries.iter().filter_map(|entry| entry.name.below(&folder).and_then(Version::parse));
+    let number = parsed.map(|version| version.number).max().unwrap_or(0) + 1;
+    let name = folder.join(&format!(".tableinfo.{number:010}.{}", content.len()));
+    let mut file = files.create(&name)?;
+    match file.write(&content) {
+        Ok(()) => file.finish()?,
+        Err(error) => {
+            file.abandon();
+            return Err(error);
+        }
+    };
+    for entry in entries {
+        files.delete(&entry.name)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_every_release_are_read() {
+        let version = |number, length| Some(Version { number, length });
+        assert_eq!(Version::parse(".tableinfo"), version(0, None));
+        assert_eq!(Version::parse(".tableinfo.0000000007"), version(7, None));
+        assert_eq!(Version::parse(".tableinfo.0000000007.637"), version(7, Some(637)));
+        for other in
+            ["tableinfo", ".tableinfo.", ".tableinfo.x", ".tableinfo.1.x", ".tableinfo.1.2.3", ".tmp"]
+        {
+            assert_eq!(Version::parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What stops the master from starting. What a client is told instead is an [`rpc::Exception`].
+
+use storage::FileName;
+
+/// Why the master could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The disk said no.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+    /// A file of the root directory is damaged.
+    #[error("{name} cannot be read: {cause}")]
+    Damaged {
+        /// The file.
+        name: FileName,
+        /// What is wrong with it.
+        cause: Box<proto::Error>,
+    },
+    /// The root directory was written by a release of HBase or Bellows that this one does not know.
+    #[error(
+        "{name} says layout version {found}, this release reads 8: start the release that wrote it, or another root"
+    )]
+    Version {
+        /// The file.
+        name: FileName,
+        /// The version found.
+        found: String,
+    },
+    /// A row of hbase:meta does not make sense.
+    #[error("row {row} of {table} cannot be read: {cause}")]
+    Catalog {
+        /// The table.
+        table: &'static str,
+        /// The row, printable.
+        row: String,
+        /// What is wrong with it.
+        cause: Box<proto::Error>,
+    },
+    /// A table has regions in hbase:meta and no descriptor on disk.
+    #[error(
+        "table {table} is in hbase:meta and has no .tableinfo in {folder}: restore that file or remove the table's rows"
+    )]
+    NoDescriptor {
+        /// The table.
+        table: String,
+        /// Where its descriptor should be.
+        folder: FileName,
+    },
+    /// The region server refused something the master cannot do without.
+    #[error("{act}: {cause}")]
+    Region {
+        /// What was tried.
+        act: String,
+        /// The refusal.
+        cause: Box<rpc::Exception>,
+    },
+    /// A setting is out of its range.
+    #[error("{key} is {value}, expected at least 1")]
+    Option {
+        /// The key.
+        key: &'static str,
+        /// The value.
+        value: usize,
+    },
+}
+
+/// What a client is told of a failure of the disk: HBase's own class for it, which is tried again.
+pub(crate) fn of_storage(error: storage::Error) -> rpc::Exception {
+    rpc::Exception::io(error.to_string())
+}
+
+/// What a client is told of a name or schema that is refused.
+pub(crate) fn of_proto(error: proto::Error) -> rpc::Exception {
+    match error {
+        // HBase wraps what Java calls an illegal argument, so that clients do not try again.
+        proto::Error::IllegalArgument(words) => {
+            rpc::Exception::do_not_retry(format!("{}: {words}", rpc::class::ILLEGAL_ARGUMENT))
+        }
+        other => rpc::Exception::do_not_retry(other.to_string()),
+    }
+}

@@ -1,0 +1,241 @@
+//! Unfinished changes: what a table is becoming, written down before the first step and struck out after the last one
+//! that a crash could cut short.
+//!
+//! One small object holds them all, so that reading it tells the whole truth without listing anything. A start finishes
+//! whatever it finds there ([`crate::startup`]). Each act can be repeated from its beginning: it begins by removing what
+//! an earlier attempt may have left. Therefore an intent is struck out *before* the table becomes usable, never after.
+//!
+//! ```text
+//! per intent, delimited messages:  NameBytesPair{kind, family}  TableName | TableSchema  LongMsg count  RegionInfo…
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use parking_lot::Mutex;
+use prost::Message;
+use proto::{RegionInfo, TableDescriptor, TableName, pb};
+use storage::{Files, Kind};
+
+use crate::{Error, layout};
+
+/// A change that is under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Intent {
+    /// The table comes to be, in place of whatever stood under its name (nothing, or the table before its truncation).
+    Create {
+        /// Its schema.
+        table: Arc<TableDescriptor>,
+        /// Its regions.
+        regions: Vec<RegionInfo>,
+    },
+    /// The table goes.
+    Delete {
+        /// Its name.
+        table: TableName,
+    },
+    /// A family goes, with its files.
+    DeleteFamilies {
+        /// The table's schema without them.
+        table: Arc<TableDescriptor>,
+        /// The families.
+        families: Vec<Bytes>,
+    },
+}
+
+impl Intent {
+    /// The table it is about. There is one intent a table at most.
+    pub fn table(&self) -> &TableName {
+        match self {
+            Intent::Create { table, .. } | Intent::DeleteFamilies { table, .. } => table.name(),
+            Intent::Delete { table } => table,
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let put = |out: &mut Vec<u8>, message: pb::NameBytesPair| {
+            message.encode_length_delimited(out).expect("a growing buffer takes any message");
+        };
+        let schema = |out: &mut Vec<u8>, table: &TableDescriptor| {
+            pb::TableSchema::from(table)
+                .encode_length_delimited(out)
+                .expect("a growing buffer takes any message");
+        };
+        match self {
+            Intent::Create { table, regions } => {
+                put(out, pb::NameBytesPair { name: "create".into(), value: None });
+                schema(out, table);
+                count(out, regions.len());
+                for region in regions {
+                    let message = pb::RegionInfo::from(region);
+                    message.encode_length_delimited(out).expect("a growing buffer takes any message");
+                }
+            }
+            Intent::Delete { table } => {
+                put(out, pb::NameBytesPair { name: "delete".into(), value: None });
+                let message = pb::TableName::from(table);
+                message.encode_length_delimited(out).expect("a growing buffer takes any message");
+            }
+            Intent::DeleteFamilies { table, families } => {
+                put(out, pb::NameBytesPair { name: "delete-families".into(), value: None });
+                schema(out, table);
+                count(out, families.len());
+                for family in families {
+                    put(out, pb::NameBytesPair { name: String::new(), value: Some(family.clone()) });
+                }
+            }
+        }
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Intent, proto::Error> {
+        let kind: pb::NameBytesPair = next(bytes)?;
+        match kind.name.as_str() {
+            "create" => {
+                let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
+                let count = next::<pb::LongMsg>(bytes)?.long_msg;
+                let regions = (0..count).map(|_| RegionInfo::try_from(&next::<pb::RegionInfo>(bytes)?));
+                Ok(Intent::Create { table, regions: regions.collect::<Result<_, _>>()? })
+            }
+            "delete" => Ok(Intent::Delete { table: TableName::try_from(&next::<pb::TableName>(bytes)?)? }),
+            "delete-families" => {
+                let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
+                let count = next::<pb::LongMsg>(bytes)?.long_msg;
+                let families =
+                    (0..count).map(|_| Ok(next::<pb::NameBytesPair>(bytes)?.value.unwrap_or_default()));
+                Ok(Intent::DeleteFamilies { table, families: families.collect::<Result<_, proto::Error>>()? })
+            }
+            other => Err(proto::Error::Malformed {
+                what: "unfinished change",
+                found: format!("of the unknown kind {other:?}"),
+            }),
+        }
+    }
+}
+
+fn count(out: &mut Vec<u8>, count: usize) {
+    let message = pb::LongMsg { long_msg: i64::try_from(count).expect("fewer than 2^63 things") };
+    message.encode_length_delimited(out).expect("a growing buffer takes any message");
+}
+
+fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
+    M::decode_length_delimited(bytes)
+        .map_err(|cause| proto::Error::Decode { what: "unfinished change", cause })
+}
+
+/// The longest object, in bytes: the regions of a hundred thousand splits.
+const SIZE_MAX: usize = 64 << 20;
+
+/// The unfinished changes of a root directory.
+pub struct Intents {
+    files: Arc<dyn Files>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    by_table: BTreeMap<TableName, Intent>,
+    /// The object as it was last read or written; none while there is none.
+    kept: Option<Vec<u8>>,
+}
+
+impl Intents {
+    /// Reads what an earlier life left.
+    pub fn open(files: Arc<dyn Files>) -> Result<Intents, Error> {
+        let name = layout::unfinished();
+        let kept = match files.read(&name, SIZE_MAX) {
+            Ok(kept) => Some(kept),
+            Err(error) if error.kind() == Kind::NotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        let mut bytes = Bytes::from(kept.clone().unwrap_or_default());
+        let mut by_table = BTreeMap::new();
+        while bytes.has_remaining() {
+            let intent = Intent::decode(&mut bytes)
+                .map_err(|cause| Error::Damaged { name: name.clone(), cause: Box::new(cause) })?;
+            by_table.insert(intent.table().clone(), intent);
+        }
+        Ok(Intents { files, state: Mutex::new(State { by_table, kept }) })
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Intent> {
+        self.state.lock().by_table.values().cloned().collect()
+    }
+
+    /// The one of a table.
+    pub fn of(&self, table: &TableName) -> Option<Intent> {
+        self.state.lock().by_table.get(table).cloned()
+    }
+
+    /// Writes one down, in place of the table's earlier one. Durable when this returns.
+    pub fn begin(&self, intent: Intent) -> storage::Result<()> {
+        self.change(|by_table| {
+            by_table.insert(intent.table().clone(), intent);
+        })
+    }
+
+    /// Strikes the table's out. Durable when this returns.
+    pub fn end(&self, table: &TableName) -> storage::Result<()> {
+        self.change(|by_table| {
+            by_table.remove(table);
+        })
+    }
+
+    fn change(&self, act: impl FnOnce(&mut BTreeMap<TableName, Intent>)) -> storage::Result<()> {
+        let mut state = self.state.lock();
+        let mut by_table = state.by_table.clone();
+        act(&mut by_table);
+        let mut content = Vec::new();
+        by_table.values().for_each(|intent| intent.encode(&mut content));
+        self.files.swap(&layout::unfinished(), state.kept.as_deref(), &content)?;
+        *state = State { by_table, kept: Some(content) };
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Intents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Intents").field("tables", &self.state.lock().by_table.keys()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::{FamilyDescriptor, RegionId};
+
+    #[test]
+    fn every_kind_comes_back() {
+        let name: TableName = "ns:t".parse().unwrap();
+        let mut table = TableDescriptor::new(name.clone());
+        table.set_family(FamilyDescriptor::new("f").unwrap());
+        let table = Arc::new(table);
+        let region = RegionInfo::new(name.clone(), "a".into(), "b".into(), RegionId(4)).unwrap();
+        let intents = [
+            Intent::Create { table: Arc::clone(&table), regions: vec![region.clone(), region] },
+            Intent::Delete { table: name },
+            Intent::DeleteFamilies { table, families: vec!["g".into(), "h".into()] },
+        ];
+        let mut out = Vec::new();
+        intents.iter().for_each(|intent| intent.encode(&mut out));
+        let mut bytes = Bytes::from(out.clone());
+        for intent in &intents {
+            assert_eq!(Intent::decode(&mut bytes).unwrap(), *intent);
+        }
+        assert!(bytes.is_empty());
+        for cut in 1..out.len() {
+            let mut bytes = Bytes::from(out[..cut].to_vec());
+            while !bytes.is_empty() && Intent::decode(&mut bytes).is_ok() {}
+        }
+        let mut absurd = Vec::new();
+        pb::NameBytesPair { name: "create".into(), value: None }
+            .encode_length_delimited(&mut absurd)
+            .unwrap();
+        pb::TableSchema { table_name: Some((&TableName::meta()).into()), ..Default::default() }
+            .encode_length_delimited(&mut absurd)
+            .unwrap();
+        pb::LongMsg { long_msg: i64::MAX }.encode_length_delimited(&mut absurd).unwrap();
+        assert!(Intent::decode(&mut absurd.into()).is_err());
+    }
+}

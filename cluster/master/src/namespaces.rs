@@ -1,0 +1,134 @@
+//! Namespaces: rows of hbase:namespace.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE, check_namespace};
+use proto::{EncodedName, TableName, pb};
+use rpc::{Exception, class};
+
+use crate::Master;
+use crate::error::of_proto;
+use crate::procedure::{NonceKey, ProcedureId};
+
+impl Master {
+    /// Submits the creation of a namespace.
+    pub(crate) fn create_namespace(
+        self: &Arc<Self>,
+        namespace: &pb::NamespaceDescriptor,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let (name, namespace) = (name_of(namespace)?, namespace.clone());
+        self.submit_namespace("create-ns", &name.clone(), nonce, move |master, region| {
+            if master.see(|picture| picture.namespaces.contains_key(&name)) {
+                return Err(Exception::new(
+                    class::NAMESPACE_EXISTS,
+                    format!("Namespace {name} already exists"),
+                ));
+            }
+            master.catalog.put_namespace(region, &namespace)?;
+            master.repaint(|picture| picture.namespaces.insert(name, namespace));
+            Ok(())
+        })
+    }
+
+    /// Submits the change of a namespace's configuration.
+    pub(crate) fn modify_namespace(
+        self: &Arc<Self>,
+        namespace: &pb::NamespaceDescriptor,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let (name, namespace) = (name_of(namespace)?, namespace.clone());
+        self.submit_namespace("modify-ns", &name.clone(), nonce, move |master, region| {
+            if !master.see(|picture| picture.namespaces.contains_key(&name)) {
+                return Err(not_found(&name));
+            }
+            master.catalog.put_namespace(region, &namespace)?;
+            master.repaint(|picture| picture.namespaces.insert(name, namespace));
+            Ok(())
+        })
+    }
+
+    /// Submits the deletion of an empty namespace.
+    pub(crate) fn delete_namespace(
+        self: &Arc<Self>,
+        name: &str,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = name.to_owned();
+        self.submit_namespace("delete-ns", &name.clone(), nonce, move |master, region| {
+            // Out of the picture first, under one lock with the count: no table can be made in it from here on.
+            let namespace = master.repaint(|picture| {
+                if !picture.namespaces.contains_key(&name) {
+                    return Err(not_found(&name));
+                }
+                if matches!(name.as_str(), DEFAULT_NAMESPACE | SYSTEM_NAMESPACE) {
+                    let words = format!("Reserved namespace {name} cannot be removed.");
+                    return Err(Exception::new(class::CONSTRAINT, words));
+                }
+                match picture.count_in(&name) {
+                    0 => Ok(picture.namespaces.remove(&name)),
+                    count => Err(Exception::new(
+                        class::CONSTRAINT,
+                        format!("Only empty namespaces can be removed. Namespace {name} has {count} tables"),
+                    )),
+                }
+            })?;
+            master.catalog.remove_namespace(region, &name).inspect_err(|_| {
+                if let Some(namespace) = namespace {
+                    master.repaint(|picture| picture.namespaces.insert(name.clone(), namespace));
+                }
+            })
+        })
+    }
+
+    /// One namespace.
+    pub(crate) fn namespace(&self, name: &str) -> Result<pb::NamespaceDescriptor, Exception> {
+        self.see(|picture| picture.namespaces.get(name).cloned()).ok_or_else(|| not_found(name))
+    }
+
+    /// All namespaces, by name.
+    pub(crate) fn namespaces(&self) -> Vec<pb::NamespaceDescriptor> {
+        self.see(|picture| picture.namespaces.values().cloned().collect())
+    }
+
+    /// The region of hbase:namespace; it has one.
+    pub(crate) fn namespace_region(&self) -> Result<EncodedName, Exception> {
+        let found = self.see(|picture| {
+            let table = picture.tables.get(&TableName::namespaces())?;
+            table.serving().next().map(|row| row.region.encoded_name().clone())
+        });
+        found.ok_or_else(|| {
+            Exception::new(
+                class::PLEASE_HOLD,
+                "Table Namespace Manager not fully initialized, try again later",
+            )
+        })
+    }
+
+    fn submit_namespace(
+        self: &Arc<Self>,
+        kind: &str,
+        name: &str,
+        nonce: Option<NonceKey>,
+        work: impl FnOnce(&Master, &EncodedName) -> Result<(), Exception> + Send + 'static,
+    ) -> Result<ProcedureId, Exception> {
+        let master = Arc::clone(self);
+        // No table's name holds a slash, so this lock is no table's.
+        self.procedures.submit(kind, &format!("namespace/{name}"), nonce, move || {
+            let region = master.namespace_region()?;
+            work(&master, &region)?;
+            Ok(Bytes::new())
+        })
+    }
+}
+
+fn name_of(namespace: &pb::NamespaceDescriptor) -> Result<String, Exception> {
+    let name = String::from_utf8_lossy(&namespace.name).into_owned();
+    check_namespace(&name).map_err(of_proto)?;
+    Ok(name)
+}
+
+fn not_found(name: &str) -> Exception {
+    Exception::new(class::NAMESPACE_NOT_FOUND, name)
+}

@@ -1,0 +1,121 @@
+//! What hbase:meta says, in memory: tables, their regions and states; and the namespaces.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::catalog::{RegionRow, RegionState, TableState};
+use proto::{EncodedName, TableDescriptor, TableName, pb};
+
+/// One table.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Its schema.
+    pub descriptor: Arc<TableDescriptor>,
+    /// Its state.
+    pub state: TableState,
+    /// Its regions by start key; parents that were split stand behind their first daughter.
+    pub regions: Vec<RegionRow>,
+    /// Regions that still run with the schema before the last change.
+    pub reopening: usize,
+}
+
+impl Table {
+    /// A table with these regions.
+    pub fn new(descriptor: Arc<TableDescriptor>, state: TableState, mut regions: Vec<RegionRow>) -> Table {
+        regions.sort_by(|a, b| {
+            let key =
+                |row: &RegionRow| (row.region.start_key().clone(), row.region.is_split(), row.region.id());
+            key(a).cmp(&key(b))
+        });
+        Table { descriptor, state, regions, reopening: 0 }
+    }
+
+    /// The state in the words of HBase's exceptions.
+    pub fn state_words(&self) -> String {
+        format!("tableName={}, state={}", self.descriptor.name(), self.state.as_str_name())
+    }
+
+    /// The regions that serve: those without daughters in their place.
+    pub fn serving(&self) -> impl Iterator<Item = &RegionRow> {
+        self.regions.iter().filter(|row| !row.region.is_offline() && !row.region.is_split())
+    }
+
+    /// Puts the newer row in the place of the region's earlier one.
+    pub fn update(&mut self, row: RegionRow) {
+        match self.regions.iter_mut().find(|known| known.region.name() == row.region.name()) {
+            Some(known) => *known = row,
+            None => self.regions.push(row),
+        }
+    }
+}
+
+/// All tables and namespaces.
+#[derive(Debug, Default)]
+pub struct Picture {
+    /// Tables by name, hbase:meta included.
+    pub tables: BTreeMap<TableName, Table>,
+    /// Namespaces by name.
+    pub namespaces: BTreeMap<String, pb::NamespaceDescriptor>,
+}
+
+impl Picture {
+    /// The row of a region.
+    pub fn region(&self, name: &EncodedName) -> Option<&RegionRow> {
+        let mut all = self.tables.values().flat_map(|table| &table.regions);
+        all.find(|row| row.region.encoded_name() == name)
+    }
+
+    /// How many tables a namespace has.
+    pub fn count_in(&self, namespace: &str) -> usize {
+        self.tables.keys().filter(|table| table.namespace() == namespace).count()
+    }
+}
+
+/// Whether these regions cover every row once.
+pub fn is_whole<'a>(regions: impl Iterator<Item = &'a RegionRow>) -> bool {
+    let mut next = Some(Bytes::new());
+    for row in regions {
+        if next.as_ref() != Some(row.region.start_key()) {
+            return false;
+        }
+        next = Some(row.region.end_key().clone()).filter(|end| !end.is_empty());
+    }
+    next.is_none()
+}
+
+/// The states that clients count a region under.
+pub fn is_in_transition(state: RegionState) -> bool {
+    !matches!(
+        state,
+        RegionState::Open
+            | RegionState::Closed
+            | RegionState::Offline
+            | RegionState::Split
+            | RegionState::Merged
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::{RegionId, RegionInfo};
+
+    fn row(start: &'static str, end: &'static str) -> RegionRow {
+        let region = RegionInfo::new("t".parse().unwrap(), start.into(), end.into(), RegionId(1)).unwrap();
+        RegionRow::new(region, RegionState::Open)
+    }
+
+    #[test]
+    fn a_gap_an_overlap_or_an_end_too_soon_is_not_whole() {
+        let whole = |rows: &[RegionRow]| is_whole(rows.iter());
+        assert!(whole(&[row("", "")]));
+        assert!(whole(&[row("", "c"), row("c", "m"), row("m", "")]));
+        assert!(!whole(&[]));
+        assert!(!whole(&[row("", "c")]));
+        assert!(!whole(&[row("a", "")]));
+        assert!(!whole(&[row("", "c"), row("d", "")]));
+        assert!(!whole(&[row("", "c"), row("b", "")]));
+        assert!(!whole(&[row("", ""), row("b", "")]));
+    }
+}

@@ -1,0 +1,65 @@
+//! The root directory's own two files: which layout it has, and which cluster it is.
+
+use bytes::Bytes;
+use env::World;
+use proto::{pb, pbuf};
+use storage::{Files, Kind};
+
+use crate::{Error, layout};
+
+/// HBase's number for the layout that 2.x reads and writes.
+const LAYOUT_VERSION: &str = "8";
+/// No such file is longer, in bytes.
+const SIZE_MAX: usize = 4096;
+
+/// Reads the cluster's id, or founds a cluster in an empty root directory.
+///
+/// The id comes first and the version last, so that a root directory with a version has everything.
+pub fn found(files: &dyn Files, world: &World) -> Result<String, Error> {
+    let id = match read::<pb::ClusterId>(files, &layout::cluster_id(), "hbase.id")? {
+        Some(id) => id.cluster_id,
+        None => {
+            let id = uuid(world);
+            let content = pbuf::encode(&pb::ClusterId { cluster_id: id.clone() });
+            files.swap(&layout::cluster_id(), None, &content)?;
+            id
+        }
+    };
+    match read::<pb::HBaseVersionFileContent>(files, &layout::version(), "hbase.version")? {
+        Some(content) if content.version == LAYOUT_VERSION => {}
+        Some(content) => return Err(Error::Version { name: layout::version(), found: content.version }),
+        None => {
+            let content = pbuf::encode(&pb::HBaseVersionFileContent { version: LAYOUT_VERSION.into() });
+            files.swap(&layout::version(), None, &content)?;
+        }
+    }
+    Ok(id)
+}
+
+fn read<M: prost::Message + Default>(
+    files: &dyn Files,
+    name: &storage::FileName,
+    what: &'static str,
+) -> Result<Option<M>, Error> {
+    match files.read(name, SIZE_MAX) {
+        Ok(content) => pbuf::decode(what, &Bytes::from(content))
+            .map(Some)
+            .map_err(|cause| Error::Damaged { name: name.clone(), cause: Box::new(cause) }),
+        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A random UUID (version 4).
+fn uuid(world: &World) -> String {
+    let high = world.random() & !0xf000 | 0x4000;
+    let low = world.random() & !(0b11 << 62) | 0b10 << 62;
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low << 16 >> 16
+    )
+}

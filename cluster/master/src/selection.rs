@@ -1,0 +1,148 @@
+//! Which tables a client asks about.
+
+use fancy_regex::Regex;
+use proto::{TableName, pb};
+use rpc::Exception;
+
+use crate::Master;
+use crate::error::of_proto;
+use crate::picture::Table;
+
+/// A choice of tables, by names or by pattern and namespace.
+#[derive(Debug, Clone, Copy)]
+pub struct Selection<'a> {
+    /// These, if any are named; those that are not there are left out.
+    pub names: &'a [pb::TableName],
+    /// Else those whose whole name matches, with or without `default:`.
+    pub regex: Option<&'a str>,
+    /// And that are in this namespace.
+    pub namespace: Option<&'a str>,
+    /// HBase's own too.
+    pub system: bool,
+}
+
+impl<'a> Selection<'a> {
+    /// All tables of a namespace.
+    pub fn of_namespace(namespace: &'a str) -> Selection<'a> {
+        Selection { names: &[], regex: None, namespace: Some(namespace), system: true }
+    }
+
+    /// All tables that are not HBase's own.
+    pub fn of_users() -> Selection<'static> {
+        Selection { names: &[], regex: None, namespace: None, system: false }
+    }
+
+    /// The test that a table's name has to pass, when none is named.
+    fn test(&self) -> Result<impl Fn(&TableName) -> bool + use<'a>, Exception> {
+        // The whole name has to match, as in Java's `matches`.
+        let regex = match self.regex {
+            None => None,
+            Some(pattern) => Some(Regex::new(&format!("^(?:{pattern})$")).map_err(|error| {
+                Exception::do_not_retry(format!(
+                    "java.util.regex.PatternSyntaxException: {error} in {pattern}"
+                ))
+            })?),
+        };
+        let (namespace, system) = (self.namespace, self.system);
+        Ok(move |table: &TableName| {
+            // A pattern that gives up for its length matches nothing.
+            let matches = |regex: &Regex| {
+                let plain = regex.is_match(table.as_str()).unwrap_or(false);
+                plain
+                    || regex
+                        .is_match(&format!("{}:{}", table.namespace(), table.qualifier()))
+                        .unwrap_or(false)
+            };
+            (system || !table.is_system())
+                && namespace.is_none_or(|namespace| table.namespace() == namespace)
+                && regex.as_ref().is_none_or(matches)
+        })
+    }
+}
+
+impl Master {
+    /// The schemas of the selected tables.
+    pub(crate) fn descriptors(&self, selection: &Selection<'_>) -> Result<Vec<pb::TableSchema>, Exception> {
+        self.select(selection, |_, table| pb::TableSchema::from(&*table.descriptor))
+    }
+
+    /// The names of the selected tables.
+    pub(crate) fn table_names(&self, selection: &Selection<'_>) -> Result<Vec<pb::TableName>, Exception> {
+        self.select(selection, |name, _| name.into())
+    }
+
+    /// The schemas of the tables that are enabled, or disabled.
+    pub(crate) fn descriptors_by_state(&self, enabled: bool) -> Vec<pb::TableSchema> {
+        self.by_state(enabled, |table| pb::TableSchema::from(&*table.descriptor))
+    }
+
+    /// The names of the tables that are enabled, or disabled.
+    pub(crate) fn names_by_state(&self, enabled: bool) -> Vec<pb::TableName> {
+        self.by_state(enabled, |table| table.descriptor.name().into())
+    }
+
+    fn by_state<T>(&self, enabled: bool, form: impl Fn(&Table) -> T) -> Vec<T> {
+        use proto::catalog::TableState;
+        let state = if enabled { TableState::Enabled } else { TableState::Disabled };
+        self.see(|picture| {
+            let tables =
+                picture.tables.iter().filter(|(name, table)| !name.is_system() && table.state == state);
+            tables.map(|(_, table)| form(table)).collect()
+        })
+    }
+
+    fn select<T>(
+        &self,
+        selection: &Selection<'_>,
+        form: impl Fn(&TableName, &Table) -> T,
+    ) -> Result<Vec<T>, Exception> {
+        if !selection.names.is_empty() {
+            let names: Result<Vec<_>, _> = selection.names.iter().map(TableName::try_from).collect();
+            let names = names.map_err(of_proto)?;
+            return Ok(self.see(|picture| {
+                let known = names.iter().filter_map(|name| picture.tables.get_key_value(name));
+                known.map(|(name, table)| form(name, table)).collect()
+            }));
+        }
+        let test = selection.test()?;
+        Ok(self.see(|picture| {
+            let chosen = picture.tables.iter().filter(|(name, _)| test(name));
+            chosen.map(|(name, table)| form(name, table)).collect()
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(selection: &Selection<'_>) -> Vec<&'static str> {
+        let test = selection.test().unwrap();
+        let all = ["hbase:meta", "users", "users2", "shop:users"];
+        all.into_iter().filter(|name| test(&name.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_pattern_matches_the_whole_name_with_or_without_default() {
+        let with = |regex| chosen(&Selection { regex: Some(regex), ..Selection::of_users() });
+        assert_eq!(with("users"), ["users"]);
+        assert_eq!(with("default:users"), ["users"]);
+        assert_eq!(with("users.*"), ["users", "users2"]);
+        assert_eq!(with("shop:.*|users"), ["users", "shop:users"]);
+        assert_eq!(with(".*"), ["users", "users2", "shop:users"]);
+    }
+
+    #[test]
+    fn system_tables_and_other_namespaces_are_left_out_unless_asked_for() {
+        assert_eq!(chosen(&Selection::of_users()), ["users", "users2", "shop:users"]);
+        assert_eq!(chosen(&Selection::of_namespace("hbase")), ["hbase:meta"]);
+        assert_eq!(chosen(&Selection::of_namespace("shop")), ["shop:users"]);
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_is_refused_for_good() {
+        let selection = Selection { regex: Some("("), ..Selection::of_users() };
+        let refusal = selection.test().map(|_| ()).unwrap_err();
+        assert!(refusal.do_not_retry && refusal.message.contains("PatternSyntaxException"), "{refusal}");
+    }
+}

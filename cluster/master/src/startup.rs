@@ -1,0 +1,200 @@
+//! From a root directory to a master that answers: founding an empty one, or taking up where an earlier life ended.
+//!
+//! 1. hbase.id and hbase.version ([`crate::root`]).
+//! 2. hbase:meta opens; its log is replayed by then.
+//! 3. Unfinished changes are finished ([`crate::intents`]).
+//! 4. hbase:meta is read: ENABLING means enabled, DISABLING means disabled, a table without a state is enabled.
+//! 5. hbase:namespace opens, or is made; then the regions of all enabled tables, some at once.
+//!
+//! A region that cannot be opened does not keep the others from serving: it is FAILED_OPEN in hbase:meta and in the log
+//! of events. Without hbase:meta or hbase:namespace there is no start.
+
+use std::sync::Arc;
+
+use env::World;
+use parking_lot::RwLock;
+use proto::catalog::{self, RegionRow, RegionState, TableState};
+use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE};
+use proto::{RegionInfo, ServerName, TableDescriptor, TableName, pb};
+use rpc::Exception;
+use storage::{Files, Kind};
+
+use crate::catalog::Catalog;
+use crate::intents::Intents;
+use crate::picture::{Picture, Table};
+use crate::procedure::Procedures;
+use crate::regions::Regions;
+use crate::switches::Switches;
+use crate::{Error, Master, Options, descriptors, layout, root};
+
+impl Master {
+    /// Founds or takes up the cluster in `files`. When this returns, every table can be served.
+    pub fn start(
+        world: World,
+        options: Options,
+        files: Arc<dyn Files>,
+        regions: Arc<dyn Regions>,
+        name: ServerName,
+    ) -> Result<Arc<Master>, Error> {
+        options.check()?;
+        let master = Arc::new(Master {
+            cluster_id: root::found(&*files, &world)?,
+            catalog: Catalog::new(Arc::clone(&regions), world.clone()),
+            intents: Intents::open(Arc::clone(&files))?,
+            procedures: Procedures::new(world.clone(), options.procedures.clone()),
+            switches: Switches::open(Arc::clone(&files), layout::switches())?,
+            picture: RwLock::new(Picture::default()),
+            world,
+            options,
+            files,
+            regions,
+            name,
+        });
+        master.open_meta()?;
+        for intent in master.intents.all() {
+            let act = format!("finishing the unfinished change of table {}", intent.table());
+            master.finish(&intent).map_err(|cause| Error::Region { act, cause: Box::new(cause) })?;
+        }
+        master.read_tables()?;
+        master.open_namespaces()?;
+        master.open_tables()?;
+        Ok(master)
+    }
+
+    fn open_meta(&self) -> Result<(), Error> {
+        let name = TableName::meta();
+        let table = match descriptors::read(&*self.files, &name)? {
+            Some(table) => table,
+            None => {
+                let mut table = catalog::meta_descriptor();
+                self.check_schema(&mut table).map_err(|cause| failed("making hbase:meta", cause))?;
+                descriptors::write(&*self.files, &table)?;
+                table
+            }
+        };
+        let region = RegionInfo::meta();
+        self.keep_region_info(&region)?;
+        let table = Arc::new(table);
+        let sequence =
+            self.regions.open(&region, &table).map_err(|cause| failed("opening hbase:meta", cause))?;
+        let row = RegionRow::open(region, self.regions.server(), sequence.0);
+        self.repaint(|picture| {
+            picture.tables.insert(name, Table::new(table, TableState::Enabled, vec![row]))
+        });
+        Ok(())
+    }
+
+    /// Sees to it that the region's folder says whose it is: a crash may have cut the file short when it was made.
+    fn keep_region_info(&self, region: &RegionInfo) -> Result<(), Error> {
+        let name = layout::region_info(region.table(), region.encoded_name());
+        match self.files.read(&name, 4096) {
+            Ok(content) => match RegionInfo::from_file(&content.into()) {
+                Ok(found) if found == *region => return Ok(()),
+                _ => self.files.delete(&name)?,
+            },
+            Err(error) if error.kind() == Kind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.write_region_info(region)?)
+    }
+
+    fn read_tables(&self) -> Result<(), Error> {
+        let mut content = self.catalog.read()?;
+        for table in content.regions.keys().chain(content.states.keys()).cloned().collect::<Vec<_>>() {
+            if table.is_meta() || self.see(|picture| picture.tables.contains_key(&table)) {
+                // A table that was just finished is in the picture as ENABLING.
+                continue;
+            }
+            let descriptor = descriptors::read(&*self.files, &table)?.ok_or_else(|| Error::NoDescriptor {
+                table: table.to_string(),
+                folder: layout::descriptors(&table),
+            })?;
+            let known = content.states.get(&table).copied();
+            let state = match known {
+                Some(TableState::Disabled | TableState::Disabling) => TableState::Disabled,
+                Some(TableState::Enabled) => TableState::Enabled,
+                Some(TableState::Enabling) | None => TableState::Enabling,
+            };
+            let mut rows = content.regions.remove(&table).unwrap_or_default();
+            if state == TableState::Disabled && known != Some(state) {
+                for row in rows.iter_mut().filter(|row| row.state != RegionState::Split) {
+                    *row = RegionRow::new(row.region.clone(), RegionState::Closed);
+                }
+                let act = format!("finishing the disabling of table {table}");
+                let written =
+                    self.catalog.put_regions(&rows).and_then(|()| self.catalog.put_state(&table, state));
+                written.map_err(|cause| Error::Region { act, cause: Box::new(cause) })?;
+            }
+            self.repaint(|picture| {
+                picture.tables.insert(table, Table::new(Arc::new(descriptor), state, rows))
+            });
+        }
+        Ok(())
+    }
+
+    /// Opens hbase:namespace, or makes it, and sees to the two namespaces that are always there.
+    fn open_namespaces(&self) -> Result<(), Error> {
+        let name = TableName::namespaces();
+        let wrap = |cause| failed("opening hbase:namespace", cause);
+        if self.see(|picture| picture.tables.contains_key(&name)) {
+            self.bring_up(&name).map_err(wrap)?;
+        } else {
+            let mut table = catalog::namespaces_descriptor();
+            self.check_schema(&mut table).map_err(wrap)?;
+            let region = RegionInfo::new(name, Default::default(), Default::default(), self.new_region_id());
+            let region = region.map_err(|error| wrap(crate::error::of_proto(error)))?;
+            self.create(&Arc::new(table), &[region]).map_err(wrap)?;
+        }
+        let region = self.namespace_region().map_err(wrap)?;
+        let mut known = self.catalog.namespaces(&region)?;
+        for name in [DEFAULT_NAMESPACE, SYSTEM_NAMESPACE] {
+            if known.iter().all(|namespace| namespace.name != name) {
+                let namespace = pb::NamespaceDescriptor { name: name.into(), configuration: Vec::new() };
+                self.catalog.put_namespace(&region, &namespace).map_err(wrap)?;
+                known.push(namespace);
+            }
+        }
+        self.repaint(|picture| {
+            let named = known.into_iter().map(|one| (String::from_utf8_lossy(&one.name).into_owned(), one));
+            picture.namespaces = named.collect();
+        });
+        Ok(())
+    }
+
+    fn open_tables(&self) -> Result<(), Error> {
+        let namespaces = TableName::namespaces();
+        let (mut rows, mut enabling) = (Vec::new(), Vec::new());
+        self.see(|picture| {
+            for (name, table) in &picture.tables {
+                if name.is_meta() || *name == namespaces || table.state == TableState::Disabled {
+                    continue;
+                }
+                rows.extend(table.serving().cloned());
+                if table.state == TableState::Enabling {
+                    enabling.push(name.clone());
+                }
+            }
+        });
+        let wrap = |cause| failed("opening the tables", cause);
+        self.in_parallel(rows, |row| self.open_or_record(row)).map_err(wrap)?;
+        enabling.iter().try_for_each(|name| self.set_state(name, TableState::Enabled)).map_err(wrap)
+    }
+
+    fn open_or_record(&self, row: &RegionRow) -> Result<(), Exception> {
+        let table: Option<Arc<TableDescriptor>> = self
+            .see(|picture| picture.tables.get(row.region.table()).map(|table| Arc::clone(&table.descriptor)));
+        let table = table.expect("the row was taken from the picture");
+        let sequence = match self.regions.open(&row.region, &table) {
+            Ok(sequence) => sequence,
+            Err(cause) => {
+                tracing::error!(region = %row.region, %cause, "region could not be opened; its rows are out of reach");
+                return self.record(RegionRow { state: RegionState::FailedOpen, ..row.clone() });
+            }
+        };
+        self.record(RegionRow::open(row.region.clone(), self.regions.server(), sequence.0))
+    }
+}
+
+fn failed(act: &str, cause: Exception) -> Error {
+    Error::Region { act: act.to_owned(), cause: Box::new(cause) }
+}

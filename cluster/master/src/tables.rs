@@ -1,0 +1,394 @@
+//! Making, enabling, disabling, emptying and removing tables.
+//!
+//! The steps of a creation, which a truncation shares once the table is disabled:
+//!
+//! 1. the intent: schema and regions, written down whole;
+//! 2. what stands under the name goes: catalog rows first, then files;
+//! 3. the descriptor's file, and each region's `.regioninfo`;
+//! 4. the regions' rows in hbase:meta, as CLOSED; then the table's state, as ENABLING;
+//! 5. the intent is struck out: from here the catalog alone says what is to be done;
+//! 6. the regions open, each row becomes OPEN; then the table's state becomes ENABLED.
+//!
+//! A crash before 5 begins again at 2 with the same regions; a crash after it goes on at 6. A failure without a crash
+//! (no space, say) turns the intent into one to delete and takes everything back.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use proto::catalog::{RegionRow, RegionState, TableState};
+use proto::descriptor::sanity;
+use proto::region_info::regions_between;
+use proto::{RegionId, RegionInfo, TableDescriptor, TableName, pb};
+use rpc::{Exception, class};
+
+use crate::error::{of_proto, of_storage};
+use crate::intents::Intent;
+use crate::picture::Table;
+use crate::procedure::{NonceKey, ProcedureId};
+use crate::{Master, descriptors, layout, table_not_found};
+
+/// The attribute by which a table says how its stores' files are tracked.
+const TRACKER: &str = "hbase.store.file-tracker.impl";
+
+impl Master {
+    /// Checks a new table, and submits its creation.
+    pub(crate) fn create_table(
+        self: &Arc<Self>,
+        schema: &pb::TableSchema,
+        split_keys: &[Bytes],
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let mut table = TableDescriptor::try_from(schema.clone()).map_err(of_proto)?;
+        self.check_namespace_is_there(table.name())?;
+        self.check_schema(&mut table)?;
+        let regions = regions_between(table.name(), split_keys, self.new_region_id()).map_err(of_proto)?;
+        let table = Arc::new(table);
+        let name = table.name().clone();
+        self.submit("create", &name, nonce, move |master| master.create(&table, &regions))
+    }
+
+    /// Submits the deletion of a disabled table.
+    pub(crate) fn delete_table(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        self.submit("delete", &name.clone(), nonce, move |master| {
+            master.check_modifiable(&name)?;
+            master.intents.begin(Intent::Delete { table: name.clone() }).map_err(of_storage)?;
+            master.erase(&name)?;
+            master.repaint(|picture| picture.tables.remove(&name));
+            master.intents.end(&name).map_err(of_storage)
+        })
+    }
+
+    /// Submits the enabling of a disabled table.
+    pub(crate) fn enable_table(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        self.submit("enable", &name.clone(), nonce, move |master| {
+            master.see(|picture| match picture.tables.get(&name) {
+                None => Err(table_not_found(&name)),
+                // Nobody else changes it while this runs: ENABLING is what an enabling that failed left.
+                Some(table) if matches!(table.state, TableState::Disabled | TableState::Enabling) => Ok(()),
+                Some(table) => Err(Exception::new(class::TABLE_NOT_DISABLED, table.state_words())),
+            })?;
+            master.set_state(&name, TableState::Enabling)?;
+            master.bring_up(&name)
+        })
+    }
+
+    /// Submits the disabling of an enabled table.
+    pub(crate) fn disable_table(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        self.submit("disable", &name.clone(), nonce, move |master| {
+            if name.is_meta() {
+                return Err(Exception::new(class::CONSTRAINT, format!("Cannot disable {name}")));
+            }
+            master.see(|picture| match picture.tables.get(&name) {
+                None => Err(table_not_found(&name)),
+                Some(table) if matches!(table.state, TableState::Enabled | TableState::Disabling) => Ok(()),
+                Some(table) => Err(Exception::new(class::TABLE_NOT_ENABLED, table.state_words())),
+            })?;
+            master.set_state(&name, TableState::Disabling)?;
+            master.take_down(&name)?;
+            master.set_state(&name, TableState::Disabled)
+        })
+    }
+
+    /// Submits the emptying of a disabled table, which is enabled afterwards.
+    pub(crate) fn truncate_table(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        preserve_splits: bool,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        self.submit("truncate", &name.clone(), nonce, move |master| {
+            master.check_modifiable(&name)?;
+            let (table, keys) = master.see(|picture| {
+                let table = picture.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
+                let starts = table.serving().map(|row| row.region.start_key().clone());
+                Ok((Arc::clone(&table.descriptor), starts.filter(|key| !key.is_empty()).collect::<Vec<_>>()))
+            })?;
+            let keys = if preserve_splits { keys } else { Vec::new() };
+            let regions = regions_between(&name, &keys, master.new_region_id()).map_err(of_proto)?;
+            master.build(&table, &regions)?;
+            master.bring_up(&name)
+        })
+    }
+
+    /// The state of a table.
+    pub(crate) fn table_state(&self, table: &pb::TableName) -> Result<TableState, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        self.see(|picture| picture.tables.get(&name).map(|table| table.state))
+            .ok_or_else(|| table_not_found(&name))
+    }
+
+    /// Runs `work` alone on its table, after whatever an earlier failure left unfinished there.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        kind: &str,
+        table: &TableName,
+        nonce: Option<NonceKey>,
+        work: impl FnOnce(&Master) -> Result<(), Exception> + Send + 'static,
+    ) -> Result<ProcedureId, Exception> {
+        let (master, name) = (Arc::clone(self), table.clone());
+        self.procedures.submit(kind, table.as_str(), nonce, move || {
+            match master.intents.of(&name) {
+                None => {}
+                Some(Intent::Create { .. }) if !master.see(|picture| picture.tables.contains_key(&name)) => {
+                    // A creation that failed, and was told so, before it could be taken back.
+                    let delete = Intent::Delete { table: name.clone() };
+                    master.intents.begin(delete.clone()).map_err(of_storage)?;
+                    master.finish(&delete)?;
+                }
+                Some(intent) => {
+                    master.finish(&intent)?;
+                    if matches!(intent, Intent::Create { .. }) {
+                        master.bring_up(&name)?;
+                    }
+                }
+            }
+            work(&master)?;
+            Ok(Bytes::new())
+        })
+    }
+
+    /// Makes a table of which nothing is there.
+    pub(crate) fn create(
+        &self,
+        table: &Arc<TableDescriptor>,
+        regions: &[RegionInfo],
+    ) -> Result<(), Exception> {
+        let name = table.name();
+        // Under one lock with the check: a namespace that is being deleted sees the table, or the table sees it gone.
+        self.repaint(|picture| {
+            if picture.tables.contains_key(name) {
+                return Err(Exception::new(class::TABLE_EXISTS, name.to_string()));
+            }
+            if !picture.namespaces.contains_key(name.namespace()) && !name.is_system() {
+                return Err(Exception::new(class::NAMESPACE_NOT_FOUND, name.namespace()));
+            }
+            picture
+                .tables
+                .insert(name.clone(), Table::new(Arc::clone(table), TableState::Enabling, Vec::new()));
+            Ok(())
+        })?;
+        self.build(table, regions)
+            .and_then(|()| self.bring_up(name))
+            .map_err(|failure| self.take_back(name, failure))
+    }
+
+    /// Steps 1 to 5.
+    fn build(&self, table: &Arc<TableDescriptor>, regions: &[RegionInfo]) -> Result<(), Exception> {
+        let intent = Intent::Create { table: Arc::clone(table), regions: regions.to_vec() };
+        self.intents.begin(intent.clone()).map_err(of_storage)?;
+        self.finish(&intent)
+    }
+
+    /// Does what an intent says, from its beginning, and strikes it out.
+    pub(crate) fn finish(&self, intent: &Intent) -> Result<(), Exception> {
+        match intent {
+            Intent::Create { table, regions } => {
+                self.erase(table.name())?;
+                descriptors::write(&*self.files, table).map_err(of_storage)?;
+                for region in regions {
+                    self.write_region_info(region).map_err(of_storage)?;
+                }
+                let rows: Vec<_> = regions
+                    .iter()
+                    .map(|region| RegionRow::new(region.clone(), RegionState::Closed))
+                    .collect();
+                self.catalog.put_regions(&rows)?;
+                self.catalog.put_state(table.name(), TableState::Enabling)?;
+                self.repaint(|picture| {
+                    let table = Table::new(Arc::clone(table), TableState::Enabling, rows);
+                    picture.tables.insert(table.descriptor.name().clone(), table);
+                });
+            }
+            Intent::Delete { table } => {
+                self.erase(table)?;
+                self.repaint(|picture| picture.tables.remove(table));
+            }
+            Intent::DeleteFamilies { table, families } => self.finish_families(table, families)?,
+        }
+        self.intents.end(intent.table()).map_err(of_storage)
+    }
+
+    /// After a creation that failed: nothing of it stays. What is told is the failure, and what could not be taken back.
+    fn take_back(&self, table: &TableName, failure: Exception) -> Exception {
+        let undone = self
+            .intents
+            .begin(Intent::Delete { table: table.clone() })
+            .map_err(of_storage)
+            .and_then(|()| self.erase(table))
+            .and_then(|()| self.intents.end(table).map_err(of_storage));
+        self.repaint(|picture| picture.tables.remove(table));
+        match undone {
+            Ok(()) => failure,
+            Err(also) => {
+                let message = format!("{}; and what was made could not be removed: {also}", failure.message);
+                Exception { message, ..failure }
+            }
+        }
+    }
+
+    /// Removes regions, catalog rows and files of a table.
+    fn erase(&self, table: &TableName) -> Result<(), Exception> {
+        let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
+        for row in content.regions.get(table).into_iter().flatten() {
+            self.regions.close(row.region.encoded_name())?;
+        }
+        self.catalog.remove(table)?;
+        for entry in self.files.list(&layout::table(table)).map_err(of_storage)? {
+            self.files.delete(&entry.name).map_err(of_storage)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the file by which a region's folder is known.
+    pub(crate) fn write_region_info(&self, region: &RegionInfo) -> storage::Result<()> {
+        let mut file = self.files.create(&layout::region_info(region.table(), region.encoded_name()))?;
+        match file.write(&region.to_file()) {
+            Ok(()) => file.finish().map(|_size| ()),
+            Err(error) => {
+                file.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Step 6: opens all regions of a table and says that it is enabled.
+    pub(crate) fn bring_up(&self, table: &TableName) -> Result<(), Exception> {
+        let Some((descriptor, rows)) = self.see(|picture| {
+            let table = picture.tables.get(table)?;
+            Some((Arc::clone(&table.descriptor), table.serving().cloned().collect::<Vec<_>>()))
+        }) else {
+            return Err(table_not_found(table));
+        };
+        self.in_parallel(rows, |row| self.open(&row.region, &descriptor))?;
+        self.set_state(table, TableState::Enabled)
+    }
+
+    /// Closes all regions of a table.
+    fn take_down(&self, table: &TableName) -> Result<(), Exception> {
+        let rows = self.see(|picture| {
+            picture
+                .tables
+                .get(table)
+                .map(|table| table.serving().cloned().collect::<Vec<_>>())
+                .unwrap_or_default()
+        });
+        self.in_parallel(rows, |row| self.close(&row.region))
+    }
+
+    /// Opens a region and says so.
+    pub(crate) fn open(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        let sequence = self.regions.open(region, table)?;
+        let row = RegionRow::open(region.clone(), self.regions.server(), sequence.0);
+        self.record(row)
+    }
+
+    /// Closes a region and says so.
+    pub(crate) fn close(&self, region: &RegionInfo) -> Result<(), Exception> {
+        self.regions.close(region.encoded_name())?;
+        self.record(RegionRow::new(region.clone(), RegionState::Closed))
+    }
+
+    /// Writes a region's row and then the picture.
+    pub(crate) fn record(&self, row: RegionRow) -> Result<(), Exception> {
+        self.catalog.put_regions([&row])?;
+        self.repaint(|picture| {
+            if let Some(table) = picture.tables.get_mut(row.region.table()) {
+                table.update(row);
+            }
+        });
+        Ok(())
+    }
+
+    /// Writes a table's state and then the picture.
+    pub(crate) fn set_state(&self, table: &TableName, state: TableState) -> Result<(), Exception> {
+        self.catalog.put_state(table, state)?;
+        self.repaint(|picture| {
+            if let Some(table) = picture.tables.get_mut(table) {
+                table.state = state;
+            }
+        });
+        Ok(())
+    }
+
+    /// A region id that is new: the time, as in HBase, but never the same twice, since a table made anew at once must not
+    /// find what the log still has of its predecessor.
+    pub(crate) fn new_region_id(&self) -> RegionId {
+        RegionId(self.catalog.next_stamp().0)
+    }
+
+    /// Refuses a schema that cannot be served, and writes into it what HBase writes into every new one.
+    pub(crate) fn check_schema(&self, table: &mut TableDescriptor) -> Result<(), Exception> {
+        match table.attributes().text(TRACKER) {
+            None => table.attributes_mut().set(TRACKER.into(), "FILE".into()),
+            Some(tracker) if tracker.eq_ignore_ascii_case("FILE") => {}
+            Some(tracker) => {
+                return Err(Exception::do_not_retry(format!(
+                    "store file tracker {tracker} of table {} is not served: leave {TRACKER} out, or say FILE",
+                    table.name()
+                )));
+            }
+        }
+        sanity::check(table, &self.options.sanity).map_err(of_proto)
+    }
+
+    fn check_namespace_is_there(&self, table: &TableName) -> Result<(), Exception> {
+        if self.see(|picture| picture.namespaces.contains_key(table.namespace())) {
+            return Ok(());
+        }
+        Err(Exception::new(class::NAMESPACE_NOT_FOUND, table.namespace()))
+    }
+
+    /// Refuses a table that is not there or not disabled.
+    fn check_modifiable(&self, table: &TableName) -> Result<(), Exception> {
+        if table.is_meta() {
+            return Err(Exception::io("Can't modify catalog tables"));
+        }
+        self.see(|picture| match picture.tables.get(table) {
+            None => Err(table_not_found(table)),
+            Some(table) if table.state != TableState::Disabled => Err(Exception::new(
+                class::TABLE_NOT_DISABLED,
+                format!("Not DISABLED; {}", table.state_words()),
+            )),
+            Some(_) => Ok(()),
+        })
+    }
+
+    /// Does `act` for every row, some at once; the first failure is the result, and what waits then is left alone.
+    pub(crate) fn in_parallel(
+        &self,
+        rows: Vec<RegionRow>,
+        act: impl Fn(&RegionRow) -> Result<(), Exception> + Sync,
+    ) -> Result<(), Exception> {
+        let threads = self.options.open_threads.min(rows.len());
+        let queue = Mutex::new(VecDeque::from(rows));
+        let failure = Mutex::new(None);
+        let work = || {
+            while failure.lock().is_none() {
+                let Some(row) = queue.lock().pop_front() else { break };
+                if let Err(exception) = act(&row) {
+                    failure.lock().get_or_insert(exception);
+                }
+            }
+        };
+        env::together("regions", threads, work);
+        failure.into_inner().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,214 @@
+//! Each change, killed at every write it makes to the disk and to hbase:meta: the next life finds it whole or not begun,
+//! and can go on from there.
+
+use proto::catalog::TableState;
+use proto::pb;
+use rpc::Exception;
+use storage::memory::Fault;
+use storage::{Kind, Outcome};
+
+use super::double::{Life, name, pb_name, schema};
+use crate::picture::is_whole;
+
+type Change = fn(&Life) -> Result<(), Exception>;
+
+/// Runs `change` after `before` again and again, dead at a later act each time, until it lives to its end. `check` sees
+/// the next life, and whether the change was told to be done.
+fn at_every_act(before: Change, change: Change, check: fn(&Life, bool)) {
+    let prepared = || {
+        let life = Life::first();
+        before(&life).expect("the preparation works");
+        life
+    };
+    // On the disk: the act fails, or takes place and is not told; afterwards the place is gone.
+    let mut cut = 0;
+    for outcome in [Outcome::DidNotHappen, Outcome::MayHaveHappened] {
+        for act in 1.. {
+            let life = prepared();
+            let fault = Fault { act: life.files.acts() + act, kind: Kind::Failed, outcome, last: true };
+            life.files.set_fault(Some(fault));
+            let told = change(&life).is_ok();
+            cut += usize::from(!told);
+            life.files.set_fault(None);
+            check(&life.next(), told);
+            if told {
+                break;
+            }
+        }
+    }
+    // In the catalog.
+    for writes in 0.. {
+        let life = prepared();
+        life.double.die_after(Some(writes));
+        let told = change(&life).is_ok();
+        cut += usize::from(!told);
+        check(&life.next(), told);
+        if told {
+            break;
+        }
+    }
+    assert!(cut > 2, "the change was cut short {cut} times only");
+}
+
+fn assert_serves(life: &Life, table: &str, regions: usize) {
+    assert_eq!(life.state(table), TableState::Enabled);
+    let rows = life.master.see(|picture| picture.tables[&name(table)].regions.clone());
+    assert!(is_whole(rows.iter()) && rows.len() == regions, "{rows:?}");
+    assert_eq!(life.double.open_count(), 2 + regions);
+}
+
+fn nothing(_life: &Life) -> Result<(), Exception> {
+    Ok(())
+}
+
+fn table(life: &Life) -> Result<(), Exception> {
+    life.create("t", &["f", "g"], &["m"])
+}
+
+fn disabled(life: &Life) -> Result<(), Exception> {
+    table(life)?;
+    life.done(life.master.disable_table(&pb_name("t"), None))
+}
+
+#[test]
+fn a_creation() {
+    at_every_act(nothing, table, |life, told| {
+        if life.has("t") {
+            assert_serves(life, "t", 2);
+        } else {
+            assert!(!told && life.files_of("t").is_empty());
+            life.create("t", &["f"], &[]).expect("nothing is in the way");
+        }
+    });
+}
+
+#[test]
+fn a_deletion() {
+    let delete: Change = |life| life.done(life.master.delete_table(&pb_name("t"), None));
+    at_every_act(disabled, delete, |life, told| {
+        if life.has("t") {
+            assert!(!told);
+            life.done(life.master.enable_table(&pb_name("t"), None)).expect("the table is whole");
+            assert_serves(life, "t", 2);
+        } else {
+            assert!(life.files_of("t").is_empty());
+            life.create("t", &["f"], &[]).expect("nothing is in the way");
+        }
+    });
+}
+
+#[test]
+fn an_enabling_and_a_disabling() {
+    let enable: Change = |life| life.done(life.master.enable_table(&pb_name("t"), None));
+    let either = |life: &Life, _told: bool| {
+        if life.state("t") == TableState::Disabled {
+            assert_eq!(life.double.open_count(), 2);
+            life.done(life.master.enable_table(&pb_name("t"), None)).expect("the table is whole");
+        }
+        assert_serves(life, "t", 2);
+    };
+    // These write to the catalog alone.
+    for writes in 0..4 {
+        for (before, change) in [
+            (disabled as Change, enable),
+            (table as Change, |life: &Life| life.done(life.master.disable_table(&pb_name("t"), None))),
+        ] {
+            let life = Life::first();
+            before(&life).expect("the preparation works");
+            life.double.die_after(Some(writes));
+            let told = change(&life);
+            assert!(told.is_err(), "four writes are needed");
+            either(&life.next(), false);
+        }
+    }
+}
+
+#[test]
+fn a_truncation() {
+    let truncate: Change = |life| life.done(life.master.truncate_table(&pb_name("t"), true, None));
+    at_every_act(disabled, truncate, |life, told| {
+        if life.state("t") == TableState::Disabled {
+            assert!(!told);
+            life.done(life.master.enable_table(&pb_name("t"), None)).expect("the table is whole");
+        }
+        assert_serves(life, "t", 2);
+    });
+}
+
+#[test]
+fn the_removal_of_a_family() {
+    let prepare: Change = |life| {
+        table(life)?;
+        life.put_store_file("t", "g");
+        Ok(())
+    };
+    let remove: Change = |life| life.done(life.master.delete_family(&pb_name("t"), &"g".into(), None));
+    at_every_act(prepare, remove, |life, told| {
+        assert_serves(life, "t", 2);
+        let known = life.master.see(|picture| picture.tables[&name("t")].descriptor.family(b"g").is_some());
+        let files = life.files_of("t").iter().filter(|file| file.as_str().contains("/g/")).count();
+        assert_eq!(files, usize::from(known), "a family and its files go together");
+        assert!(!(told && known));
+    });
+}
+
+#[test]
+fn a_failure_without_a_crash_leaves_nothing_behind() {
+    let life = Life::first();
+    life.double.refuse(Some("m"));
+    assert!(table(&life).is_err());
+    assert!(!life.has("t") && life.files_of("t").is_empty());
+    assert_eq!(life.double.open_count(), 2);
+    life.double.refuse(None);
+    table(&life).expect("nothing is in the way");
+
+    // A disk that fails once, at every act: either the table is there whole or it can be made at once.
+    for act in 1.. {
+        let life = Life::first();
+        let fault = Fault {
+            act: life.files.acts() + act,
+            kind: Kind::Failed,
+            outcome: Outcome::DidNotHappen,
+            last: false,
+        };
+        life.files.set_fault(Some(fault));
+        let told = table(&life).is_ok();
+        life.files.set_fault(None);
+        assert_eq!(life.has("t"), told);
+        if told {
+            break;
+        }
+        table(&life).expect("nothing is in the way");
+        assert_serves(&life, "t", 2);
+        assert_serves(&life.next(), "t", 2);
+    }
+}
+
+#[test]
+fn an_enabling_that_failed_can_be_tried_again() {
+    let life = Life::first();
+    disabled(&life).expect("the preparation works");
+    life.double.refuse(Some("m"));
+    assert!(life.done(life.master.enable_table(&pb_name("t"), None)).is_err());
+    life.double.refuse(None);
+    life.done(life.master.enable_table(&pb_name("t"), None)).expect("tried again");
+    assert_serves(&life, "t", 2);
+}
+
+#[test]
+fn a_namespace_that_is_being_deleted_takes_no_table() {
+    let life = Life::first();
+    let namespace = pb::NamespaceDescriptor { name: "ns".into(), configuration: Vec::new() };
+    life.done(life.master.create_namespace(&namespace, None)).expect("created");
+    let region = life.master.namespace_region().expect("there");
+    // As between the two steps of the deletion.
+    life.master.repaint(|picture| picture.namespaces.remove("ns"));
+    let table =
+        std::sync::Arc::new(proto::TableDescriptor::try_from(schema("ns:t", &["f"])).expect("lawful"));
+    let regions =
+        proto::region_info::regions_between(&name("ns:t"), &[], proto::RegionId(5)).expect("lawful");
+    let refused = life.master.create(&table, &regions).expect_err("refused");
+    assert_eq!(refused.class, rpc::class::NAMESPACE_NOT_FOUND);
+    life.master.catalog.remove_namespace(&region, "ns").expect("deleted");
+    assert!(life.next().master.namespace("ns").is_err());
+}

@@ -1,0 +1,258 @@
+//! A region server in memory. Its catalog rows live as long as its disk: a new life sees what the old one wrote.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use env::{WallTime, World};
+use parking_lot::Mutex;
+use proto::catalog::Column;
+use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
+use rpc::Exception;
+use storage::{FileName, Files, Memory};
+
+use crate::procedure::ProcedureId;
+use crate::regions::{Edit, OpenSequence, Regions, Row, Stamp};
+use crate::{Error, Master, Options};
+
+type Cells = BTreeMap<Bytes, BTreeMap<(Bytes, Bytes), (u64, Bytes)>>;
+
+/// What outlives a process: catalog rows, durable as soon as they are written.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Durable {
+    rows: Arc<Mutex<BTreeMap<EncodedName, Cells>>>,
+    deleted: Arc<Mutex<BTreeMap<(EncodedName, Bytes), u64>>>,
+    lives: Arc<Mutex<i64>>,
+}
+
+pub(super) struct Double {
+    files: Memory,
+    durable: Durable,
+    open: Mutex<BTreeSet<EncodedName>>,
+    refused: Mutex<Option<Bytes>>,
+    writes_left: Mutex<Option<u64>>,
+    flushed: Mutex<Vec<EncodedName>>,
+}
+
+impl Double {
+    pub(super) fn new(files: Memory, durable: Durable) -> Arc<Double> {
+        Arc::new(Double {
+            files,
+            durable,
+            open: Mutex::default(),
+            refused: Mutex::default(),
+            writes_left: Mutex::default(),
+            flushed: Mutex::default(),
+        })
+    }
+
+    /// From now on regions that begin at this key cannot be opened.
+    pub(super) fn refuse(&self, start_key: Option<&'static str>) {
+        *self.refused.lock() = start_key.map(Bytes::from);
+    }
+
+    /// After this many more catalog writes the process is as good as dead.
+    pub(super) fn die_after(&self, writes: Option<u64>) {
+        *self.writes_left.lock() = writes;
+    }
+
+    pub(super) fn open_count(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    pub(super) fn flushed(&self) -> usize {
+        self.flushed.lock().len()
+    }
+}
+
+impl std::fmt::Debug for Double {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Double").field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+impl Regions for Double {
+    fn server(&self) -> ServerName {
+        "localhost,16020,1".parse().expect("a server's name")
+    }
+
+    fn open(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<OpenSequence, Exception> {
+        assert_eq!(region.table(), table.name());
+        let name = crate::layout::region_info(region.table(), region.encoded_name());
+        let content = self.files.read(&name, 4096).map_err(|error| Exception::io(error.to_string()))?;
+        let found =
+            RegionInfo::from_file(&content.into()).map_err(|error| Exception::io(error.to_string()))?;
+        assert_eq!(found, *region, "the folder is another region's");
+        if self.refused.lock().as_ref() == Some(region.start_key()) {
+            return Err(Exception::io("the region is refused by the test"));
+        }
+        self.open.lock().insert(region.encoded_name().clone());
+        Ok(OpenSequence(2))
+    }
+
+    fn close(&self, region: &EncodedName) -> Result<(), Exception> {
+        self.open.lock().remove(region);
+        Ok(())
+    }
+
+    fn is_open(&self, region: &EncodedName) -> bool {
+        self.open.lock().contains(region)
+    }
+
+    fn flush(&self, region: &EncodedName, _families: &[Bytes]) -> Result<(), Exception> {
+        self.flushed.lock().push(region.clone());
+        Ok(())
+    }
+
+    fn last_major_compaction(&self, _region: &EncodedName) -> Result<i64, Exception> {
+        Ok(7)
+    }
+
+    fn load(&self) -> pb::ServerLoad {
+        pb::ServerLoad { number_of_requests: Some(3), ..Default::default() }
+    }
+
+    fn rows(&self, region: &EncodedName) -> Result<Vec<Row>, Exception> {
+        assert!(self.is_open(region), "{region} is read and not open");
+        let rows = self.durable.rows.lock();
+        let column = |((family, qualifier), (_, value)): (&(Bytes, Bytes), &(u64, Bytes))| Column {
+            family: family.clone(),
+            qualifier: qualifier.clone(),
+            value: value.clone(),
+        };
+        let cells = rows.get(region).into_iter().flatten();
+        Ok(cells
+            .map(|(key, cells)| Row { key: key.clone(), columns: cells.iter().map(column).collect() })
+            .collect())
+    }
+
+    fn write(&self, region: &EncodedName, stamp: Stamp, edits: Vec<Edit>) -> Result<(), Exception> {
+        assert!(self.is_open(region), "{region} is written and not open");
+        for edit in edits {
+            if let Some(left) = self.writes_left.lock().as_mut() {
+                if *left == 0 {
+                    return Err(Exception::io("the process was killed by the test"));
+                }
+                *left -= 1;
+            }
+            let mut rows = self.durable.rows.lock();
+            let mut deleted = self.durable.deleted.lock();
+            let rows = rows.entry(region.clone()).or_default();
+            match edit {
+                Edit::Put(row) => {
+                    // As in a region: a deletion hides what has its timestamp or an older one.
+                    let hidden =
+                        deleted.get(&(region.clone(), row.key.clone())).is_some_and(|&at| at >= stamp.0);
+                    assert!(!hidden, "row {} is hidden by its own deletion", row.key.escape_ascii());
+                    let cells = rows.entry(row.key).or_default();
+                    for column in row.columns {
+                        cells.insert((column.family, column.qualifier), (stamp.0, column.value));
+                    }
+                }
+                Edit::Delete(key) => {
+                    rows.remove(&key);
+                    deleted.insert((region.clone(), key), stamp.0);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A master and what it stands on.
+pub(super) struct Life {
+    pub(super) files: Memory,
+    pub(super) durable: Durable,
+    pub(super) double: Arc<Double>,
+    pub(super) master: Arc<Master>,
+}
+
+impl Life {
+    /// The first life, in an empty root directory.
+    pub(super) fn first() -> Life {
+        Life::on(Memory::new(), Durable::default()).expect("an empty root directory is founded")
+    }
+
+    pub(super) fn on(files: Memory, durable: Durable) -> Result<Life, Error> {
+        let double = Double::new(files.clone(), durable.clone());
+        let name = "localhost,16000,1".parse().expect("a server's name");
+        // Time goes on between two lives.
+        let life = {
+            let mut lives = durable.lives.lock();
+            *lives += 1;
+            *lives
+        };
+        let world = World::simulated(1, WallTime(1_700_000_000_000 + life * 60_000));
+        let master = Master::start(
+            world,
+            Options::default(),
+            Arc::new(files.clone()),
+            Arc::clone(&double) as Arc<_>,
+            name,
+        )?;
+        Ok(Life { files, durable, double, master })
+    }
+
+    /// The next life, after the process was killed.
+    pub(super) fn next(&self) -> Life {
+        Life::on(self.files.kill(), self.durable.clone()).expect("a killed master starts again")
+    }
+
+    /// Waits for a submitted change.
+    pub(super) fn done(&self, id: Result<ProcedureId, Exception>) -> Result<(), Exception> {
+        self.master.procedures.wait(id?).expect("a procedure just submitted is known").map(|_result| ())
+    }
+
+    pub(super) fn create(
+        &self,
+        table: &str,
+        families: &[&str],
+        splits: &[&'static str],
+    ) -> Result<(), Exception> {
+        let splits: Vec<Bytes> = splits.iter().map(|key| Bytes::from(*key)).collect();
+        self.done(self.master.create_table(&schema(table, families), &splits, None))
+    }
+
+    /// Files under a table's folder.
+    pub(super) fn files_of(&self, table: &str) -> Vec<FileName> {
+        let folder = crate::layout::table(&name(table));
+        self.files.list(&folder).expect("the disk works").into_iter().map(|entry| entry.name).collect()
+    }
+
+    /// Puts a file where a region keeps those of a family.
+    pub(super) fn put_store_file(&self, table: &str, family: &str) -> FileName {
+        let region = self.master.see(|picture| picture.tables[&name(table)].regions[0].region.clone());
+        let folder = crate::layout::region(region.table(), region.encoded_name());
+        let file = folder.join(family).join("0123");
+        self.files.create(&file).and_then(|writer| writer.finish()).expect("the disk works");
+        file
+    }
+
+    pub(super) fn has(&self, table: &str) -> bool {
+        self.master.see(|picture| picture.tables.contains_key(&name(table)))
+    }
+
+    pub(super) fn state(&self, table: &str) -> pb::table_state::State {
+        self.master.table_state(&pb_name(table)).expect("the table is there")
+    }
+}
+
+pub(super) fn name(table: &str) -> TableName {
+    table.parse().expect("a lawful name")
+}
+
+pub(super) fn pb_name(table: &str) -> pb::TableName {
+    (&name(table)).into()
+}
+
+pub(super) fn schema(table: &str, families: &[&str]) -> pb::TableSchema {
+    let family = |family: &&str| pb::ColumnFamilySchema {
+        name: Bytes::copy_from_slice(family.as_bytes()),
+        ..Default::default()
+    };
+    pb::TableSchema {
+        table_name: Some(pb_name(table)),
+        column_families: families.iter().map(family).collect(),
+        ..Default::default()
+    }
+}

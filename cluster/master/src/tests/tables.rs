@@ -1,0 +1,248 @@
+//! Changes that run to their end, and those that are refused.
+
+use proto::catalog::{RegionState, TableState};
+use proto::pb;
+use rpc::{Exception, class};
+
+use super::double::{Life, name, pb_name, schema};
+use crate::picture::is_whole;
+use crate::procedure::NonceKey;
+use crate::{Selection, status};
+
+fn class_of(outcome: Result<(), Exception>) -> String {
+    outcome.expect_err("refused").class.into_owned()
+}
+
+#[test]
+fn an_empty_root_is_founded_and_found_again() {
+    let life = Life::first();
+    assert_eq!(life.double.open_count(), 2, "hbase:meta and hbase:namespace");
+    assert_eq!(
+        life.master.namespaces().iter().map(|one| one.name.clone()).collect::<Vec<_>>(),
+        ["default", "hbase"]
+    );
+    assert!(life.master.table_names(&Selection::of_users()).unwrap().is_empty());
+    assert_eq!(life.state("hbase:namespace"), TableState::Enabled);
+    let id = life.master.cluster_id().to_owned();
+    assert_eq!((id.len(), id.as_bytes()[14]), (36, b'4'));
+    let next = life.next();
+    assert_eq!(next.master.cluster_id(), id);
+    assert_eq!(next.master.namespaces().len(), 2);
+}
+
+#[test]
+fn a_table_lives_through_all_its_states_and_a_restart() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m", "c"]).unwrap();
+    let rows = life.master.see(|picture| picture.tables[&name("t")].regions.clone());
+    assert!(
+        is_whole(rows.iter()) && rows.len() == 3 && rows.iter().all(|row| row.state == RegionState::Open)
+    );
+    let described =
+        life.master.descriptors(&Selection { names: &[pb_name("t")], ..Selection::of_users() }).unwrap();
+    assert!(described[0].attributes.iter().any(|pair| pair.first == "hbase.store.file-tracker.impl"));
+
+    let life = life.next();
+    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Enabled, 5));
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Disabled, 2));
+
+    let life = life.next();
+    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Disabled, 2));
+    life.done(life.master.enable_table(&pb_name("t"), None)).unwrap();
+    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Enabled, 5));
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    life.done(life.master.delete_table(&pb_name("t"), None)).unwrap();
+    assert!(!life.has("t") && life.files_of("t").is_empty());
+
+    let life = life.next();
+    assert!(!life.has("t"));
+    life.create("t", &["f"], &[]).unwrap();
+}
+
+#[test]
+fn what_hbase_refuses_is_refused_with_its_class() {
+    let life = Life::first();
+    life.create("t", &["f"], &[]).unwrap();
+    let table = pb_name("t");
+    let absent = pb_name("absent");
+    assert_eq!(class_of(life.create("t", &["f"], &[])), class::TABLE_EXISTS);
+    assert_eq!(class_of(life.create("nowhere:t", &["f"], &[])), class::NAMESPACE_NOT_FOUND);
+    assert_eq!(class_of(life.create("u", &[], &[])), class::DO_NOT_RETRY_IO);
+    assert_eq!(class_of(life.create("u", &["f"], &["a", "a"])), class::DO_NOT_RETRY_IO);
+    assert_eq!(class_of(life.done(life.master.enable_table(&table, None))), class::TABLE_NOT_DISABLED);
+    assert_eq!(class_of(life.done(life.master.delete_table(&table, None))), class::TABLE_NOT_DISABLED);
+    assert_eq!(
+        class_of(life.done(life.master.truncate_table(&table, true, None))),
+        class::TABLE_NOT_DISABLED
+    );
+    for refused in [
+        life.done(life.master.enable_table(&absent, None)),
+        life.done(life.master.disable_table(&absent, None)),
+        life.done(life.master.delete_table(&absent, None)),
+        life.done(life.master.truncate_table(&absent, false, None)),
+        life.done(life.master.modify_table(&absent, &schema("absent", &["f"]), None)),
+        life.done(life.master.flush_table(&absent, &[], None)),
+        life.master.alter_status(&absent).map(|_| ()),
+        life.master.table_state(&absent).map(|_| ()),
+    ] {
+        assert_eq!(class_of(refused), class::TABLE_NOT_FOUND);
+    }
+    assert_eq!(
+        class_of(life.done(life.master.disable_table(&pb_name("hbase:meta"), None))),
+        class::CONSTRAINT
+    );
+    life.done(life.master.disable_table(&table, None)).unwrap();
+    let twice = life.done(life.master.disable_table(&table, None)).unwrap_err();
+    assert_eq!((&*twice.class, &*twice.message), (class::TABLE_NOT_ENABLED, "tableName=t, state=DISABLED"));
+    assert_eq!(class_of(life.done(life.master.flush_table(&table, &[], None))), class::TABLE_NOT_ENABLED);
+}
+
+#[test]
+fn a_repeated_nonce_changes_nothing_twice() {
+    let life = Life::first();
+    life.create("t", &["f"], &[]).unwrap();
+    let nonce = NonceKey::of(Some(1), Some(2));
+    let family = pb::ColumnFamilySchema { name: "g".into(), ..Default::default() };
+    let first = life.master.add_family(&pb_name("t"), &family, nonce).unwrap();
+    life.done(Ok(first)).unwrap();
+    assert_eq!(life.master.add_family(&pb_name("t"), &family, nonce).unwrap(), first);
+    assert_eq!(
+        class_of(life.done(life.master.add_family(&pb_name("t"), &family, None))),
+        class::INVALID_FAMILY_OPERATION
+    );
+}
+
+#[test]
+fn truncating_empties_the_table_and_keeps_the_splits_if_asked() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    let before = life.put_store_file("t", "f");
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    life.done(life.master.truncate_table(&pb_name("t"), true, None)).unwrap();
+    assert!(!life.files_of("t").contains(&before));
+    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Enabled, 4));
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    life.done(life.master.truncate_table(&pb_name("t"), false, None)).unwrap();
+    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Enabled, 3));
+}
+
+#[test]
+fn families_come_change_and_go_with_their_files() {
+    let life = Life::first();
+    life.create("t", &["f"], &[]).unwrap();
+    let family = |versions: &'static str| pb::ColumnFamilySchema {
+        name: "g".into(),
+        attributes: vec![pb::BytesBytesPair { first: "VERSIONS".into(), second: versions.into() }],
+        ..Default::default()
+    };
+    let versions = |life: &Life| {
+        let table = life.master.see(|picture| picture.tables[&name("t")].descriptor.clone());
+        table.family(b"g").map(|family| family.options().unwrap().versions_max)
+    };
+    life.done(life.master.add_family(&pb_name("t"), &family("2"), None)).unwrap();
+    assert_eq!(versions(&life), Some(2));
+    life.done(life.master.modify_family(&pb_name("t"), &family("3"), None)).unwrap();
+    assert_eq!(versions(&life), Some(3));
+    assert_eq!(
+        class_of(life.done(life.master.modify_family(&pb_name("t"), &family("x"), None))),
+        class::DO_NOT_RETRY_IO
+    );
+    let (kept, gone) = (life.put_store_file("t", "f"), life.put_store_file("t", "g"));
+    life.done(life.master.delete_family(&pb_name("t"), &"g".into(), None)).unwrap();
+    assert_eq!(versions(&life), None);
+    assert!(life.files_of("t").contains(&kept) && !life.files_of("t").contains(&gone));
+    assert_eq!(life.master.alter_status(&pb_name("t")).unwrap(), (0, 1));
+    let last = life.done(life.master.delete_family(&pb_name("t"), &"f".into(), None));
+    assert_eq!(class_of(last), class::INVALID_FAMILY_OPERATION);
+    assert_eq!(versions(&life.next()), None);
+}
+
+#[test]
+fn namespaces_come_and_go_when_empty() {
+    let life = Life::first();
+    let namespace = |name: &'static str| pb::NamespaceDescriptor { name: name.into(), configuration: vec![] };
+    life.done(life.master.create_namespace(&namespace("ns"), None)).unwrap();
+    assert_eq!(
+        class_of(life.done(life.master.create_namespace(&namespace("ns"), None))),
+        class::NAMESPACE_EXISTS
+    );
+    assert!(life.master.create_namespace(&namespace("n s"), None).is_err());
+    life.create("ns:t", &["f"], &[]).unwrap();
+    assert_eq!(class_of(life.done(life.master.delete_namespace("ns", None))), class::CONSTRAINT);
+    assert_eq!(class_of(life.done(life.master.delete_namespace("default", None))), class::CONSTRAINT);
+    assert_eq!(class_of(life.done(life.master.delete_namespace("none", None))), class::NAMESPACE_NOT_FOUND);
+    let life = life.next();
+    assert!(life.master.namespace("ns").is_ok());
+    life.done(life.master.disable_table(&pb_name("ns:t"), None)).unwrap();
+    life.done(life.master.delete_table(&pb_name("ns:t"), None)).unwrap();
+    life.done(life.master.delete_namespace("ns", None)).unwrap();
+    assert!(life.next().master.namespace("ns").is_err());
+}
+
+#[test]
+fn regions_are_assigned_and_unassigned_by_either_name() {
+    let life = Life::first();
+    life.create("t", &["f"], &[]).unwrap();
+    let region = life.master.see(|picture| picture.tables[&name("t")].regions[0].region.clone());
+    let full = pb::RegionSpecifier { r#type: 1, value: region.name().clone() };
+    let short = pb::RegionSpecifier { r#type: 2, value: region.encoded_name().as_str().to_owned().into() };
+    life.master.unassign_region(&short).unwrap();
+    assert_eq!(life.double.open_count(), 2);
+    life.master.assign_region(&full).unwrap();
+    assert_eq!(life.double.open_count(), 3);
+    life.master.move_region(&short, None).unwrap();
+    let unknown = pb::RegionSpecifier { r#type: 2, value: "f".repeat(32).into() };
+    assert_eq!(class_of(life.master.move_region(&unknown, None)), class::UNKNOWN_REGION);
+    let garbage = pb::RegionSpecifier { r#type: 1, value: "x".into() };
+    assert_eq!(class_of(life.master.assign_region(&garbage)), class::UNKNOWN_REGION);
+}
+
+#[test]
+fn flushing_reaches_every_region_by_both_ways() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    life.done(life.master.flush_table(&pb_name("t"), &["f".into()], None)).unwrap();
+    assert_eq!(life.double.flushed(), 2);
+    let no_family = life.done(life.master.flush_table(&pb_name("t"), &["g".into()], None));
+    assert_eq!(class_of(no_family), class::NO_SUCH_COLUMN_FAMILY);
+    let procedure = |signature: &str| pb::ProcedureDescription {
+        signature: signature.into(),
+        instance: Some("t".into()),
+        ..Default::default()
+    };
+    life.master.execute(&procedure("flush-table-proc")).unwrap();
+    assert_eq!(life.double.flushed(), 4);
+    let unknown = life.master.execute(&procedure("other-proc")).unwrap_err();
+    assert_eq!(unknown.message, "The procedure is not registered: other-proc");
+}
+
+#[test]
+fn the_status_has_the_parts_that_were_asked_for() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    let all = status::of(&life.master, &[]);
+    assert_eq!(all.live_servers[0].server_load.number_of_requests, Some(3));
+    assert_eq!(all.hbase_version.unwrap().version, "2.6.4");
+    assert!(all.balancer_on.unwrap() && all.regions_in_transition.is_empty());
+    let counts = all.table_region_states_count.iter().find(|one| one.table_name == pb_name("t")).unwrap();
+    assert_eq!((counts.region_states_count.open_regions, counts.region_states_count.total_regions), (2, 2));
+    let part = status::of(&life.master, &[pb::Option::Master as i32]);
+    assert!(part.master.is_some() && part.live_servers.is_empty() && part.cluster_id.is_none());
+    assert_eq!(life.master.last_major_compaction(&pb_name("t")).unwrap(), 7);
+}
+
+#[test]
+fn a_region_that_will_not_open_does_not_keep_the_others() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    life.files.damage(
+        &life.files_of("t").into_iter().find(|file| file.last() == ".regioninfo").expect("there are two"),
+        |bytes| bytes.truncate(2),
+    );
+    let next = life.next();
+    assert_eq!(next.double.open_count(), 3);
+    let rows = next.master.see(|picture| picture.tables[&name("t")].regions.clone());
+    assert_eq!(rows.iter().filter(|row| row.state == RegionState::FailedOpen).count(), 1);
+    assert_eq!(status::of(&next.master, &[]).regions_in_transition.len(), 1);
+}
