@@ -1,1 +1,64 @@
 //! The native HBase client.
+//!
+//! It finds a cluster through ZooKeeper or through any of its servers, keeps what it learns about regions, sends calls over
+//! one connection per server and service, and tries again what may be tried again. It works against Bellows and Apache HBase.
+//!
+//! ```no_run
+//! use client::{Cluster, Get, Options, Put, Registry, Scan};
+//! use env::World;
+//!
+//! # async fn example() -> Result<(), client::Error> {
+//! let options = Options::new(Registry::rpc(["127.0.0.1:16000"]));
+//! let cluster = Cluster::connect(World::real(), options);
+//! let table = cluster.table("users")?;
+//!
+//! table.put(Put::row("alice").set("info", "mail", "alice@example.org")).await?;
+//! let row = table.get(Get::row("alice")).await?;
+//! assert_eq!(row.value("info", "mail"), Some(&b"alice@example.org"[..]));
+//!
+//! let mut scanner = table.scan(Scan::new().prefix("al").limit(10));
+//! while let Some(row) = scanner.next().await? {
+//!     println!("{}", row.key().escape_ascii());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Tables are made and changed through [`Cluster::admin`].
+//!
+//! How a call is retried is decided by the class of the exception, in [`Error::advice`] alone. Calls that must not happen
+//! twice (Increment, Append) carry a nonce by which the server knows a second try.
+//!
+//! What this crate does not know: how a server works.
+
+mod admin;
+mod batch;
+mod cluster;
+mod connections;
+mod error;
+mod filter;
+mod location;
+mod lookup;
+mod operation;
+mod options;
+mod row;
+mod scan;
+mod table;
+
+pub use admin::Admin;
+pub use batch::{Action, Outcome};
+pub use cluster::Cluster;
+pub use error::{Advice, Error, Pause};
+pub use filter::{Comparison, Filter};
+pub use location::Location;
+pub use lookup::Registry;
+pub use operation::{
+    Append, CheckAndMutate, Delete, Durability, Get, Increment, Mutation, Put, RowMutations, TimeRange,
+};
+pub use options::Options;
+pub use row::{OwnedCell, Row};
+pub use scan::{Scan, Scanner};
+pub use table::Table;
+
+/// The result of an operation.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,310 @@
+//! Tables, namespaces and the state of the cluster.
+//!
+//! The master carries out changes as procedures: a call begins one and gives its number, and the client asks for its end.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use proto::catalog::TableState;
+use proto::{FamilyDescriptor, TableDescriptor, TableName, catalog, pb};
+use rpc::{Exception, class};
+
+use crate::cluster::specifier;
+use crate::{Cluster, Error, Get, Location, Result};
+
+/// Between two questions for a procedure's end there is at least this, and it doubles.
+const POLL_MIN: Duration = Duration::from_millis(5);
+/// And at most this.
+const POLL_MAX: Duration = Duration::from_millis(500);
+
+/// Administers a cluster. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    cluster: Cluster,
+}
+
+impl Admin {
+    pub(crate) fn new(cluster: Cluster) -> Admin {
+        Admin { cluster }
+    }
+
+    /// Nonce group and nonce, by which the master knows a second try.
+    fn nonce(&self) -> (Option<u64>, Option<u64>) {
+        (Some(self.cluster.0.nonce_group), Some(self.cluster.0.world.random()))
+    }
+
+    /// Makes a table, cut into regions at the keys given.
+    pub async fn create_table(&self, table: &TableDescriptor, split_keys: &[Bytes]) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::CreateTableRequest {
+            table_schema: table.into(),
+            split_keys: split_keys.to_vec(),
+            nonce_group,
+            nonce,
+        };
+        let answer: pb::CreateTableResponse = self.cluster.on_master("CreateTable", &request).await?;
+        self.finished(answer.proc_id).await
+    }
+
+    /// Lets a table serve again.
+    pub async fn enable_table(&self, table: &TableName) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::EnableTableRequest { table_name: table.into(), nonce_group, nonce };
+        let answer: pb::EnableTableResponse = self.cluster.on_master("EnableTable", &request).await?;
+        self.finished(answer.proc_id).await
+    }
+
+    /// Takes a table out of service.
+    pub async fn disable_table(&self, table: &TableName) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::DisableTableRequest { table_name: table.into(), nonce_group, nonce };
+        let answer: pb::DisableTableResponse = self.cluster.on_master("DisableTable", &request).await?;
+        self.finished(answer.proc_id).await?;
+        self.cluster.forget(table);
+        Ok(())
+    }
+
+    /// Removes a table, which must be disabled.
+    pub async fn delete_table(&self, table: &TableName) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::DeleteTableRequest { table_name: table.into(), nonce_group, nonce };
+        let answer: pb::DeleteTableResponse = self.cluster.on_master("DeleteTable", &request).await?;
+        self.finished(answer.proc_id).await?;
+        self.cluster.forget(table);
+        Ok(())
+    }
+
+    /// Empties a table, which must be disabled and is enabled afterwards.
+    pub async fn truncate_table(&self, table: &TableName, preserve_splits: bool) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::TruncateTableRequest {
+            table_name: table.into(),
+            preserve_splits: Some(preserve_splits),
+            nonce_group,
+            nonce,
+        };
+        let answer: pb::TruncateTableResponse = self.cluster.on_master("truncateTable", &request).await?;
+        self.finished(answer.proc_id).await?;
+        self.cluster.forget(table);
+        Ok(())
+    }
+
+    /// Replaces what a table is.
+    pub async fn modify_table(&self, table: &TableDescriptor) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::ModifyTableRequest {
+            table_name: table.name().into(),
+            table_schema: table.into(),
+            nonce_group,
+            nonce,
+            reopen_regions: Some(true),
+        };
+        let answer: pb::ModifyTableResponse = self.cluster.on_master("ModifyTable", &request).await?;
+        self.finished(answer.proc_id).await
+    }
+
+    /// Adds a family.
+    pub async fn add_family(&self, table: &TableName, family: &FamilyDescriptor) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::AddColumnRequest {
+            table_name: table.into(),
+            column_families: family.into(),
+            nonce_group,
+            nonce,
+        };
+        let answer: pb::AddColumnResponse = self.cluster.on_master("AddColumn", &request).await?;
+        self.finished(answer.proc_id).await
+    }
+
+    /// Replaces what a family is.
+    pub async fn modify_family(&self, table: &TableName, family: &FamilyDescriptor) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::ModifyColumnRequest {
+            table_name: table.into(),
+            column_families: family.into(),
+            nonce_group,
+            nonce,
+        };
+        let answer: pb::ModifyColumnResponse = self.cluster.on_master("ModifyColumn", &request).await?;
+        self.finished(answer.proc_id).await
+    }
+
+    /// Removes a family and all that is in it.
+    pub async fn delete_family(&self, table: &TableName, family: impl Into<Bytes>) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::DeleteColumnRequest {
+            table_name: table.into(),
+            column_name: family.into(),
+            nonce_group,
+            nonce,
+        };
+        let answer: pb::DeleteColumnResponse = self.cluster.on_master("DeleteColumn", &request).await?;
+        self.finished(answer.proc_id).await
+    }
+
+    /// The names of all tables, without the system's own.
+    pub async fn tables(&self) -> Result<Vec<TableName>> {
+        let request = pb::GetTableNamesRequest::default();
+        let answer: pb::GetTableNamesResponse = self.cluster.on_master("GetTableNames", &request).await?;
+        answer.table_names.iter().map(|name| Ok(TableName::try_from(name)?)).collect()
+    }
+
+    /// What a table is; `None` when there is none.
+    pub async fn describe_table(&self, table: &TableName) -> Result<Option<TableDescriptor>> {
+        let request = pb::GetTableDescriptorsRequest {
+            table_names: vec![table.into()],
+            include_sys_tables: Some(table.is_system()),
+            ..pb::GetTableDescriptorsRequest::default()
+        };
+        let answer: pb::GetTableDescriptorsResponse =
+            self.cluster.on_master("GetTableDescriptors", &request).await?;
+        answer
+            .table_schema
+            .into_iter()
+            .next()
+            .map(|schema| Ok(TableDescriptor::try_from(schema)?))
+            .transpose()
+    }
+
+    /// The state of a table as hbase:meta has it; `None` when there is none.
+    pub async fn table_state(&self, table: &TableName) -> Result<Option<TableState>> {
+        if table.is_meta() {
+            return Ok(Some(TableState::Enabled));
+        }
+        let meta = self.cluster.table("hbase:meta")?;
+        let row = meta.get(Get::row(Bytes::copy_from_slice(table.as_bytes())).family(catalog::TABLE)).await?;
+        row.value(catalog::TABLE, "state").map(|value| Ok(catalog::decode_table_state(value)?)).transpose()
+    }
+
+    /// Whether there is such a table.
+    pub async fn table_exists(&self, table: &TableName) -> Result<bool> {
+        Ok(self.table_state(table).await?.is_some())
+    }
+
+    /// Writes what a table has in memory to files.
+    pub async fn flush(&self, table: &TableName) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request =
+            pb::FlushTableRequest { table_name: table.into(), column_family: Vec::new(), nonce_group, nonce };
+        let answer: Result<pb::FlushTableResponse> = self.cluster.on_master("FlushTable", &request).await;
+        match answer {
+            Ok(answer) => self.finished(answer.proc_id).await,
+            // A server before 2.6: its regions are asked one by one.
+            Err(Error::Remote(exception)) if exception.message.contains(class::UNSUPPORTED_OPERATION) => {
+                for location in self.cluster.locations(table).await? {
+                    self.flush_region(&location).await?;
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn flush_region(&self, location: &Location) -> Result<()> {
+        let request = pb::FlushRegionRequest {
+            region: specifier(&location.region),
+            ..pb::FlushRegionRequest::default()
+        };
+        let _flushed: pb::FlushRegionResponse =
+            self.cluster.on_server(&location.server, "AdminService", "FlushRegion", &request).await?;
+        Ok(())
+    }
+
+    /// Asks every region of a table to put its files together; `major` also drops what is hidden. Does not wait for the end.
+    pub async fn compact(&self, table: &TableName, major: bool) -> Result<()> {
+        for location in self.cluster.locations(table).await? {
+            let request = pb::CompactRegionRequest {
+                region: specifier(&location.region),
+                major: Some(major),
+                family: None,
+            };
+            let _begun: pb::CompactRegionResponse =
+                self.cluster.on_server(&location.server, "AdminService", "CompactRegion", &request).await?;
+        }
+        Ok(())
+    }
+
+    /// The regions of a table in order, and their servers.
+    pub async fn regions(&self, table: &TableName) -> Result<Vec<Location>> {
+        self.cluster.locations(table).await
+    }
+
+    /// Makes a namespace.
+    pub async fn create_namespace(&self, name: &str, configuration: &[(&str, &str)]) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let configuration = configuration
+            .iter()
+            .map(|(name, value)| pb::NameStringPair { name: (*name).to_owned(), value: (*value).to_owned() })
+            .collect();
+        let request = pb::CreateNamespaceRequest {
+            namespace_descriptor: pb::NamespaceDescriptor {
+                name: Bytes::copy_from_slice(name.as_bytes()),
+                configuration,
+            },
+            nonce_group,
+            nonce,
+        };
+        let answer: pb::CreateNamespaceResponse = self.cluster.on_master("CreateNamespace", &request).await?;
+        self.finished(answer.proc_id).await
+    }
+
+    /// Removes a namespace, which must be empty.
+    pub async fn delete_namespace(&self, name: &str) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::DeleteNamespaceRequest { namespace_name: name.to_owned(), nonce_group, nonce };
+        let answer: pb::DeleteNamespaceResponse = self.cluster.on_master("DeleteNamespace", &request).await?;
+        self.finished(answer.proc_id).await
+    }
+
+    /// The names of all namespaces.
+    pub async fn namespaces(&self) -> Result<Vec<String>> {
+        let request = pb::ListNamespacesRequest::default();
+        let answer: pb::ListNamespacesResponse = self.cluster.on_master("ListNamespaces", &request).await?;
+        Ok(answer.namespace_name)
+    }
+
+    /// What the master knows of the cluster: all of it.
+    pub async fn cluster_status(&self) -> Result<pb::ClusterStatus> {
+        let request = pb::GetClusterStatusRequest::default();
+        let answer: pb::GetClusterStatusResponse =
+            self.cluster.on_master("GetClusterStatus", &request).await?;
+        Ok(answer.cluster_status)
+    }
+
+    /// Waits for the end of a procedure. Old masters give no number: what they were asked for is done when they answer.
+    async fn finished(&self, id: Option<u64>) -> Result<()> {
+        use pb::get_procedure_result_response::State;
+        let Some(id) = id else { return Ok(()) };
+        let world = &self.cluster.0.world;
+        let (started, mut pause) = (world.moment(), POLL_MIN);
+        loop {
+            let request = pb::GetProcedureResultRequest { proc_id: id };
+            let answer: pb::GetProcedureResultResponse =
+                self.cluster.on_master("getProcedureResult", &request).await?;
+            let failed = |exception| Err(Error::Procedure { id, exception });
+            match answer.state() {
+                State::Finished => {
+                    return match answer.exception.and_then(|message| message.generic_exception) {
+                        None => Ok(()),
+                        Some(generic) => failed(Exception::new(
+                            generic.class_name().to_owned(),
+                            generic.message().to_owned(),
+                        )),
+                    };
+                }
+                State::NotFound => {
+                    return failed(Exception::io("the master does not know it any more".to_owned()));
+                }
+                State::Running => {}
+            }
+            let elapsed = world.moment().since(started);
+            if elapsed > self.cluster.0.options.operation_max {
+                let last =
+                    Box::new(Error::Procedure { id, exception: Exception::io("it still runs".to_owned()) });
+                return Err(Error::GivenUp { tries: 1, elapsed, last });
+            }
+            env::sleep(pause).await;
+            pause = (pause * 2).min(POLL_MAX);
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Many actions at once: grouped by server and region, each tried again for itself.
+//!
+//! 1. Every action that is not done is located.
+//! 2. Those of one server go into one request (or more, when they are long), those of one region into one part of it. What
+//!    has to happen as a whole is a part of its own. Cells travel in the cell block in the order of the actions.
+//! 3. All requests are sent, then all answers read. A part fails as a whole or action by action.
+//! 4. What failed in a way that may get better goes round again.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use proto::{ServerName, pb};
+use rpc::Exception;
+use rpc::client::Invocation;
+
+use crate::cluster::specifier;
+use crate::location::Which;
+use crate::operation::Mutation;
+use crate::row::{Cells, unreadable};
+use crate::{Advice, CheckAndMutate, Error, Get, Location, Result, Row, RowMutations, Table};
+
+const METHOD: &str = "Multi";
+
+/// One action of a batch.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Reads a row.
+    Get(Get),
+    /// Changes a row.
+    Mutation(Mutation),
+    /// Changes a row in several ways at once.
+    RowMutations(RowMutations),
+    /// Changes a row if a condition holds.
+    CheckAndMutate(CheckAndMutate),
+}
+
+macro_rules! actions {
+    ($($kind:ident),*) => {
+        $(impl From<crate::$kind> for Action {
+            fn from(mutation: crate::$kind) -> Action {
+                Action::Mutation(mutation.into())
+            }
+        })*
+    };
+}
+
+actions!(Put, Delete, Increment, Append);
+
+impl From<Get> for Action {
+    fn from(get: Get) -> Action {
+        Action::Get(get)
+    }
+}
+
+/// How an action of a batch ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was read, or what the change gives back.
+    pub row: Row,
+    /// Whether a condition held; true where there is none.
+    pub processed: bool,
+}
+
+impl Action {
+    fn row(&self) -> &Bytes {
+        match self {
+            Action::Get(get) => &get.row,
+            Action::Mutation(mutation) => &mutation.row,
+            Action::RowMutations(mutations) => &mutations.row,
+            Action::CheckAndMutate(check) => &check.row,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self {
+            Action::Get(get) if get.row.is_empty() => {
+                Err(Error::Invalid("a row's key cannot be empty".to_owned()))
+            }
+            Action::Get(_) => Ok(()),
+            Action::Mutation(mutation) => mutation.check(),
+            Action::RowMutations(mutations) => mutations.check(),
+            Action::CheckAndMutate(check) => check.check(),
+        }
+    }
+
+    /// The changes that must happen as a whole, and under which condition.
+    fn whole(&self) -> Option<(&[Mutation], Option<pb::Condition>)> {
+        match self {
+            Action::RowMutations(mutations) => Some((&mutations.mutations, None)),
+            Action::CheckAndMutate(check) => Some((&check.mutations, Some(check.condition()))),
+            _ => None,
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Action::Get(_) => 64,
+            Action::Mutation(mutation) => mutation.size(),
+            Action::RowMutations(RowMutations { mutations, .. })
+            | Action::CheckAndMutate(CheckAndMutate { mutations, .. }) => {
+                mutations.iter().map(Mutation::size).sum()
+            }
+        }
+    }
+}
+
+/// A part of a request: actions of one region, by their place in the batch.
+struct Part {
+    location: Location,
+    indexes: Vec<usize>,
+}
+
+/// The outcomes of a round, by the actions' place in the batch.
+type Ended = Vec<Option<Result<Outcome>>>;
+
+#[derive(Default)]
+struct Request {
+    message: pb::MultiRequest,
+    cells: Vec<u8>,
+    parts: Vec<Part>,
+    size: usize,
+}
+
+impl Table {
+    /// Carries out many actions, of any rows and in no order; one result for each, in the order given.
+    pub async fn batch(&self, actions: Vec<Action>) -> Vec<Result<Outcome>> {
+        let mut outcomes: Vec<Option<Result<Outcome>>> =
+            actions.iter().map(|action| action.check().err().map(Err)).collect();
+        // Nonces stay the same with every try: that is what they are for.
+        let nonces: Vec<u64> = actions.iter().map(|_| self.cluster.0.world.random()).collect();
+        let mut pending: Vec<usize> = (0..actions.len()).filter(|index| outcomes[*index].is_none()).collect();
+        let mut tries = self.cluster.tries();
+        while !pending.is_empty() {
+            let mut failed = BTreeMap::new();
+            let mut ended = self.round(&actions, &nonces, &pending).await;
+            for index in pending {
+                match ended[index].take().expect("a round ends every action") {
+                    Err(error) if error.advice() != Advice::GiveUp => {
+                        failed.insert(index, error);
+                    }
+                    outcome => outcomes[index] = Some(outcome),
+                }
+            }
+            pending = failed.keys().copied().collect();
+            let Some((_, first)) = failed.first_key_value() else { break };
+            if let Err(end) = tries.again(first.clone()).await {
+                let (count, time) = match &end {
+                    Error::GivenUp { tries, elapsed, .. } => (*tries, *elapsed),
+                    _ => (1, std::time::Duration::ZERO),
+                };
+                for (index, error) in failed {
+                    let last = Box::new(error);
+                    outcomes[index] = Some(Err(Error::GivenUp { tries: count, elapsed: time, last }));
+                }
+                break;
+            }
+        }
+        outcomes.into_iter().map(|outcome| outcome.expect("every action has ended")).collect()
+    }
+
+    /// Tries the pending actions once; gives an outcome for each of them.
+    async fn round(&self, actions: &[Action], nonces: &[u64], pending: &[usize]) -> Ended {
+        let mut ended: Ended = vec![None; actions.len()];
+        let mut regions: BTreeMap<ServerName, BTreeMap<Bytes, Part>> = BTreeMap::new();
+        for &index in pending {
+            match self.cluster.find(&self.name, actions[index].row(), Which::Of).await {
+                Ok(location) => regions
+                    .entry(location.server.clone())
+                    .or_default()
+                    .entry(location.region.name().clone())
+                    .or_insert_with(|| Part { location, indexes: Vec::new() })
+                    .indexes
+                    .push(index),
+                Err(error) => ended[index] = Some(Err(error)),
+            }
+        }
+        let mut calls = Vec::new();
+        for (server, parts) in regions {
+            for request in self.requests(actions, nonces, parts.into_values(), &mut ended) {
+                let connection = match self.cluster.connection(&server).await {
+                    Ok(connection) => connection,
+                    Err(error) => {
+                        self.fail(&error, &request.parts, &mut ended);
+                        continue;
+                    }
+                };
+                let invocation = Invocation::of(METHOD, &request.message).with_cells(request.cells);
+                let region = &request.parts[0].location.region;
+                // Sent at once; the answers are read when all requests are out.
+                calls.push((connection.call(self.cluster.timed(region, invocation)), request.parts));
+            }
+        }
+        for (call, parts) in calls {
+            let answered = match call.await {
+                Ok(response) => self.take_in(actions, response, &parts, &mut ended),
+                Err(error) => Err(error.into()),
+            };
+            if let Err(error) = answered {
+                self.fail(&error, &parts, &mut ended);
+            }
+        }
+        ended
+    }
+
+    /// The same error for all that was not answered.
+    fn fail(&self, error: &Error, parts: &[Part], ended: &mut Ended) {
+        for part in parts {
+            self.cluster.learn(error, &part.location);
+            for &index in &part.indexes {
+                ended[index].get_or_insert_with(|| Err(error.clone()));
+            }
+        }
+    }
+
+    /// Builds the requests for one server.
+    fn requests(
+        &self,
+        actions: &[Action],
+        nonces: &[u64],
+        parts: impl Iterator<Item = Part>,
+        ended: &mut Ended,
+    ) -> Vec<Request> {
+        let size_max = self.cluster.0.options.batch_size_max;
+        let mut requests = vec![Request::default()];
+        for part in parts {
+            // The part of a region that takes actions one by one; none before the first, and none after one
+            // that stands alone.
+            let mut open = false;
+            for index in part.indexes {
+                let action = &actions[index];
+                if requests
+                    .last()
+                    .is_some_and(|request| request.size > 0 && request.size + action.size() > size_max)
+                {
+                    requests.push(Request::default());
+                    open = false;
+                }
+                let request = requests.last_mut().expect("there is one");
+                request.size += action.size();
+                let whole = action.whole();
+                if !open || whole.is_some() {
+                    request.message.region_action.push(pb::RegionAction {
+                        region: specifier(&part.location.region),
+                        atomic: whole.is_some().then_some(true),
+                        condition: whole.as_ref().and_then(|(_, condition)| condition.clone()),
+                        action: Vec::new(),
+                    });
+                    request.parts.push(Part { location: part.location.clone(), indexes: Vec::new() });
+                }
+                open = whole.is_none();
+                let nonce = |mutation: &Mutation, offset: usize| {
+                    mutation.needs_nonce().then(|| nonces[index].wrapping_add(offset as u64))
+                };
+                let mut encoded = Vec::new();
+                let before = request.cells.len();
+                let result = match action {
+                    Action::Get(get) => {
+                        encoded.push(pb::Action { get: Some(get.to_message()), ..pb::Action::default() });
+                        Ok(())
+                    }
+                    Action::Mutation(mutation) => {
+                        encode(&[mutation], nonce, &mut encoded, &mut request.cells)
+                    }
+                    _ => {
+                        let (mutations, _) = whole.expect("the others are done");
+                        let mutations: Vec<&Mutation> = mutations.iter().collect();
+                        encode(&mutations, nonce, &mut encoded, &mut request.cells)
+                    }
+                };
+                if let Err(error) = result {
+                    request.cells.truncate(before);
+                    ended[index] = Some(Err(error));
+                    continue;
+                }
+                let region_action = request.message.region_action.last_mut().expect("pushed above");
+                for (offset, mut action) in encoded.into_iter().enumerate() {
+                    // The place in the batch; inside of a whole, the place in it.
+                    let place = if region_action.atomic() { offset } else { index };
+                    action.index = Some(place as u32);
+                    region_action.action.push(action);
+                }
+                request.parts.last_mut().expect("pushed above").indexes.push(index);
+            }
+        }
+        for request in &mut requests {
+            request.message.nonce_group = Some(self.cluster.0.nonce_group);
+            // An action that could not be encoded may leave an empty part behind.
+            let empty: Vec<bool> =
+                request.message.region_action.iter().map(|part| part.action.is_empty()).collect();
+            let mut keep = empty.iter().map(|empty| !empty);
+            request.message.region_action.retain(|_| keep.next().expect("as many"));
+            request.parts.retain(|part| !part.indexes.is_empty());
+        }
+        requests.retain(|request| !request.parts.is_empty());
+        requests
+    }
+
+    /// Reads an answer; an error concerns all that it leaves without one.
+    fn take_in(
+        &self,
+        actions: &[Action],
+        response: rpc::client::Response,
+        parts: &[Part],
+        ended: &mut Ended,
+    ) -> Result<()> {
+        let answer: pb::MultiResponse = crate::cluster::decode(METHOD, &response)?;
+        let mut cells = Cells::new(METHOD, response.cells)?;
+        if answer.region_action_result.len() != parts.len() {
+            let (found, expected) = (answer.region_action_result.len(), parts.len());
+            return Err(unreadable(METHOD, format!("{found} results for {expected} regions")));
+        }
+        for (part, result) in parts.iter().zip(&answer.region_action_result) {
+            if let Some(exception) = &result.exception {
+                let error = remote(exception);
+                self.cluster.learn(&error, &part.location);
+                part.indexes.iter().for_each(|index| ended[*index] = Some(Err(error.clone())));
+                continue;
+            }
+            let whole = match part.indexes[..] {
+                [index] if actions[index].whole().is_some() => Some(index),
+                _ => None,
+            };
+            let mut outcome = Outcome { processed: result.processed.unwrap_or(true), ..Outcome::default() };
+            let mut error = None;
+            for entry in &result.result_or_exception {
+                let one = match (&entry.exception, &entry.result) {
+                    (Some(exception), _) => Err(remote(exception)),
+                    (None, Some(result)) => Ok(cells.row(result)?),
+                    (None, None) => Ok(Row::default()),
+                };
+                match (whole, one) {
+                    // What stands alone gives back what its changes give back, all together.
+                    (Some(_), Ok(row)) => outcome.row.cells.extend(row.cells),
+                    (Some(_), Err(failure)) => error = Some(failure),
+                    (None, one) => {
+                        let index = entry.index() as usize;
+                        // The places of a part ascend, as the actions were given.
+                        if part.indexes.binary_search(&index).is_err() {
+                            return Err(unreadable(
+                                METHOD,
+                                format!("a result for action {index}, which is not its"),
+                            ));
+                        }
+                        if let Err(failure) = &one {
+                            self.cluster.learn(failure, &part.location);
+                        }
+                        ended[index] = Some(one.map(|row| Outcome { row, processed: true }));
+                    }
+                }
+            }
+            if let Some(index) = whole {
+                if let Some(failure) = &error {
+                    self.cluster.learn(failure, &part.location);
+                }
+                ended[index] = Some(error.map_or(Ok(outcome), Err));
+            }
+        }
+        let missing = parts.iter().flat_map(|part| &part.indexes).any(|index| ended[*index].is_none());
+        if missing { Err(unreadable(METHOD, "actions without a result")) } else { Ok(()) }
+    }
+}
+
+fn encode(
+    mutations: &[&Mutation],
+    nonce: impl Fn(&Mutation, usize) -> Option<u64>,
+    encoded: &mut Vec<pb::Action>,
+    cells: &mut Vec<u8>,
+) -> Result<()> {
+    for (offset, mutation) in mutations.iter().enumerate() {
+        let message = mutation.to_message_with_cells(nonce(mutation, offset), cells)?;
+        encoded.push(pb::Action { mutation: Some(message), ..pb::Action::default() });
+    }
+    Ok(())
+}
+
+/// An exception as it travels inside of an answer: its class and its text.
+fn remote(pair: &pb::NameBytesPair) -> Error {
+    let text = String::from_utf8_lossy(pair.value()).into_owned();
+    let message = text.strip_prefix(&format!("{}: ", pair.name)).map(str::to_owned).unwrap_or(text);
+    Error::Remote(Exception::new(pair.name.clone(), message))
+}

@@ -1,0 +1,107 @@
+//! One connection per server and service, made when it is first needed and again when it broke.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use env::{Moment, World};
+use parking_lot::Mutex;
+use proto::ServerName;
+use rpc::client::Connection;
+
+use crate::{Error, Options, Result};
+
+/// A server that could not be reached is not tried again for so long, by anybody: HBase's
+/// `hbase.ipc.client.failed.servers.expiry`.
+const FAILED: Duration = Duration::from_secs(2);
+
+/// The connection, and when connecting last failed.
+#[derive(Default)]
+struct Line {
+    connection: Option<Connection>,
+    failed: Option<(Moment, rpc::client::Error)>,
+}
+
+type Lines = HashMap<(SocketAddr, &'static str), Arc<tokio::sync::Mutex<Line>>>;
+
+pub(crate) struct Connections {
+    world: World,
+    options: rpc::client::Options,
+    call_max: Duration,
+    lines: Mutex<Lines>,
+    addresses: Mutex<HashMap<(String, u16), SocketAddr>>,
+}
+
+impl Connections {
+    pub(crate) fn new(world: World, options: &Options) -> Connections {
+        let user = rpc::User { effective: Some(options.user.clone()), real: None };
+        Connections {
+            world,
+            options: rpc::client::Options { user, ..options.connection.clone() },
+            call_max: options.call_max,
+            lines: Mutex::default(),
+            addresses: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn call_max(&self) -> Duration {
+        self.call_max
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        self.world.random()
+    }
+
+    /// The connection to a service of a server.
+    pub(crate) async fn of_server(&self, server: &ServerName, service: &'static str) -> Result<Connection> {
+        let key = (server.host.clone(), server.port);
+        let known = self.addresses.lock().get(&key).copied();
+        let address = match known {
+            Some(address) => address,
+            None => {
+                let address = resolve(&server.address()).await?;
+                self.addresses.lock().insert(key, address);
+                address
+            }
+        };
+        self.of_address(address, service).await
+    }
+
+    pub(crate) async fn of_address(&self, address: SocketAddr, service: &'static str) -> Result<Connection> {
+        let line = Arc::clone(self.lines.lock().entry((address, service)).or_default());
+        // Who comes while a connection is being made waits for that one.
+        let mut line = line.lock().await;
+        if let Some(connection) = &line.connection
+            && !connection.is_closed()
+        {
+            return Ok(connection.clone());
+        }
+        let now = self.world.moment();
+        if let Some((when, error)) = &line.failed
+            && now.since(*when) < FAILED
+        {
+            return Err(error.clone().into());
+        }
+        match Connection::open(address, service, &self.options).await {
+            Ok(connection) => {
+                *line = Line { connection: Some(connection.clone()), failed: None };
+                Ok(connection)
+            }
+            Err(error) => {
+                *line = Line { connection: None, failed: Some((self.world.moment(), error.clone())) };
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// The address behind `host:port`.
+pub(crate) async fn resolve(server: &str) -> Result<SocketAddr> {
+    if let Ok(address) = server.parse() {
+        return Ok(address);
+    }
+    let unknown = |reason: String| Error::Registry(format!("{server}: {reason}"));
+    let mut found = tokio::net::lookup_host(server).await.map_err(|error| unknown(error.to_string()))?;
+    found.next().ok_or_else(|| unknown("the name has no address".to_owned()))
+}

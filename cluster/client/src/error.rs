@@ -1,0 +1,224 @@
+//! What can go wrong, and what to do about it.
+
+use std::time::Duration;
+
+use proto::TableName;
+use rpc::client::Happened;
+use rpc::{Exception, class};
+
+/// An operation that did not succeed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A server answered with an exception.
+    #[error("{0}")]
+    Remote(Exception),
+    /// A call did not come through.
+    #[error(transparent)]
+    Call(rpc::client::Error),
+    /// The cluster cannot be found.
+    #[error("the cluster is not found: {0}")]
+    Registry(String),
+    /// No region belongs to the table.
+    #[error("table {0} is not found")]
+    TableNotFound(TableName),
+    /// The region is there but no server has it.
+    #[error("region {0} is on no server")]
+    RegionOffline(String),
+    /// A name or a value that cannot be.
+    #[error("{0}")]
+    Invalid(String),
+    /// An answer that makes no sense.
+    #[error("unreadable answer to {method}: {reason}")]
+    Unreadable {
+        /// What was asked.
+        method: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The tries or the time are used up.
+    #[error("given up after {tries} tries in {elapsed:?}: {last}")]
+    GivenUp {
+        /// How often it was tried.
+        tries: u32,
+        /// How long it took.
+        elapsed: Duration,
+        /// How the last try ended.
+        last: Box<Error>,
+    },
+    /// Some actions of a batch failed.
+    #[error("{} of {total} actions failed, the first of them, number {}: {}", failed.len(), failed[0].0, failed[0].1)]
+    Batch {
+        /// How many actions there were.
+        total: usize,
+        /// The position of each failed action, and why it failed.
+        failed: Vec<(usize, Error)>,
+    },
+    /// A procedure of the master failed.
+    #[error("procedure {id} failed: {exception}")]
+    Procedure {
+        /// The procedure.
+        id: u64,
+        /// How it failed.
+        exception: Exception,
+    },
+}
+
+/// How long to wait before another try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Not at all.
+    None,
+    /// Longer with each try.
+    Backoff,
+    /// The same, by the unit for servers that are overloaded.
+    Overloaded,
+    /// As the server said.
+    Exactly(Duration),
+}
+
+/// What to do after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// It will not get better.
+    GiveUp,
+    /// The same server will do it later.
+    Wait(Pause),
+    /// Look the region up again, then try.
+    Relocate(Pause),
+    /// Forget everything that is said to be on that server, then try.
+    ForgetServer(Pause),
+}
+
+impl From<rpc::client::Error> for Error {
+    fn from(error: rpc::client::Error) -> Error {
+        match error {
+            rpc::client::Error::Remote(exception) => Error::Remote(exception),
+            error => Error::Call(error),
+        }
+    }
+}
+
+impl From<proto::Error> for Error {
+    fn from(error: proto::Error) -> Error {
+        Error::Invalid(error.to_string())
+    }
+}
+
+impl Error {
+    /// The one place that knows which error is worth another try. Classes and their treatment are those of HBase's client.
+    pub fn advice(&self) -> Advice {
+        match self {
+            Error::Remote(exception) => advice_of(exception),
+            Error::Call(error) => match error {
+                rpc::client::Error::NotSent { .. } => Advice::Wait(Pause::Backoff),
+                rpc::client::Error::TimedOut { .. } => Advice::Relocate(Pause::Backoff),
+                _ => Advice::ForgetServer(Pause::Backoff),
+            },
+            Error::Registry(_) | Error::RegionOffline(_) => Advice::Relocate(Pause::Backoff),
+            Error::TableNotFound(_)
+            | Error::Invalid(_)
+            | Error::Unreadable { .. }
+            | Error::GivenUp { .. }
+            | Error::Batch { .. }
+            | Error::Procedure { .. } => Advice::GiveUp,
+        }
+    }
+
+    /// The Java class of the exception behind this error.
+    pub fn class(&self) -> Option<&str> {
+        match self {
+            Error::Remote(exception) | Error::Procedure { exception, .. } => Some(&exception.class),
+            Error::GivenUp { last, .. } => last.class(),
+            Error::TableNotFound(_) => Some(class::TABLE_NOT_FOUND),
+            _ => None,
+        }
+    }
+
+    /// Whether the operation may have been carried out all the same.
+    pub fn happened(&self) -> Happened {
+        match self {
+            Error::Call(error) => error.happened(),
+            // Earlier tries may have ended in any way.
+            Error::GivenUp { .. }
+            | Error::Batch { .. }
+            | Error::Unreadable { .. }
+            | Error::Procedure { .. } => Happened::Maybe,
+            _ => Happened::No,
+        }
+    }
+}
+
+fn advice_of(exception: &Exception) -> Advice {
+    match &*exception.class {
+        class::NOT_SERVING_REGION | class::REGION_MOVED | class::REGION_OFFLINE | class::WRONG_REGION => {
+            Advice::Relocate(Pause::Backoff)
+        }
+        class::REGION_OPENING | class::REGION_TOO_BUSY => Advice::Wait(Pause::Backoff),
+        class::CALL_QUEUE_TOO_BIG | class::CALL_DROPPED => Advice::Wait(Pause::Overloaded),
+        class::RETRY_IMMEDIATELY | class::MULTI_ACTION_RESULT_TOO_LARGE => Advice::Wait(Pause::None),
+        class::RPC_THROTTLING => {
+            Advice::Wait(throttled(&exception.message).map_or(Pause::Backoff, Pause::Exactly))
+        }
+        // The master that was asked is not the one, or not yet.
+        class::MASTER_STOPPED
+        | class::MASTER_NOT_RUNNING
+        | class::PLEASE_HOLD
+        | class::SERVER_NOT_RUNNING_YET => Advice::Relocate(Pause::Backoff),
+        class::REGION_SERVER_STOPPED | class::REGION_SERVER_ABORTED => Advice::ForgetServer(Pause::Backoff),
+        _ if exception.do_not_retry => Advice::GiveUp,
+        _ if exception.server_overloaded => Advice::Wait(Pause::Overloaded),
+        _ => Advice::Relocate(Pause::Backoff),
+    }
+}
+
+/// The wait in a throttling exception's text: `… - wait 1mins, 2sec, 3ms`.
+fn throttled(message: &str) -> Option<Duration> {
+    let (_, text) = message.split_once("wait ")?;
+    let text = text.split_once('\n').map_or(text, |(line, _)| line);
+    let mut total = Duration::ZERO;
+    for part in text.split(',').map(str::trim) {
+        let digits = part.find(|character: char| !character.is_ascii_digit())?;
+        let number: u64 = part[..digits].parse().ok()?;
+        total += match part[digits..].trim() {
+            "ms" => Duration::from_millis(number),
+            "sec" => Duration::from_secs(number),
+            "mins" => Duration::from_secs(number.checked_mul(60)?),
+            "hrs" => Duration::from_secs(number.checked_mul(3600)?),
+            _ => return None,
+        };
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_the_treatment_that_hbase_gives_them() {
+        let advice = |class: &'static str| Error::Remote(Exception::new(class, "m")).advice();
+        assert_eq!(advice(class::NOT_SERVING_REGION), Advice::Relocate(Pause::Backoff));
+        assert_eq!(advice(class::REGION_TOO_BUSY), Advice::Wait(Pause::Backoff));
+        assert_eq!(advice(class::CALL_QUEUE_TOO_BIG), Advice::Wait(Pause::Overloaded));
+        assert_eq!(advice(class::RETRY_IMMEDIATELY), Advice::Wait(Pause::None));
+        assert_eq!(advice(class::REGION_SERVER_STOPPED), Advice::ForgetServer(Pause::Backoff));
+        assert_eq!(advice(class::NO_SUCH_COLUMN_FAMILY), Advice::GiveUp);
+        assert_eq!(advice(class::MASTER_STOPPED), Advice::Relocate(Pause::Backoff), "although it says never");
+        assert_eq!(advice("some.Other"), Advice::Relocate(Pause::Backoff));
+    }
+
+    #[test]
+    fn a_throttled_client_waits_as_long_as_it_is_told() {
+        let told = |text| Error::Remote(Exception::new(class::RPC_THROTTLING, text)).advice();
+        assert_eq!(
+            told("number of requests exceeded - wait 1mins, 2sec, 3ms"),
+            Advice::Wait(Pause::Exactly(Duration::from_millis(62_003)))
+        );
+        assert_eq!(
+            told("write size limit exceeded - wait 500ms"),
+            Advice::Wait(Pause::Exactly(Duration::from_millis(500)))
+        );
+        assert_eq!(told("wait a bit"), Advice::Wait(Pause::Backoff));
+    }
+}

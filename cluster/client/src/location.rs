@@ -1,0 +1,157 @@
+//! Where regions are, as far as this client has learned.
+//!
+//! The cache holds for each table its regions by start key. A look into hbase:meta is a reversed scan that begins behind
+//! the largest possible name of a region that could hold the row: the first row found is the region. It asks for
+//! a few rows more and so learns of neighbours. What is wrong in the cache is found out when a server says so.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use proto::{RegionInfo, ServerName, TableName};
+
+/// A region and the server that has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The region.
+    pub region: RegionInfo,
+    /// Its server.
+    pub server: ServerName,
+}
+
+/// Which region is meant by a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The one that holds it.
+    Of,
+    /// The one that holds what is just before it; before nothing is the last one.
+    Before,
+}
+
+#[derive(Default)]
+pub(crate) struct Cache {
+    tables: Mutex<HashMap<TableName, BTreeMap<Bytes, Location>>>,
+}
+
+impl Cache {
+    pub(crate) fn find(&self, table: &TableName, row: &[u8], which: Which) -> Option<Location> {
+        let tables = self.tables.lock();
+        let regions = tables.get(table)?;
+        let location = match which {
+            Which::Of => regions.range::<[u8], _>((Bound::Unbounded, Bound::Included(row))).next_back()?.1,
+            Which::Before if row.is_empty() => regions.last_key_value()?.1,
+            Which::Before => {
+                regions.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(row))).next_back()?.1
+            }
+        };
+        let region = &location.region;
+        let end = region.end_key();
+        let holds = match which {
+            Which::Of => region.contains_row(row),
+            Which::Before if row.is_empty() => end.is_empty(),
+            Which::Before => end.is_empty() || &end[..] >= row,
+        };
+        holds.then(|| location.clone())
+    }
+
+    pub(crate) fn insert(&self, location: Location) {
+        let mut tables = self.tables.lock();
+        let regions = tables.entry(location.region.table().clone()).or_default();
+        // What was split or merged in the meantime overlaps: the newer truth wins.
+        regions.retain(|_, known| !known.region.overlaps(&location.region));
+        regions.insert(location.region.start_key().clone(), location);
+    }
+
+    /// Forgets a location, unless something newer has been learned.
+    pub(crate) fn remove(&self, location: &Location) {
+        let mut tables = self.tables.lock();
+        if let Some(regions) = tables.get_mut(location.region.table())
+            && regions.get(location.region.start_key()) == Some(location)
+        {
+            regions.remove(location.region.start_key());
+        }
+    }
+
+    pub(crate) fn remove_server(&self, server: &ServerName) {
+        for regions in self.tables.lock().values_mut() {
+            regions.retain(|_, location| location.server != *server);
+        }
+    }
+
+    pub(crate) fn remove_table(&self, table: &TableName) {
+        self.tables.lock().remove(table);
+    }
+}
+
+/// Where the reversed scan of hbase:meta begins.
+pub(crate) fn meta_start(table: &TableName, row: &[u8], which: Which) -> Bytes {
+    let mut key = table.as_bytes().to_vec();
+    match which {
+        Which::Before if row.is_empty() => key.push(0),
+        Which::Before => {
+            key.push(b',');
+            key.extend_from_slice(row);
+            key.extend_from_slice(b",00000000000000");
+        }
+        Which::Of => {
+            key.push(b',');
+            key.extend_from_slice(row);
+            key.extend_from_slice(b",99999999999999");
+        }
+    }
+    key.into()
+}
+
+/// Where it ends: at the smallest name that a region of the table could have.
+pub(crate) fn meta_stop(table: &TableName) -> Bytes {
+    let mut key = table.as_bytes().to_vec();
+    key.extend_from_slice(b",,");
+    key.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::RegionId;
+
+    fn location(start: &'static str, end: &'static str, port: u16) -> Location {
+        let table = "t".parse().expect("a name");
+        let region = RegionInfo::new(table, start.into(), end.into(), RegionId(1)).expect("a region");
+        Location { region, server: ServerName { host: "h".to_owned(), port, start_code: 1 } }
+    }
+
+    #[test]
+    fn a_row_is_found_in_its_region_and_before_it() {
+        let cache = Cache::default();
+        let table: TableName = "t".parse().expect("a name");
+        assert_eq!(cache.find(&table, b"x", Which::Of), None);
+        for known in [location("", "c", 1), location("c", "m", 2), location("p", "", 3)] {
+            cache.insert(known);
+        }
+        let port =
+            |row: &str, which| cache.find(&table, row.as_bytes(), which).map(|found| found.server.port);
+        assert_eq!(port("", Which::Of), Some(1));
+        assert_eq!(port("c", Which::Of), Some(2));
+        assert_eq!(port("m", Which::Of), None, "a gap is not guessed");
+        assert_eq!(port("z", Which::Of), Some(3));
+        assert_eq!(port("c", Which::Before), Some(1));
+        assert_eq!(port("d", Which::Before), Some(2));
+        assert_eq!(port("p", Which::Before), None);
+        assert_eq!(port("", Which::Before), Some(3), "the last one");
+    }
+
+    #[test]
+    fn what_is_newer_pushes_out_what_it_overlaps() {
+        let cache = Cache::default();
+        let table: TableName = "t".parse().expect("a name");
+        cache.insert(location("", "", 1));
+        cache.insert(location("a", "k", 2));
+        assert_eq!(cache.find(&table, b"", Which::Of), None);
+        assert_eq!(cache.find(&table, b"b", Which::Of), Some(location("a", "k", 2)));
+        cache.remove(&location("a", "k", 1));
+        assert!(cache.find(&table, b"b", Which::Of).is_some(), "only the very one is forgotten");
+        cache.remove_server(&location("", "", 2).server);
+        assert_eq!(cache.find(&table, b"b", Which::Of), None);
+    }
+}

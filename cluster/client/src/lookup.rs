@@ -1,0 +1,173 @@
+//! Where a cluster is: its master and the server of hbase:meta, told by ZooKeeper or by any server of the cluster.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ::registry::client::Client as ZooKeeper;
+use ::registry::payload;
+use prost::Message;
+use proto::{RegionInfo, ServerName, pb};
+use rpc::client::Invocation;
+
+use crate::connections::{Connections, resolve};
+use crate::{Error, Location, Result};
+
+/// Where a cluster is looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Registry {
+    /// Any masters or region servers, `host:port`.
+    Rpc(Vec<String>),
+    /// ZooKeeper.
+    ZooKeeper {
+        /// Its servers, `host:port`.
+        quorum: Vec<String>,
+        /// The node that everything of the cluster is below.
+        parent: String,
+    },
+}
+
+const SERVICE: &str = "ClientMetaService";
+
+impl Registry {
+    /// Any masters or region servers, `host:port`. Key: `hbase.client.bootstrap.servers`.
+    pub fn rpc<T: Into<String>>(servers: impl IntoIterator<Item = T>) -> Registry {
+        Registry::Rpc(servers.into_iter().map(Into::into).collect())
+    }
+
+    /// ZooKeeper servers, `host:port`, with the cluster at `/hbase`. Key: `hbase.zookeeper.quorum`.
+    pub fn zookeeper<T: Into<String>>(quorum: impl IntoIterator<Item = T>) -> Registry {
+        Registry::ZooKeeper {
+            quorum: quorum.into_iter().map(Into::into).collect(),
+            parent: "/hbase".to_owned(),
+        }
+    }
+
+    pub(crate) async fn meta(&self, connections: &Connections) -> Result<Location> {
+        match self {
+            Registry::Rpc(servers) => {
+                let method = "GetMetaRegionLocations";
+                let request = pb::GetMetaRegionLocationsRequest::default();
+                let answer: pb::GetMetaRegionLocationsResponse =
+                    ask(servers, connections, method, &request).await?;
+                for location in &answer.meta_locations {
+                    let region = RegionInfo::try_from(&location.region_info);
+                    if let (Ok(region), Some(server)) = (region, &location.server_name)
+                        && region.replica().0 == 0
+                    {
+                        return Ok(Location { region, server: server_name(server)? });
+                    }
+                }
+                Err(Error::Registry("no server has hbase:meta yet".to_owned()))
+            }
+            Registry::ZooKeeper { quorum, parent } => {
+                let node: pb::MetaRegionServer =
+                    read(quorum, parent, "meta-region-server", connections).await?;
+                Ok(Location { region: RegionInfo::meta(), server: server_name(&node.server)? })
+            }
+        }
+    }
+
+    pub(crate) async fn master(&self, connections: &Connections) -> Result<ServerName> {
+        match self {
+            Registry::Rpc(servers) => {
+                let request = pb::GetActiveMasterRequest::default();
+                let answer: pb::GetActiveMasterResponse =
+                    ask(servers, connections, "GetActiveMaster", &request).await?;
+                match &answer.server_name {
+                    Some(server) => server_name(server),
+                    None => Err(Error::Registry("there is no active master".to_owned())),
+                }
+            }
+            Registry::ZooKeeper { quorum, parent } => {
+                let node: pb::Master = read(quorum, parent, "master", connections).await?;
+                server_name(&node.master)
+            }
+        }
+    }
+
+    pub(crate) async fn cluster_id(&self, connections: &Connections) -> Result<String> {
+        match self {
+            Registry::Rpc(servers) => {
+                let request = pb::GetClusterIdRequest::default();
+                let answer: pb::GetClusterIdResponse =
+                    ask(servers, connections, "GetClusterId", &request).await?;
+                answer.cluster_id.ok_or_else(|| Error::Registry("the cluster has no id yet".to_owned()))
+            }
+            Registry::ZooKeeper { quorum, parent } => {
+                let node: pb::ClusterId = read(quorum, parent, "hbaseid", connections).await?;
+                Ok(node.cluster_id)
+            }
+        }
+    }
+}
+
+fn server_name(message: &pb::ServerName) -> Result<ServerName> {
+    Ok(ServerName::try_from(message)?)
+}
+
+/// Asks one server after the other, beginning anywhere, until one answers.
+async fn ask<M: Message + Default>(
+    servers: &[String],
+    connections: &Connections,
+    method: &'static str,
+    request: &impl Message,
+) -> Result<M> {
+    let mut failures = Vec::new();
+    for server in rotated(servers, connections) {
+        let answer = async {
+            let connection = connections.of_address(resolve(server).await?, SERVICE).await?;
+            let response =
+                connection.call(Invocation::of(method, request).within(connections.call_max())).await?;
+            M::decode(response.message)
+                .map_err(|error| Error::Unreadable { method, reason: error.to_string() })
+        };
+        match answer.await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => failures.push(format!("{server}: {error}")),
+        }
+    }
+    Err(Error::Registry(failures.join("; ")))
+}
+
+fn rotated<'a>(servers: &'a [String], connections: &Connections) -> impl Iterator<Item = &'a String> {
+    let first = (connections.random() % servers.len().max(1) as u64) as usize;
+    servers.iter().cycle().skip(first).take(servers.len())
+}
+
+async fn read<M: Message + Default>(
+    quorum: &[String],
+    parent: &str,
+    name: &str,
+    connections: &Connections,
+) -> Result<M> {
+    let path = format!("{}/{name}", parent.trim_end_matches('/'));
+    let mut failures = Vec::new();
+    for server in rotated(quorum, connections) {
+        let answer = async {
+            let address: SocketAddr = resolve(server).await?;
+            let data = node(address, &path, connections.call_max())
+                .await
+                .map_err(|error| Error::Registry(error.to_string()))?;
+            let data = data.ok_or_else(|| Error::Registry(format!("there is no node {path}")))?;
+            let message = payload::unwrap(&data)
+                .ok_or_else(|| Error::Registry(format!("node {path} is not one of HBase's")))?;
+            M::decode(message).map_err(|error| Error::Registry(format!("node {path}: {error}")))
+        };
+        match answer.await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => failures.push(format!("{server}: {error}")),
+        }
+    }
+    Err(Error::Registry(failures.join("; ")))
+}
+
+async fn node(
+    address: SocketAddr,
+    path: &str,
+    limit: Duration,
+) -> std::result::Result<Option<bytes::Bytes>, ::registry::client::Error> {
+    let mut client = ZooKeeper::connect(address, limit).await?;
+    let data = client.data(path).await?;
+    client.close().await?;
+    Ok(data)
+}

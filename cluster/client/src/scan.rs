@@ -1,0 +1,515 @@
+//! Reading rows in order.
+//!
+//! A scanner goes through the regions one after the other. In each it opens a scanner on the server, asks for more until
+//! the server says that the region has no more, and goes on at the region's edge. When a server forgets the scanner, moves
+//! the region or dies, a new one is opened behind the last row that was whole: the caller sees every row once.
+//!
+//! A server may send a row in pieces when it is long. They are put together, unless the caller wants them as they come;
+//! after a failure the cells that were handed out already are then left out of what comes again.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use cell::Comparator;
+use proto::pb;
+use rpc::class;
+use rpc::client::{Connection, Invocation};
+
+use crate::cluster::{Tries, decode, specifier};
+use crate::location::Which;
+use crate::operation::{Columns, TimeRange};
+use crate::row::{Cells, OwnedCell};
+use crate::{Error, Filter, Location, Pause, Result, Row, Table};
+
+const METHOD: &str = "Scan";
+
+/// Which rows to read, and what of them.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    start: Bytes,
+    include_start: bool,
+    stop: Bytes,
+    include_stop: bool,
+    columns: Columns,
+    time_range: TimeRange,
+    versions: u32,
+    filter: Option<Filter>,
+    reversed: bool,
+    limit: Option<u64>,
+    caching: Option<u32>,
+    size_max: Option<u64>,
+    batch: Option<u32>,
+    partial: bool,
+    raw: bool,
+    cache_blocks: bool,
+}
+
+impl Default for Scan {
+    fn default() -> Scan {
+        Scan::new()
+    }
+}
+
+impl Scan {
+    /// All rows, the newest version of every column.
+    pub fn new() -> Scan {
+        Scan {
+            start: Bytes::new(),
+            include_start: true,
+            stop: Bytes::new(),
+            include_stop: false,
+            columns: Columns::default(),
+            time_range: TimeRange::ALL,
+            versions: 1,
+            filter: None,
+            reversed: false,
+            limit: None,
+            caching: None,
+            size_max: None,
+            batch: None,
+            partial: false,
+            raw: false,
+            cache_blocks: true,
+        }
+    }
+
+    /// From this row on, and with it; in a reversed scan the largest.
+    pub fn from(self, start: impl Into<Bytes>) -> Scan {
+        Scan { start: start.into(), include_start: true, ..self }
+    }
+
+    /// From behind this row on.
+    pub fn after(self, start: impl Into<Bytes>) -> Scan {
+        Scan { start: start.into(), include_start: false, ..self }
+    }
+
+    /// Up to this row, but without it.
+    pub fn to(self, stop: impl Into<Bytes>) -> Scan {
+        Scan { stop: stop.into(), include_stop: false, ..self }
+    }
+
+    /// Up to this row, and with it.
+    pub fn through(self, stop: impl Into<Bytes>) -> Scan {
+        Scan { stop: stop.into(), include_stop: true, ..self }
+    }
+
+    /// The rows that begin so. For a forward scan.
+    pub fn prefix(self, prefix: impl Into<Bytes>) -> Scan {
+        let prefix: Bytes = prefix.into();
+        // The first row behind them: the prefix with its last byte that can grow grown by one.
+        let kept = prefix.iter().rposition(|byte| *byte != 0xff).map_or(0, |at| at + 1);
+        let mut stop = prefix[..kept].to_vec();
+        if let Some(last) = stop.last_mut() {
+            *last += 1;
+        }
+        self.from(prefix).to(stop)
+    }
+
+    /// Only this family, beside others named.
+    pub fn family(mut self, family: impl Into<Bytes>) -> Scan {
+        self.columns.add_family(family.into());
+        self
+    }
+
+    /// Only this column, beside others named.
+    pub fn column(mut self, family: impl Into<Bytes>, qualifier: impl Into<Bytes>) -> Scan {
+        self.columns.add(family.into(), qualifier.into());
+        self
+    }
+
+    /// So many versions of each column.
+    pub fn versions(self, versions: u32) -> Scan {
+        Scan { versions, ..self }
+    }
+
+    /// Only versions of this time.
+    pub fn time_range(self, time_range: TimeRange) -> Scan {
+        Scan { time_range, ..self }
+    }
+
+    /// Only what passes.
+    pub fn filter(self, filter: Filter) -> Scan {
+        Scan { filter: Some(filter), ..self }
+    }
+
+    /// From large rows to small ones.
+    pub fn reversed(self) -> Scan {
+        Scan { reversed: true, ..self }
+    }
+
+    /// At most so many rows.
+    pub fn limit(self, rows: u64) -> Scan {
+        Scan { limit: Some(rows), ..self }
+    }
+
+    /// So many rows with one call, at most.
+    pub fn caching(self, rows: u32) -> Scan {
+        Scan { caching: Some(rows), ..self }
+    }
+
+    /// So many bytes with one call, about.
+    pub fn size_max(self, bytes: u64) -> Scan {
+        Scan { size_max: Some(bytes), ..self }
+    }
+
+    /// Rows in pieces of at most so many cells; see [`Row::is_partial`].
+    pub fn batch(self, cells: u32) -> Scan {
+        Scan { batch: Some(cells), partial: true, ..self }
+    }
+
+    /// Long rows in the pieces in which they come; see [`Row::is_partial`].
+    pub fn allow_partial(self) -> Scan {
+        Scan { partial: true, ..self }
+    }
+
+    /// Also what is hidden, and what hides it.
+    pub fn raw(self) -> Scan {
+        Scan { raw: true, ..self }
+    }
+
+    /// Whether blocks that are read for this shall be kept in the server's cache. Default true.
+    pub fn cache_blocks(self, cache_blocks: bool) -> Scan {
+        Scan { cache_blocks, ..self }
+    }
+}
+
+/// Where the next server's scanner begins.
+struct Position {
+    row: Bytes,
+    inclusive: bool,
+    which: Which,
+}
+
+/// A scanner on a server.
+struct Open {
+    connection: Connection,
+    location: Location,
+    id: u64,
+    calls: u64,
+}
+
+/// The rows of a scan, as they come.
+pub struct Scanner {
+    table: Table,
+    scan: Scan,
+    position: Position,
+    open: Option<Open>,
+    ready: VecDeque<Row>,
+    /// The pieces so far of a row that is still coming.
+    pieces: Option<Row>,
+    /// The last cell handed out of a row of which more may come: what comes again up to it is left out.
+    handed_out: Option<OwnedCell>,
+    read_point: Option<u64>,
+    left: Option<u64>,
+    over: bool,
+}
+
+impl std::fmt::Debug for Scanner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scanner")
+            .field("table", &self.table.name)
+            .field("scan", &self.scan)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Scanner {
+    pub(crate) fn new(table: Table, scan: Scan) -> Scanner {
+        let which = if scan.reversed && scan.start.is_empty() { Which::Before } else { Which::Of };
+        let position = Position { row: scan.start.clone(), inclusive: scan.include_start, which };
+        let (left, over) = (scan.limit, scan.limit == Some(0));
+        Scanner {
+            table,
+            scan,
+            position,
+            open: None,
+            ready: VecDeque::new(),
+            pieces: None,
+            handed_out: None,
+            read_point: None,
+            left,
+            over,
+        }
+    }
+
+    /// The next row; `None` at the end. After an error the scanner may be asked again and goes on where it was.
+    pub async fn next(&mut self) -> Result<Option<Row>> {
+        let mut tries = self.table.cluster.tries();
+        loop {
+            if let Some(row) = self.ready.pop_front() {
+                return Ok(Some(row));
+            }
+            if self.over {
+                return Ok(None);
+            }
+            if let Err(error) = self.fetch().await {
+                self.recover(error, &mut tries).await?;
+            }
+        }
+    }
+
+    /// All rows that are left.
+    pub async fn collect(mut self) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        while let Some(row) = self.next().await? {
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    async fn recover(&mut self, error: Error, tries: &mut Tries) -> Result<()> {
+        let open = self.open.take();
+        self.pieces = None;
+        if let Some(open) = &open {
+            self.table.cluster.learn(&error, &open.location);
+        }
+        match error.class() {
+            // The server's scanner is gone, which says nothing about the region.
+            Some(
+                class::UNKNOWN_SCANNER
+                | class::SCANNER_RESET
+                | class::OUT_OF_ORDER_SCANNER_NEXT
+                | class::LEASE,
+            ) if open.is_some() => tries.pause(Pause::Backoff, error).await,
+            _ => tries.again(error).await,
+        }
+    }
+
+    async fn fetch(&mut self) -> Result<()> {
+        if self.open.is_some() { self.more().await } else { self.begin().await }
+    }
+
+    fn rows_wanted(&self) -> u32 {
+        let most = self.scan.caching.unwrap_or(self.table.cluster.0.options.scan_rows_max);
+        self.left.map_or(most, |left| u32::try_from(left).map_or(most, |left| left.min(most)))
+    }
+
+    fn request(&self) -> pb::ScanRequest {
+        pb::ScanRequest {
+            number_of_rows: Some(self.rows_wanted()),
+            close_scanner: Some(false),
+            client_handles_partials: Some(true),
+            client_handles_heartbeats: Some(true),
+            track_scan_metrics: Some(false),
+            limit_of_rows: self.left.and_then(|left| u32::try_from(left).ok()),
+            ..pb::ScanRequest::default()
+        }
+    }
+
+    fn message(&self) -> pb::Scan {
+        let scan = &self.scan;
+        let mut attribute = Vec::new();
+        if scan.raw {
+            attribute.push(pb::NameBytesPair {
+                name: "_raw_".to_owned(),
+                value: Some(Bytes::from_static(&[0xff])),
+            });
+        }
+        pb::Scan {
+            column: scan.columns.to_message(),
+            attribute,
+            start_row: Some(self.position.row.clone()),
+            include_start_row: Some(self.position.inclusive),
+            stop_row: Some(scan.stop.clone()),
+            include_stop_row: Some(scan.include_stop),
+            filter: scan.filter.as_ref().map(|filter| filter.0.clone()),
+            time_range: Some(scan.time_range.to_message()),
+            max_versions: Some(scan.versions),
+            cache_blocks: Some(scan.cache_blocks),
+            batch_size: scan.batch,
+            max_result_size: Some(scan.size_max.unwrap_or(self.table.cluster.0.options.scan_size_max)),
+            reversed: scan.reversed.then_some(true),
+            caching: Some(self.rows_wanted()),
+            allow_partial_results: scan.partial.then_some(true),
+            mvcc_read_point: self.read_point,
+            ..pb::Scan::default()
+        }
+    }
+
+    /// Opens a scanner at the position; the answer has the first rows.
+    async fn begin(&mut self) -> Result<()> {
+        let cluster = self.table.cluster.clone();
+        let Position { row, which, .. } = &self.position;
+        let location = cluster.find(&self.table.name, row, *which).await?;
+        let request = pb::ScanRequest {
+            region: Some(specifier(&location.region)),
+            scan: Some(self.message()),
+            ..self.request()
+        };
+        let invocation = cluster.timed(&location.region, Invocation::of(METHOD, &request));
+        let answered = match cluster.connection(&location.server).await {
+            Ok(connection) => {
+                connection.call(invocation).await.map(|answer| (connection, answer)).map_err(Error::from)
+            }
+            Err(error) => Err(error),
+        };
+        let (connection, response) = answered.inspect_err(|error| cluster.learn(error, &location))?;
+        let answer: pb::ScanResponse = decode(METHOD, &response)?;
+        let id = answer.scanner_id();
+        if let Some(point) = answer.mvcc_read_point.filter(|point| *point > 0) {
+            self.read_point = Some(point);
+        }
+        self.open = Some(Open { connection, location, id, calls: 0 });
+        self.take_in(answer, response.cells)
+    }
+
+    /// Asks the open scanner for more.
+    async fn more(&mut self) -> Result<()> {
+        let mut request = self.request();
+        let cluster = self.table.cluster.clone();
+        let open = self.open.as_mut().expect("asked only when open");
+        request.scanner_id = Some(open.id);
+        request.next_call_seq = Some(open.calls);
+        open.calls += 1;
+        let invocation = cluster.timed(&open.location.region, Invocation::of(METHOD, &request));
+        let response = open.connection.call(invocation).await?;
+        let answer: pb::ScanResponse = decode(METHOD, &response)?;
+        self.take_in(answer, response.cells)
+    }
+
+    fn take_in(&mut self, answer: pb::ScanResponse, cells: Bytes) -> Result<()> {
+        let mut cells = Cells::new(METHOD, cells)?;
+        let mut count = 0;
+        for (index, length) in answer.cells_per_result.iter().enumerate() {
+            let partial = answer.partial_flag_per_result.get(index).copied().unwrap_or(false);
+            self.row(Row { cells: cells.take(*length as usize)?, partial });
+            count += 1;
+        }
+        for result in &answer.results {
+            let row = cells.row(result)?;
+            self.row(row);
+            count += 1;
+        }
+        if answer.more_results == Some(false) || self.left == Some(0) {
+            self.whole();
+            self.over = true;
+            if answer.more_results_in_region != Some(false) {
+                self.close();
+            }
+            self.open = None;
+            return Ok(());
+        }
+        // Servers before 1.1 do not say whether the region has more; an empty answer then means that it has not.
+        let exhausted = !answer.heartbeat_message() && count == 0 && answer.more_results_in_region.is_none();
+        if exhausted || answer.more_results_in_region == Some(false) {
+            self.whole();
+            self.next_region();
+        }
+        Ok(())
+    }
+
+    /// Takes in a row, or a piece of one.
+    fn row(&mut self, mut row: Row) {
+        if let Some(last) = &self.handed_out {
+            // A part of this came before a failure.
+            if row.key() == last.row() {
+                let comparator = self.comparator();
+                row.cells.retain(|cell| {
+                    comparator.compare_keys(cell.view().key(), last.view().key())
+                        == std::cmp::Ordering::Greater
+                });
+            } else {
+                self.handed_out = None;
+            }
+        }
+        if row.is_empty() {
+            return;
+        }
+        if self.scan.partial {
+            let last = row.cells.last().cloned();
+            let whole = !row.partial;
+            self.position = Position {
+                row: Bytes::copy_from_slice(row.key()),
+                // Of a row in pieces more may come, and after a failure it comes again from its beginning.
+                inclusive: !whole,
+                which: Which::Of,
+            };
+            self.handed_out = if whole { None } else { last };
+            if whole {
+                self.left = self.left.map(|left| left.saturating_sub(1));
+            }
+            self.ready.push_back(row);
+            return;
+        }
+        if self.pieces.as_ref().is_some_and(|pieces| pieces.key() != row.key()) {
+            self.whole();
+        }
+        let partial = row.partial;
+        let mut pieces = self.pieces.take().unwrap_or_default();
+        pieces.cells.append(&mut row.cells);
+        self.pieces = Some(pieces);
+        if !partial {
+            self.whole();
+        }
+    }
+
+    /// What has come of the row that was coming is all of it.
+    fn whole(&mut self) {
+        if let Some(row) = self.pieces.take() {
+            self.position =
+                Position { row: Bytes::copy_from_slice(row.key()), inclusive: false, which: Which::Of };
+            self.left = self.left.map(|left| left.saturating_sub(1));
+            self.ready.push_back(row);
+            self.over |= self.left == Some(0);
+        }
+    }
+
+    fn comparator(&self) -> Comparator {
+        if self.table.name.is_meta() { Comparator::Meta } else { Comparator::Table }
+    }
+
+    /// Goes on behind the region that has no more.
+    fn next_region(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let region = open.location.region;
+        let stop = &self.scan.stop;
+        (self.read_point, self.handed_out) = (None, None);
+        let (edge, reached) = if self.scan.reversed {
+            let edge = region.start_key().clone();
+            let reached = !stop.is_empty() && edge <= *stop;
+            (edge, reached)
+        } else {
+            let edge = region.end_key().clone();
+            let reached = !stop.is_empty() && (edge > *stop || edge == *stop && !self.scan.include_stop);
+            (edge, reached)
+        };
+        if edge.is_empty() || reached {
+            self.over = true;
+            return;
+        }
+        let which = if self.scan.reversed { Which::Before } else { Which::Of };
+        self.position = Position { row: edge, inclusive: !self.scan.reversed, which };
+    }
+
+    /// Tells the server that its scanner is no longer needed; nobody waits for the answer.
+    fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            let request = pb::ScanRequest {
+                scanner_id: Some(open.id),
+                number_of_rows: Some(0),
+                close_scanner: Some(true),
+                ..pb::ScanRequest::default()
+            };
+            drop(open.connection.call(Invocation::of(METHOD, &request)));
+        }
+    }
+}
+
+impl Drop for Scanner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_before_the_first_row_behind_it() {
+        let stop = |prefix: &'static [u8]| Scan::new().prefix(prefix).stop;
+        assert_eq!(stop(b"ab"), &b"ac"[..]);
+        assert_eq!(stop(b"a\xff\xff"), &b"b"[..]);
+        assert_eq!(stop(b"\xff"), &b""[..], "to the table's end");
+    }
+}
