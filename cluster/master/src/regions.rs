@@ -3,6 +3,7 @@
 //! The master decides which regions are open and what hbase:meta says; whoever implements [`Regions`] opens, closes and
 //! reads them. All calls block and are made from threads that may wait.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -50,6 +51,13 @@ pub trait Regions: fmt::Debug + Send + Sync + 'static {
     /// Flushes and closes a region. From now on calls to it get `NotServingRegionException`. Closing a region that is
     /// not open succeeds.
     fn close(&self, region: &EncodedName) -> Result<(), Exception>;
+
+    /// The region is gone for good: nothing that the log has of it will be asked for. It is closed.
+    fn discard(&self, region: &EncodedName);
+
+    /// Tells, once all is open after a start, which regions there are: what the log has of others is discarded. A region
+    /// that could not be opened is among them and keeps its records.
+    fn keep_only(&self, known: &BTreeSet<EncodedName>);
 
     /// Whether the region is open.
     fn is_open(&self, region: &EncodedName) -> bool;

@@ -3,8 +3,9 @@
 //! 1. hbase.id and hbase.version ([`crate::root`]).
 //! 2. hbase:meta opens; its log is replayed by then.
 //! 3. Unfinished changes are finished ([`crate::intents`]).
-//! 4. hbase:meta is read: ENABLING means enabled, DISABLING means disabled, a table without a state is enabled.
-//! 5. hbase:namespace opens, or is made; then the regions of all enabled tables, some at once.
+//! 4. hbase:meta is read.
+//! 5. hbase:namespace opens, or is made; then the regions of all tables that are not disabled, some at once.
+//! 6. What was being enabled is enabled, what was being disabled is closed again, flushed, and disabled.
 //!
 //! A region that cannot be opened does not keep the others from serving: it is FAILED_OPEN in hbase:meta and in the log
 //! of events. Without hbase:meta or hbase:namespace there is no start.
@@ -109,22 +110,9 @@ impl Master {
                 table: table.to_string(),
                 folder: layout::descriptors(&table),
             })?;
-            let known = content.states.get(&table).copied();
-            let state = match known {
-                Some(TableState::Disabled | TableState::Disabling) => TableState::Disabled,
-                Some(TableState::Enabled) => TableState::Enabled,
-                Some(TableState::Enabling) | None => TableState::Enabling,
-            };
-            let mut rows = content.regions.remove(&table).unwrap_or_default();
-            if state == TableState::Disabled && known != Some(state) {
-                for row in rows.iter_mut().filter(|row| row.state != RegionState::Split) {
-                    *row = RegionRow::new(row.region.clone(), RegionState::Closed);
-                }
-                let act = format!("finishing the disabling of table {table}");
-                let written =
-                    self.catalog.put_regions(&rows).and_then(|()| self.catalog.put_state(&table, state));
-                written.map_err(|cause| Error::Region { act, cause: Box::new(cause) })?;
-            }
+            // HBase counts a table without a state as enabled.
+            let state = content.states.get(&table).copied().unwrap_or(TableState::Enabling);
+            let rows = content.regions.remove(&table).unwrap_or_default();
             self.repaint(|picture| {
                 picture.tables.insert(table, Table::new(Arc::new(descriptor), state, rows))
             });
@@ -161,23 +149,35 @@ impl Master {
         Ok(())
     }
 
+    /// Also the regions of a table that was being disabled: the log may hold what only they can flush.
     fn open_tables(&self) -> Result<(), Error> {
         let namespaces = TableName::namespaces();
-        let (mut rows, mut enabling) = (Vec::new(), Vec::new());
+        let (mut rows, mut enabling, mut disabling) = (Vec::new(), Vec::new(), Vec::new());
         self.see(|picture| {
             for (name, table) in &picture.tables {
                 if name.is_meta() || *name == namespaces || table.state == TableState::Disabled {
                     continue;
                 }
                 rows.extend(table.serving().cloned());
-                if table.state == TableState::Enabling {
-                    enabling.push(name.clone());
+                match table.state {
+                    TableState::Enabling => enabling.push(name.clone()),
+                    TableState::Disabling => disabling.push(name.clone()),
+                    TableState::Enabled | TableState::Disabled => {}
                 }
             }
         });
         let wrap = |cause| failed("opening the tables", cause);
         self.in_parallel(rows, |row| self.open_or_record(row)).map_err(wrap)?;
-        enabling.iter().try_for_each(|name| self.set_state(name, TableState::Enabled)).map_err(wrap)
+        enabling.iter().try_for_each(|name| self.set_state(name, TableState::Enabled)).map_err(wrap)?;
+        for name in disabling {
+            self.take_down(&name).and_then(|()| self.set_state(&name, TableState::Disabled)).map_err(wrap)?;
+        }
+        let known = self.see(|picture| {
+            let rows = picture.tables.values().flat_map(|table| &table.regions);
+            rows.map(|row| row.region.encoded_name().clone()).collect()
+        });
+        self.regions.keep_only(&known);
+        Ok(())
     }
 
     fn open_or_record(&self, row: &RegionRow) -> Result<(), Exception> {

@@ -251,6 +251,9 @@ impl Master {
             self.regions.close(row.region.encoded_name())?;
         }
         self.catalog.remove(table)?;
+        for row in content.regions.get(table).into_iter().flatten() {
+            self.regions.discard(row.region.encoded_name());
+        }
         for entry in self.files.list(&layout::table(table)).map_err(of_storage)? {
             self.files.delete(&entry.name).map_err(of_storage)?;
         }
@@ -282,7 +285,7 @@ impl Master {
     }
 
     /// Closes all regions of a table.
-    fn take_down(&self, table: &TableName) -> Result<(), Exception> {
+    pub(crate) fn take_down(&self, table: &TableName) -> Result<(), Exception> {
         let rows = self.see(|picture| {
             picture
                 .tables

@@ -2,4 +2,5 @@
 
 mod crash;
 mod double;
+mod service;
 mod tables;

@@ -32,6 +32,8 @@ pub(super) struct Double {
     refused: Mutex<Option<Bytes>>,
     writes_left: Mutex<Option<u64>>,
     flushed: Mutex<Vec<EncodedName>>,
+    discarded: Mutex<BTreeSet<EncodedName>>,
+    known: Mutex<BTreeSet<EncodedName>>,
 }
 
 impl Double {
@@ -43,6 +45,8 @@ impl Double {
             refused: Mutex::default(),
             writes_left: Mutex::default(),
             flushed: Mutex::default(),
+            discarded: Mutex::default(),
+            known: Mutex::default(),
         })
     }
 
@@ -58,6 +62,14 @@ impl Double {
 
     pub(super) fn open_count(&self) -> usize {
         self.open.lock().len()
+    }
+
+    pub(super) fn was_discarded(&self, region: &EncodedName) -> bool {
+        self.discarded.lock().contains(region)
+    }
+
+    pub(super) fn was_kept(&self, region: &EncodedName) -> bool {
+        self.known.lock().contains(region)
     }
 
     pub(super) fn flushed(&self) -> usize {
@@ -93,6 +105,15 @@ impl Regions for Double {
     fn close(&self, region: &EncodedName) -> Result<(), Exception> {
         self.open.lock().remove(region);
         Ok(())
+    }
+
+    fn discard(&self, region: &EncodedName) {
+        assert!(!self.is_open(region), "{region} is discarded and open");
+        self.discarded.lock().insert(region.clone());
+    }
+
+    fn keep_only(&self, known: &BTreeSet<EncodedName>) {
+        *self.known.lock() = known.clone();
     }
 
     fn is_open(&self, region: &EncodedName) -> bool {

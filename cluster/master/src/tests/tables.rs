@@ -52,8 +52,10 @@ fn a_table_lives_through_all_its_states_and_a_restart() {
     life.done(life.master.enable_table(&pb_name("t"), None)).unwrap();
     assert_eq!((life.state("t"), life.double.open_count()), (TableState::Enabled, 5));
     life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    assert!(rows.iter().all(|row| !life.double.was_discarded(row.region.encoded_name())));
     life.done(life.master.delete_table(&pb_name("t"), None)).unwrap();
     assert!(!life.has("t") && life.files_of("t").is_empty());
+    assert!(rows.iter().all(|row| life.double.was_discarded(row.region.encoded_name())));
 
     let life = life.next();
     assert!(!life.has("t"));
@@ -244,5 +246,6 @@ fn a_region_that_will_not_open_does_not_keep_the_others() {
     assert_eq!(next.double.open_count(), 3);
     let rows = next.master.see(|picture| picture.tables[&name("t")].regions.clone());
     assert_eq!(rows.iter().filter(|row| row.state == RegionState::FailedOpen).count(), 1);
+    assert!(rows.iter().all(|row| next.double.was_kept(row.region.encoded_name())));
     assert_eq!(status::of(&next.master, &[]).regions_in_transition.len(), 1);
 }

@@ -1,0 +1,154 @@
+//! What travels: methods by name, messages in and out.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use env::Runtime;
+use prost::Message;
+use proto::pb;
+use rpc::{Answer, Call, Codec, Compressor, ConnectionInfo, Exception, Reply, Service, User, class};
+
+use super::double::{Life, pb_name, schema};
+use crate::MasterService;
+
+struct Client {
+    life: Life,
+    service: MasterService,
+    runtime: Runtime,
+}
+
+impl Client {
+    fn new() -> Client {
+        let life = Life::first();
+        let service = MasterService::new(Arc::clone(&life.master));
+        Client { life, service, runtime: Runtime::start("test", 2).expect("a thread can be started") }
+    }
+
+    fn raw(&self, method: &str, param: Bytes) -> Result<Reply, Exception> {
+        let connection = ConnectionInfo {
+            user: User::default(),
+            service: "MasterService".into(),
+            codec: Codec::None,
+            compressor: Compressor::None,
+            version: None,
+            remote: ([127, 0, 0, 1], 1).into(),
+            attributes: Vec::new(),
+        };
+        let call = Call {
+            method: method.into(),
+            size: param.len(),
+            param,
+            cells: Bytes::new(),
+            connection: Arc::new(connection),
+            priority: None,
+            timeout: None,
+            deadline: None,
+            received: self.life.master.world.moment(),
+            attributes: Vec::new(),
+        };
+        match self.service.call(call) {
+            Answer::Now(outcome) => outcome,
+            Answer::Later(future) => {
+                let (told, wait) = std::sync::mpsc::channel();
+                self.runtime.spawn(async move { told.send(future.await).expect("the test waits") });
+                wait.recv().expect("the answer comes")
+            }
+        }
+    }
+
+    fn call<M: Message + Default>(&self, method: &str, request: &impl Message) -> Result<M, Exception> {
+        let reply = self.raw(method, request.encode_to_vec().into())?;
+        Ok(M::decode(reply.message).expect("the answer is the message it should be"))
+    }
+
+    /// Polls a procedure as clients do, to its end.
+    fn poll(&self, proc_id: Option<u64>) -> pb::GetProcedureResultResponse {
+        let request = pb::GetProcedureResultRequest { proc_id: proc_id.expect("an id to poll") };
+        loop {
+            let found: pb::GetProcedureResultResponse =
+                self.call("getProcedureResult", &request).expect("answered");
+            if found.state() != pb::get_procedure_result_response::State::Running {
+                return found;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn create(&self, table: &str) -> pb::GetProcedureResultResponse {
+        let request = pb::CreateTableRequest { table_schema: schema(table, &["f"]), ..Default::default() };
+        let response: pb::CreateTableResponse = self.call("CreateTable", &request).expect("accepted");
+        self.poll(response.proc_id)
+    }
+}
+
+#[test]
+fn a_table_is_made_found_and_removed_over_the_wire() {
+    use pb::get_procedure_result_response::State;
+    let client = Client::new();
+    let done = client.create("t");
+    assert_eq!((done.state(), done.exception), (State::Finished, None));
+    let twice = client.create("t").exception.expect("it is there").generic_exception.expect("told");
+    assert_eq!(twice.class_name(), class::TABLE_EXISTS);
+    assert_eq!(twice.message(), "t");
+
+    let names: pb::GetTableNamesResponse =
+        client.call("GetTableNames", &pb::GetTableNamesRequest::default()).unwrap();
+    assert_eq!(names.table_names, [pb_name("t")]);
+    let request =
+        pb::GetTableDescriptorsRequest { table_names: vec![pb_name("absent")], ..Default::default() };
+    let none: pb::GetTableDescriptorsResponse = client.call("GetTableDescriptors", &request).unwrap();
+    assert!(none.table_schema.is_empty());
+
+    let request = pb::DisableTableRequest { table_name: pb_name("t"), ..Default::default() };
+    let response: pb::DisableTableResponse = client.call("DisableTable", &request).unwrap();
+    assert!(client.poll(response.proc_id).exception.is_none());
+    let request = pb::DeleteTableRequest { table_name: pb_name("t"), ..Default::default() };
+    let response: pb::DeleteTableResponse = client.call("DeleteTable", &request).unwrap();
+    assert!(client.poll(response.proc_id).exception.is_none());
+    let unknown = client.poll(Some(1));
+    assert_eq!(unknown.state(), State::NotFound);
+}
+
+#[test]
+fn switches_tell_their_value_before_and_outlive_the_process() {
+    let client = Client::new();
+    let off = pb::SetBalancerRunningRequest { on: false, synchronous: None };
+    let before: pb::SetBalancerRunningResponse = client.call("SetBalancerRunning", &off).unwrap();
+    assert!(before.prev_balance_value());
+    let before: pb::SetBalancerRunningResponse = client.call("SetBalancerRunning", &off).unwrap();
+    assert!(!before.prev_balance_value());
+    let both =
+        pb::SetSplitOrMergeEnabledRequest { enabled: false, synchronous: None, switch_types: vec![0, 1] };
+    let before: pb::SetSplitOrMergeEnabledResponse = client.call("SetSplitOrMergeEnabled", &both).unwrap();
+    assert_eq!(before.prev_value, [true, true]);
+    let next = client.life.next();
+    assert!(!next.master.switches.is_on(crate::switches::Switch::Balancer));
+    assert!(!next.master.switches.is_on(crate::switches::Switch::Merge));
+    assert!(next.master.switches.is_on(crate::switches::Switch::Normalizer));
+}
+
+#[test]
+fn an_unknown_method_is_told_as_old_servers_tell_it() {
+    let client = Client::new();
+    let refused = client.raw("MakeCoffee", Bytes::new()).unwrap_err();
+    assert!(refused.do_not_retry && refused.message.contains("UnsupportedOperationException"), "{refused}");
+}
+
+#[test]
+fn bytes_that_are_no_message_are_refused_whatever_the_method() {
+    let client = Client::new();
+    for method in ["CreateTable", "GetClusterStatus", "getProcedureResult", "ModifyTable", "MoveRegion"] {
+        let refused = client.raw(method, Bytes::from_static(&[0xff; 9])).unwrap_err();
+        assert_eq!(refused.class, class::DO_NOT_RETRY_IO, "{method}");
+    }
+    // A message whose required parts are missing decodes to empty ones: refused by what they mean.
+    for method in ["CreateTable", "DeleteTable", "DisableTable", "ModifyTable", "AddColumn", "GetTableState"]
+    {
+        let refused = client.raw(method, Bytes::new());
+        let refused = match (refused, method) {
+            (Err(refused), _) => refused,
+            (Ok(reply), _) => panic!("{method} accepted nothing: {reply:?}"),
+        };
+        assert!(refused.do_not_retry, "{method}: {refused}");
+    }
+}
