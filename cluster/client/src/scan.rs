@@ -400,6 +400,10 @@ impl Scanner {
 
     /// Takes in a row, or a piece of one.
     fn row(&mut self, mut row: Row) {
+        if self.left == Some(0) {
+            // A server may send more than it was asked for.
+            return;
+        }
         if let Some(last) = &self.handed_out {
             // A part of this came before a failure.
             if row.key() == last.row() {

@@ -373,6 +373,48 @@ fn a_timed_out_call_is_forgotten_and_the_connection_goes_on() {
     });
 }
 
+/// Moves the server's clock.
+struct Clock(World);
+
+impl Service for Clock {
+    fn call(&self, call: Call) -> Answer {
+        self.0.advance(Duration::from_millis(25));
+        Answer::Now(Ok(Reply { message: call.param, cells: Bytes::new() }))
+    }
+}
+
+#[test]
+fn a_call_whose_client_has_given_up_is_dropped_without_an_answer() {
+    let world = World::simulated(1, env::WallTime(0));
+    let services = Services::new().with("Sample", Arc::new(Clock(world.clone())));
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Server::bind(world, Options { threads: 1, ..Options::default() }, &[address]);
+    let fixture = Fixture {
+        server: server.expect("loopback").serve(services),
+        runtime: Runtime::start("client", 1).expect("a thread"),
+        gate: Arc::new(Semaphore::new(0)),
+        seen: Arc::default(),
+    };
+    fixture.run(async {
+        let mut stream = raw(&fixture).await;
+        let mut calls = Vec::new();
+        for (id, timeout) in [(1u8, 10u8), (2, 10), (3, 24), (4, 26), (5, 99)] {
+            // RequestHeader{call_id, method_name = "Go", request_param = true, timeout}, an empty parameter
+            calls.extend_from_slice(&[
+                0, 0, 0, 12, 10, 0x08, id, 0x1a, 2, b'G', b'o', 0x20, 1, 0x38, timeout, 0,
+            ]);
+        }
+        stream.write_all(&calls).await.expect("taken");
+        // All came together. The first makes 25 ms pass: too many for the second and third, whose time is 20 ms (no
+        // time-out counts as less) and 24 ms. The fourth has 1 ms left, and makes another 25 ms pass.
+        let mut answers = [0; 3 * 8];
+        stream.read_exact(&mut answers).await.expect("answered");
+        let ids: Vec<u8> = answers.chunks(8).map(|frame| frame[6]).collect();
+        assert_eq!(ids, [1, 4, 5]);
+        assert_eq!(fixture.server.counters().calls_expired, 2);
+    });
+}
+
 #[test]
 fn stopping_answers_what_waits_and_then_closes() {
     let fixture = Fixture::new(Options { threads: 2, ..Options::default() });

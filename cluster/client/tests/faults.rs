@@ -1,0 +1,377 @@
+//! The client against servers that fail as told: what it tries again, where, and how often.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use client::{Action, Cluster, Error, Get, Increment, Options, Put, Registry, Scan, Table};
+use env::{Runtime, World};
+use parking_lot::Mutex;
+use proto::catalog::RegionRow;
+use proto::{RegionId, RegionInfo, ServerName, pb};
+use rpc::{Answer, Call, Exception, Reply, Server, Service, Services, class};
+
+/// A cluster of two servers with one table `t` of one region; the first server has hbase:meta.
+#[derive(Default)]
+struct Scene {
+    servers: Vec<ServerName>,
+    /// Which server has the region.
+    home: usize,
+    /// How the next calls on the region fail.
+    faults: VecDeque<Exception>,
+    /// How the next action of a batch on a row fails.
+    faults_of_rows: Vec<(Vec<u8>, Exception)>,
+    /// All calls: server, method, and the nonce of a mutation.
+    calls: Vec<(usize, String, Option<u64>)>,
+}
+
+type State = Arc<Mutex<Scene>>;
+
+fn region() -> RegionInfo {
+    RegionInfo::new("t".parse().expect("a name"), Bytes::new(), Bytes::new(), RegionId(7)).expect("a region")
+}
+
+fn cell(row: &str, family: &[u8], qualifier: &[u8], value: impl Into<Bytes>) -> pb::Cell {
+    pb::Cell {
+        row: Some(Bytes::copy_from_slice(row.as_bytes())),
+        family: Some(Bytes::copy_from_slice(family)),
+        qualifier: Some(Bytes::copy_from_slice(qualifier)),
+        timestamp: Some(1),
+        cell_type: Some(pb::CellType::Put as i32),
+        value: Some(value.into()),
+        tags: None,
+    }
+}
+
+struct Member {
+    index: usize,
+    state: State,
+}
+
+impl Service for Member {
+    fn call(&self, call: Call) -> Answer {
+        Answer::Now(self.answer(&call))
+    }
+}
+
+impl Member {
+    fn answer(&self, call: &Call) -> Result<Reply, Exception> {
+        let mut state = self.state.lock();
+        match &*call.method {
+            "GetMetaRegionLocations" => {
+                let meta_locations = vec![pb::RegionLocation {
+                    region_info: (&RegionInfo::meta()).into(),
+                    server_name: Some((&state.servers[0]).into()),
+                    seq_num: 1,
+                }];
+                return Ok(Reply::of(&pb::GetMetaRegionLocationsResponse { meta_locations }));
+            }
+            "Scan" => {
+                let request: pb::ScanRequest = call.decode()?;
+                if request.region.as_ref().is_some_and(|region| region.value == "hbase:meta,,1") {
+                    state.calls.push((self.index, "meta".to_owned(), None));
+                    return Ok(Reply::of(&meta_row(&state)));
+                }
+                self.enter(&mut state, call, None)?;
+                return scan(&request);
+            }
+            _ => {}
+        }
+        match &*call.method {
+            "Get" => {
+                self.enter(&mut state, call, None)?;
+                let value = format!("from {}", self.index);
+                let result = pb::Result { cell: vec![cell("r", b"f", b"q", value)], ..pb::Result::default() };
+                Ok(Reply::of(&pb::GetResponse { result: Some(result) }))
+            }
+            "Mutate" => {
+                let request: pb::MutateRequest = call.decode()?;
+                self.enter(&mut state, call, request.mutation.nonce)?;
+                let result = Some(pb::Result::default());
+                Ok(Reply::of(&pb::MutateResponse { result, processed: Some(true), metrics: None }))
+            }
+            "Multi" => {
+                let request: pb::MultiRequest = call.decode()?;
+                let mut answer = pb::MultiResponse::default();
+                for part in &request.region_action {
+                    let failed = self.enter(&mut state, call, None).err();
+                    let one = |action: &pb::Action| {
+                        let row = action.mutation.as_ref().map(|mutation| mutation.row().to_vec());
+                        let exception =
+                            state.faults_of_rows.iter().position(|(faulty, _)| Some(faulty) == row.as_ref());
+                        let exception = exception.map(|at| pair(&state.faults_of_rows.remove(at).1));
+                        let result = exception.is_none().then(pb::Result::default);
+                        pb::ResultOrException {
+                            index: action.index,
+                            result,
+                            exception,
+                            ..pb::ResultOrException::default()
+                        }
+                    };
+                    let result_or_exception = match failed {
+                        None => part.action.iter().map(one).collect(),
+                        Some(_) => Vec::new(),
+                    };
+                    let exception = failed.as_ref().map(pair);
+                    answer.region_action_result.push(pb::RegionActionResult {
+                        result_or_exception,
+                        exception,
+                        processed: None,
+                    });
+                }
+                Ok(Reply::of(&answer))
+            }
+            other => Err(Exception::unknown_method("ClientService", other)),
+        }
+    }
+
+    /// A call on the region: fails as told, or because the region is elsewhere.
+    fn enter(&self, state: &mut Scene, call: &Call, nonce: Option<u64>) -> Result<(), Exception> {
+        state.calls.push((self.index, call.method.to_string(), nonce));
+        if let Some(fault) = state.faults.pop_front() {
+            return Err(fault);
+        }
+        if state.home != self.index {
+            return Err(Exception::not_serving_region("t is not here"));
+        }
+        Ok(())
+    }
+}
+
+fn pair(exception: &Exception) -> pb::NameBytesPair {
+    pb::NameBytesPair { name: exception.class.to_string(), value: Some(exception.text().into()) }
+}
+
+fn meta_row(state: &Scene) -> pb::ScanResponse {
+    let row = RegionRow::open(region(), state.servers[state.home].clone(), 1);
+    let key = String::from_utf8(row.key().to_vec()).expect("ascii");
+    let cell =
+        row.columns().into_iter().map(|column| cell(&key, &column.family, &column.qualifier, column.value));
+    let result = pb::Result { cell: cell.collect(), ..pb::Result::default() };
+    pb::ScanResponse {
+        results: vec![result],
+        more_results: Some(false),
+        more_results_in_region: Some(false),
+        ..pb::ScanResponse::default()
+    }
+}
+
+/// Rows `r00` to `r19`, three with each call. The scanner's id is the number of the next row.
+fn scan(request: &pb::ScanRequest) -> Result<Reply, Exception> {
+    if request.close_scanner() {
+        return Ok(Reply::of(&pb::ScanResponse::default()));
+    }
+    let from = match &request.scan {
+        Some(scan) => {
+            let row = String::from_utf8(scan.start_row().to_vec()).expect("ascii");
+            let number = row.trim_start_matches('r').parse().unwrap_or(0u64);
+            if scan.include_start_row() { number } else { number + 1 }
+        }
+        None => request.scanner_id() + request.next_call_seq() * 3,
+    };
+    let rows = (from..20).take(3);
+    let results = rows.map(|row| pb::Result {
+        cell: vec![cell(&format!("r{row:02}"), b"f", b"q", "v")],
+        ..pb::Result::default()
+    });
+    Ok(Reply::of(&pb::ScanResponse {
+        results: results.collect(),
+        // The next call is number 0 of this scanner.
+        scanner_id: Some(from + 3),
+        more_results: Some(true),
+        more_results_in_region: Some(from + 3 < 20),
+        ..pb::ScanResponse::default()
+    }))
+}
+
+struct Fixture {
+    state: State,
+    servers: Vec<Option<Server>>,
+    table: Table,
+    runtime: Runtime,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let state = State::default();
+        let mut servers = Vec::new();
+        for index in 0..2 {
+            let address = SocketAddr::from(([127, 0, 0, 1], 0));
+            let options = rpc::Options { threads: 1, ..rpc::Options::default() };
+            let bound = Server::bind(World::real(), options, &[address]).expect("loopback");
+            let port = bound.addresses()[0].port();
+            state.lock().servers.push(ServerName { host: "127.0.0.1".to_owned(), port, start_code: 1 });
+            let member = Arc::new(Member { index, state: Arc::clone(&state) });
+            let services = Services::new()
+                .with("ClientService", Arc::clone(&member) as Arc<dyn Service>)
+                .with("ClientMetaService", member);
+            servers.push(Some(bound.serve(services)));
+        }
+        let bootstrap = state.lock().servers[0].address();
+        let options = Options {
+            pause: Duration::from_millis(1),
+            pause_overloaded: Duration::from_millis(1),
+            retries: 4,
+            ..Options::new(Registry::rpc([bootstrap]))
+        };
+        let table = Cluster::connect(World::real(), options).table("t").expect("a name");
+        Fixture { state, servers, table, runtime: Runtime::start("client", 1).expect("a thread") }
+    }
+
+    fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let _entered = self.runtime.handle().enter();
+        self.runtime
+            .handle()
+            .block_on(async { env::timeout(Duration::from_secs(60), work).await.expect("within a minute") })
+    }
+
+    fn fail(&self, faults: impl IntoIterator<Item = Exception>) {
+        self.state.lock().faults = faults.into_iter().collect();
+    }
+
+    /// The calls since the last time, as `server method`.
+    fn calls(&self) -> Vec<String> {
+        let calls = std::mem::take(&mut self.state.lock().calls);
+        calls.iter().map(|(server, method, _)| format!("{server} {method}")).collect()
+    }
+
+    async fn get(&self) -> Result<String, Error> {
+        let row = self.table.get(Get::row("r")).await?;
+        Ok(String::from_utf8_lossy(row.value("f", "q").unwrap_or_default()).into_owned())
+    }
+}
+
+#[test]
+fn a_location_is_learned_once_and_again_when_it_was_wrong() {
+    let fixture = Fixture::new();
+    fixture.run(async {
+        assert_eq!(fixture.get().await.expect("answered"), "from 0");
+        assert_eq!(fixture.get().await.expect("answered"), "from 0");
+        assert_eq!(fixture.calls(), ["0 meta", "0 Get", "0 Get"]);
+        fixture.state.lock().home = 1;
+        assert_eq!(fixture.get().await.expect("answered"), "from 1");
+        assert_eq!(fixture.calls(), ["0 Get", "0 meta", "1 Get"]);
+    });
+}
+
+#[test]
+fn a_region_that_moved_is_followed_without_asking_anybody() {
+    let fixture = Fixture::new();
+    fixture.run(async {
+        fixture.get().await.expect("answered");
+        fixture.calls();
+        let to = fixture.state.lock().servers[1].clone();
+        fixture.state.lock().home = 1;
+        fixture.fail([Exception::region_moved(&to.host, to.port, 1, 5)]);
+        assert_eq!(fixture.get().await.expect("answered"), "from 1");
+        assert_eq!(fixture.calls(), ["0 Get", "1 Get"]);
+    });
+}
+
+#[test]
+fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
+    let fixture = Fixture::new();
+    fixture.run(async {
+        fixture.fail([Exception::region_too_busy("b"), Exception::new(class::CALL_QUEUE_TOO_BIG, "q")]);
+        assert_eq!(fixture.get().await.expect("answered"), "from 0");
+        assert_eq!(fixture.calls(), ["0 meta", "0 Get", "0 Get", "0 Get"]);
+        fixture.fail([Exception::new(class::NO_SUCH_COLUMN_FAMILY, "f")]);
+        let refused = fixture.get().await.expect_err("refused");
+        assert_eq!(refused.class(), Some(class::NO_SUCH_COLUMN_FAMILY));
+        assert_eq!(fixture.calls(), ["0 Get"]);
+        fixture.fail((0..9).map(|_| Exception::region_too_busy("b")));
+        let given_up = fixture.get().await.expect_err("busy for too long");
+        assert!(matches!(given_up, Error::GivenUp { tries: 5, .. }), "{given_up}");
+        assert_eq!(given_up.class(), Some(class::REGION_TOO_BUSY));
+        assert_eq!(fixture.calls().len(), 5, "the first and four more");
+    });
+}
+
+#[test]
+fn a_second_try_carries_the_nonce_of_the_first() {
+    let fixture = Fixture::new();
+    fixture.run(async {
+        fixture.fail([Exception::region_too_busy("b")]);
+        fixture.table.increment(Increment::row("r").add("f", "q", 1)).await.expect("answered");
+        fixture.table.increment(Increment::row("r").add("f", "q", 1)).await.expect("answered");
+        fixture.table.put(Put::row("r").set("f", "q", "v")).await.expect("answered");
+    });
+    let state = fixture.state.lock();
+    let nonces: Vec<_> = state.calls.iter().filter(|call| call.1 == "Mutate").map(|call| call.2).collect();
+    assert_eq!(nonces.len(), 4);
+    assert!(nonces[0].is_some() && nonces[0] == nonces[1], "the same operation: {nonces:?}");
+    assert!(nonces[2].is_some() && nonces[2] != nonces[0], "another operation: {nonces:?}");
+    assert_eq!(nonces[3], None, "a put may happen twice");
+}
+
+#[test]
+fn a_server_that_is_gone_is_forgotten() {
+    let mut fixture = Fixture::new();
+    fixture.state.lock().home = 1;
+    fixture.run(async { assert_eq!(fixture.get().await.expect("answered"), "from 1") });
+    fixture.servers[1].take().expect("runs").stop();
+    fixture.state.lock().home = 0;
+    fixture.run(async { assert_eq!(fixture.get().await.expect("answered"), "from 0") });
+}
+
+#[test]
+fn a_scan_gives_every_row_once_whatever_happens_to_its_scanner() {
+    let fixture = Fixture::new();
+    let expected: Vec<String> = (0..20).map(|row| format!("r{row:02}")).collect();
+    let lost = |class| Exception::new(class, "lost");
+    for class in [
+        class::UNKNOWN_SCANNER,
+        class::SCANNER_RESET,
+        class::LEASE,
+        class::OUT_OF_ORDER_SCANNER_NEXT,
+        class::NOT_SERVING_REGION,
+        class::REGION_SERVER_STOPPED,
+        class::IO,
+    ] {
+        fixture.run(async {
+            let mut scanner = fixture.table.scan(Scan::new());
+            let mut rows = Vec::new();
+            while let Some(row) = scanner.next().await.expect("goes on") {
+                rows.push(String::from_utf8_lossy(row.key()).into_owned());
+                if rows.len() % 6 == 0 {
+                    fixture.fail([lost(class)]);
+                }
+            }
+            assert_eq!(rows, expected, "{class}");
+        });
+    }
+    fixture.fail([]);
+    fixture.run(async {
+        let limited = fixture.table.scan(Scan::new().from("r05").limit(4)).collect().await.expect("rows");
+        let keys: Vec<_> = limited.iter().map(client::Row::key).collect();
+        assert_eq!(keys, [b"r05", b"r06", b"r07", b"r08"]);
+    });
+}
+
+#[test]
+fn actions_of_a_batch_are_tried_again_one_by_one() {
+    let fixture = Fixture::new();
+    let put = |row: &'static str| Action::from(Put::row(row).set("f", "q", "v"));
+    fixture.run(async {
+        fixture.fail([Exception::region_too_busy("part")]);
+        let outcomes = fixture.table.batch(vec![put("a"), put("b")]).await;
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        assert_eq!(fixture.calls(), ["0 meta", "0 Multi", "0 Multi"]);
+        fixture.state.lock().home = 1;
+        let outcomes = fixture.table.batch(vec![put("a"), put("b"), put("c")]).await;
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        assert_eq!(fixture.calls(), ["0 Multi", "0 meta", "1 Multi"]);
+        let refused = Exception::new(class::NO_SUCH_COLUMN_FAMILY, "f");
+        fixture.state.lock().faults_of_rows =
+            vec![(b"b".to_vec(), Exception::region_too_busy("row")), (b"c".to_vec(), refused)];
+        let outcomes = fixture.table.batch(vec![put("a"), put("b"), put("c")]).await;
+        assert!(outcomes[0].is_ok() && outcomes[1].is_ok(), "{outcomes:?}");
+        let class = outcomes[2].as_ref().expect_err("refused").class();
+        assert_eq!(class, Some(class::NO_SUCH_COLUMN_FAMILY), "{outcomes:?}");
+        assert_eq!(fixture.calls(), ["1 Multi", "1 Multi"], "only what may get better goes round again");
+        let outcomes = fixture.table.batch(vec![put("a"), put("")]).await;
+        assert!(outcomes[0].is_ok() && matches!(outcomes[1], Err(Error::Invalid(_))), "{outcomes:?}");
+    });
+}
