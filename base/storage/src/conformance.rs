@@ -110,6 +110,7 @@ fn a_folder_is_held_by_one_at_a_time() {
 
 #[test]
 fn a_crash_keeps_what_was_synced_and_no_more_than_was_written() {
+    let mut seen = std::collections::BTreeSet::new();
     for seed in 0..200 {
         let place = Memory::new();
         let mut writer = place.create(&name("log")).expect("new");
@@ -120,9 +121,53 @@ fn a_crash_keeps_what_was_synced_and_no_more_than_was_written() {
         unnamed.write(b"x").expect("written");
         let after = place.crash(seed);
         let found = after.read(&name("log"), 100).expect("its name was synced");
-        assert!(found.starts_with(b"durable") && b"durable and not".starts_with(&found[..]), "seed {seed}");
+        let written = b"durable and not";
+        assert!(found.starts_with(b"durable") && found.len() <= written.len(), "seed {seed}");
+        assert!(found.iter().zip(written).all(|(found, was)| found == was || *found == 0), "seed {seed}");
+        seen.insert(found);
         assert!(writer.write(b"more").is_err(), "the old place is gone");
     }
+    assert!(seen.iter().any(|found| found.len() < 15), "some are cut");
+    assert!(seen.iter().any(|found| found.len() == 15 && found.ends_with(&[0])), "some end in zeros");
+    assert!(seen.iter().any(|found| found.contains(&0) && found.ends_with(b"t")), "some have a hole");
+}
+
+#[test]
+fn what_was_deleted_may_come_back_until_its_folder_is_synced() {
+    let came_back = |sync_between: bool| {
+        (0..40)
+            .filter(|seed| {
+                let place = Memory::new();
+                write(&place, "folder/old", b"content");
+                place.delete(&name("folder/old")).expect("there");
+                if sync_between {
+                    write(&place, "folder/new", b"");
+                }
+                place.crash(*seed).open(&name("folder/old")).is_ok()
+            })
+            .count()
+    };
+    assert!((1..40).contains(&came_back(false)), "{}", came_back(false));
+    assert_eq!(came_back(true), 0);
+}
+
+#[test]
+fn files_come_and_go_in_one_folder_from_many_threads() {
+    let folder = Folder::new("folders");
+    let local = Local::open(&folder.0).expect("new");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let local = &local;
+            scope.spawn(move || {
+                for round in 0..1_000 {
+                    let file = name(&format!("deep/down/{thread}-{round}"));
+                    drop(local.create(&file).expect("its folder is made again"));
+                    local.delete(&file).expect("there");
+                }
+            });
+        }
+    });
+    assert_eq!(local.list(&FileName::root()).expect("listed"), []);
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub trait Files: Send + Sync + 'static {
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>>;
 
     /// Removes a file, and folders that become empty by it. Removing what is not there succeeds.
+    ///
+    /// The loss of power may bring the file back: nobody may conclude anything from a file that is there.
     fn delete(&self, name: &FileName) -> Result<()>;
 
     /// Replaces the whole content of a small object, if its content still is what the caller saw (`None`: it must not

@@ -26,6 +26,9 @@ pub struct Local {
     root: PathBuf,
     /// Swaps read, compare and replace: one at a time.
     swapping: Mutex<()>,
+    /// Folders are made and pruned by one at a time: a folder that somebody found is durable and stays until a file
+    /// is in it.
+    folders: Mutex<()>,
     _lock: File,
 }
 
@@ -64,7 +67,7 @@ impl Local {
             writeln!(lock, "{}", std::process::id())
         };
         note(&mut lock).map_err(|source| failed(&source, "write"))?;
-        Ok(Local { root, swapping: Mutex::new(()), _lock: lock })
+        Ok(Local { root, swapping: Mutex::new(()), folders: Mutex::new(()), _lock: lock })
     }
 
     /// The folder.
@@ -135,6 +138,7 @@ impl Files for Local {
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         let failed = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, name, "create");
         let folder = self.folder_of(name);
+        let _alone = self.folders.lock();
         make_folder(&folder).map_err(failed)?;
         let file = OpenOptions::new().write(true).create_new(true).open(self.path(name)).map_err(failed)?;
         Ok(Box::new(Writer {
@@ -173,6 +177,7 @@ impl Files for Local {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Error::from_io(&error, Outcome::DidNotHappen, name, "delete")),
         }
+        let _alone = self.folders.lock();
         let mut folder = name.parent();
         while let Some(empty) = folder.filter(|folder| *folder != FileName::root()) {
             // Not empty, or gone already: either way nothing is left to prune.
@@ -197,6 +202,7 @@ impl Files for Local {
             return Err(Error::new(Kind::Conflict, Outcome::DidNotHappen, name, "swap"));
         }
         let folder = self.folder_of(name);
+        let _folders_stay = self.folders.lock();
         make_folder(&folder).map_err(before)?;
         let aside = folder.join(format!("{}{ASIDE}", name.last()));
         let write_aside = || -> io::Result<()> {

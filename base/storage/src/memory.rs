@@ -1,8 +1,14 @@
 //! A file system for tests: it forgets what was not synced, tears the last write, fills up and fails, as told.
 //!
 //! Every file keeps two lengths: what was written, and what is durable. A [crash](Memory::crash) gives the place as the
-//! next life would find it: names that were never synced may be gone, bytes past the durable length are lost, or cut
-//! anywhere, by the seed. Acts are counted, so that a test can fail each one in turn.
+//! next life would find it. By the seed,
+//!
+//! 1. a name that was never synced is gone or there;
+//! 2. a name that was deleted is there again, unless its folder was synced since;
+//! 3. bytes past the durable length are cut anywhere, read as zeros from anywhere on (the length reached the disk, the
+//!    blocks did not), or have a hole of zeros (blocks are written in any order).
+//!
+//! Acts are counted, so that a test can fail each one in turn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +26,8 @@ pub struct Memory {
 #[derive(Default)]
 struct State {
     files: BTreeMap<FileName, File>,
+    /// Durable files whose names were removed from folders that were not synced since.
+    deleted: BTreeMap<FileName, File>,
     acts: u64,
     fault: Option<Fault>,
     bytes_max: Option<u64>,
@@ -31,6 +39,26 @@ struct File {
     bytes: Arc<Mutex<Vec<u8>>>,
     durable: usize,
     named: bool,
+}
+
+/// What the loss of power does to the bytes past `durable`. Returns the length at which the file is cut, if it is.
+fn tear(bytes: &mut [u8], durable: usize, next: &mut impl FnMut() -> u64) -> Option<usize> {
+    let tail = bytes.len() - durable;
+    if tail == 0 {
+        return None;
+    }
+    let mut within = |length: usize| next() as usize % (length + 1);
+    let how = within(2);
+    let from = durable + within(tail);
+    match how {
+        0 => return Some(from),
+        1 => bytes[from..].fill(0),
+        _ => {
+            let to = from + within(bytes.len() - from);
+            bytes[from..to].fill(0);
+        }
+    }
+    None
 }
 
 /// A failure that a test asks for.
@@ -79,16 +107,22 @@ impl Memory {
             chance >> 33
         };
         let mut files = BTreeMap::new();
+        let survivor =
+            |bytes: Vec<u8>| File { durable: bytes.len(), bytes: Arc::new(Mutex::new(bytes)), named: true };
+        for (name, file) in &state.deleted {
+            if next().is_multiple_of(2) {
+                files.insert(name.clone(), survivor(file.bytes.lock().clone()));
+            }
+        }
         for (name, file) in &state.files {
-            let mut bytes = file.bytes.lock().clone();
             if !file.named && next().is_multiple_of(2) {
                 continue;
             }
-            let torn = bytes.len() - file.durable;
-            let kept = file.durable + if torn == 0 { 0 } else { next() as usize % (torn + 1) };
-            bytes.truncate(kept);
-            let durable = bytes.len();
-            files.insert(name.clone(), File { bytes: Arc::new(Mutex::new(bytes)), durable, named: true });
+            let mut bytes = file.bytes.lock().clone();
+            if let Some(kept) = tear(&mut bytes, file.durable, &mut next) {
+                bytes.truncate(kept);
+            }
+            files.insert(name.clone(), survivor(bytes));
         }
         Memory { state: Arc::new(Mutex::new(State { files, ..State::default() })) }
     }
@@ -137,6 +171,20 @@ impl State {
         }
     }
 
+    fn remove(&mut self, name: &FileName) {
+        if let Some(file) = self.files.remove(name)
+            && file.named
+        {
+            self.deleted.insert(name.clone(), file);
+        }
+    }
+
+    /// The folder of `name` is synced: what was deleted in it is gone for good.
+    fn sync_folder_of(&mut self, name: &FileName) {
+        let folder = name.parent();
+        self.deleted.retain(|deleted, _| deleted.parent() != folder);
+    }
+
     fn has_room(&self, more: usize) -> bool {
         let used: usize = self.files.values().map(|file| file.bytes.lock().len()).sum();
         self.bytes_max.is_none_or(|limit| (used + more) as u64 <= limit)
@@ -182,7 +230,7 @@ impl Files for Memory {
     fn delete(&self, name: &FileName) -> Result<()> {
         let mut state = self.state.lock();
         let failure = state.act(name, "delete")?;
-        state.files.remove(name);
+        state.remove(name);
         done(failure)
     }
 
@@ -198,6 +246,7 @@ impl Files for Memory {
         }
         let bytes = Arc::new(Mutex::new(new.to_vec()));
         state.files.insert(name.clone(), File { bytes, durable: new.len(), named: true });
+        state.sync_folder_of(name);
         done(failure)
     }
 
@@ -224,7 +273,9 @@ impl Writer {
             && Arc::ptr_eq(&file.bytes, &self.bytes)
         {
             file.durable = length;
-            file.named = true;
+            if !std::mem::replace(&mut file.named, true) {
+                state.sync_folder_of(&self.name);
+            }
         }
         done(failure)
     }
@@ -258,7 +309,7 @@ impl FileWriter for Writer {
     fn abandon(self: Box<Self>) {
         let mut state = self.place.state.lock();
         if !state.dead {
-            state.files.remove(&self.name);
+            state.remove(&self.name);
         }
     }
 }
