@@ -33,7 +33,7 @@ pub struct BlockKey {
     pub offset: u64,
 }
 
-/// What a block holds; misses and hits are counted apart.
+/// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
     /// Cells.
@@ -255,6 +255,7 @@ mod tests {
             bytes: vec![0; size].into(),
             offsets: [].into(),
             disk_length: 0,
+            previous: None,
         })
     }
 
