@@ -11,11 +11,13 @@ pub type Listener = tokio::net::TcpListener;
 
 /// Listens at `address`; port 0 asks the system for a free one. Must be called inside a runtime.
 ///
-/// The address can be taken again at once after this process ends (`SO_REUSEADDR`).
+/// The address can be taken again at once after this process ends (`SO_REUSEADDR`). Accepted sockets notice in the end
+/// when the other machine is gone (`SO_KEEPALIVE`, which they take over from the listening one).
 pub fn listen(address: SocketAddr) -> io::Result<Listener> {
     let socket =
         if address.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
+    socket.set_keepalive(true)?;
     socket.bind(address)?;
     socket.listen(1024)
 }
