@@ -1,7 +1,7 @@
 //! Regions by hand: moving, assigning, unassigning; and flushing a table.
 //!
-//! There is one server, so a region has nowhere else to go: a move that HBase would skip, because the region is where it
-//! should be, is skipped here too.
+//! There is one server, so a region has nowhere else to go. A move succeeds and leaves it where it is, as in an HBase of
+//! one server, also when the destination is none that lives.
 
 use std::sync::Arc;
 
@@ -22,16 +22,11 @@ impl Master {
         destination: Option<&pb::ServerName>,
     ) -> Result<(), Exception> {
         let row = self.find(region)?;
-        let Some(destination) = destination else { return Ok(()) };
-        let destination = ServerName::try_from(destination).map_err(of_proto)?;
-        if destination == self.regions.server() {
-            return Ok(());
+        if let Some(destination) = destination {
+            let destination = ServerName::try_from(destination).map_err(of_proto)?;
+            tracing::info!(region = %row.region, %destination, "the region stays: there is one server");
         }
-        Err(Exception::do_not_retry(format!(
-            "region {} cannot move to {destination}: the only server is {}",
-            row.region,
-            self.regions.server()
-        )))
+        Ok(())
     }
 
     /// Opens a region of an enabled table.
@@ -68,7 +63,6 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let families = families.to_vec();
-        self.check_flush(&name, &families)?;
         self.submit("flush", &name.clone(), nonce, move |master| {
             master.check_flush(&name, &families)?;
             master.flush_all(&name, &families)
@@ -137,13 +131,13 @@ impl Master {
             if table.state != TableState::Enabled {
                 return Err(Exception::new(class::TABLE_NOT_ENABLED, name.to_string()));
             }
-            match families.iter().find(|family| table.descriptor.family(family).is_none()) {
-                Some(family) => Err(Exception::new(
-                    class::NO_SUCH_COLUMN_FAMILY,
-                    format!("Column family {} does not exist in table {name}", family.escape_ascii()),
-                )),
-                None => Ok(()),
+            let unknown = families.iter().filter(|family| table.descriptor.family(family).is_none());
+            let unknown: Vec<String> = unknown.map(|family| family.escape_ascii().to_string()).collect();
+            if unknown.is_empty() {
+                return Ok(());
             }
+            let words = format!("Column families [{}] don't exist in table {name}", unknown.join(", "));
+            Err(Exception::new(class::NO_SUCH_COLUMN_FAMILY, words))
         })
     }
 

@@ -299,7 +299,27 @@ impl Service for MasterService {
             "IsSnapshotCleanupEnabled" => now(&pb::IsSnapshotCleanupEnabledResponse {
                 enabled: master.switches.is_on(Switch::SnapshotCleanup),
             }),
-            // As HBase answers when quotas are not enabled.
+            "ModifyTableStoreFileTracker" => {
+                self.with(call, |master, request: pb::ModifyTableStoreFileTrackerRequest| {
+                    let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                    let id = master.change_tracker(&request.table_name, &request.dst_sft, nonce)?;
+                    Ok(Reply::of(&pb::ModifyTableStoreFileTrackerResponse { proc_id: Some(id.0) }))
+                })
+            }
+            "ModifyColumnStoreFileTracker" => {
+                self.with(call, |master, request: pb::ModifyColumnStoreFileTrackerRequest| {
+                    let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                    let id = master.change_tracker(&request.table_name, &request.dst_sft, nonce)?;
+                    Ok(Reply::of(&pb::ModifyColumnStoreFileTrackerResponse { proc_id: Some(id.0) }))
+                })
+            }
+            // These three as HBase answers when quotas are not enabled.
+            "SwitchRpcThrottle" => {
+                now(&pb::SwitchRpcThrottleResponse { previous_rpc_throttle_enabled: false })
+            }
+            "SwitchExceedThrottleQuota" => {
+                now(&pb::SwitchExceedThrottleQuotaResponse { previous_exceed_throttle_quota_enabled: false })
+            }
             "IsRpcThrottleEnabled" => now(&pb::IsRpcThrottleEnabledResponse { rpc_throttle_enabled: false }),
 
             "getSecurityCapabilities" => now(&pb::SecurityCapabilitiesResponse {

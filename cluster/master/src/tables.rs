@@ -40,12 +40,18 @@ impl Master {
         split_keys: &[Bytes],
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
+        if let Some(id) = self.procedures.repeated(nonce) {
+            return Ok(id);
+        }
         let mut table = TableDescriptor::try_from(schema.clone()).map_err(of_proto)?;
         self.check_namespace_is_there(table.name())?;
         self.check_schema(&mut table)?;
         let regions = regions_between(table.name(), split_keys, self.new_region_id()).map_err(of_proto)?;
         let table = Arc::new(table);
         let name = table.name().clone();
+        if self.see(|picture| picture.tables.contains_key(&name)) {
+            return Err(Exception::new(class::TABLE_EXISTS, name.to_string()));
+        }
         self.submit("create", &name, nonce, move |master| master.create(&table, &regions))
     }
 
@@ -56,6 +62,12 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
+        if let Some(id) = self.procedures.repeated(nonce) {
+            return Ok(id);
+        }
+        if !name.is_meta() {
+            self.check_modifiable(&name)?;
+        }
         self.submit("delete", &name.clone(), nonce, move |master| {
             master.check_modifiable(&name)?;
             master.intents.begin(Intent::Delete { table: name.clone() }).map_err(of_storage)?;
@@ -91,6 +103,10 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
+        if let Some(id) = self.procedures.repeated(nonce) {
+            return Ok(id);
+        }
+        self.check_is_there_and_not(&name, TableState::Disabled, class::TABLE_NOT_ENABLED)?;
         self.submit("disable", &name.clone(), nonce, move |master| {
             if name.is_meta() {
                 return Err(Exception::new(class::CONSTRAINT, format!("Cannot disable {name}")));
@@ -114,6 +130,10 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
+        if let Some(id) = self.procedures.repeated(nonce) {
+            return Ok(id);
+        }
+        self.check_is_there_and_not(&name, TableState::Enabled, class::TABLE_NOT_DISABLED)?;
         self.submit("truncate", &name.clone(), nonce, move |master| {
             master.check_modifiable(&name)?;
             let (table, keys) = master.see(|picture| {
@@ -126,6 +146,21 @@ impl Master {
             master.build(&table, &regions)?;
             master.bring_up(&name)
         })
+    }
+
+    /// Submits the change of how a table's store files are tracked. They are in one way already; to ask for it is well.
+    pub(crate) fn change_tracker(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        tracker: &str,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let name = TableName::try_from(table).map_err(of_proto)?;
+        if !self.see(|picture| picture.tables.contains_key(&name)) {
+            return Err(table_not_found(&name));
+        }
+        check_tracker(&name, tracker)?;
+        self.submit("tracker", &name, nonce, |_| Ok(()))
     }
 
     /// The state of a table.
@@ -341,13 +376,7 @@ impl Master {
     pub(crate) fn check_schema(&self, table: &mut TableDescriptor) -> Result<(), Exception> {
         match table.attributes().text(TRACKER) {
             None => table.attributes_mut().set(TRACKER.into(), "FILE".into()),
-            Some(tracker) if tracker.eq_ignore_ascii_case("FILE") => {}
-            Some(tracker) => {
-                return Err(Exception::do_not_retry(format!(
-                    "store file tracker {tracker} of table {} is not served: leave {TRACKER} out, or say FILE",
-                    table.name()
-                )));
-            }
+            Some(tracker) => check_tracker(table.name(), tracker)?,
         }
         sanity::check(table, &self.options.sanity).map_err(of_proto)
     }
@@ -357,6 +386,20 @@ impl Master {
             return Ok(());
         }
         Err(Exception::new(class::NAMESPACE_NOT_FOUND, table.namespace()))
+    }
+
+    /// What is refused before anything is submitted, with no more words than the table's name.
+    fn check_is_there_and_not(
+        &self,
+        table: &TableName,
+        state: TableState,
+        refusal: &'static str,
+    ) -> Result<(), Exception> {
+        self.see(|picture| match picture.tables.get(table) {
+            None => Err(table_not_found(table)),
+            Some(known) if known.state == state => Err(Exception::new(refusal, table.to_string())),
+            Some(_) => Ok(()),
+        })
     }
 
     /// Refuses a table that is not there or not disabled.
@@ -394,4 +437,13 @@ impl Master {
         env::together("regions", threads, work);
         failure.into_inner().map_or(Ok(()), Err)
     }
+}
+
+fn check_tracker(table: &TableName, tracker: &str) -> Result<(), Exception> {
+    if tracker.eq_ignore_ascii_case("FILE") {
+        return Ok(());
+    }
+    Err(Exception::do_not_retry(format!(
+        "store file tracker {tracker} of table {table} is not served: leave {TRACKER} out, or say FILE"
+    )))
 }

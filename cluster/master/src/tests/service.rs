@@ -87,9 +87,18 @@ fn a_table_is_made_found_and_removed_over_the_wire() {
     let client = Client::new();
     let done = client.create("t");
     assert_eq!((done.state(), done.exception), (State::Finished, None));
-    let twice = client.create("t").exception.expect("it is there").generic_exception.expect("told");
-    assert_eq!(twice.class_name(), class::TABLE_EXISTS);
-    assert_eq!(twice.message(), "t");
+    let request = pb::CreateTableRequest { table_schema: schema("t", &["f"]), ..Default::default() };
+    let twice = client.call::<pb::CreateTableResponse>("CreateTable", &request).unwrap_err();
+    assert_eq!((&*twice.class, &*twice.message), (class::TABLE_EXISTS, "t"));
+    // What is found out only later travels in the procedure's result.
+    let request = pb::EnableTableRequest { table_name: pb_name("t"), ..Default::default() };
+    let response: pb::EnableTableResponse = client.call("EnableTable", &request).unwrap();
+    let told =
+        client.poll(response.proc_id).exception.expect("it is enabled").generic_exception.expect("told");
+    assert_eq!(
+        (told.class_name(), told.message()),
+        (class::TABLE_NOT_DISABLED, "tableName=t, state=ENABLED")
+    );
 
     let names: pb::GetTableNamesResponse =
         client.call("GetTableNames", &pb::GetTableNamesRequest::default()).unwrap();

@@ -96,8 +96,24 @@ fn what_hbase_refuses_is_refused_with_its_class() {
     );
     life.done(life.master.disable_table(&table, None)).unwrap();
     let twice = life.done(life.master.disable_table(&table, None)).unwrap_err();
-    assert_eq!((&*twice.class, &*twice.message), (class::TABLE_NOT_ENABLED, "tableName=t, state=DISABLED"));
+    assert_eq!((&*twice.class, &*twice.message), (class::TABLE_NOT_ENABLED, "t"));
     assert_eq!(class_of(life.done(life.master.flush_table(&table, &[], None))), class::TABLE_NOT_ENABLED);
+    life.done(life.master.change_tracker(&table, "FILE", None)).unwrap();
+    assert_eq!(
+        class_of(life.done(life.master.change_tracker(&table, "DEFAULT", None))),
+        class::DO_NOT_RETRY_IO
+    );
+    life.done(life.master.enable_table(&table, None)).unwrap();
+    let told = |outcome: Result<(), Exception>| outcome.unwrap_err().message;
+    // The words that HBase 2.6.4 has in the same places.
+    assert_eq!(told(life.done(life.master.enable_table(&table, None))), "tableName=t, state=ENABLED");
+    assert_eq!(
+        told(life.done(life.master.delete_table(&table, None))),
+        "Not DISABLED; tableName=t, state=ENABLED"
+    );
+    assert_eq!(told(life.done(life.master.truncate_table(&table, true, None))), "t");
+    let unknown = life.done(life.master.flush_table(&table, &["zz".into()], None));
+    assert_eq!(told(unknown), "Column families [zz] don't exist in table t");
 }
 
 #[test]
