@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run -p client --example check -- rpc 127.0.0.1:16000
 //! cargo run -p client --example check -- zookeeper 127.0.0.1:2181
+//! cargo run -p client --example check -- rpc 127.0.0.1:16000 gzip      cell blocks compressed: gzip, snappy, lz4
 //! ```
 //!
 //! It makes a namespace `client_check` with tables of its own and removes them again. The status is 0 when all is as it
@@ -19,7 +20,7 @@ use client::{
 use env::{Runtime, World};
 use proto::catalog::TableState;
 use proto::{FamilyDescriptor, TableDescriptor, TableName};
-use rpc::class;
+use rpc::{Compressor, class};
 
 type Checked = Result<(), Box<dyn StdError + Send + Sync>>;
 
@@ -35,12 +36,21 @@ macro_rules! check {
 
 fn main() -> Checked {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let registry = match &arguments[..] {
-        [kind, servers] if kind == "rpc" => Registry::rpc(servers.split(',')),
-        [kind, servers] if kind == "zookeeper" => Registry::zookeeper(servers.split(',')),
-        _ => return Err("usage: check rpc|zookeeper HOST:PORT,...".into()),
+    const USAGE: &str = "usage: check rpc|zookeeper HOST:PORT,... [gzip|snappy|lz4]";
+    let (registry, rest) = match &arguments[..] {
+        [kind, servers, rest @ ..] if kind == "rpc" => (Registry::rpc(servers.split(',')), rest),
+        [kind, servers, rest @ ..] if kind == "zookeeper" => (Registry::zookeeper(servers.split(',')), rest),
+        _ => return Err(USAGE.into()),
     };
-    let cluster = Cluster::connect(World::real(), Options::new(registry));
+    let mut options = Options::new(registry);
+    options.connection.compressor = match rest {
+        [] => Compressor::None,
+        [name] if name == "gzip" => Compressor::Gzip,
+        [name] if name == "snappy" => Compressor::Snappy,
+        [name] if name == "lz4" => Compressor::Lz4,
+        _ => return Err(USAGE.into()),
+    };
+    let cluster = Cluster::connect(World::real(), options);
     let runtime = Runtime::start("check", 2)?;
     let (sender, receiver) = std::sync::mpsc::channel();
     runtime.spawn(async move {
