@@ -4,11 +4,13 @@
 //! are tried again by the client. Families that go take their files along, which is written down first: a family of the
 //! same name that comes later must not find them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
+use storage::FileName;
 
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
@@ -211,9 +213,23 @@ impl Master {
             // Names of families are bytes; those that are no text have no folder that could be named here.
             let Ok(family) = std::str::from_utf8(family) else { continue };
             let folder = layout::region(region.table(), region.encoded_name()).join(family);
-            for entry in self.files.list(&folder)? {
-                self.files.delete(&entry.name)?;
-            }
+            self.empty_durably(&folder)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes all files of a folder so that a loss of power does not bring one back: deletions are durable once the
+    /// folder is written to in a durable way, so an object is swapped in last, and deleted.
+    fn empty_durably(&self, folder: &FileName) -> storage::Result<()> {
+        let mut folders = BTreeSet::new();
+        for entry in self.files.list(folder)? {
+            folders.extend(entry.name.parent());
+            self.files.delete(&entry.name)?;
+        }
+        for folder in folders {
+            let last = folder.join(".emptied");
+            self.files.swap(&last, None, b"")?;
+            self.files.delete(&last)?;
         }
         Ok(())
     }

@@ -27,6 +27,7 @@ mod error;
 pub mod intents;
 pub mod layout;
 mod namespaces;
+mod options;
 pub mod picture;
 mod placement;
 pub mod procedure;
@@ -46,12 +47,13 @@ use std::sync::Arc;
 
 use env::World;
 use parking_lot::RwLock;
-use proto::descriptor::sanity;
+use proto::catalog::RegionRow;
 use proto::{ServerName, TableName};
 use rpc::{Exception, class};
 use storage::Files;
 
 pub use error::Error;
+pub use options::Options;
 pub use selection::Selection;
 pub use service::MasterService;
 
@@ -61,46 +63,6 @@ use picture::Picture;
 use procedure::Procedures;
 use regions::Regions;
 use switches::{Switch, Switches};
-
-/// What can be set about a master.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// How many regions are opened or closed at once (`hbase.regionserver.executor.openregion.threads`). 3.
-    pub open_threads: usize,
-    /// The bounds of a schema.
-    pub sanity: sanity::Limits,
-    /// The procedures' limits.
-    pub procedures: procedure::Options,
-    /// The port of the web page, told to clients (`hbase.master.info.port`). 16010.
-    pub info_port: u16,
-    /// The release of HBase that is spoken, told to clients.
-    pub hbase_version: String,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            open_threads: 3,
-            sanity: sanity::Limits::default(),
-            procedures: procedure::Options::default(),
-            info_port: 16010,
-            hbase_version: "2.6.4".into(),
-        }
-    }
-}
-
-impl Options {
-    /// Refuses settings that cannot work, by name.
-    pub fn check(&self) -> Result<(), Error> {
-        if self.open_threads == 0 {
-            return Err(Error::Option { key: "hbase.regionserver.executor.openregion.threads", value: 0 });
-        }
-        if self.procedures.threads_max == 0 {
-            return Err(Error::Option { key: "hbase.master.procedure.threads", value: 0 });
-        }
-        Ok(())
-    }
-}
 
 /// The master of a cluster.
 pub struct Master {
@@ -127,6 +89,14 @@ impl Master {
     /// The master's name: its host, its port, and when it started.
     pub fn name(&self) -> &ServerName {
         &self.name
+    }
+
+    /// Where hbase:meta is served, for those who ask before they can read it.
+    pub fn meta_location(&self) -> RegionRow {
+        let row = self.see(|picture| {
+            picture.tables.get(&TableName::meta()).and_then(|meta| meta.regions.first().cloned())
+        });
+        row.expect("a master that has started has opened hbase:meta")
     }
 
     /// Waits until no procedure runs, before the process ends.

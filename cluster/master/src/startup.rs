@@ -67,7 +67,7 @@ impl Master {
         let table = match descriptors::read(&*self.files, &name)? {
             Some(table) => table,
             None => {
-                let mut table = catalog::meta_descriptor();
+                let mut table = self.new_meta_descriptor();
                 self.check_schema(&mut table).map_err(|cause| failed("making hbase:meta", cause))?;
                 descriptors::write(&*self.files, &table)?;
                 table
@@ -83,6 +83,17 @@ impl Master {
             picture.tables.insert(name, Table::new(table, TableState::Enabled, vec![row]))
         });
         Ok(())
+    }
+
+    fn new_meta_descriptor(&self) -> TableDescriptor {
+        let mut table = catalog::meta_descriptor();
+        for family in [catalog::INFO, catalog::TABLE] {
+            let family = table.family(family).expect("hbase:meta has it").clone();
+            table.set_family(family.with("VERSIONS", self.options.meta_versions));
+        }
+        let info = table.family(catalog::INFO).expect("hbase:meta has it").clone();
+        table.set_family(info.with("BLOCKSIZE", self.options.meta_block_bytes));
+        table
     }
 
     /// Sees to it that the region's folder says whose it is: a crash may have cut the file short when it was made.

@@ -31,7 +31,7 @@ pub(crate) fn of(master: &Master, wanted: &[i32]) -> pb::ClusterStatus {
         status.master = Some((&master.name).into());
     }
     if wants(Part::MasterInfoPort) {
-        status.master_info_port = Some(master.options.info_port.into());
+        status.master_info_port = Some(master.options.info_port);
     }
     if wants(Part::BalancerOn) {
         status.balancer_on = Some(master.switches.is_on(Switch::Balancer));

@@ -219,6 +219,12 @@ impl Life {
         Life::on(self.files.kill(), self.durable.clone()).expect("a killed master starts again")
     }
 
+    /// The next life, after the machine lost its power; the seed decides what was not durable and is there all the same.
+    pub(super) fn after_power_loss(&self, seed: u64) -> Life {
+        Life::on(self.files.crash(seed), self.durable.clone())
+            .expect("a master starts again after a loss of power")
+    }
+
     /// Waits for a submitted change.
     pub(super) fn done(&self, id: Result<ProcedureId, Exception>) -> Result<(), Exception> {
         self.master.procedures.wait(id?).expect("a procedure just submitted is known").map(|_result| ())

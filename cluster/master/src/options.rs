@@ -1,0 +1,91 @@
+//! What can be set about a master.
+
+use std::time::Duration;
+
+use conf::Conf;
+use conf::keys::master as key;
+use proto::descriptor::sanity;
+
+use crate::{Error, procedure};
+
+/// The settings of a master.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many regions are opened or closed at once (`hbase.regionserver.executor.openregion.threads` in HBase). 3.
+    pub open_threads: usize,
+    /// The bounds of a schema; `hbase.table.sanity.checks` switches most of them.
+    pub sanity: sanity::Limits,
+    /// The procedures' limits; `hbase.procedure.cleaner.evict.ttl` says how long an outcome is kept.
+    pub procedures: procedure::Options,
+    /// `hbase.meta.versions`: versions that a new hbase:meta keeps. 3.
+    pub meta_versions: u32,
+    /// `hbase.meta.blocksize`: bytes of a block of a new hbase:meta. 8192.
+    pub meta_block_bytes: u64,
+    /// `hbase.master.info.port`: the port of the web page, told to clients; -1 for none. 16010.
+    pub info_port: i32,
+    /// The release of HBase that is spoken, told to clients.
+    pub hbase_version: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            open_threads: 3,
+            sanity: sanity::Limits::default(),
+            procedures: procedure::Options::default(),
+            meta_versions: 3,
+            meta_block_bytes: 8192,
+            info_port: 16010,
+            hbase_version: "2.6.4".into(),
+        }
+    }
+}
+
+impl Options {
+    /// What the configuration says.
+    pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
+        let defaults = Options::default();
+        let outcome_kept: Duration = conf.value(&key::PROCEDURE_RESULT_TTL)?;
+        Ok(Options {
+            sanity: sanity::Limits { enabled: conf.value(&key::TABLE_SANITY_CHECKS)?, ..defaults.sanity },
+            procedures: procedure::Options { outcome_kept, ..defaults.procedures },
+            meta_versions: conf.value(&key::META_VERSIONS)?.try_into().unwrap_or(u32::MAX),
+            meta_block_bytes: conf.value(&key::META_BLOCK_SIZE)?,
+            info_port: conf.value(&key::INFO_PORT)?.try_into().unwrap_or(-1),
+            ..defaults
+        })
+    }
+
+    /// Refuses settings that cannot work, by name.
+    pub fn check(&self) -> Result<(), Error> {
+        for (key, value) in [
+            ("hbase.regionserver.executor.openregion.threads", self.open_threads),
+            ("hbase.master.procedure.threads", self.procedures.threads_max),
+            ("hbase.meta.versions", self.meta_versions as usize),
+        ] {
+            if value == 0 {
+                return Err(Error::Option { key, value });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_configurations_and_what_is_said_counts() {
+        let (ours, theirs) =
+            (Options::default(), Options::from_conf(&Conf::new()).expect("defaults are good"));
+        assert_eq!(ours.meta_versions, theirs.meta_versions);
+        assert_eq!((ours.meta_block_bytes, ours.info_port), (theirs.meta_block_bytes, theirs.info_port));
+        assert_eq!(ours.procedures.outcome_kept, theirs.procedures.outcome_kept);
+        assert_eq!(ours.sanity, theirs.sanity);
+        let conf = Conf::new().with(&key::TABLE_SANITY_CHECKS, "false").with(&key::META_VERSIONS, "0");
+        let options = Options::from_conf(&conf).expect("good values");
+        assert!(!options.sanity.enabled);
+        assert_eq!(options.check().unwrap_err().to_string(), "hbase.meta.versions is 0, expected at least 1");
+    }
+}
