@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::log::Shared;
+use crate::log::{Shared, WhenFull};
 use crate::{Level, Result, Ticket};
 
 /// Somebody who waits.
@@ -30,45 +30,30 @@ impl Durable {
 
     /// The answer, if it is known already.
     fn known(&self) -> Option<Result<()>> {
-        if self.shared.reached(self.level) >= self.ticket.0 {
+        // In this order: what is acknowledged was so before any fence.
+        if self.shared.reached(self.level) >= self.ticket.0 && !self.shared.is_fenced() {
             return Some(Ok(()));
         }
         self.shared.front.lock().failure.clone().map(Err)
     }
 
     /// Writes for everybody, if nobody else is at it. Only the system's level is reached that way.
-    fn lead(&self) {
+    fn lead(&self, when_full: WhenFull) {
         if self.level == Level::Os
             && let Some(mut back) = self.shared.back.try_lock()
         {
             // The caller looks for the failure that this may have left.
-            let _seen = self.shared.drain(&mut back);
+            let _seen = self.shared.drain(&mut back, when_full);
             drop(back);
             self.shared.wake_reached();
         }
     }
 
-    /// Waits, holding the thread.
-    pub fn wait(mut self) -> Result<()> {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match Pin::new(&mut self).poll(&mut context) {
-                Poll::Ready(result) => return result,
-                Poll::Pending => std::thread::park(),
-            }
-        }
-    }
-}
-
-impl Future for Durable {
-    type Output = Result<()>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+    fn advance(&self, context: &mut Context<'_>, when_full: WhenFull) -> Poll<Result<()>> {
         if let Some(known) = self.known() {
             return Poll::Ready(known);
         }
-        self.lead();
+        self.lead(when_full);
         if let Some(known) = self.known() {
             return Poll::Ready(known);
         }
@@ -86,11 +71,32 @@ impl Future for Durable {
         }
         // Who held the back when it was tried above may have woken the waiters before this one was among them. If the
         // back is still held now, its holder wakes us when done; if not, the act is ours.
-        self.lead();
+        self.lead(when_full);
         match self.known() {
             Some(known) => Poll::Ready(known),
             None => Poll::Pending,
         }
+    }
+
+    /// Waits, holding the thread.
+    pub fn wait(self) -> Result<()> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match self.advance(&mut context, WhenFull::Roll) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+}
+
+impl Future for Durable {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        // A task's thread serves others too: it writes to the system, it never waits for the disk.
+        self.advance(context, WhenFull::Ask)
     }
 }
 

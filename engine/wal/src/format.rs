@@ -13,7 +13,8 @@
 //! `synced` and the payload, so bytes that belong elsewhere never pass. `synced` is the offset up to which the file was
 //! known to be on the disk when the batch was written: it tells a torn tail (nothing says the bytes were ever durable)
 //! from a damaged middle (a later batch says they were). A batch whose payload is one record of kind `End` closes a
-//! file that was finished in order; its `synced` is its own offset.
+//! file that was finished in order; its `synced` is its own offset, since all before it is synced before it is written.
+//! Within one epoch a file is begun only after the one before was finished.
 //!
 //! One damage cannot be told from a torn tail: that of the last batch of a file that was not finished.
 

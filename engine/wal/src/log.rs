@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cell::SequenceId;
@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     /// Stream positions handed to the system, and on the disk.
     written: AtomicU64,
     durable: AtomicU64,
+    /// Set once, before the failure it goes with.
+    fenced: AtomicBool,
     files: Arc<dyn Files>,
     folder: FileName,
     options: Options,
@@ -76,6 +78,8 @@ pub(crate) struct Front {
     appended: u64,
     pub(crate) waiters: Vec<Waiter>,
     pub(crate) disk_wanted: u64,
+    /// The file is full, and who found it so could not wait for the disk.
+    roll_wanted: bool,
     pub(crate) failure: Option<Error>,
     stopping: bool,
 }
@@ -86,6 +90,8 @@ pub(crate) struct Back {
     synced_offset: u64,
     spare: Vec<u8>,
     live: BTreeMap<u64, LogFile>,
+    /// Files that nobody needs, not yet removed.
+    unneeded: Vec<FileName>,
     flushed: HashMap<Box<[u8]>, SequenceId>,
 }
 
@@ -112,9 +118,12 @@ impl Log {
             synced_offset: 0,
             spare: empty_batch(),
             live: found.live,
+            unneeded: Vec::new(),
             flushed: HashMap::new(),
         };
         begin_file(&files, &folder, epoch, &mut back)?;
+        // What earlier lives left empty or torn before the first record is needed by nobody.
+        back.forget();
         let shared = Arc::new(Shared {
             front: Mutex::new(Front {
                 buffer: empty_batch(),
@@ -122,6 +131,7 @@ impl Log {
                 appended: 0,
                 waiters: Vec::new(),
                 disk_wanted: 0,
+                roll_wanted: false,
                 failure: None,
                 stopping: false,
             }),
@@ -129,6 +139,7 @@ impl Log {
             disk_wanted: Condvar::new(),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
+            fenced: AtomicBool::new(false),
             files,
             folder,
             options,
@@ -137,7 +148,9 @@ impl Log {
         let syncing = Arc::clone(&shared);
         let syncer = env::spawn_thread("wal-sync", Priority::Foreground, move || syncing.sync_for_waiters())
             .map_err(|error| Error::Storage(format!("cannot start the log's thread: {error}")))?;
-        Ok((Log { shared, syncer: Mutex::new(Some(syncer)) }, recovered))
+        let log = Log { shared, syncer: Mutex::new(Some(syncer)) };
+        log.remove_unneeded();
+        Ok((log, recovered))
     }
 
     /// Copies `record` into the buffer. Order of appending is order in the log.
@@ -154,7 +167,7 @@ impl Log {
             {
                 let mut back = self.shared.back.lock();
                 // Its failure is found again, with the same words, below.
-                let _dead = self.shared.drain(&mut back);
+                let _dead = self.shared.drain(&mut back, WhenFull::Roll);
             }
             self.shared.wake_reached();
             front = self.shared.front.lock();
@@ -187,23 +200,37 @@ impl Log {
     pub fn roll(&self) -> Result<()> {
         let rolled = {
             let mut back = self.shared.back.lock();
-            self.shared.drain(&mut back).and_then(|()| self.shared.roll(&mut back))
+            self.shared.drain(&mut back, WhenFull::Leave).and_then(|()| self.shared.roll(&mut back))
         };
         self.shared.wake_reached();
+        self.remove_unneeded();
         rolled
     }
 
     /// `region` needs nothing up to and with `through` any more: its cells are in store files. Files that no region
     /// needs are removed.
     pub fn flushed(&self, region: &[u8], through: SequenceId) {
-        let mut back = self.shared.back.lock();
-        match back.flushed.get_mut(region) {
-            Some(known) => *known = (*known).max(through),
-            None => {
-                back.flushed.insert(region.into(), through);
+        {
+            let mut back = self.shared.back.lock();
+            match back.flushed.get_mut(region) {
+                Some(known) => *known = (*known).max(through),
+                None => {
+                    back.flushed.insert(region.into(), through);
+                }
             }
+            back.forget();
         }
-        self.shared.forget(&mut back);
+        self.remove_unneeded();
+    }
+
+    /// Removes files outside of the locks: a large one takes the system its time.
+    fn remove_unneeded(&self) {
+        let mut names = std::mem::take(&mut self.shared.back.lock().unneeded);
+        // A file that could not be removed is tried again at the next occasion.
+        names.retain(|name| self.shared.files.delete(name).is_err());
+        if !names.is_empty() {
+            self.shared.back.lock().unneeded.append(&mut names);
+        }
     }
 
     /// The region is gone for good (its table was deleted): nothing of it is needed.
@@ -233,8 +260,10 @@ impl Log {
             .collect()
     }
 
-    /// Ends the log at once, for good: somebody with `epoch` owns it now. Whoever waits is told.
+    /// Ends the log at once, for good: somebody with `epoch` owns it now. Whoever waits is told; nothing is
+    /// acknowledged after this returns, not even what is on the disk already.
     pub fn fence(&self, epoch: u64) {
+        self.shared.fenced.store(true, Ordering::SeqCst);
         self.shared.fail(Error::Fenced { epoch });
     }
 
@@ -247,7 +276,7 @@ impl Log {
     pub fn close(&self) -> Result<()> {
         let closed = {
             let mut back = self.shared.back.lock();
-            self.shared.drain(&mut back).and_then(|()| self.shared.finish_current(&mut back))
+            self.shared.drain(&mut back, WhenFull::Leave).and_then(|()| self.shared.finish_current(&mut back))
         };
         self.shared.fail(Error::Closed);
         self.stop();
@@ -301,7 +330,43 @@ fn begin_file(files: &Arc<dyn Files>, folder: &FileName, epoch: u64, back: &mut 
     Ok(())
 }
 
+/// What a writer does that finds the file full.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum WhenFull {
+    /// It waits for the disk and begins the next file.
+    Roll,
+    /// It must not wait: the log's thread is asked to.
+    Ask,
+    /// Nothing: the caller does what is needed.
+    Leave,
+}
+
+impl Back {
+    /// Gives up the closed files that no region needs.
+    fn forget(&mut self) {
+        let Back { live, unneeded, flushed, number, writer, .. } = self;
+        let current = writer.is_some().then_some(*number);
+        live.retain(|number, file| {
+            let needed = file
+                .regions
+                .iter()
+                .any(|(region, newest)| flushed.get(region).is_none_or(|through| through < newest));
+            let keep = Some(*number) == current || needed;
+            if !keep {
+                unneeded.push(file.name.clone());
+            }
+            keep
+        });
+    }
+}
+
 impl Shared {
+    /// Whether the log was fenced. Asked after a ticket was found to have reached its level, so that an
+    /// acknowledgement given came before the fence.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::SeqCst)
+    }
+
     /// How far the stream has reached `level`.
     pub(crate) fn reached(&self, level: Level) -> u64 {
         match level {
@@ -312,7 +377,7 @@ impl Shared {
 
     /// Writes all that was appended as one batch. Must be followed by [`wake_reached`](Shared::wake_reached) once the
     /// back is free.
-    pub(crate) fn drain(&self, back: &mut Back) -> Result<()> {
+    pub(crate) fn drain(&self, back: &mut Back, when_full: WhenFull) -> Result<()> {
         let (mut batch, regions, upto) = {
             let mut front = self.front.lock();
             if let Some(failure) = &front.failure {
@@ -338,8 +403,15 @@ impl Shared {
             *known = (*known).max(newest);
         }
         self.written.store(upto, Ordering::Release);
-        let full = back.writer.as_ref().is_some_and(|writer| writer.size() >= self.options.file_bytes_max);
-        if full { self.roll(back) } else { Ok(()) }
+        match when_full {
+            WhenFull::Roll => self.roll_if_full(back),
+            WhenFull::Ask if self.is_full(back) => {
+                self.front.lock().roll_wanted = true;
+                self.disk_wanted.notify_one();
+                Ok(())
+            }
+            WhenFull::Ask | WhenFull::Leave => Ok(()),
+        }
     }
 
     fn write_batch(&self, back: &mut Back, batch: &mut [u8]) -> Result<()> {
@@ -353,12 +425,20 @@ impl Shared {
         writer.write(batch).map_err(|error| self.dead(back.number, &error))
     }
 
+    fn roll_if_full(&self, back: &mut Back) -> Result<()> {
+        if self.is_full(back) { self.roll(back) } else { Ok(()) }
+    }
+
+    fn is_full(&self, back: &Back) -> bool {
+        back.writer.as_ref().is_some_and(|writer| writer.size() >= self.options.file_bytes_max)
+    }
+
     fn roll(&self, back: &mut Back) -> Result<()> {
         self.finish_current(back)?;
         back.number += 1;
         begin_file(&self.files, &self.folder, self.epoch, back)
             .map_err(|error| self.dead(back.number, &error))?;
-        self.forget(back);
+        back.forget();
         Ok(())
     }
 
@@ -376,6 +456,8 @@ impl Shared {
             cells: b"",
         }
         .write(&mut payload);
+        // The end record says that all before it is durable, so it is, before the record is written.
+        writer.sync().map_err(|error| self.dead(back.number, &error))?;
         let offset = writer.size();
         let mut batch = BatchHeader::of(back.number, offset, offset, &payload).to_bytes().to_vec();
         batch.extend_from_slice(&payload);
@@ -402,20 +484,6 @@ impl Shared {
         for waiter in waiters {
             waiter.waker.wake();
         }
-    }
-
-    /// Removes the closed files that no region needs.
-    fn forget(&self, back: &mut Back) {
-        let Back { live, flushed, number, writer, .. } = back;
-        let current = writer.is_some().then_some(*number);
-        live.retain(|number, file| {
-            let needed = file
-                .regions
-                .iter()
-                .any(|(region, newest)| flushed.get(region).is_none_or(|through| through < newest));
-            // A file that could not be removed stays, to be removed at the next occasion.
-            Some(*number) == current || needed || self.files.delete(&file.name).is_err()
-        });
     }
 
     /// Wakes, in one pass, those whose ticket was reached; and one that waits for the system alone, to be the next
@@ -451,6 +519,9 @@ impl Shared {
                     if front.disk_wanted > self.reached(Level::Disk) {
                         break true;
                     }
+                    if std::mem::take(&mut front.roll_wanted) {
+                        break false;
+                    }
                     let waited = self.disk_wanted.wait_for(&mut front, self.options.idle_write);
                     if waited.timed_out() && front.buffer.len() > BATCH_HEADER_LENGTH {
                         break false;
@@ -461,7 +532,8 @@ impl Shared {
                 let mut back = self.back.lock();
                 // A failure has told everybody already.
                 let _told = self
-                    .drain(&mut back)
+                    .drain(&mut back, WhenFull::Leave)
+                    .and_then(|()| self.roll_if_full(&mut back))
                     .and_then(|()| if wanted { self.sync_file(&mut back) } else { Ok(()) });
             }
             self.wake_reached();
@@ -479,5 +551,7 @@ impl Shared {
     }
 }
 
+#[cfg(test)]
+mod crash_tests;
 #[cfg(test)]
 mod tests;

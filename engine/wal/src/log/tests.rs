@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 
 use env::{WallTime, World};
+use storage::memory::Fault;
+use storage::{Memory, Outcome};
 
 use super::*;
 
@@ -239,4 +241,146 @@ fn many_writers_at_both_levels_lose_nothing() {
             replayed(&recovered, &format!("r{writer}")).into_iter().map(|(n, _)| n).collect();
         assert_eq!(sequences, (1..=200).collect::<Vec<_>>());
     }
+}
+
+fn in_memory(place: &Memory, options: Options) -> (Log, Recovered) {
+    Log::open(Arc::new(place.clone()), FileName::new("WALs"), options).expect("readable")
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_acknowledged_again() {
+    // Acts: create, write and sync of the header; write of the batch; its sync.
+    let place = Memory::new();
+    let fault = Fault { act: 5, kind: storage::Kind::Failed, outcome: Outcome::MayHaveHappened, last: false };
+    place.set_fault(Some(fault));
+    let (log, _) = in_memory(&place, Options::default());
+    let ticket = log.append(&edit("a", 1, b"one")).expect("alive");
+    let error = log.sync_blocking(ticket, Level::Disk).expect_err("the sync failed");
+    assert_eq!(error.outcome(), Outcome::MayHaveHappened);
+    assert!(error.to_string().contains("00000000000000000001.wal"), "{error}");
+    // The device would succeed now: that says nothing about the failed sync.
+    assert!(log.sync_blocking(ticket, Level::Disk).is_err());
+    assert!(log.append(&edit("a", 2, b"two")).is_err());
+    assert!(log.roll().is_err() && log.close().is_err());
+}
+
+#[test]
+fn a_full_disk_ends_the_log_and_loses_nothing_acknowledged() {
+    let place = Memory::new();
+    place.set_bytes_max(Some(3_000));
+    let (log, _) = in_memory(&place, Options::default());
+    let mut acknowledged = 0;
+    let error = loop {
+        let ticket = log.append(&edit("a", acknowledged + 1, &[1; 100])).expect("the buffer has room");
+        match log.sync_blocking(ticket, Level::Disk) {
+            Ok(()) => acknowledged += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("no space left"), "{error}");
+    assert!(acknowledged > 10);
+    drop(log);
+    let after = place.crash(3);
+    after.set_bytes_max(None);
+    let (_log, recovered) = in_memory(&after, Options::default());
+    let found: Vec<_> = replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
+    assert_eq!(found, (1..=acknowledged).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_rolled_file_that_lost_its_end_is_an_error() {
+    let place = Place::new("end");
+    {
+        let (log, _) = place.open(Options::default()).expect("new");
+        for sequence in 1..=2 {
+            let ticket = log.append(&edit("a", sequence, b"cells")).expect("alive");
+            log.sync_blocking(ticket, Level::Disk).expect("alive");
+        }
+        log.roll().expect("alive");
+        let ticket = log.append(&edit("a", 3, b"cells")).expect("alive");
+        log.sync_blocking(ticket, Level::Disk).expect("alive");
+    }
+    let whole = std::fs::read(place.file(1)).expect("readable");
+    let batch = Record::size(&edit("a", 1, b"cells")) + BATCH_HEADER_LENGTH;
+    for kept in HEADER_LENGTH..whole.len() {
+        place.change(1, |bytes| *bytes = whole[..kept].to_vec());
+        let error = place.open(Options::default()).expect_err("the next file says it was finished");
+        let Error::Corrupt { file, offset, .. } = &error else { panic!("cut at {kept}: {error}") };
+        assert_eq!(file.last(), "00000000000000000001.wal");
+        let batches = ((kept - HEADER_LENGTH) / batch).min(2);
+        assert_eq!(*offset, (HEADER_LENGTH + batches * batch) as u64, "cut at {kept}");
+    }
+}
+
+#[test]
+fn a_sync_under_way_is_not_acknowledged_after_the_fence() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, Options::default());
+    let ticket = log.append(&edit("a", 1, b"one")).expect("alive");
+    log.sync_blocking(ticket, Level::Disk).expect("alive");
+    let durable = log.sync(ticket, Level::Disk);
+    log.fence(7);
+    assert!(matches!(durable.wait(), Err(Error::Fenced { epoch: 7 })), "though it is on the disk");
+}
+
+#[test]
+fn tasks_share_syncs() {
+    let place = Memory::new();
+    let options = Options { file_bytes_max: 4_000, ..Options::default() };
+    let (log, _) = in_memory(&place, options.clone());
+    let log = Arc::new(log);
+    let runtime = env::Runtime::start("wal-tasks", 1).expect("a thread");
+    let before = place.acts();
+    let tasks: Vec<_> = (0..64u64)
+        .map(|task| {
+            let log = Arc::clone(&log);
+            runtime.spawn(async move {
+                for sequence in 1..=20 {
+                    let ticket = log.append(&edit(&format!("r{task}"), sequence, &[3; 20])).expect("alive");
+                    let level = if task % 4 == 0 { Level::Os } else { Level::Disk };
+                    log.sync(ticket, level).await.expect("alive");
+                }
+            })
+        })
+        .collect();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    runtime.spawn(async move {
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+        sender.send(()).expect("the test waits");
+    });
+    receiver.recv().expect("all tasks ended");
+    let acts = place.acts() - before;
+    assert!(acts < 64 * 20, "{acts} acts for {} waits: none was shared", 64 * 20);
+    drop(log);
+    let (_log, recovered) = in_memory(&place.kill(), options);
+    for task in 0..64 {
+        assert_eq!(replayed(&recovered, &format!("r{task}")).len(), 20);
+    }
+    runtime.stop();
+}
+
+#[test]
+fn replay_reads_near_records_in_one_go_and_far_ones_alone() {
+    let place = Memory::new();
+    {
+        let (log, _) = in_memory(&place, Options::default());
+        for sequence in 1..=300 {
+            let (near, far) = (sequence % 7 != 0, [sequence as u8; 9_000]);
+            log.append(&edit("a", sequence, &far[..sequence as usize])).expect("alive");
+            if !near {
+                log.append(&edit("b", sequence, &far)).expect("alive");
+            }
+        }
+        log.close().expect("alive");
+    }
+    let (_log, recovered) = in_memory(&place, Options::default());
+    for region in ["a", "b"] {
+        for (sequence, cells) in replayed(&recovered, region) {
+            let length = if region == "a" { sequence as usize } else { 9_000 };
+            assert_eq!(cells, vec![sequence as u8; length]);
+        }
+    }
+    assert_eq!((replayed(&recovered, "a").len(), replayed(&recovered, "b").len()), (300, 42));
 }

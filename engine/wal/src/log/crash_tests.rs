@@ -1,0 +1,168 @@
+//! Lives of a log over a place that dies in every one of its acts, and dies again while it recovers.
+//!
+//! What must hold after each death, whatever the place kept: the log opens; every region finds its records in order and
+//! without a gap; what was acknowledged and not flushed is among them; nothing is there that was never appended.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use env::WallTime;
+use storage::memory::Fault;
+use storage::{Kind as StorageKind, Memory, Outcome};
+
+use super::*;
+
+const REGIONS: [&str; 3] = ["aaaa", "bbbb", "1588230740"];
+
+fn options() -> Options {
+    // Small files, so that a life rolls several times; the idle thread stays out of the count of acts.
+    Options { file_bytes_max: 600, idle_write: Duration::from_secs(3_600), ..Options::default() }
+}
+
+/// What the test knows of one region.
+#[derive(Default, Clone)]
+struct Known {
+    appended: u64,
+    acknowledged: u64,
+    flushed: u64,
+}
+
+type Model = BTreeMap<&'static str, Known>;
+
+fn cells(region: &str, sequence: u64) -> Vec<u8> {
+    format!("{region}-{sequence}-{}", "x".repeat(sequence as usize * 7 % 90)).into_bytes()
+}
+
+/// The death that a life ends with.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Death {
+    /// The process is killed: what the system was given survives.
+    Kill,
+    /// The power is lost.
+    Power,
+}
+
+/// Opens the log, checks what it finds against `model`, works, and ends when the place fails. `level` is how every
+/// record is acknowledged.
+fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result<()> {
+    // What the system was given does not survive the loss of power: then only a roll acknowledges.
+    let survives = death == Death::Kill || level == Level::Disk;
+    let (log, recovered) = Log::open(Arc::new(place.clone()), FileName::new("WALs"), options())?;
+    for region in REGIONS {
+        let known = model.entry(region).or_default();
+        let mut found = Vec::new();
+        recovered.replay::<Error>(region.as_bytes(), |record| {
+            assert_eq!(record.cells, cells(region, record.sequence.0), "{region} {}", record.sequence);
+            found.push(record.sequence.0);
+            Ok(())
+        })?;
+        assert!(found.windows(2).all(|pair| pair[0] < pair[1]), "{region}: out of order: {found:?}");
+        // Files that were forgotten leave gaps, but only below what was flushed.
+        found.retain(|sequence| *sequence > known.flushed);
+        let last = found.last().copied().unwrap_or(known.flushed);
+        assert_eq!(found, (known.flushed + 1..=last).collect::<Vec<_>>(), "{region}: a gap");
+        assert!(
+            (known.acknowledged.max(known.flushed)..=known.appended).contains(&last),
+            "{region}: found up to {last}, acknowledged {}, appended {}",
+            known.acknowledged,
+            known.appended
+        );
+        // The region flushes what it was given and goes on with the next number.
+        known.flushed = last;
+        known.acknowledged = last;
+        known.appended = last;
+        log.flushed(region.as_bytes(), SequenceId(last));
+    }
+    for round in 0..6u64 {
+        for region in REGIONS {
+            let known = model.get_mut(region).expect("made above");
+            let sequence = known.appended + 1;
+            let ticket = log.append(&Record {
+                kind: Kind::Edit,
+                region: region.as_bytes(),
+                table: b"t",
+                sequence: SequenceId(sequence),
+                time: WallTime(1),
+                nonce: None,
+                cells: &cells(region, sequence),
+            })?;
+            known.appended = sequence;
+            // Some are acknowledged by those who come after.
+            if !(round + sequence).is_multiple_of(3) {
+                log.sync_blocking(ticket, level)?;
+                if survives {
+                    model.values_mut().for_each(|known| known.acknowledged = known.appended);
+                }
+            }
+        }
+        if round == 2 {
+            log.roll()?;
+            model.values_mut().for_each(|known| known.acknowledged = known.appended);
+        }
+        if round % 2 == 1 {
+            let region = REGIONS[round as usize / 2 % 3];
+            let known = model.get_mut(region).expect("made above");
+            // A region flushes only what is acknowledged.
+            known.flushed = known.acknowledged;
+            log.flushed(region.as_bytes(), SequenceId(known.flushed));
+        }
+    }
+    log.close()
+}
+
+fn die(place: &Memory, death: Death, seed: u64) -> Memory {
+    match death {
+        Death::Kill => place.kill(),
+        Death::Power => place.crash(seed),
+    }
+}
+
+/// Three lives: the first dies in act `first`, the second, while or after it recovers, in act `second`.
+fn three_lives(
+    death: Death,
+    level: Level,
+    seed: u64,
+    outcome: Outcome,
+    first: u64,
+    second: u64,
+) -> (u64, u64) {
+    let mut model = Model::new();
+    let mut place = Memory::new();
+    let mut acts = [0; 2];
+    for (life, act) in [first, second].into_iter().enumerate() {
+        place.set_fault(Some(Fault { act, kind: StorageKind::Failed, outcome, last: true }));
+        let lived = live(&place, death, level, &mut model);
+        acts[life] = place.acts();
+        if let Err(error) = &lived {
+            assert!(!matches!(error, Error::Corrupt { .. }), "life {life}: {error}");
+        }
+        place = die(&place, death, seed + life as u64);
+    }
+    live(&place, death, level, &mut model).expect("the last life meets no fault");
+    (acts[0], acts[1])
+}
+
+fn every_death(death: Death, level: Level) {
+    for (seed, outcome) in [(1, Outcome::DidNotHappen), (2, Outcome::MayHaveHappened)] {
+        let (acts, _) = three_lives(death, level, seed, outcome, u64::MAX, u64::MAX);
+        assert!(acts > 30, "a life of {acts} acts shows little");
+        for first in 1..=acts {
+            // The second life dies early, in its recovery, and at some place later.
+            for second in [1, 2, 3, 4, 5 + first % 20] {
+                three_lives(death, level, seed * 1_000 + first, outcome, first, second);
+            }
+        }
+    }
+}
+
+#[test]
+fn power_is_lost_in_every_act_and_again_in_recovery() {
+    every_death(Death::Power, Level::Disk);
+    every_death(Death::Power, Level::Os);
+}
+
+#[test]
+fn the_process_is_killed_in_every_act_and_again_in_recovery() {
+    every_death(Death::Kill, Level::Os);
+    every_death(Death::Kill, Level::Disk);
+}
