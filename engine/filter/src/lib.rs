@@ -1,1 +1,235 @@
-//! HBase's filters and comparators over borrowed cells.
+//! HBase's filters and comparators, over borrowed cells.
+//!
+//! A [`Filter`] judges the cells of one region's scan, row by row. Its calls come in HBase's order: `reset` and
+//! `filter_row_key` at a row's start, `filter_cell` for each cell that deletes, versions and columns have let through,
+//! `filter_row_cells` and `filter_row` at its end; `filter_all_remaining` before each row. It has state, so that each
+//! scanner gets a clone of its own. Nothing allocates per cell.
+//!
+//! What it does not know: regions, versions, the wire's messages; those become filters in the region server.
+
+mod comparable;
+mod error;
+mod list;
+mod single;
+
+use cell::{Cell, KeyBuf};
+
+pub use comparable::{BitOperator, Comparable, CompareOperator, Pattern};
+pub use error::{Error, Result};
+pub use list::Operator;
+pub use single::{ColumnRange, RowRange};
+
+use list::List;
+use single::Single;
+
+/// What becomes of a cell, and where to go after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReturnCode {
+    /// It is kept.
+    Include,
+    /// It is kept, and the rest of its column is not looked at.
+    IncludeAndNextColumn,
+    /// It is kept, and the rest of its row is not looked at.
+    IncludeAndSeekNextRow,
+    /// It is not kept.
+    Skip,
+    /// It is not kept, nor the rest of its column.
+    NextColumn,
+    /// It is not kept, nor the rest of its row.
+    NextRow,
+    /// It is not kept, nor anything before the place that the filter names.
+    SeekNextUsingHint,
+}
+
+impl ReturnCode {
+    /// Whether the cell is kept.
+    pub fn includes(self) -> bool {
+        matches!(
+            self,
+            ReturnCode::Include | ReturnCode::IncludeAndNextColumn | ReturnCode::IncludeAndSeekNextRow
+        )
+    }
+}
+
+/// How a kept cell is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transform {
+    /// As it is.
+    Keep,
+    /// Without its value.
+    EmptyValue,
+    /// With the length of its value, four bytes, in the place of the value.
+    LengthValue,
+}
+
+/// A filter, alone or made of others.
+#[derive(Clone, Debug)]
+pub struct Filter(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Single(Single),
+    List(List),
+    /// Ends the scan at the first cell or row that the inner one refuses.
+    WhileMatch {
+        inner: Box<Filter>,
+        over: bool,
+    },
+    /// Drops every row of which the inner one refuses a cell.
+    SkipRow {
+        inner: Box<Filter>,
+        refused: bool,
+    },
+}
+
+impl Filter {
+    fn single(single: Single) -> Filter {
+        Filter(Kind::Single(single))
+    }
+
+    /// Several as one.
+    pub fn list(operator: Operator, filters: Vec<Filter>) -> Filter {
+        Filter(Kind::List(List::new(operator, filters)))
+    }
+
+    /// WhileMatchFilter.
+    pub fn while_match(inner: Filter) -> Filter {
+        Filter(Kind::WhileMatch { inner: Box::new(inner), over: false })
+    }
+
+    /// SkipFilter.
+    pub fn skip(inner: Filter) -> Filter {
+        Filter(Kind::SkipRow { inner: Box::new(inner), refused: false })
+    }
+
+    /// Tells the direction of the scan, before its first row.
+    pub fn set_reversed(&mut self, reversed: bool) {
+        match &mut self.0 {
+            Kind::Single(single) => single.set_reversed(reversed),
+            Kind::List(list) => list.filters_mut().for_each(|filter| filter.set_reversed(reversed)),
+            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.set_reversed(reversed),
+        }
+    }
+
+    /// Forgets what belongs to the last row.
+    pub fn reset(&mut self) {
+        match &mut self.0 {
+            Kind::Single(single) => single.reset(),
+            Kind::List(list) => list.reset(),
+            Kind::WhileMatch { inner, .. } => inner.reset(),
+            Kind::SkipRow { inner, refused } => {
+                inner.reset();
+                *refused = false;
+            }
+        }
+    }
+
+    /// Whether nothing more will be kept.
+    pub fn filter_all_remaining(&self) -> bool {
+        match &self.0 {
+            Kind::Single(single) => single.filter_all_remaining(),
+            Kind::List(list) => list.filter_all_remaining(),
+            Kind::WhileMatch { inner, over } => *over || inner.filter_all_remaining(),
+            Kind::SkipRow { inner, .. } => inner.filter_all_remaining(),
+        }
+    }
+
+    /// Whether the row is dropped by its key alone.
+    pub fn filter_row_key(&mut self, row: &[u8]) -> bool {
+        match &mut self.0 {
+            Kind::Single(single) => single.filter_row_key(row),
+            Kind::List(list) => list.filter_row_key(row),
+            Kind::WhileMatch { inner, over } => {
+                let dropped = inner.filter_row_key(row);
+                *over |= dropped;
+                dropped
+            }
+            Kind::SkipRow { inner, .. } => inner.filter_row_key(row),
+        }
+    }
+
+    /// What becomes of a cell.
+    pub fn filter_cell(&mut self, cell: Cell<'_>) -> ReturnCode {
+        match &mut self.0 {
+            Kind::Single(single) => single.filter_cell(cell),
+            Kind::List(list) => list.filter_cell(cell),
+            Kind::WhileMatch { inner, over } => {
+                let code = inner.filter_cell(cell);
+                *over |= !code.includes();
+                code
+            }
+            Kind::SkipRow { inner, refused } => {
+                let code = inner.filter_cell(cell);
+                *refused |= !code.includes();
+                code
+            }
+        }
+    }
+
+    /// Where to go after `cell` was answered with [`ReturnCode::SeekNextUsingHint`].
+    pub fn next_hint(&self, cell: Cell<'_>) -> Option<KeyBuf> {
+        match &self.0 {
+            Kind::Single(single) => single.next_hint(cell),
+            Kind::List(list) => list.next_hint(cell),
+            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.next_hint(cell),
+        }
+    }
+
+    /// How a kept cell is shown.
+    pub fn transform(&self, cell: Cell<'_>) -> Transform {
+        match &self.0 {
+            Kind::Single(single) => single.transform(),
+            Kind::List(list) => list.transform(cell),
+            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.transform(cell),
+        }
+    }
+
+    /// Whether a row is judged when all of it is known: parts of rows cannot be given then.
+    pub fn has_filter_row(&self) -> bool {
+        match &self.0 {
+            Kind::Single(single) => single.has_filter_row(),
+            Kind::List(list) => list.filters().any(Filter::has_filter_row),
+            Kind::WhileMatch { inner, .. } => inner.has_filter_row(),
+            Kind::SkipRow { .. } => true,
+        }
+    }
+
+    /// Takes cells out of a row that is complete: `keep` has a flag for each of `cells`.
+    pub fn filter_row_cells(&mut self, cells: &[Cell<'_>], keep: &mut [bool]) {
+        match &mut self.0 {
+            Kind::Single(single) => single.filter_row_cells(cells, keep),
+            Kind::List(list) => list.filters_mut().for_each(|filter| filter.filter_row_cells(cells, keep)),
+            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => {
+                inner.filter_row_cells(cells, keep)
+            }
+        }
+    }
+
+    /// Whether the complete row is dropped.
+    pub fn filter_row(&mut self) -> bool {
+        match &mut self.0 {
+            Kind::Single(single) => single.filter_row(),
+            Kind::List(list) => list.filter_row(),
+            Kind::WhileMatch { inner, over } => {
+                let dropped = inner.filter_row();
+                *over |= dropped;
+                dropped
+            }
+            Kind::SkipRow { refused, .. } => *refused,
+        }
+    }
+
+    /// Whether cells of the family are needed to judge a row.
+    pub fn is_family_essential(&self, family: &[u8]) -> bool {
+        match &self.0 {
+            Kind::Single(single) => single.is_family_essential(family),
+            Kind::List(list) => {
+                list.is_empty() || list.filters().any(|filter| filter.is_family_essential(family))
+            }
+            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.is_family_essential(family),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! What values are compared with.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{Error, Result};
+
+/// How a cell's part must compare with what the filter has: it is kept when *part op mine* holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompareOperator {
+    /// The part is less.
+    Less,
+    /// The part is less or equal.
+    LessOrEqual,
+    /// They are equal.
+    Equal,
+    /// They are not equal.
+    NotEqual,
+    /// The part is greater or equal.
+    GreaterOrEqual,
+    /// The part is greater.
+    Greater,
+    /// Nothing is kept.
+    NoOp,
+}
+
+/// How bits are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BitOperator {
+    /// Both.
+    And,
+    /// Either.
+    Or,
+    /// One of the two.
+    Xor,
+}
+
+/// A regular expression in Java's manner. What takes too many steps back does not match.
+#[derive(Clone, Debug)]
+pub struct Pattern(Arc<fancy_regex::Regex>);
+
+/// Steps back after which a pattern is taken not to match.
+const BACKTRACK_MAX: usize = 1_000_000;
+
+/// Java's flags (`java.util.regex.Pattern`) that change what matches.
+const CASE_INSENSITIVE: i32 = 2;
+const COMMENTS: i32 = 4;
+const MULTILINE: i32 = 8;
+const LITERAL: i32 = 16;
+const DOTALL: i32 = 32;
+
+impl Pattern {
+    /// `flags` are those of `java.util.regex.Pattern`.
+    pub fn new(pattern: &str, flags: i32) -> Result<Pattern> {
+        let mut modes = String::new();
+        for (flag, letter) in [(CASE_INSENSITIVE, 'i'), (COMMENTS, 'x'), (MULTILINE, 'm'), (DOTALL, 's')] {
+            if flags & flag != 0 {
+                modes.push(letter);
+            }
+        }
+        let body =
+            if flags & LITERAL != 0 { fancy_regex::escape(pattern).into_owned() } else { pattern.to_owned() };
+        let whole = if modes.is_empty() { body } else { format!("(?{modes}){body}") };
+        fancy_regex::RegexBuilder::new(&whole)
+            .backtrack_limit(BACKTRACK_MAX)
+            .build()
+            .map(|regex| Pattern(Arc::new(regex)))
+            .map_err(|error| Error::Pattern { pattern: pattern.to_owned(), reason: error.to_string() })
+    }
+
+    fn is_found_in(&self, value: &[u8]) -> bool {
+        self.0.is_match(&String::from_utf8_lossy(value)).unwrap_or(false)
+    }
+}
+
+/// What a part of a cell is compared with.
+#[derive(Clone, Debug)]
+pub enum Comparable {
+    /// Bytes.
+    Binary(Bytes),
+    /// Bytes, with as many of the part.
+    BinaryPrefix(Bytes),
+    /// Bytes, with as many of the part from an offset on.
+    BinaryComponent {
+        /// The bytes.
+        value: Bytes,
+        /// Where in the part they stand.
+        offset: usize,
+    },
+    /// A number of eight bytes.
+    Long(i64),
+    /// A decimal number as HBase's `Bytes.toBytes(BigDecimal)` writes it: scale 4B, unscaled value.
+    BigDecimal(Bytes),
+    /// No value.
+    Null,
+    /// Bits: equal when some bit of the two together is set.
+    Bit {
+        /// The bytes.
+        value: Bytes,
+        /// How they are put together.
+        operator: BitOperator,
+    },
+    /// A pattern: equal when it is found.
+    Regex(Pattern),
+    /// A text in lower case: equal when the part in lower case contains it.
+    Substring(String),
+}
+
+impl Comparable {
+    /// A text that is looked for whatever its case.
+    pub fn substring(text: &str) -> Comparable {
+        Comparable::Substring(text.to_lowercase())
+    }
+
+    /// How mine compares with `part`.
+    pub fn compare(&self, part: &[u8]) -> Ordering {
+        let found = |found: bool| if found { Ordering::Equal } else { Ordering::Greater };
+        match self {
+            Comparable::Binary(mine) => mine[..].cmp(part),
+            Comparable::BinaryPrefix(mine) => mine[..].cmp(&part[..part.len().min(mine.len())]),
+            Comparable::BinaryComponent { value, offset } => {
+                let from = part.get(*offset..).unwrap_or(&[]);
+                value[..].cmp(&from[..from.len().min(value.len())])
+            }
+            Comparable::Long(mine) => match <[u8; 8]>::try_from(part) {
+                Ok(word) => mine.cmp(&i64::from_be_bytes(word)),
+                Err(_) => Ordering::Greater,
+            },
+            Comparable::BigDecimal(mine) => compare_decimals(mine, part),
+            Comparable::Null => found(part.is_empty()),
+            Comparable::Bit { value, operator } => {
+                let any = value.len() == part.len()
+                    && value.iter().zip(part).any(|(mine, part)| {
+                        let bits = match operator {
+                            BitOperator::And => mine & part,
+                            BitOperator::Or => mine | part,
+                            BitOperator::Xor => mine ^ part,
+                        };
+                        bits != 0
+                    });
+                found(any)
+            }
+            Comparable::Regex(pattern) => found(pattern.is_found_in(part)),
+            Comparable::Substring(text) => found(String::from_utf8_lossy(part).to_lowercase().contains(text)),
+        }
+    }
+
+    /// Whether a part is kept.
+    pub(crate) fn keeps(&self, operator: CompareOperator, part: &[u8]) -> bool {
+        // Mine against the part: the part is less when mine is greater.
+        let order = self.compare(part);
+        match operator {
+            CompareOperator::Less => order.is_gt(),
+            CompareOperator::LessOrEqual => order.is_ge(),
+            CompareOperator::Equal => order.is_eq(),
+            CompareOperator::NotEqual => order.is_ne(),
+            CompareOperator::GreaterOrEqual => order.is_le(),
+            CompareOperator::Greater => order.is_lt(),
+            CompareOperator::NoOp => false,
+        }
+    }
+}
+
+/// Compares `unscaled · 10^-scale` by digits, so that no size of number is too large.
+fn compare_decimals(left: &[u8], right: &[u8]) -> Ordering {
+    let (Some(left), Some(right)) = (Decimal::parse(left), Decimal::parse(right)) else {
+        return Ordering::Greater;
+    };
+    match (left.negative, right.negative) {
+        (false, true) => Ordering::Greater,
+        (true, false) => Ordering::Less,
+        (false, false) => left.compare_magnitude(&right),
+        (true, true) => right.compare_magnitude(&left),
+    }
+}
+
+struct Decimal {
+    negative: bool,
+    /// Most significant first, without leading zeros.
+    digits: Vec<u8>,
+    scale: i64,
+}
+
+impl Decimal {
+    fn parse(bytes: &[u8]) -> Option<Decimal> {
+        let (scale, unscaled) = bytes.split_first_chunk::<4>()?;
+        let first = *unscaled.first()?;
+        // No number that anybody stores has thousands of digits; without a limit one cell could take minutes.
+        if unscaled.len() > 1024 {
+            return None;
+        }
+        let negative = first & 0x80 != 0;
+        let mut magnitude = unscaled.to_vec();
+        if negative {
+            let mut carry = true;
+            for byte in magnitude.iter_mut().rev() {
+                let (sum, over) = (!*byte).overflowing_add(u8::from(carry));
+                (*byte, carry) = (sum, over);
+            }
+        }
+        let mut digits = Vec::new();
+        while magnitude.iter().any(|byte| *byte != 0) {
+            let mut rest = 0u32;
+            for byte in &mut magnitude {
+                let value = rest << 8 | u32::from(*byte);
+                *byte = (value / 10) as u8;
+                rest = value % 10;
+            }
+            digits.push(rest as u8);
+        }
+        digits.reverse();
+        let negative = negative && !digits.is_empty();
+        Some(Decimal { negative, digits, scale: i64::from(i32::from_be_bytes(*scale)) })
+    }
+
+    fn compare_magnitude(&self, other: &Decimal) -> Ordering {
+        if self.digits.is_empty() || other.digits.is_empty() {
+            return other.digits.is_empty().cmp(&self.digits.is_empty());
+        }
+        let exponent = |number: &Decimal| number.digits.len() as i64 - number.scale;
+        exponent(self).cmp(&exponent(other)).then_with(|| {
+            let length = self.digits.len().max(other.digits.len());
+            let digits = |number: &Decimal| -> Vec<u8> {
+                let mut digits = number.digits.clone();
+                digits.resize(length, 0);
+                digits
+            };
+            digits(self).cmp(&digits(other))
+        })
+    }
+}

@@ -1,0 +1,250 @@
+//! Each filter's rule, over a small table, judged as a region does it.
+
+use bytes::Bytes;
+use cell::{Cell, CellParts, CellType, Comparator, SequenceId, Timestamp};
+
+use crate::list::{merge_all, merge_one};
+use crate::{
+    BitOperator, ColumnRange, Comparable, CompareOperator, Filter, Operator, Pattern, ReturnCode, RowRange,
+};
+
+/// `row/qualifier=value` in order; the timestamp is the number of the cell in its row.
+const TABLE: &str = "a/p=1 a/q=2 a/r=3 b/p=4 b/q=2 c/q=9 c/s=1 d/p=1";
+
+fn cells() -> Vec<Vec<u8>> {
+    let mut timestamp = 0;
+    let mut last = "";
+    let parse = |text: &'static str| {
+        let (row, rest) = text.split_once('/').expect("row");
+        let (qualifier, value) = rest.split_once('=').expect("value");
+        (row, qualifier, value)
+    };
+    TABLE
+        .split(' ')
+        .map(|text| {
+            let (row, qualifier, value) = parse(text);
+            timestamp = if row == last { timestamp + 1 } else { 1 };
+            last = row;
+            CellParts {
+                row: row.as_bytes(),
+                family: b"f",
+                qualifier: qualifier.as_bytes(),
+                timestamp: Timestamp(timestamp),
+                cell_type: CellType::Put,
+                value: value.as_bytes(),
+                tags: b"",
+            }
+            .to_vec()
+            .expect("within limits")
+        })
+        .collect()
+}
+
+/// What of the table is kept, in the form of `TABLE`.
+fn kept(mut filter: Filter) -> String {
+    let cells = cells();
+    let cells: Vec<Cell<'_>> = cells.iter().map(|bytes| Cell::trusted(bytes, SequenceId::ZERO)).collect();
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < cells.len() && !filter.filter_all_remaining() {
+        let row = cells[at].row();
+        let end = at + cells[at..].iter().take_while(|cell| cell.row() == row).count();
+        filter.reset();
+        let mut included: Vec<Cell<'_>> = Vec::new();
+        let mut next = at;
+        if !filter.filter_row_key(row) {
+            while next < end {
+                let cell = cells[next];
+                let code = filter.filter_cell(cell);
+                if code.includes() {
+                    included.push(cell);
+                }
+                next = match code {
+                    ReturnCode::NextRow | ReturnCode::IncludeAndSeekNextRow => end,
+                    ReturnCode::SeekNextUsingHint => {
+                        let hint = filter.next_hint(cell).expect("a hint was promised");
+                        let later = |cell: &&Cell<'_>| {
+                            Comparator::Table.compare((**cell).into(), hint.position()).is_lt()
+                        };
+                        next + cells[next..].iter().take_while(later).count().max(1)
+                    }
+                    _ => next + 1,
+                };
+            }
+        }
+        let mut keep = vec![true; included.len()];
+        filter.filter_row_cells(&included, &mut keep);
+        let dropped = filter.has_filter_row() && !included.is_empty() && filter.filter_row();
+        if !dropped {
+            for (cell, _) in included.iter().zip(keep).filter(|(_, keep)| *keep) {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                out.push(format!("{}/{}={}", text(cell.row()), text(cell.qualifier()), text(cell.value())));
+            }
+        }
+        at = next.max(end);
+    }
+    out.join(" ")
+}
+
+fn check(filter: Filter, expected: &str) {
+    let shown = format!("{filter:?}");
+    assert_eq!(kept(filter), expected, "{shown}");
+}
+
+fn text(text: &'static str) -> Comparable {
+    Comparable::Binary(Bytes::from_static(text.as_bytes()))
+}
+
+fn bytes(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+#[test]
+fn rows_are_chosen() {
+    use CompareOperator::{Equal, GreaterOrEqual, NotEqual};
+    check(Filter::prefix(bytes("b")), "b/p=4 b/q=2");
+    check(Filter::page(2), "a/p=1 a/q=2 a/r=3 b/p=4 b/q=2");
+    check(Filter::inclusive_stop(bytes("b")), "a/p=1 a/q=2 a/r=3 b/p=4 b/q=2");
+    check(Filter::row(GreaterOrEqual, text("c")), "c/q=9 c/s=1 d/p=1");
+    check(Filter::row(NotEqual, text("a")), "b/p=4 b/q=2 c/q=9 c/s=1 d/p=1");
+    check(
+        Filter::row(Equal, Comparable::Regex(Pattern::new("^[bd]$", 32).expect("valid"))),
+        "b/p=4 b/q=2 d/p=1",
+    );
+    let range = |start, stop| RowRange {
+        start: bytes(start),
+        include_start: true,
+        stop: bytes(stop),
+        include_stop: false,
+    };
+    check(Filter::multi_row_range(vec![range("d", ""), range("a", "b")]), "a/p=1 a/q=2 a/r=3 d/p=1");
+    check(Filter::fuzzy_row(vec![(bytes("b"), vec![true])]).expect("valid"), "b/p=4 b/q=2");
+    check(Filter::random_row(1.1, 7), TABLE);
+    check(Filter::random_row(0.0, 7), "");
+}
+
+#[test]
+fn columns_are_chosen() {
+    use CompareOperator::{Equal, Less, NoOp};
+    check(Filter::column_prefix(bytes("q")), "a/q=2 b/q=2 c/q=9");
+    check(Filter::multiple_column_prefix(vec![bytes("p"), bytes("s")]), "a/p=1 b/p=4 c/s=1 d/p=1");
+    let range =
+        ColumnRange { min: Some(bytes("p")), include_min: false, max: Some(bytes("r")), include_max: false };
+    check(Filter::column_range(range), "a/q=2 b/q=2 c/q=9");
+    check(Filter::column_pagination(1, 1, None), "a/q=2 b/q=2 c/s=1");
+    check(Filter::column_pagination(1, 0, Some(bytes("q"))), "a/q=2 b/q=2 c/q=9");
+    check(Filter::column_count_get(2), "a/p=1 a/q=2");
+    check(Filter::qualifier(Less, text("q")), "a/p=1 b/p=4 d/p=1");
+    check(Filter::family(Equal, text("g")), "");
+    check(Filter::family(NoOp, text("f")), "");
+    check(Filter::first_key_only(), "a/p=1 b/p=4 c/q=9 d/p=1");
+    check(
+        Filter::first_key_value_matching_qualifiers(vec![bytes("q")]),
+        "a/p=1 a/q=2 b/p=4 b/q=2 c/q=9 d/p=1",
+    );
+}
+
+#[test]
+fn values_choose_cells_and_rows() {
+    use CompareOperator::{Equal, Greater};
+    check(Filter::value(Equal, text("1")), "a/p=1 c/s=1 d/p=1");
+    check(Filter::column_value(bytes("f"), bytes("q"), Equal, text("2")), "a/q=2 b/q=2");
+    let single = |missing, exclude| {
+        Filter::single_column_value(bytes("f"), bytes("p"), Greater, text("1"), missing, true, exclude)
+    };
+    check(single(false, false), "b/p=4 b/q=2 c/q=9 c/s=1");
+    check(single(true, false), "b/p=4 b/q=2");
+    check(single(true, true), "b/q=2");
+    check(Filter::timestamps(vec![Timestamp(2)], false), "a/q=2 b/q=2 c/s=1");
+    check(Filter::timestamps(vec![Timestamp(3), Timestamp(1)], true), "a/p=1 a/r=3 b/p=4 c/q=9 d/p=1");
+    check(Filter::dependent_column(bytes("f"), bytes("q"), false, None), "a/q=2 b/q=2 c/q=9");
+    check(Filter::skip(Filter::value(Greater, text("1"))), "b/p=4 b/q=2");
+    check(Filter::skip(Filter::value(Greater, text("0"))), TABLE);
+    check(
+        Filter::while_match(Filter::row(CompareOperator::Less, text("c"))),
+        "a/p=1 a/q=2 a/r=3 b/p=4 b/q=2",
+    );
+}
+
+#[test]
+fn lists_put_filters_together() {
+    let all = |filters| Filter::list(Operator::MustPassAll, filters);
+    let one = |filters| Filter::list(Operator::MustPassOne, filters);
+    let (row_a, row_b) = (Filter::prefix(bytes("a")), Filter::prefix(bytes("b")));
+    let (column_p, column_q) = (Filter::column_prefix(bytes("p")), Filter::column_prefix(bytes("q")));
+    check(all(vec![row_a.clone(), column_q.clone()]), "a/q=2");
+    check(one(vec![row_a.clone(), row_b.clone()]), "a/p=1 a/q=2 a/r=3 b/p=4 b/q=2");
+    check(one(vec![column_p.clone(), column_q.clone()]), "a/p=1 a/q=2 b/p=4 b/q=2 c/q=9 d/p=1");
+    check(all(vec![one(vec![column_p, column_q]), row_b]), "b/p=4 b/q=2");
+    check(all(vec![]), TABLE);
+    check(one(vec![]), TABLE);
+    // A counting filter behind one that refuses does not count what it never saw.
+    check(all(vec![Filter::value(CompareOperator::Equal, text("1")), Filter::page(2)]), "a/p=1 c/s=1");
+    assert_eq!(
+        Filter::list(Operator::MustPassAll, vec![Filter::key_only(true)])
+            .transform(Cell::trusted(&cells()[0], SequenceId::ZERO)),
+        crate::Transform::LengthValue
+    );
+}
+
+#[test]
+fn steps_merge_as_in_hbase() {
+    use ReturnCode::{
+        Include, IncludeAndNextColumn, IncludeAndSeekNextRow, NextColumn, NextRow, SeekNextUsingHint, Skip,
+    };
+    for (left, right, all, one) in [
+        (Include, Include, Include, Include),
+        (Include, Skip, Skip, Include),
+        (IncludeAndNextColumn, Include, IncludeAndNextColumn, Include),
+        (IncludeAndNextColumn, IncludeAndSeekNextRow, IncludeAndSeekNextRow, IncludeAndNextColumn),
+        (IncludeAndNextColumn, Skip, NextColumn, Include),
+        (IncludeAndNextColumn, NextRow, NextRow, IncludeAndNextColumn),
+        (IncludeAndSeekNextRow, Skip, NextRow, Include),
+        (IncludeAndSeekNextRow, NextColumn, NextRow, IncludeAndNextColumn),
+        (IncludeAndSeekNextRow, NextRow, NextRow, IncludeAndSeekNextRow),
+        (Skip, NextColumn, NextColumn, Skip),
+        (NextColumn, NextRow, NextRow, NextColumn),
+        (SeekNextUsingHint, SeekNextUsingHint, SeekNextUsingHint, SeekNextUsingHint),
+        (SeekNextUsingHint, NextRow, SeekNextUsingHint, Skip),
+    ] {
+        assert_eq!(merge_all(left, right), all, "{left:?} and {right:?}");
+        assert_eq!(merge_all(right, left), all, "{right:?} and {left:?}");
+        assert_eq!(merge_one(Some(left), right), one, "{left:?} or {right:?}");
+        assert_eq!(merge_one(Some(right), left), one, "{right:?} or {left:?}");
+    }
+}
+
+#[test]
+fn comparables_compare_mine_with_theirs() {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let bit = |operator| Comparable::Bit { value: Bytes::from_static(&[0b101]), operator };
+    let decimal = |scale: i32, unscaled: i64| {
+        let mut bytes = scale.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&unscaled.to_be_bytes());
+        Bytes::from(bytes)
+    };
+    for (mine, theirs, expected) in [
+        (text("b"), &b"a"[..], Greater),
+        (Comparable::BinaryPrefix(bytes("ab")), b"abc", Equal),
+        (Comparable::BinaryPrefix(bytes("ab")), b"a", Greater),
+        (Comparable::BinaryComponent { value: bytes("b"), offset: 1 }, b"abc", Equal),
+        (Comparable::Long(5), &5i64.to_be_bytes(), Equal),
+        (Comparable::Long(-1), &0i64.to_be_bytes(), Less),
+        (Comparable::BigDecimal(decimal(1, 15)), &decimal(2, 150), Equal),
+        (Comparable::BigDecimal(decimal(0, -2)), &decimal(1, -15), Less),
+        (Comparable::BigDecimal(decimal(0, 0)), &decimal(3, -1), Greater),
+        (Comparable::Null, b"", Equal),
+        (Comparable::Null, b"x", Greater),
+        (bit(BitOperator::And), &[0b010], Greater),
+        (bit(BitOperator::Or), &[0b010], Equal),
+        (bit(BitOperator::Xor), &[0b101], Greater),
+        (Comparable::substring("BcD"), b"aBCDe", Equal),
+        (Comparable::Regex(Pattern::new("(?=.*x)a+", 32).expect("look-around")), b"aax", Equal),
+        (Comparable::Regex(Pattern::new("A", 2).expect("no case")), b"bab", Equal),
+    ] {
+        assert_eq!(mine.compare(theirs), expected, "{mine:?} against {theirs:?}");
+    }
+    assert!(Pattern::new("(", 0).is_err());
+    let slow = Pattern::new("(a|a)*\\1b", 0).expect("valid");
+    assert_eq!(Comparable::Regex(slow).compare(&[b'a'; 60]), Greater, "given up, not hung");
+}
