@@ -215,6 +215,21 @@ impl Segment {
         (oldest <= newest).then_some((Timestamp(oldest), Timestamp(newest)))
     }
 
+    /// Takes in the cells of another segment; their bytes are shared.
+    pub fn absorb(&self, other: &Segment) {
+        let theirs = other.index.read();
+        let mut index = self.index.write();
+        for entry in theirs.keys() {
+            let (timestamp, size) = (entry.cell().timestamp().0, entry.bytes.len() as u64);
+            if index.insert(entry.clone(), ()).is_none() {
+                self.cells.fetch_add(1, atomic::Ordering::AcqRel);
+                self.bytes.fetch_add(size + OVERHEAD, atomic::Ordering::AcqRel);
+                self.oldest.fetch_min(timestamp, atomic::Ordering::AcqRel);
+                self.newest.fetch_max(timestamp, atomic::Ordering::AcqRel);
+            }
+        }
+    }
+
     /// Copies up to `count` entries from `from` on into `out`, in order.
     pub(crate) fn copy_from(&self, from: Bound<&dyn Placed>, count: usize, out: &mut Vec<Entry>) {
         let index = self.index.read();

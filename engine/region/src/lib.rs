@@ -1,1 +1,44 @@
-//! One region on one machine: reads, writes, flush, compaction, recovery.
+//! One region on one machine: its stores, reads, writes, flush, compaction, recovery.
+//!
+//! ```text
+//!  write   row lock → timestamp → [ sequence id → log's buffer → memstore ] → lock released → log durable → read point
+//!  read    view of each store (active segment, snapshot, files) → one merge → matcher → filter → the caller's sink
+//!  flush   segment swapped → writes in it complete → one merge to a new file → file list replaced → log may forget
+//! ```
+//!
+//! A reader takes the stores' views as they are when it begins and keeps them: flushes and compactions make new views
+//! and never change an old one, so a scanner that outlives them reads on, and nothing it may need is dropped under it.
+//!
+//! What it does not know: sockets, clients, protobuf of the wire, other regions. It speaks cells.
+
+mod apply;
+mod compact;
+mod error;
+mod flush;
+mod heap;
+mod locks;
+mod matcher;
+mod mvcc;
+mod open;
+mod options;
+mod query;
+mod read_modify_write;
+mod region;
+mod rewrite;
+mod scanner;
+mod store;
+mod tracker;
+
+pub use apply::{Applied, Durability, Mutation, MutationKind, Pending};
+pub use compact::{CompactionRequest, select_files};
+pub use error::{Error, Result};
+pub use flush::{FlushReason, Flushed};
+pub use open::Opening;
+pub use options::RegionOptions;
+pub use query::{CellSink, FamilyQuery, Isolation, Limits, ReadMode, Scan, TimeRange};
+pub use read_modify_write::{Changed, Check, Checked, Test};
+pub use region::{Load, Region, StoreLoad};
+pub use scanner::{RegionScanner, Step};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,440 @@
+//! Writing: from mutations to the log and the memstore.
+//!
+//! 1. Each mutation is checked on its own: row, families, sizes, timestamps. One that fails fails alone.
+//! 2. The row locks of all that are left are taken.
+//! 3. "Latest" becomes the clock's time; a delete of the newest version looks for it.
+//! 4. Under the region's write lock each row gets the next sequence id, goes into the log's buffer and the memstore.
+//! 5. The locks are released. What is left is waiting for the log: see [`Pending`].
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use cell::{Cell, CellBlock, CellType, SequenceId, Timestamp};
+use env::WallTime;
+use proto::descriptor::Durability as TableDurability;
+
+use crate::mvcc::Awaits;
+use crate::query::{CellSink, FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
+use crate::region::Region;
+use crate::{Error, Result};
+
+/// What a mutation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MutationKind {
+    /// Sets values.
+    Put,
+    /// Sets markers.
+    Delete,
+    /// Adds to numbers.
+    Increment,
+    /// Adds to the end of values.
+    Append,
+}
+
+/// How safe a write must be before it is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// As the table says, and if it does not, [`Durability::Sync`].
+    #[default]
+    UseDefault,
+    /// Not in the log at all.
+    Skip,
+    /// In the log, some time later.
+    Async,
+    /// In the log; how far is the server's setting.
+    Sync,
+    /// On the disk.
+    Fsync,
+}
+
+/// Changes of one row.
+#[derive(Clone, Debug)]
+pub struct Mutation {
+    /// What it does.
+    pub kind: MutationKind,
+    /// The row.
+    pub row: Bytes,
+    /// The cells, all of that row. [`Timestamp::LATEST`] stands for the server's time; for a delete of one version it
+    /// stands for the newest one.
+    pub cells: CellBlock,
+    /// How safe it must be.
+    pub durability: Durability,
+    /// Which versions an increment or append looks at.
+    pub time_range: Option<TimeRange>,
+    /// Whether an increment or append gives back what it made.
+    pub return_results: bool,
+    /// Nonce group and nonce, for the log.
+    pub nonce: Option<(u64, u64)>,
+}
+
+/// What became of a batch: what each mutation came to, and what is to be waited for.
+#[derive(Debug)]
+pub struct Applied {
+    /// For each mutation, in order.
+    pub outcomes: Vec<Result<()>>,
+    /// Resolves when those that succeeded are durable and visible.
+    pub pending: Pending,
+}
+
+/// A write that was applied and is not answered yet.
+///
+/// Resolves when it is as safe as was asked and every reader that begins afterwards sees it. An error means that it may
+/// have happened. Dropping it gives up waiting, not the write.
+#[must_use = "a write may be answered only when this has resolved"]
+pub struct Pending {
+    region: Arc<Region>,
+    /// The last sequence id of the write; `None` when nothing was written.
+    sequence: Option<SequenceId>,
+    awaits: Awaits,
+    durable: Option<wal::Durable>,
+}
+
+impl Pending {
+    /// Nothing to wait for but what was read: everything that was written before now must be complete.
+    pub(crate) fn for_reading(region: &Arc<Region>) -> Pending {
+        let (sequence, ticket) = {
+            let state = region.write.lock();
+            (state.last_sequence, state.last_ticket)
+        };
+        let level = if region.options.sync_to_disk { wal::Level::Disk } else { wal::Level::Os };
+        Pending {
+            region: Arc::clone(region),
+            sequence: Some(sequence),
+            awaits: Awaits::Log(level),
+            durable: ticket.map(|ticket| region.log.sync(ticket, level)),
+        }
+    }
+
+    fn nothing(region: &Arc<Region>) -> Pending {
+        Pending { region: Arc::clone(region), sequence: None, awaits: Awaits::Nothing, durable: None }
+    }
+
+    /// Waits, holding the thread.
+    pub fn wait_blocking(mut self) -> Result<()> {
+        let waker = std::task::Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match Pin::new(&mut self).poll(&mut context) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl std::task::Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl Future for Pending {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let Some(sequence) = self.sequence else { return Poll::Ready(Ok(())) };
+        if let Some(durable) = &mut self.durable {
+            match Pin::new(durable).poll(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {
+                    self.durable = None;
+                    self.region.mvcc.complete_through(sequence, self.awaits);
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.region.abort(error.to_string()))),
+            }
+        }
+        if self.region.mvcc.reached(sequence, context.waker()) {
+            return Poll::Ready(Ok(()));
+        }
+        match self.region.aborted.lock().clone() {
+            Some(cause) => Poll::Ready(Err(Error::Aborted(cause))),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pending").field("sequence", &self.sequence).finish_non_exhaustive()
+    }
+}
+
+/// The cells of one atomic write, with their final timestamps, as they go into log and memstore.
+pub(crate) struct Edit {
+    /// `length 4B · cell` again and again.
+    pub(crate) block: Vec<u8>,
+    pub(crate) durability: Durability,
+    pub(crate) nonce: Option<(u64, u64)>,
+}
+
+impl Region {
+    /// Applies puts and deletes, each row atomically, not all of them together.
+    pub fn apply(self: &Arc<Self>, mutations: &[Mutation]) -> Result<Applied> {
+        self.check_writable()?;
+        let mut outcomes: Vec<Result<()>> =
+            mutations.iter().map(|mutation| self.check_mutation(mutation)).collect();
+        let good = |outcomes: &[Result<()>]| -> Vec<usize> {
+            outcomes
+                .iter()
+                .enumerate()
+                .filter(|(_, outcome)| outcome.is_ok())
+                .map(|(index, _)| index)
+                .collect()
+        };
+        let accepted = good(&outcomes);
+        let locks = self.locks.lock(accepted.iter().map(|&index| &mutations[index].row[..]))?;
+        let now = self.world.now();
+        let mut edits = Vec::with_capacity(accepted.len());
+        for index in accepted {
+            match self.prepare(&mutations[index], now) {
+                Ok(edit) => edits.push(edit),
+                Err(error) => outcomes[index] = Err(error),
+            }
+        }
+        let pending = self.write(edits)?;
+        drop(locks);
+        Ok(Applied { outcomes, pending })
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_serving()?;
+        if self.read_only {
+            return Err(Error::ReadOnly(self.info.name().escape_ascii().to_string()));
+        }
+        let (bytes, limit) =
+            (self.memstore_bytes(), self.flush_size.saturating_mul(self.options.block_multiplier));
+        if bytes > limit && !self.info.is_meta() {
+            return Err(Error::TooBusy(format!(
+                "Over memstore limit={limit}, regionName={}, memstoreSize={bytes}; wait for a flush",
+                self.info.encoded_name()
+            )));
+        }
+        Ok(())
+    }
+
+    /// What can be said of a mutation without looking at the row.
+    pub(crate) fn check_mutation(&self, mutation: &Mutation) -> Result<()> {
+        if mutation.row.is_empty() {
+            return Err(Error::BadRequest("Row length can't be 0".to_owned()));
+        }
+        self.check_row(&mutation.row, "row lock")?;
+        let now = self.world.now().0;
+        for cell in mutation.cells.cells() {
+            self.store(cell.family())?;
+            if cell.row() != mutation.row {
+                return Err(Error::BadRequest(format!(
+                    "the row of a cell, {}, is not that of its mutation, {}",
+                    cell.row().escape_ascii(),
+                    mutation.row.escape_ascii()
+                )));
+            }
+            self.check_size(cell.bytes().len())?;
+            let timestamp = cell.timestamp();
+            if timestamp != Timestamp::LATEST && timestamp.0 < 0 {
+                return Err(Error::BadRequest(format!("Timestamp cannot be negative. ts={}", timestamp.0)));
+            }
+            if let Some(slop) = self.options.timestamp_slop
+                && timestamp != Timestamp::LATEST
+                && timestamp.0 > now.saturating_add(slop)
+            {
+                return Err(Error::BadTimestamp { cell: format!("{:?}", cell.key()), slop });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_size(&self, size: usize) -> Result<()> {
+        match self.options.cell_size_max {
+            Some(limit) if size > limit => Err(Error::CellTooLarge { size, limit }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives a put's or delete's cells their timestamps. The row is locked.
+    pub(crate) fn prepare(self: &Arc<Self>, mutation: &Mutation, now: WallTime) -> Result<Edit> {
+        let mut block = Vec::with_capacity(mutation.cells.bytes().len() + 8);
+        // Several deletes of the newest version of one column take one version after the other.
+        let mut newest_taken: Vec<(&[u8], &[u8], usize)> = Vec::new();
+        for cell in mutation.cells.cells() {
+            let latest = cell.timestamp() == Timestamp::LATEST;
+            let mut timestamp = if latest { Timestamp(now.0) } else { cell.timestamp() };
+            if latest && cell.cell_type() == Some(CellType::Delete) {
+                let column = (cell.family(), cell.qualifier());
+                let skip = match newest_taken.iter_mut().find(|(family, name, _)| (*family, *name) == column)
+                {
+                    Some((.., taken)) => {
+                        *taken += 1;
+                        *taken
+                    }
+                    None => {
+                        newest_taken.push((column.0, column.1, 0));
+                        0
+                    }
+                };
+                match self.nth_version(&mutation.row, column, skip)? {
+                    Some(found) => timestamp = found,
+                    None => continue,
+                }
+            }
+            write_stamped(&mut block, cell, timestamp);
+        }
+        Ok(Edit { block, durability: mutation.durability, nonce: mutation.nonce })
+    }
+
+    /// The timestamp of the version of a column with `skip` newer ones before it.
+    fn nth_version(
+        self: &Arc<Self>,
+        row: &Bytes,
+        column: (&[u8], &[u8]),
+        skip: usize,
+    ) -> Result<Option<Timestamp>> {
+        let scan = Scan {
+            families: vec![FamilyQuery {
+                family: Bytes::copy_from_slice(column.0),
+                qualifiers: Some(vec![Bytes::copy_from_slice(column.1)]),
+                time_range: None,
+            }],
+            max_versions: u32::try_from(skip + 1).unwrap_or(u32::MAX),
+            isolation: Isolation::ReadUncommitted,
+            ..Scan::get(row.clone())
+        };
+        let mut found = Timestamps::default();
+        self.get(&scan, ReadMode::Any, &mut found)?;
+        Ok(found.0.get(skip).copied())
+    }
+
+    /// Writes edits, each under a sequence id of its own, in order. Their rows are locked.
+    pub(crate) fn write(self: &Arc<Self>, edits: Vec<Edit>) -> Result<Pending> {
+        let table = match self.durability {
+            TableDurability::UseDefault => Durability::Sync,
+            TableDurability::SkipWal => Durability::Skip,
+            TableDurability::AsyncWal => Durability::Async,
+            TableDurability::SyncWal => Durability::Sync,
+            TableDurability::FsyncWal => Durability::Fsync,
+        };
+        let strength =
+            |edit: &Edit| if edit.durability == Durability::UseDefault { table } else { edit.durability };
+        let edits: Vec<(Edit, Durability)> = edits
+            .into_iter()
+            .filter(|edit| !edit.block.is_empty())
+            .map(|edit| {
+                let durability = strength(&edit);
+                (edit, durability)
+            })
+            .collect();
+        if edits.is_empty() {
+            return Ok(Pending::nothing(self));
+        }
+        // All of them wait for what the strictest asks.
+        let strictest = edits.iter().map(|(_, durability)| *durability).max().expect("there is one");
+        let awaits = match strictest {
+            Durability::Skip | Durability::Async | Durability::UseDefault => Awaits::Nothing,
+            Durability::Sync if !self.options.sync_to_disk => Awaits::Log(wal::Level::Os),
+            Durability::Sync | Durability::Fsync => Awaits::Log(wal::Level::Disk),
+        };
+        let now = self.world.now();
+        let rows = edits.len() as u64;
+        let (last, ticket) = {
+            let mut state = self.write.lock();
+            if state.closing {
+                return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
+            }
+            let mut ticket = None;
+            for (edit, durability) in edits {
+                let sequence = state.last_sequence.next();
+                if durability != Durability::Skip {
+                    let record = wal::Record {
+                        kind: wal::Kind::Edit,
+                        region: self.info.encoded_name().as_str().as_bytes(),
+                        table: self.table.name().as_bytes(),
+                        sequence,
+                        time: now,
+                        nonce: edit.nonce,
+                        cells: &edit.block,
+                    };
+                    match self.log.append(&record) {
+                        Ok(appended) => ticket = Some(appended),
+                        // Nothing of this edit happened; those before it are complete once the log is.
+                        Err(error @ wal::Error::TooLarge { .. }) if ticket.is_none() => {
+                            return Err(error.into());
+                        }
+                        Err(error) => return Err(self.abort(error.to_string())),
+                    }
+                }
+                state.last_sequence = sequence;
+                self.mvcc.begin(sequence, awaits);
+                self.insert(edit.block, sequence)?;
+            }
+            if ticket.is_some() {
+                state.last_ticket = ticket;
+            }
+            (state.last_sequence, ticket)
+        };
+        self.counters.rows_written(rows);
+        let _set = self.oldest_edit.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
+        let durable = match (awaits, ticket) {
+            (Awaits::Log(level), Some(ticket)) => Some(self.log.sync(ticket, level)),
+            _ => {
+                self.mvcc.complete_through(last, Awaits::Nothing);
+                None
+            }
+        };
+        Ok(Pending { region: Arc::clone(self), sequence: Some(last), awaits, durable })
+    }
+
+    /// Puts the cells of a block into the memstores of their families. The cells share the block's memory.
+    pub(crate) fn insert(&self, block: Vec<u8>, sequence: SequenceId) -> Result<()> {
+        let block = Bytes::from(block);
+        let mut at = 0;
+        let mut cells: Vec<Bytes> = Vec::with_capacity(4);
+        let mut family: Option<usize> = None;
+        while at < block.len() {
+            let length =
+                u32::from_be_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]) as usize;
+            let cell = block.slice(at + 4..at + 4 + length);
+            at += 4 + length;
+            let name = Cell::trusted(&cell, sequence).family().to_vec();
+            let store = self.stores.iter().position(|store| store.family == name);
+            let Some(store) = store else {
+                // Only a record of a family that was deleted since can say so.
+                continue;
+            };
+            if family.is_some_and(|family| family != store) {
+                let done = std::mem::take(&mut cells);
+                self.stores[family.expect("checked")].view.load().active.insert(done, sequence);
+            }
+            family = Some(store);
+            cells.push(cell);
+        }
+        if let Some(family) = family {
+            self.stores[family].view.load().active.insert(cells, sequence);
+        }
+        Ok(())
+    }
+}
+
+/// Appends `cell` under `timestamp` to a block of cells with tags.
+pub(crate) fn write_stamped(block: &mut Vec<u8>, cell: Cell<'_>, timestamp: Timestamp) {
+    let at = block.len() + 4;
+    let bytes = cell.bytes();
+    block.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+    block.extend_from_slice(bytes);
+    // The timestamp stands before the type, at the end of the key.
+    let end = at + 8 + cell.key().bytes().len();
+    block[end - 9..end - 1].copy_from_slice(&timestamp.0.to_be_bytes());
+}
+
+#[derive(Default)]
+struct Timestamps(Vec<Timestamp>);
+
+impl CellSink for Timestamps {
+    fn cell(&mut self, cell: Cell<'_>) {
+        self.0.push(cell.timestamp());
+    }
+}

@@ -1,0 +1,172 @@
+//! Compaction: several files of a store become one.
+//!
+//! Which ones is a pure function, HBase's exploring policy: of all runs of neighbouring files, in the order of their
+//! age, that are neither too few nor too many and in which no file is larger than the others together times a ratio, the
+//! one with the most files, and among those the one with the least bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use cell::SequenceId;
+use hfile::{ReadOptions, StoreFileInfo};
+
+use crate::heap::{Heap, Source};
+use crate::region::Region;
+use crate::rewrite::Rewrite;
+use crate::store::{Store, StoreFile, View};
+use crate::tracker::Listed;
+use crate::{RegionOptions, Result};
+
+/// What is asked of a compaction.
+#[derive(Clone, Debug, Default)]
+pub struct CompactionRequest {
+    /// All files of a store, and markers go for good.
+    pub major: bool,
+    /// Which families; empty for all.
+    pub families: Vec<Bytes>,
+}
+
+/// Which of a store's files, oldest first, a minor compaction takes: a run of them, perhaps none.
+pub fn select_files(sizes: &[u64], options: &RegionOptions) -> std::ops::Range<usize> {
+    // Files that are too large stand in nobody's run; what is older than the newest of them is left alone.
+    let first =
+        sizes.iter().rposition(|&size| size > options.compaction_size_max).map_or(0, |index| index + 1);
+    let (least, most) = (options.compaction_files_min.max(2), options.compaction_files_max.max(2));
+    // With very many files any run is better than none.
+    let stuck = sizes.len() - first >= options.blocking_files;
+    let mut best: Option<(std::ops::Range<usize>, u64)> = None;
+    let mut smallest: Option<(std::ops::Range<usize>, u64)> = None;
+    for start in first..sizes.len() {
+        for end in start + least..=sizes.len().min(start + most) {
+            let run = &sizes[start..end];
+            let total: u64 = run.iter().sum();
+            if stuck && smallest.as_ref().is_none_or(|(_, bytes)| total < *bytes) {
+                smallest = Some((start..end, total));
+            }
+            let balanced =
+                run.iter().all(|&size| size as f64 <= (total - size) as f64 * options.compaction_ratio);
+            if total >= options.compaction_size_min && !balanced {
+                continue;
+            }
+            let better = best.as_ref().is_none_or(|(known, bytes)| {
+                run.len() > known.len() || (run.len() == known.len() && total < *bytes)
+            });
+            if better {
+                best = Some((start..end, total));
+            }
+        }
+    }
+    best.or(smallest).map_or(0..0, |(run, _)| run)
+}
+
+impl Region {
+    /// Whether some store has files that a minor compaction would take.
+    pub fn needs_compaction(&self) -> bool {
+        self.stores.iter().any(|store| !select_files(&store.sizes(), &self.options).is_empty())
+    }
+
+    /// Compacts, store by store. Says how many files went into new ones.
+    pub fn compact(&self, request: &CompactionRequest) -> Result<usize> {
+        self.check_serving()?;
+        let mut taken = 0;
+        for family in &request.families {
+            self.store(family)?;
+        }
+        for store in &self.stores {
+            if request.families.is_empty() || request.families.contains(&store.family) {
+                taken += self.compact_store(store, request.major)?;
+            }
+        }
+        Ok(taken)
+    }
+
+    fn compact_store(&self, store: &Store, major: bool) -> Result<usize> {
+        let _alone = store.compacting.lock();
+        let files = store.view.load().files.clone();
+        let run = if major { 0..files.len() } else { select_files(&store.sizes(), &self.options) };
+        if run.is_empty() {
+            return Ok(0);
+        }
+        let all = run.len() == files.len();
+        let chosen: Vec<Arc<StoreFile>> = files[run].to_vec();
+        let cells: u64 = chosen.iter().map(|file| file.reader.entries()).sum();
+        self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);
+        let options = ReadOptions { cache_blocks: false, memory_only: false };
+        let sources = chosen.iter().rev().map(|file| Source::File(file.reader.cursor(options))).collect();
+        let heap = Heap::new(store.comparator, SequenceId::MAX, sources);
+        let rewrite =
+            Rewrite::new(store.keeping.clone(), all, self.world.now().0, self.options.purge_deletes_after);
+        let codec = if all { store.options.compression_major } else { store.options.compression_minor };
+        let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
+        let info = StoreFileInfo { max_sequence: newest, major: all };
+        let made = self.write_file(store, heap, rewrite, codec.as_str(), info, &mut |cells| {
+            self.counters.compacted_cells.fetch_add(cells, Ordering::Relaxed);
+        })?;
+        let chosen_names: Vec<&str> = chosen.iter().map(|file| file.listed.name.as_str()).collect();
+        let is_old = |file: &StoreFile| chosen_names.contains(&file.listed.name.as_str());
+        {
+            let mut tracker = store.tracker.lock();
+            let current = store.view.load().files.clone();
+            // The new file takes the place of the run: flushes since have only added behind it.
+            let place = current.iter().position(|file| is_old(file)).unwrap_or(0);
+            let mut files: Vec<Arc<StoreFile>> =
+                current.iter().filter(|file| !is_old(file)).cloned().collect();
+            if let Some(made) = &made {
+                files.insert(place, Arc::clone(made));
+            }
+            let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
+            tracker.replace(&list)?;
+            store.change_view(|view| View {
+                active: Arc::clone(&view.active),
+                snapshot: view.snapshot.clone(),
+                files: files.clone(),
+            });
+        }
+        for file in &chosen {
+            file.reader.evict();
+            // Readers that hold it read on; if the name stays, it is removed when the region is opened.
+            let _stays = self.files.delete(file.reader.name());
+        }
+        Ok(chosen.len())
+    }
+}
+
+impl Store {
+    fn sizes(&self) -> Vec<u64> {
+        self.view.load().files.iter().map(|file| file.listed.size).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(sizes: &[u64], expected: &[u64]) {
+        let options =
+            RegionOptions { compaction_size_min: 10, compaction_files_max: 5, ..RegionOptions::default() };
+        let run = select_files(sizes, &options);
+        assert_eq!(&sizes[run], expected, "of {sizes:?}");
+    }
+
+    #[test]
+    fn the_run_with_the_most_files_and_the_least_bytes_is_taken() {
+        check(&[], &[]);
+        check(&[1, 1], &[]);
+        check(&[1, 1, 1], &[1, 1, 1]);
+        check(&[100, 50, 23, 12, 12], &[50, 23, 12, 12]);
+        check(&[1_000, 12, 12, 12, 12], &[12, 12, 12, 12]);
+        // The older files outweigh the rest.
+        check(&[1_000, 100, 10], &[]);
+        check(&[50, 49, 48, 47, 46, 45, 44], &[48, 47, 46, 45, 44]);
+        // Small files are taken whatever their proportions.
+        check(&[6, 1, 1], &[6, 1, 1]);
+    }
+
+    #[test]
+    fn files_over_the_limit_are_left_alone() {
+        let options = RegionOptions { compaction_size_max: 50, ..RegionOptions::default() };
+        assert_eq!(select_files(&[10, 60, 5, 5, 5], &options), 2..5);
+        assert_eq!(select_files(&[10, 10, 60], &options), 0..0);
+    }
+}

@@ -1,0 +1,112 @@
+//! What can go wrong in a region. Which exception a client sees is decided by the region server, in one place.
+
+/// The result of an act on a region.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why the region could not do it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The row lies outside: the caller's picture of the regions is old.
+    #[error(
+        "Requested row out of range for {what} on HRegion {region}, startKey='{start}', getEndKey()='{end}', row='{row}'"
+    )]
+    WrongRegion {
+        /// What was tried.
+        what: &'static str,
+        /// The region's name.
+        region: String,
+        /// Its first row.
+        start: String,
+        /// The first row after it.
+        end: String,
+        /// The row.
+        row: String,
+    },
+    /// The table has no such family.
+    #[error("Column family {family} does not exist in region {region} in table {table}")]
+    NoSuchFamily {
+        /// The family.
+        family: String,
+        /// The region's name.
+        region: String,
+        /// The table's name.
+        table: String,
+    },
+    /// The memstore is over its limit, or a row is locked too long: try again.
+    #[error("{0}")]
+    TooBusy(String),
+    /// The region is closed or closing.
+    #[error("{0} is closed")]
+    NotServing(String),
+    /// The value that shall be incremented is not eight bytes long.
+    #[error("Field is not a long, it's {0} bytes wide")]
+    NotALong(usize),
+    /// The cell is over the limit.
+    #[error("Cell with size {size} exceeds limit of {limit} bytes")]
+    CellTooLarge {
+        /// Its size in bytes.
+        size: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The whole row is too big to be read at once.
+    #[error("Max row size allowed: {limit}, but the row is bigger than that: {row}")]
+    RowTooBig {
+        /// The limit in bytes.
+        limit: u64,
+        /// The row.
+        row: String,
+    },
+    /// A request that can never succeed.
+    #[error("{0}")]
+    BadRequest(String),
+    /// The table takes no writes.
+    #[error("region is read only: {0}")]
+    ReadOnly(String),
+    /// A timestamp further in the future than is allowed.
+    #[error("Timestamp for KV out of range {cell} (too.new={slop})")]
+    BadTimestamp {
+        /// The cell.
+        cell: String,
+        /// How far is allowed, in milliseconds.
+        slop: i64,
+    },
+    /// The log failed or was fenced: this region acknowledges nothing any more.
+    #[error("region aborted: {0}")]
+    Aborted(String),
+    /// A block is not in memory, and the caller must not wait for it.
+    #[error("a block must be read from storage")]
+    WouldBlock,
+    /// A store file is damaged or cannot be read or written.
+    #[error(transparent)]
+    File(hfile::Error),
+    /// The log cannot be read or written.
+    #[error(transparent)]
+    Log(#[from] wal::Error),
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+    /// A file list or a region's own file is damaged.
+    #[error("{file} is corrupt: {what}, expected {expected}, found {found}")]
+    Corrupt {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        what: &'static str,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+}
+
+impl From<hfile::Error> for Error {
+    fn from(error: hfile::Error) -> Error {
+        match error {
+            hfile::Error::NotCached => Error::WouldBlock,
+            hfile::Error::Storage(error) => Error::Storage(error),
+            error => Error::File(error),
+        }
+    }
+}

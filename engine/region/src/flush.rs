@@ -1,0 +1,215 @@
+//! Flush: memory becomes files.
+//!
+//! 1. Under the write lock every store's active segment becomes its snapshot, and a new one takes its place: a swap of
+//!    pointers. From here on new writes go elsewhere.
+//! 2. The writes in the snapshots are made durable in the log and complete: a file holds nothing that a reader may not
+//!    see, and nothing that the log has not.
+//! 3. Each store's snapshot streams into a file at its final name.
+//! 4. The store's list is replaced; from then on the file exists. The view drops the snapshot.
+//! 5. The log is told what it need not keep.
+//!
+//! When 3 or 4 fails, the snapshot stays and is flushed, together with what came since, by the next flush.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cell::{KeyBuf, SequenceId};
+use hfile::{Reader, StoreFileInfo, Writer};
+use memstore::Segment;
+use storage::FileName;
+
+use crate::heap::{Heap, Source};
+use crate::mvcc::Awaits;
+use crate::region::Region;
+use crate::rewrite::Rewrite;
+use crate::store::{Store, StoreFile, View};
+use crate::tracker::Listed;
+use crate::{Error, Result};
+
+/// Why a region is flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushReason {
+    /// Somebody asked for it.
+    Requested,
+    /// Its memory is full, or it takes too much of the server's.
+    MemstoreSize,
+    /// Its edits are old, or hold back the log.
+    Periodic,
+    /// It closes.
+    Closing,
+}
+
+/// What a flush did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flushed {
+    /// Files it made.
+    pub files: usize,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Everything up to and with this one is in files now.
+    pub sequence: SequenceId,
+}
+
+impl Region {
+    /// Writes memory out. Other flushes of the region wait; reads and writes go on.
+    pub fn flush(&self, _reason: FlushReason) -> Result<Flushed> {
+        self.check_serving()?;
+        self.flush_stores()
+    }
+
+    pub(crate) fn flush_stores(&self) -> Result<Flushed> {
+        let _alone = self.flushing.lock();
+        let (sequence, ticket) = {
+            let state = self.write.lock();
+            for store in &self.stores {
+                store.begin_flush();
+            }
+            self.oldest_edit.store(0, Ordering::Relaxed);
+            (state.last_sequence, state.last_ticket)
+        };
+        if let Some(ticket) = ticket {
+            let level = if self.options.sync_to_disk { wal::Level::Disk } else { wal::Level::Os };
+            self.log.sync_blocking(ticket, level).map_err(|error| self.abort(error.to_string()))?;
+            self.mvcc.complete_through(sequence, Awaits::Log(wal::Level::Disk));
+        }
+        let mut flushed = Flushed { sequence, ..Flushed::default() };
+        for store in &self.stores {
+            if let Some(size) = self.flush_store(store, sequence)? {
+                flushed.files += 1;
+                flushed.bytes += size;
+            }
+        }
+        self.log.flushed(self.info.encoded_name().as_str().as_bytes(), sequence);
+        Ok(flushed)
+    }
+
+    fn flush_store(&self, store: &Store, sequence: SequenceId) -> Result<Option<u64>> {
+        let Some(snapshot) = store.view.load().snapshot.clone() else { return Ok(None) };
+        let source = Source::Memory(memstore::Cursor::new(Arc::clone(&snapshot)));
+        let heap = Heap::new(store.comparator, SequenceId::MAX, vec![source]);
+        let rewrite = Rewrite::new(store.keeping.clone(), false, self.world.now().0, 0);
+        let codec = store.options.compression.as_str();
+        let info = StoreFileInfo { max_sequence: sequence, major: false };
+        let file = self.write_file(store, heap, rewrite, codec, info, &mut |_| {})?;
+        let mut tracker = store.tracker.lock();
+        let mut files = store.view.load().files.clone();
+        files.extend(file.clone());
+        if file.is_some() {
+            let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
+            tracker.replace(&list)?;
+        }
+        store.change_view(|view| View {
+            active: Arc::clone(&view.active),
+            snapshot: None,
+            files: files.clone(),
+        });
+        Ok(file.map(|file| file.listed.size))
+    }
+
+    /// Streams `heap` through `rewrite` into a new file, and opens it. `None` when nothing was left to write.
+    pub(crate) fn write_file(
+        &self,
+        store: &Store,
+        mut heap: Heap,
+        mut rewrite: Rewrite,
+        codec: &str,
+        info: StoreFileInfo,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Option<Arc<StoreFile>>> {
+        let name = format!("{:016x}{:016x}", self.world.random(), self.world.random());
+        let path = store.folder.join(&name);
+        // Written when there is a cell to write: most flushes touch few of a region's families.
+        let mut writer: Option<Writer> = None;
+        let copied = (|| -> Result<()> {
+            heap.seek(KeyBuf::first_on_row(b"").position())?;
+            let mut read = 0u64;
+            while let Some(cell) = heap.peek() {
+                if rewrite.keeps(cell) {
+                    if writer.is_none() {
+                        writer = Some(self.begin_file(store, &path, codec)?);
+                    }
+                    writer.as_mut().expect("begun above").append(cell)?;
+                }
+                heap.advance()?;
+                read += 1;
+                if read.is_multiple_of(1024) {
+                    progress(1024);
+                }
+            }
+            progress(read % 1024);
+            Ok(())
+        })();
+        let Some(writer) = writer else { return copied.map(|()| None) };
+        if let Err(error) = copied {
+            writer.abandon();
+            return Err(error);
+        }
+        let written = match writer.finish(info) {
+            Ok(written) => written,
+            Err(error) => {
+                // Nothing names it: if it cannot be removed now it is when the region is opened.
+                let _left = self.files.delete(&path);
+                return Err(error.into());
+            }
+        };
+        let file = self.files.open(&path)?;
+        let reader = Reader::open(file, path, Arc::clone(&self.cache), store.options.in_memory)?;
+        Ok(Some(Arc::new(StoreFile {
+            listed: Listed { name, size: written.size },
+            reader: Arc::new(reader),
+        })))
+    }
+
+    fn begin_file(&self, store: &Store, path: &FileName, codec: &str) -> Result<Writer> {
+        let file = self.files.create(path)?;
+        Ok(Writer::create(file, path.clone(), store.writer_options(codec, true, self.world.now().0)))
+    }
+
+    /// Flushes and refuses everything from then on. Closing twice succeeds.
+    pub fn close(&self) -> Result<Flushed> {
+        if self.closed.load(Ordering::Acquire) {
+            return Ok(Flushed::default());
+        }
+        if let Some(cause) = self.aborted.lock().clone() {
+            self.closed.store(true, Ordering::Release);
+            return Err(Error::Aborted(cause));
+        }
+        self.write.lock().closing = true;
+        let flushed = self.flush_stores();
+        match &flushed {
+            Ok(_) => self.closed.store(true, Ordering::Release),
+            // What could not be flushed stays in the log; the region serves on, so that it can be tried again.
+            Err(_) => self.write.lock().closing = false,
+        }
+        flushed
+    }
+}
+
+impl Store {
+    /// Makes the active segment the snapshot. With one that an earlier flush has left, both become one.
+    fn begin_flush(&self) {
+        let view = self.view.load_full();
+        if view.active.is_empty() {
+            return;
+        }
+        let snapshot = match &view.snapshot {
+            None => Arc::clone(&view.active),
+            Some(left) => {
+                let both = Segment::new(self.comparator);
+                both.absorb(left);
+                both.absorb(&view.active);
+                Arc::new(both)
+            }
+        };
+        self.change_view(|view| View {
+            active: Arc::new(Segment::new(self.comparator)),
+            snapshot: Some(Arc::clone(&snapshot)),
+            files: view.files.clone(),
+        });
+    }
+
+    /// Puts a new view in the place of the old one, whoever else does so at the same time.
+    pub(crate) fn change_view(&self, change: impl Fn(&View) -> View) {
+        self.view.rcu(|view| change(view));
+    }
+}

@@ -1,0 +1,74 @@
+//! Row locks.
+//!
+//! A fixed number of locks, each for the rows whose hash falls on it. They are held while a write is applied, not while
+//! the log syncs, so two rows that share a lock cost each other microseconds. Several are always taken in the same
+//! order.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::{Error, Result};
+
+const STRIPES: usize = 1024;
+
+/// The row locks of a region.
+pub(crate) struct RowLocks {
+    stripes: Box<[Mutex<()>]>,
+    hasher: RandomState,
+    wait: Duration,
+}
+
+impl RowLocks {
+    pub(crate) fn new(wait: Duration) -> RowLocks {
+        RowLocks {
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            wait,
+        }
+    }
+
+    /// Takes the locks of `rows`, waiting for each no longer than the limit.
+    pub(crate) fn lock<'a>(&self, rows: impl Iterator<Item = &'a [u8]>) -> Result<Vec<MutexGuard<'_, ()>>> {
+        let mut stripes: Vec<(usize, &[u8])> =
+            rows.map(|row| (self.hasher.hash_one(row) as usize % STRIPES, row)).collect();
+        stripes.sort_unstable_by_key(|(stripe, _)| *stripe);
+        stripes.dedup_by_key(|(stripe, _)| *stripe);
+        let lock = |(stripe, row): (usize, &[u8])| {
+            self.stripes[stripe].try_lock_for(self.wait).ok_or_else(|| {
+                Error::TooBusy(format!(
+                    "Failed to obtain the lock of row {} within {} ms (hbase.rowlock.wait.duration)",
+                    row.escape_ascii(),
+                    self.wait.as_millis()
+                ))
+            })
+        };
+        stripes.into_iter().map(lock).collect()
+    }
+}
+
+impl std::fmt::Debug for RowLocks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowLocks").field("wait", &self.wait).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_held_is_given_up_on_and_named() {
+        let locks = RowLocks::new(Duration::from_millis(1));
+        let rows = [&b"a"[..], b"b", b"a"];
+        let held = locks.lock(rows.into_iter()).expect("free, each once");
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| locks.lock([&b"b"[..]].into_iter()).map(drop));
+            let error = waiter.join().expect("no panic").expect_err("held");
+            assert!(error.to_string().contains("row b within 1 ms"), "{error}");
+        });
+        drop(held);
+        locks.lock(rows.into_iter()).expect("free again");
+    }
+}

@@ -1,0 +1,348 @@
+//! Which of a row's cells a reader gets: deletes, versions, time to live, columns, time ranges, filters.
+//!
+//! The order in which a cell is judged is HBase's (`UserScanQueryMatcher`), because it can be seen: a filter meets
+//! versions before the scan's own limit of versions counts, a version that the family no longer keeps it never meets.
+
+use bytes::Bytes;
+use cell::{Cell, CellType, TagType, Timestamp};
+use filter::{Filter, ReturnCode};
+use proto::FamilyOptions;
+use proto::descriptor::KeepDeletedCells;
+
+use crate::TimeRange;
+
+/// What a family keeps, as its descriptor says.
+#[derive(Clone, Debug)]
+pub(crate) struct Keeping {
+    pub(crate) max_versions: u32,
+    pub(crate) min_versions: u32,
+    /// In milliseconds; `None` keeps for ever.
+    pub(crate) ttl: Option<i64>,
+    pub(crate) keep_deleted: KeepDeletedCells,
+}
+
+impl Keeping {
+    pub(crate) fn of(options: &FamilyOptions) -> Keeping {
+        Keeping {
+            max_versions: options.versions_max.max(1),
+            min_versions: options.versions_min,
+            ttl: options.ttl_ms().map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX)),
+            keep_deleted: options.keep_deleted_cells,
+        }
+    }
+
+    /// Whether a cell of this timestamp is older than the family keeps.
+    pub(crate) fn is_expired(&self, timestamp: Timestamp, now: i64) -> bool {
+        self.ttl.is_some_and(|ttl| timestamp.0 < now.saturating_sub(ttl))
+    }
+}
+
+/// Whether the cell's own time to live is over.
+pub(crate) fn is_cell_expired(cell: Cell<'_>, now: i64) -> bool {
+    let tags = cell.tags();
+    if tags.is_empty() {
+        return false;
+    }
+    let Some(tag) = tags.find(TagType::Ttl) else { return false };
+    let Ok(ttl) = <[u8; 8]>::try_from(tag.value) else { return false };
+    cell.timestamp().0.saturating_add(i64::from_be_bytes(ttl)) < now
+}
+
+/// What masks the cells of a row and family. Markers come before what they mask, so one pass is enough.
+#[derive(Debug, Default)]
+pub(crate) struct Deletes {
+    family: Option<Timestamp>,
+    family_versions: Vec<Timestamp>,
+    column: Option<Timestamp>,
+    versions: Vec<Timestamp>,
+}
+
+/// What a marker does to a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Masked {
+    No,
+    /// This cell.
+    Version,
+    /// This cell and all older ones of its column.
+    Rest,
+}
+
+impl Deletes {
+    pub(crate) fn clear(&mut self) {
+        self.family = None;
+        self.family_versions.clear();
+        self.clear_column();
+    }
+
+    pub(crate) fn clear_column(&mut self) {
+        self.column = None;
+        self.versions.clear();
+    }
+
+    pub(crate) fn add(&mut self, marker: Cell<'_>) {
+        let timestamp = marker.timestamp();
+        match marker.cell_type() {
+            Some(CellType::DeleteFamily) => self.family = self.family.max(Some(timestamp)),
+            Some(CellType::DeleteFamilyVersion) => self.family_versions.push(timestamp),
+            Some(CellType::DeleteColumn) => self.column = self.column.max(Some(timestamp)),
+            Some(CellType::Delete) => self.versions.push(timestamp),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn masks(&self, timestamp: Timestamp) -> Masked {
+        let up_to = |marker: Option<Timestamp>| marker.is_some_and(|marker| timestamp <= marker);
+        if up_to(self.family) || up_to(self.column) {
+            Masked::Rest
+        } else if self.versions.contains(&timestamp) || self.family_versions.contains(&timestamp) {
+            Masked::Version
+        } else {
+            Masked::No
+        }
+    }
+}
+
+/// Where to go after a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The reader gets it.
+    Include(Next),
+    /// It does not.
+    Skip(Next),
+}
+
+/// Where to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// To the next cell.
+    Cell,
+    /// To the next column, or the next one that was asked for.
+    Column,
+    /// Out of this row.
+    Row,
+    /// To the place that the filter names.
+    Hint,
+}
+
+/// Judges the cells of one family, row by row.
+#[derive(Debug)]
+pub(crate) struct Matcher {
+    keeping: Keeping,
+    wanted: Option<Vec<Bytes>>,
+    range: TimeRange,
+    scan_versions: u32,
+    raw: bool,
+    now: i64,
+    deletes: Deletes,
+    /// Which of `wanted` comes next.
+    next_wanted: usize,
+    column: Vec<u8>,
+    in_column: bool,
+    /// Versions of the column that count, and those that were included.
+    versions: u32,
+    included: u32,
+    last_timestamp: Option<Timestamp>,
+}
+
+impl Matcher {
+    pub(crate) fn new(
+        keeping: Keeping,
+        wanted: Option<Vec<Bytes>>,
+        range: TimeRange,
+        scan_versions: u32,
+        raw: bool,
+        now: i64,
+    ) -> Matcher {
+        Matcher {
+            keeping,
+            wanted,
+            range,
+            scan_versions,
+            raw,
+            now,
+            deletes: Deletes::default(),
+            next_wanted: 0,
+            column: Vec::new(),
+            in_column: false,
+            versions: 0,
+            included: 0,
+            last_timestamp: None,
+        }
+    }
+
+    /// Begins a row.
+    pub(crate) fn begin_row(&mut self) {
+        self.deletes.clear();
+        self.next_wanted = 0;
+        self.in_column = false;
+    }
+
+    /// The column to go to next, when columns were asked for.
+    pub(crate) fn next_wanted(&self) -> Option<&[u8]> {
+        self.wanted.as_ref()?.get(self.next_wanted).map(|qualifier| &qualifier[..])
+    }
+
+    fn column_done(&mut self) -> Next {
+        match &self.wanted {
+            Some(wanted) => {
+                if wanted.get(self.next_wanted).is_some_and(|qualifier| *qualifier == self.column) {
+                    self.next_wanted += 1;
+                }
+                if self.next_wanted < wanted.len() { Next::Column } else { Next::Row }
+            }
+            None => Next::Column,
+        }
+    }
+
+    /// Judges the next cell of the row.
+    pub(crate) fn judge(&mut self, cell: Cell<'_>, filter: &mut Option<Filter>) -> Verdict {
+        let key = cell.key();
+        let (timestamp, qualifier) = (key.timestamp(), key.qualifier());
+        let kind = key.cell_type().unwrap_or(CellType::Put);
+        if !self.in_column || self.column != qualifier {
+            self.in_column = true;
+            self.column.clear();
+            self.column.extend_from_slice(qualifier);
+            self.deletes.clear_column();
+            self.versions = 0;
+            self.included = 0;
+            self.last_timestamp = None;
+        }
+        if self.raw {
+            return self.judge_raw(cell, kind, filter);
+        }
+        if self.keeping.min_versions == 0
+            && !kind.is_family_delete()
+            && self.keeping.is_expired(timestamp, self.now)
+        {
+            // Versions come newest first: all that follow in the column are older.
+            return Verdict::Skip(self.column_done_unless_early(qualifier));
+        }
+        if is_cell_expired(cell, self.now) {
+            return Verdict::Skip(Next::Cell);
+        }
+        if kind.is_delete() {
+            // Whoever keeps deleted cells sees, with a range in the past, what was there then.
+            let counts = if self.keeping.keep_deleted == KeepDeletedCells::False {
+                !self.range.is_after(timestamp)
+            } else {
+                !self.range.is_after(timestamp) && !self.range.is_before(timestamp)
+            };
+            if counts {
+                self.deletes.add(cell);
+            }
+            return Verdict::Skip(Next::Cell);
+        }
+        match self.deletes.masks(timestamp) {
+            Masked::No => {}
+            Masked::Version => return Verdict::Skip(Next::Cell),
+            Masked::Rest => return Verdict::Skip(self.column_done_unless_early(qualifier)),
+        }
+        if self.range.is_before(timestamp) {
+            return Verdict::Skip(Next::Cell);
+        }
+        if self.range.is_after(timestamp) {
+            return Verdict::Skip(self.column_done_unless_early(qualifier));
+        }
+        if let Some(next) = self.step_to_wanted(qualifier) {
+            return Verdict::Skip(next);
+        }
+        // Two writes of one timestamp are one version, the newer one.
+        if self.last_timestamp == Some(timestamp) {
+            return Verdict::Skip(Next::Cell);
+        }
+        self.last_timestamp = Some(timestamp);
+        self.versions += 1;
+        let family_limit = self.keeping.max_versions;
+        let limit = if filter.is_some() { family_limit } else { family_limit.min(self.scan_versions) };
+        let kept_by_minimum = self.versions <= self.keeping.min_versions;
+        if self.versions > limit || (self.keeping.is_expired(timestamp, self.now) && !kept_by_minimum) {
+            return Verdict::Skip(self.column_done());
+        }
+        let last_version = self.versions == limit && filter.is_none();
+        match filter {
+            None if last_version => Verdict::Include(self.column_done()),
+            None => Verdict::Include(Next::Cell),
+            Some(filter) => self.judge_by_filter(cell, filter),
+        }
+    }
+
+    /// A column that comes before the next wanted one is not done: it was never wanted.
+    fn column_done_unless_early(&mut self, qualifier: &[u8]) -> Next {
+        match self.step_to_wanted(qualifier) {
+            Some(next) => next,
+            None => self.column_done(),
+        }
+    }
+
+    /// `None` when `qualifier` is wanted, else where to go.
+    fn step_to_wanted(&mut self, qualifier: &[u8]) -> Option<Next> {
+        let wanted = self.wanted.as_ref()?;
+        while let Some(next) = wanted.get(self.next_wanted) {
+            match qualifier.cmp(next) {
+                std::cmp::Ordering::Less => return Some(Next::Column),
+                std::cmp::Ordering::Equal => return None,
+                std::cmp::Ordering::Greater => self.next_wanted += 1,
+            }
+        }
+        Some(Next::Row)
+    }
+
+    fn judge_by_filter(&mut self, cell: Cell<'_>, filter: &mut Filter) -> Verdict {
+        let code = filter.filter_cell(cell);
+        let scan_limit = self.scan_versions.min(self.keeping.max_versions);
+        match code {
+            ReturnCode::Skip => {
+                if self.versions == self.keeping.max_versions {
+                    Verdict::Skip(self.column_done())
+                } else {
+                    Verdict::Skip(Next::Cell)
+                }
+            }
+            ReturnCode::NextColumn => Verdict::Skip(self.column_done()),
+            ReturnCode::NextRow => Verdict::Skip(Next::Row),
+            ReturnCode::SeekNextUsingHint => Verdict::Skip(Next::Hint),
+            ReturnCode::Include | ReturnCode::IncludeAndNextColumn | ReturnCode::IncludeAndSeekNextRow => {
+                self.included += 1;
+                if self.included > scan_limit {
+                    return Verdict::Skip(self.column_done());
+                }
+                match code {
+                    ReturnCode::IncludeAndSeekNextRow => Verdict::Include(Next::Row),
+                    ReturnCode::IncludeAndNextColumn => Verdict::Include(self.column_done()),
+                    _ if self.versions == self.keeping.max_versions => Verdict::Include(self.column_done()),
+                    _ => Verdict::Include(Next::Cell),
+                }
+            }
+        }
+    }
+
+    /// With markers and all; only the scan's versions, its range and its filter count.
+    fn judge_raw(&mut self, cell: Cell<'_>, kind: CellType, filter: &mut Option<Filter>) -> Verdict {
+        let timestamp = cell.timestamp();
+        if self.range.is_before(timestamp) {
+            return Verdict::Skip(Next::Cell);
+        }
+        if self.range.is_after(timestamp) {
+            return Verdict::Skip(Next::Column);
+        }
+        if !kind.is_delete() {
+            self.versions += 1;
+            if self.versions > self.scan_versions {
+                return Verdict::Skip(Next::Column);
+            }
+        }
+        match filter {
+            None => Verdict::Include(Next::Cell),
+            Some(filter) => match filter.filter_cell(cell) {
+                ReturnCode::Skip => Verdict::Skip(Next::Cell),
+                ReturnCode::NextColumn => Verdict::Skip(Next::Column),
+                ReturnCode::NextRow => Verdict::Skip(Next::Row),
+                ReturnCode::SeekNextUsingHint => Verdict::Skip(Next::Hint),
+                ReturnCode::Include => Verdict::Include(Next::Cell),
+                ReturnCode::IncludeAndNextColumn => Verdict::Include(Next::Column),
+                ReturnCode::IncludeAndSeekNextRow => Verdict::Include(Next::Row),
+            },
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Which writes are complete: the read point.
+//!
+//! Every write has its sequence id from the log's order. The read point is the last one before which all are complete;
+//! a reader sees up to it. A write that is durable makes all earlier writes complete that waited for no more than it
+//! did, since the log is durable in order; so completing one seldom waits for another.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+
+use cell::SequenceId;
+use parking_lot::Mutex;
+
+/// What a write waits for before it is complete, in order of strength.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Awaits {
+    Nothing,
+    Log(wal::Level),
+}
+
+#[derive(Debug)]
+struct Write {
+    sequence: SequenceId,
+    awaits: Awaits,
+    complete: bool,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Those after the read point, in order.
+    writes: VecDeque<Write>,
+    waiting: Vec<(SequenceId, Waker)>,
+}
+
+/// The read point of a region, and the writes that are after it.
+#[derive(Debug, Default)]
+pub(crate) struct Mvcc {
+    read_point: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+impl Mvcc {
+    pub(crate) fn new(read_point: SequenceId) -> Mvcc {
+        Mvcc { read_point: AtomicU64::new(read_point.0), inner: Mutex::default() }
+    }
+
+    /// Everything up to and with this is complete.
+    pub(crate) fn read_point(&self) -> SequenceId {
+        SequenceId(self.read_point.load(Ordering::Acquire))
+    }
+
+    /// Begins a write. Sequence ids come in order.
+    pub(crate) fn begin(&self, sequence: SequenceId, awaits: Awaits) {
+        let mut inner = self.inner.lock();
+        debug_assert!(
+            inner.writes.back().is_none_or(|last| last.sequence < sequence),
+            "sequence ids only grow"
+        );
+        inner.writes.push_back(Write { sequence, awaits, complete: false });
+    }
+
+    /// The write `sequence`, and every earlier one that waited for no more, is complete.
+    pub(crate) fn complete_through(&self, sequence: SequenceId, awaits: Awaits) {
+        let woken = {
+            let mut inner = self.inner.lock();
+            for write in inner.writes.iter_mut().take_while(|write| write.sequence <= sequence) {
+                write.complete |= write.sequence == sequence || write.awaits <= awaits;
+            }
+            let mut point = self.read_point();
+            while let Some(write) = inner.writes.pop_front_if(|write| write.complete) {
+                point = point.max(write.sequence);
+            }
+            self.read_point.store(point.0, Ordering::Release);
+            let waiting = &mut inner.waiting;
+            waiting.extract_if(.., |(wanted, _)| *wanted <= point).collect::<Vec<_>>()
+        };
+        for (_, waker) in woken {
+            waker.wake();
+        }
+    }
+
+    /// Whether the read point has reached `sequence`; if not, `waker` is woken when it has.
+    pub(crate) fn reached(&self, sequence: SequenceId, waker: &Waker) -> bool {
+        if self.read_point() >= sequence {
+            return true;
+        }
+        let mut inner = self.inner.lock();
+        if self.read_point() >= sequence {
+            return true;
+        }
+        inner.waiting.push((sequence, waker.clone()));
+        false
+    }
+
+    /// Wakes all who wait: the region is aborted, and they shall look.
+    pub(crate) fn wake_all(&self) {
+        let waiting = std::mem::take(&mut self.inner.lock().waiting);
+        for (_, waker) in waiting {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_read_point_passes_no_write_that_is_not_complete() {
+        let (os, disk) = (Awaits::Log(wal::Level::Os), Awaits::Log(wal::Level::Disk));
+        let mvcc = Mvcc::new(SequenceId(10));
+        for (sequence, awaits) in [(11, disk), (12, Awaits::Nothing), (13, os), (14, disk)] {
+            mvcc.begin(SequenceId(sequence), awaits);
+        }
+        mvcc.complete_through(SequenceId(12), Awaits::Nothing);
+        assert_eq!(mvcc.read_point(), SequenceId(10), "11 is not durable");
+        mvcc.complete_through(SequenceId(13), os);
+        assert_eq!(mvcc.read_point(), SequenceId(10));
+        mvcc.complete_through(SequenceId(11), disk);
+        assert_eq!(mvcc.read_point(), SequenceId(13));
+        mvcc.complete_through(SequenceId(14), disk);
+        assert_eq!(mvcc.read_point(), SequenceId(14));
+    }
+
+    #[test]
+    fn a_durable_write_completes_those_before_it_whose_callers_went_away() {
+        let disk = Awaits::Log(wal::Level::Disk);
+        let mvcc = Mvcc::new(SequenceId(0));
+        (1..=5).for_each(|sequence| mvcc.begin(SequenceId(sequence), disk));
+        mvcc.complete_through(SequenceId(4), disk);
+        assert_eq!(mvcc.read_point(), SequenceId(4));
+    }
+}

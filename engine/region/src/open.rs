@@ -1,0 +1,177 @@
+//! Opening a region: its files from their lists, the rest from the log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64};
+
+use cache::Cache;
+use cell::{CellBlock, Comparator, SequenceId};
+use env::World;
+use hfile::Reader;
+use parking_lot::Mutex;
+use proto::{RegionInfo, TableDescriptor};
+use storage::{FileName, Files, Kind};
+
+use crate::locks::RowLocks;
+use crate::mvcc::Mvcc;
+use crate::region::{Counters, Region, WriteState};
+use crate::store::{Store, StoreFile};
+use crate::tracker::Tracker;
+use crate::{Error, RegionOptions, Result};
+
+/// What a region is opened with.
+#[derive(Clone)]
+pub struct Opening {
+    /// Who it is.
+    pub info: RegionInfo,
+    /// Its table.
+    pub table: Arc<TableDescriptor>,
+    /// Where its files are.
+    pub files: Arc<dyn Files>,
+    /// Its folder there.
+    pub folder: FileName,
+    /// The log.
+    pub log: Arc<wal::Log>,
+    /// The cache for its blocks.
+    pub cache: Arc<Cache>,
+    /// Clock and chance.
+    pub world: World,
+    /// Its limits.
+    pub options: RegionOptions,
+    /// What the log has of earlier lives; `None` when there was none.
+    pub recovered: Option<Arc<wal::Recovered>>,
+}
+
+impl Region {
+    /// Opens a region. What the log has for it, and its files do not, is in its memory when this returns.
+    pub fn open(opening: Opening) -> Result<Arc<Region>> {
+        let Opening { info, table, files, folder, log, cache, world, options, recovered } = opening;
+        let table_options = table.options().map_err(|error| Error::BadRequest(error.to_string()))?;
+        let comparator = if info.is_meta() { Comparator::Meta } else { Comparator::Table };
+        keep_region_info(&*files, &folder, &info)?;
+        let mut stores = Vec::new();
+        for family in table.families() {
+            let store_folder = Region::store_folder(&folder, family.name());
+            let (tracker, listed) = Tracker::open(Arc::clone(&files), &store_folder, world.clone())?;
+            let in_memory = family.options().is_ok_and(|options| options.in_memory);
+            let mut open = Vec::with_capacity(listed.len());
+            for listed in listed {
+                let name = store_folder.join(&listed.name);
+                let file = files.open(&name)?;
+                if file.size() != listed.size {
+                    return Err(Error::Corrupt {
+                        file: name.to_string(),
+                        what: "size",
+                        expected: listed.size.to_string(),
+                        found: file.size().to_string(),
+                    });
+                }
+                let reader = Arc::new(Reader::open(file, name, Arc::clone(&cache), in_memory)?);
+                open.push(Arc::new(StoreFile { listed, reader }));
+            }
+            remove_unnamed(&*files, &store_folder, &open)?;
+            open.sort_by_key(|file| file.max_sequence());
+            stores.push(Store::new(family, comparator, store_folder, open, tracker)?);
+        }
+        stores.sort_by(|left, right| left.family.cmp(&right.family));
+        let in_files = stores
+            .iter()
+            .flat_map(|store| {
+                store.view.load().files.iter().map(|file| file.max_sequence()).collect::<Vec<_>>()
+            })
+            .max()
+            .unwrap_or_default();
+        let region = Region {
+            read_only: table_options.read_only,
+            durability: table_options.durability,
+            flush_size: table_options.flush_bytes.unwrap_or(options.flush_size),
+            comparator,
+            stores,
+            files,
+            log,
+            cache,
+            mvcc: Mvcc::default(),
+            locks: RowLocks::new(options.row_lock_wait),
+            write: Mutex::new(WriteState { last_sequence: in_files, last_ticket: None, closing: false }),
+            flushing: Mutex::default(),
+            open_sequence: SequenceId::ZERO,
+            closed: AtomicBool::new(false),
+            aborted: Mutex::default(),
+            counters: Counters::default(),
+            oldest_edit: AtomicI64::new(0),
+            options,
+            world,
+            info,
+            table,
+        };
+        let last = match recovered {
+            Some(recovered) => region.replay(&recovered, in_files)?,
+            None => in_files,
+        };
+        let open_sequence = last.next();
+        region.write.lock().last_sequence = open_sequence;
+        let region = Region { mvcc: Mvcc::new(open_sequence), open_sequence, ..region };
+        if region.memstore_bytes() > 0 {
+            region.oldest_edit.store(region.world.now().0, std::sync::atomic::Ordering::Relaxed);
+        }
+        Ok(Arc::new(region))
+    }
+
+    /// Puts into memory what the log has beyond each store's files. Says the last sequence id.
+    fn replay(&self, recovered: &wal::Recovered, in_files: SequenceId) -> Result<SequenceId> {
+        let flushed: Vec<SequenceId> = self
+            .stores
+            .iter()
+            .map(|store| {
+                store.view.load().files.iter().map(|file| file.max_sequence()).max().unwrap_or_default()
+            })
+            .collect();
+        let mut last = in_files;
+        recovered.replay::<Error>(self.info.encoded_name().as_str().as_bytes(), |record| {
+            last = last.max(record.sequence);
+            let block = CellBlock::parse(bytes::Bytes::copy_from_slice(record.cells)).map_err(|error| {
+                Error::Corrupt {
+                    file: format!("log record {} of {}", record.sequence, self.info.encoded_name()),
+                    what: "cells",
+                    expected: "whole cells".to_owned(),
+                    found: error.to_string(),
+                }
+            })?;
+            let mut kept = Vec::with_capacity(record.cells.len());
+            for cell in block.cells() {
+                let store = self.stores.iter().position(|store| store.family == cell.family());
+                if store.is_some_and(|store| record.sequence > flushed[store]) {
+                    cell::block::write_with_tags(&mut kept, cell);
+                }
+            }
+            self.insert(kept, record.sequence)
+        })?;
+        Ok(last)
+    }
+}
+
+/// Writes the region's own file if it is not there.
+fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo) -> Result<()> {
+    let name = folder.join(".regioninfo");
+    match files.open(&name) {
+        Ok(file) if file.size() > 0 => return Ok(()),
+        // A crash may have left the name without content.
+        Ok(_) => files.delete(&name)?,
+        Err(error) if error.kind() == Kind::NotFound => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut writer = files.create(&name)?;
+    writer.write(&info.to_file())?;
+    writer.finish()?;
+    Ok(())
+}
+
+/// Removes what nothing names: files that a crash left half written, or that were compacted away.
+fn remove_unnamed(files: &dyn Files, folder: &FileName, named: &[Arc<StoreFile>]) -> Result<()> {
+    for entry in files.list(folder)? {
+        let is_direct = entry.name.below(folder).is_some_and(|rest| !rest.contains('/'));
+        if is_direct && !named.iter().any(|file| file.listed.name == entry.name.last()) {
+            files.delete(&entry.name)?;
+        }
+    }
+    Ok(())
+}

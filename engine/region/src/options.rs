@@ -1,0 +1,58 @@
+//! Limits of a region.
+
+use std::time::Duration;
+
+/// What a region is opened with. Attributes of its table go before these.
+#[derive(Clone, Debug)]
+pub struct RegionOptions {
+    /// Bytes in memory after which a region flushes (`hbase.hregion.memstore.flush.size`).
+    pub flush_size: u64,
+    /// At this many flush sizes it takes no writes (`hbase.hregion.memstore.block.multiplier`).
+    pub block_multiplier: u64,
+    /// How long a write waits for its row (`hbase.rowlock.wait.duration`).
+    pub row_lock_wait: Duration,
+    /// How far in the future a timestamp may lie, in ms; `None` for any
+    /// (`hbase.hregion.keyvalue.timestamp.slop.millisecs`).
+    pub timestamp_slop: Option<i64>,
+    /// Bytes of one cell (`hbase.server.keyvalue.maxsize`); `None` for no limit.
+    pub cell_size_max: Option<usize>,
+    /// Bytes of a row that is read whole (`hbase.table.max.rowsize`).
+    pub row_size_max: u64,
+    /// Whether an acknowledged write is on the disk (true) or handed to the system (`hbase.wal.hsync`).
+    pub sync_to_disk: bool,
+    /// Files of a store from which on a minor compaction is looked for (`hbase.hstore.compaction.min`).
+    pub compaction_files_min: usize,
+    /// Files that one minor compaction takes at most (`hbase.hstore.compaction.max`).
+    pub compaction_files_max: usize,
+    /// How much larger than the others together a file of a selection may be (`hbase.hstore.compaction.ratio`).
+    pub compaction_ratio: f64,
+    /// Files below this size are taken whatever the ratio (`hbase.hstore.compaction.min.size`), in bytes.
+    pub compaction_size_min: u64,
+    /// Files above this size are not taken by minor compactions (`hbase.hstore.compaction.max.size`), in bytes.
+    pub compaction_size_max: u64,
+    /// Files of a store from which on a region that must flush waits (`hbase.hstore.blockingStoreFiles`).
+    pub blocking_files: usize,
+    /// How long markers are kept by major compactions, in ms (`hbase.hstore.time.to.purge.deletes`).
+    pub purge_deletes_after: i64,
+}
+
+impl Default for RegionOptions {
+    fn default() -> RegionOptions {
+        RegionOptions {
+            flush_size: 128 << 20,
+            block_multiplier: 4,
+            row_lock_wait: Duration::from_secs(30),
+            timestamp_slop: None,
+            cell_size_max: Some(10 << 20),
+            row_size_max: 1 << 30,
+            sync_to_disk: true,
+            compaction_files_min: 3,
+            compaction_files_max: 10,
+            compaction_ratio: 1.2,
+            compaction_size_min: 128 << 20,
+            compaction_size_max: u64::MAX,
+            blocking_files: 16,
+            purge_deletes_after: 0,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Writes that depend on what is there: increment, append, check-and-mutate, several mutations of a row as one.
+//!
+//! The row is locked while it is read and written. What is read includes writes that are not complete yet, for they come
+//! before this one in the log; so an answer that wrote nothing waits until what it saw is complete.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cell::tags::write_tag;
+use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, TagType, Timestamp};
+use env::WallTime;
+use filter::{Comparable, CompareOperator, Filter};
+
+use crate::apply::{Edit, write_stamped};
+use crate::query::{CellSink, FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
+use crate::region::Region;
+use crate::{Durability, Error, Mutation, MutationKind, Pending, Result};
+
+/// What came of a write that reads.
+#[derive(Debug)]
+pub struct Changed {
+    /// The cells that increments and appends made, if they give them back.
+    pub cells: CellBlock,
+    /// What is to be waited for.
+    pub pending: Pending,
+}
+
+/// What must hold of a row.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The row.
+    pub row: Bytes,
+    /// What is asked of it.
+    pub test: Test,
+    /// Which versions are looked at.
+    pub time_range: Option<TimeRange>,
+}
+
+/// What is asked of a row.
+#[derive(Clone, Debug)]
+pub enum Test {
+    /// A comparison of one column's newest value.
+    Value {
+        /// The family.
+        family: Bytes,
+        /// The qualifier.
+        qualifier: Bytes,
+        /// How; it holds when *expected op value* holds, the other way round than in filters.
+        operator: CompareOperator,
+        /// What is expected; an empty or null one stands for "no value".
+        comparable: Comparable,
+    },
+    /// A filter that lets some cell of the row pass.
+    Filter(Filter),
+}
+
+/// What came of a check-and-mutate.
+#[derive(Debug)]
+pub struct Checked {
+    /// Whether the check held, and the mutations were applied.
+    pub passed: bool,
+    /// The cells that increments and appends made, if they give them back.
+    pub cells: CellBlock,
+    /// What is to be waited for, also when the check did not hold.
+    pub pending: Pending,
+}
+
+#[derive(Default)]
+struct Collected(Vec<Vec<u8>>);
+
+impl CellSink for Collected {
+    fn cell(&mut self, cell: Cell<'_>) {
+        self.0.push(cell.bytes().to_vec());
+    }
+}
+
+impl Collected {
+    fn cells(&self) -> impl Iterator<Item = Cell<'_>> {
+        self.0.iter().map(|bytes| Cell::trusted(bytes, SequenceId::ZERO))
+    }
+}
+
+impl Region {
+    /// Adds to numbers, and gives what they are now.
+    pub fn increment(self: &Arc<Self>, mutation: &Mutation) -> Result<Changed> {
+        self.mutate_row(std::slice::from_ref(mutation))
+    }
+
+    /// Adds to the end of values, and gives what they are now.
+    pub fn append(self: &Arc<Self>, mutation: &Mutation) -> Result<Changed> {
+        self.mutate_row(std::slice::from_ref(mutation))
+    }
+
+    /// Applies mutations of one row as one write.
+    pub fn mutate_row(self: &Arc<Self>, mutations: &[Mutation]) -> Result<Changed> {
+        self.check_all(mutations)?;
+        let _locks = self.locks.lock(mutations.iter().map(|mutation| &mutation.row[..]))?;
+        let (cells, pending) = self.write_as_one(mutations, None)?;
+        Ok(Changed { cells, pending })
+    }
+
+    /// Applies mutations of one row as one write, if `check` holds.
+    pub fn check_and_mutate(self: &Arc<Self>, check: &Check, mutations: &[Mutation]) -> Result<Checked> {
+        self.mutate_rows(std::slice::from_ref(check), mutations)
+    }
+
+    /// Applies mutations of several rows of this region as one write, if all `checks` hold.
+    pub fn mutate_rows(self: &Arc<Self>, checks: &[Check], mutations: &[Mutation]) -> Result<Checked> {
+        self.check_all(mutations)?;
+        for check in checks {
+            self.check_row(&check.row, "checkAndMutate")?;
+        }
+        let rows = mutations
+            .iter()
+            .map(|mutation| &mutation.row[..])
+            .chain(checks.iter().map(|check| &check.row[..]));
+        let _locks = self.locks.lock(rows)?;
+        let mut newest = None;
+        for check in checks {
+            let (holds, timestamp) = self.holds(check)?;
+            if !holds {
+                let pending = Pending::for_reading(self);
+                return Ok(Checked { passed: false, cells: CellBlock::default(), pending });
+            }
+            newest = newest.max(timestamp);
+        }
+        let (cells, pending) = self.write_as_one(mutations, newest)?;
+        Ok(Checked { passed: true, cells, pending })
+    }
+
+    fn check_all(&self, mutations: &[Mutation]) -> Result<()> {
+        self.check_writable()?;
+        mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))
+    }
+
+    /// One record, one sequence id for all. Puts are never older than `not_before`, so that a value that was checked is
+    /// not still the newest afterwards. The rows are locked.
+    fn write_as_one(
+        self: &Arc<Self>,
+        mutations: &[Mutation],
+        not_before: Option<Timestamp>,
+    ) -> Result<(CellBlock, Pending)> {
+        let clock = self.world.now();
+        let put_time = WallTime(not_before.map_or(clock.0, |newest| newest.0.max(clock.0)));
+        let mut whole = Edit { block: Vec::new(), durability: Durability::UseDefault, nonce: None };
+        let mut results = Vec::new();
+        for mutation in mutations {
+            whole.durability = whole.durability.max(mutation.durability);
+            whole.nonce = whole.nonce.or(mutation.nonce);
+            match mutation.kind {
+                MutationKind::Put => whole.block.extend(self.prepare(mutation, put_time)?.block),
+                MutationKind::Delete => whole.block.extend(self.prepare(mutation, clock)?.block),
+                MutationKind::Increment | MutationKind::Append => {
+                    let block = self.changed_cells(mutation, clock)?;
+                    if mutation.return_results {
+                        results.extend_from_slice(&block);
+                    }
+                    whole.block.extend(block);
+                }
+            }
+        }
+        let cells = CellBlock::parse(Bytes::from(results)).expect("cells that were made here are whole");
+        let pending = self.write(vec![whole])?;
+        Ok((cells, pending))
+    }
+
+    /// The cells that an increment or append makes of what is there.
+    fn changed_cells(self: &Arc<Self>, mutation: &Mutation, clock: WallTime) -> Result<Vec<u8>> {
+        let mut families: Vec<FamilyQuery> = Vec::new();
+        for cell in mutation.cells.cells() {
+            let at = families.iter().position(|query| query.family == cell.family()).unwrap_or_else(|| {
+                let family = Bytes::copy_from_slice(cell.family());
+                families.push(FamilyQuery { family, qualifiers: Some(Vec::new()), time_range: None });
+                families.len() - 1
+            });
+            families[at].qualifiers.get_or_insert_default().push(Bytes::copy_from_slice(cell.qualifier()));
+        }
+        for qualifiers in families.iter_mut().filter_map(|query| query.qualifiers.as_mut()) {
+            qualifiers.sort();
+            qualifiers.dedup();
+        }
+        let current = self.current(mutation.row.clone(), families, mutation.time_range, None)?;
+        let mut block = Vec::new();
+        for delta in mutation.cells.cells() {
+            let old = current
+                .cells()
+                .find(|cell| (cell.family(), cell.qualifier()) == (delta.family(), delta.qualifier()));
+            let given =
+                if delta.timestamp() == Timestamp::LATEST { Timestamp(clock.0) } else { delta.timestamp() };
+            let timestamp =
+                old.map_or(given, |old| Timestamp(clock.0.max(old.timestamp().0.saturating_add(1))));
+            let value = match mutation.kind {
+                MutationKind::Increment => {
+                    let sum =
+                        number(delta.value())?.wrapping_add(old.map_or(Ok(0), |old| number(old.value()))?);
+                    sum.to_be_bytes().to_vec()
+                }
+                _ => [old.map_or(&[][..], |old| old.value()), delta.value()].concat(),
+            };
+            let mut tags = Vec::new();
+            for tag in old.into_iter().flat_map(|old| old.tags()) {
+                // The time to live is that of the write, if it has one.
+                if tag.code != TagType::Ttl as u8 || delta.tags().find(TagType::Ttl).is_none() {
+                    write_tag(&mut tags, tag.code, tag.value);
+                }
+            }
+            tags.extend_from_slice(delta.tags().bytes());
+            let parts = CellParts {
+                row: &mutation.row,
+                family: delta.family(),
+                qualifier: delta.qualifier(),
+                timestamp,
+                cell_type: CellType::Put,
+                value: &value,
+                tags: &tags,
+            };
+            self.check_size(parts.size())?;
+            let bytes = parts.to_vec().map_err(|error| Error::BadRequest(error.to_string()))?;
+            write_stamped(&mut block, Cell::trusted(&bytes, SequenceId::ZERO), timestamp);
+        }
+        Ok(block)
+    }
+
+    /// What the row has now, writes that are not complete included.
+    fn current(
+        self: &Arc<Self>,
+        row: Bytes,
+        families: Vec<FamilyQuery>,
+        range: Option<TimeRange>,
+        filter: Option<Filter>,
+    ) -> Result<Collected> {
+        let scan = Scan {
+            families,
+            filter,
+            time_range: range.unwrap_or(TimeRange::ALL),
+            isolation: Isolation::ReadUncommitted,
+            ..Scan::get(row)
+        };
+        let mut cells = Collected::default();
+        self.get(&scan, ReadMode::Any, &mut cells)?;
+        Ok(cells)
+    }
+
+    /// Whether the check holds, and the timestamp of what it looked at.
+    fn holds(self: &Arc<Self>, check: &Check) -> Result<(bool, Option<Timestamp>)> {
+        let (families, filter) = match &check.test {
+            Test::Value { family, qualifier, .. } => {
+                self.store(family)?;
+                let qualifiers = Some(vec![qualifier.clone()]);
+                (vec![FamilyQuery { family: family.clone(), qualifiers, time_range: None }], None)
+            }
+            Test::Filter(filter) => (Vec::new(), Some(filter.clone())),
+        };
+        let found = self.current(check.row.clone(), families, check.time_range, filter)?;
+        let newest = found.cells().map(|cell| cell.timestamp()).max();
+        let Test::Value { operator, comparable, .. } = &check.test else {
+            return Ok((newest.is_some(), newest));
+        };
+        let cell = found.cells().next();
+        let value = cell.map(|cell| cell.value());
+        let expects_nothing = match comparable {
+            Comparable::Binary(expected) | Comparable::BinaryPrefix(expected) => expected.is_empty(),
+            Comparable::Null => true,
+            _ => false,
+        };
+        let holds = match value {
+            _ if expects_nothing && *operator == CompareOperator::NotEqual => {
+                value.is_some_and(|value| !value.is_empty())
+            }
+            None => expects_nothing,
+            Some(value) if expects_nothing && value.is_empty() => true,
+            Some(_) if expects_nothing => false,
+            Some(value) => {
+                let order = comparable.compare(value);
+                match operator {
+                    CompareOperator::Less => order.is_lt(),
+                    CompareOperator::LessOrEqual => order.is_le(),
+                    CompareOperator::Equal => order.is_eq(),
+                    CompareOperator::NotEqual => order.is_ne(),
+                    CompareOperator::GreaterOrEqual => order.is_ge(),
+                    CompareOperator::Greater => order.is_gt(),
+                    CompareOperator::NoOp => {
+                        return Err(Error::BadRequest("Unknown Compare op NO_OP".to_owned()));
+                    }
+                }
+            }
+        };
+        Ok((holds, newest))
+    }
+}
+
+fn number(value: &[u8]) -> Result<i64> {
+    <[u8; 8]>::try_from(value).map(i64::from_be_bytes).map_err(|_| Error::NotALong(value.len()))
+}

@@ -1,0 +1,284 @@
+//! The region itself: its stores, its state, its counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use cache::Cache;
+use cell::{Comparator, SequenceId};
+use env::{WallTime, World};
+use parking_lot::Mutex;
+use proto::descriptor::Durability as TableDurability;
+use proto::{RegionInfo, TableDescriptor};
+use storage::{FileName, Files};
+
+use crate::locks::RowLocks;
+use crate::mvcc::Mvcc;
+use crate::query::{CellSink, Limits, ReadMode, Scan};
+use crate::scanner::RegionScanner;
+use crate::store::Store;
+use crate::{Error, RegionOptions, Result};
+
+/// What only one write at a time may touch.
+pub(crate) struct WriteState {
+    pub(crate) last_sequence: SequenceId,
+    /// The log's ticket of the last write that is in the log.
+    pub(crate) last_ticket: Option<wal::Ticket>,
+    pub(crate) closing: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    reads: AtomicU64,
+    writes: AtomicU64,
+    pub(crate) compacting_cells: AtomicU64,
+    pub(crate) compacted_cells: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn rows_read(&self, rows: u64) {
+        self.reads.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    pub(crate) fn rows_written(&self, rows: u64) {
+        self.writes.fetch_add(rows, Ordering::Relaxed);
+    }
+}
+
+/// A region that is open. Shared by everybody who uses it.
+pub struct Region {
+    pub(crate) info: RegionInfo,
+    pub(crate) table: Arc<TableDescriptor>,
+    pub(crate) read_only: bool,
+    pub(crate) durability: TableDurability,
+    pub(crate) flush_size: u64,
+    pub(crate) comparator: Comparator,
+    pub(crate) stores: Vec<Store>,
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) log: Arc<wal::Log>,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) world: World,
+    pub(crate) options: RegionOptions,
+    pub(crate) mvcc: Mvcc,
+    pub(crate) locks: RowLocks,
+    pub(crate) write: Mutex<WriteState>,
+    /// One flush at a time.
+    pub(crate) flushing: Mutex<()>,
+    pub(crate) open_sequence: SequenceId,
+    pub(crate) closed: AtomicBool,
+    /// Why the region acknowledges nothing any more.
+    pub(crate) aborted: Mutex<Option<String>>,
+    pub(crate) counters: Counters,
+    /// When the oldest edit in memory was made, in ms since 1970; 0 for none.
+    pub(crate) oldest_edit: AtomicI64,
+}
+
+/// What a region is and has done, for whoever shows it.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// Per family.
+    pub stores: Vec<StoreLoad>,
+    /// Bytes in memory.
+    pub memstore_bytes: u64,
+    /// Bytes in files.
+    pub file_bytes: u64,
+    /// Files.
+    pub files: usize,
+    /// Rows read since it was opened.
+    pub reads: u64,
+    /// Rows written since it was opened.
+    pub writes: u64,
+    /// Cells that compactions since it was opened had before them.
+    pub compacting_cells: u64,
+    /// Cells of those that they have gone over.
+    pub compacted_cells: u64,
+    /// When the oldest edit in memory was made.
+    pub oldest_edit: Option<WallTime>,
+    /// When the oldest file was made by a major compaction; `None` if some file was not.
+    pub last_major_compaction: Option<WallTime>,
+    /// Everything up to and with this one is in files.
+    pub flushed_sequence: SequenceId,
+}
+
+/// What a store has.
+#[derive(Clone, Debug)]
+pub struct StoreLoad {
+    /// The family.
+    pub family: Bytes,
+    /// Files.
+    pub files: usize,
+    /// Bytes in files.
+    pub file_bytes: u64,
+    /// Bytes in memory.
+    pub memstore_bytes: u64,
+    /// Everything up to and with this one is in files.
+    pub flushed_sequence: SequenceId,
+}
+
+impl Region {
+    /// Who it is.
+    pub fn info(&self) -> &RegionInfo {
+        &self.info
+    }
+
+    /// Its table, as it was when the region was opened.
+    pub fn table(&self) -> &Arc<TableDescriptor> {
+        &self.table
+    }
+
+    /// The sequence id it was opened with: greater than that of every earlier write.
+    pub fn open_sequence(&self) -> SequenceId {
+        self.open_sequence
+    }
+
+    /// Everything up to and with this is complete.
+    pub fn read_point(&self) -> SequenceId {
+        self.mvcc.read_point()
+    }
+
+    pub(crate) fn stores(&self) -> impl Iterator<Item = &Store> {
+        self.stores.iter()
+    }
+
+    pub(crate) fn store(&self, family: &[u8]) -> Result<&Store> {
+        self.stores.iter().find(|store| store.family == family).ok_or_else(|| Error::NoSuchFamily {
+            family: family.escape_ascii().to_string(),
+            region: self.info.name().escape_ascii().to_string(),
+            table: self.table.name().to_string(),
+        })
+    }
+
+    pub(crate) fn check_serving(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
+        }
+        match &*self.aborted.lock() {
+            Some(cause) => Err(Error::Aborted(cause.clone())),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_row(&self, row: &[u8], what: &'static str) -> Result<()> {
+        if row.len() > cell::ROW_LENGTH_MAX {
+            let length = row.len();
+            return Err(Error::BadRequest(format!("Row length {length} is > {}", cell::ROW_LENGTH_MAX)));
+        }
+        if self.info.is_meta() || self.info.contains_row(row) {
+            return Ok(());
+        }
+        Err(Error::WrongRegion {
+            what,
+            region: self.info.name().escape_ascii().to_string(),
+            start: self.info.start_key().escape_ascii().to_string(),
+            end: self.info.end_key().escape_ascii().to_string(),
+            row: row.escape_ascii().to_string(),
+        })
+    }
+
+    /// The region acknowledges nothing any more; `cause` says why.
+    pub(crate) fn abort(&self, cause: String) -> Error {
+        let mut aborted = self.aborted.lock();
+        let cause = aborted.get_or_insert(cause).clone();
+        drop(aborted);
+        self.mvcc.wake_all();
+        Error::Aborted(cause)
+    }
+
+    /// Reads one row. Says how many cells were given.
+    pub fn get(self: &Arc<Self>, scan: &Scan, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
+        if scan.start.is_empty() {
+            return Err(Error::BadRequest("Row length can't be 0".to_owned()));
+        }
+        self.check_row(&scan.start, "get")?;
+        let mut counting = CountingSink { count: 0, sink };
+        let mut scanner = RegionScanner::open(Arc::clone(self), scan.clone())?;
+        scanner.next_row(&Limits::NONE, &mut counting, mode)?;
+        Ok(counting.count)
+    }
+
+    /// Opens a scanner, which sees what is complete now.
+    pub fn scanner(self: &Arc<Self>, scan: Scan) -> Result<RegionScanner> {
+        self.check_serving()?;
+        if !scan.start.is_empty() && !scan.reversed && !scan.include_start {
+            // The row itself need not lie inside when it does not belong.
+        } else if !scan.start.is_empty() && !scan.reversed {
+            self.check_row(&scan.start, "scan")?;
+        }
+        RegionScanner::open(Arc::clone(self), scan)
+    }
+
+    /// Bytes in memory, of all stores.
+    pub fn memstore_bytes(&self) -> u64 {
+        self.stores.iter().map(Store::memstore_bytes).sum()
+    }
+
+    /// Whether it is time to flush.
+    pub fn needs_flush(&self) -> bool {
+        self.memstore_bytes() >= self.flush_size
+    }
+
+    /// What it is and has done.
+    pub fn load(&self) -> Load {
+        let mut load = Load {
+            reads: self.counters.reads.load(Ordering::Relaxed),
+            writes: self.counters.writes.load(Ordering::Relaxed),
+            compacting_cells: self.counters.compacting_cells.load(Ordering::Relaxed),
+            compacted_cells: self.counters.compacted_cells.load(Ordering::Relaxed),
+            flushed_sequence: SequenceId::MAX,
+            ..Load::default()
+        };
+        let mut all_major = true;
+        let mut oldest_major = i64::MAX;
+        for store in &self.stores {
+            let view = store.view.load();
+            let file_bytes = view.files.iter().map(|file| file.listed.size).sum();
+            let flushed = view.files.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
+            let memstore_bytes =
+                view.active.bytes() + view.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes());
+            for file in &view.files {
+                all_major &= file.reader.is_major();
+                oldest_major = oldest_major.min(file.reader.created().unwrap_or(i64::MAX));
+            }
+            load.files += view.files.len();
+            load.file_bytes += file_bytes;
+            load.memstore_bytes += memstore_bytes;
+            load.flushed_sequence = load.flushed_sequence.min(flushed);
+            load.stores.push(StoreLoad {
+                family: store.family.clone(),
+                files: view.files.len(),
+                file_bytes,
+                memstore_bytes,
+                flushed_sequence: flushed,
+            });
+        }
+        let edit = self.oldest_edit.load(Ordering::Relaxed);
+        load.oldest_edit = (edit != 0 && load.memstore_bytes > 0).then_some(WallTime(edit));
+        load.last_major_compaction = (all_major && load.files > 0).then_some(WallTime(oldest_major));
+        load
+    }
+
+    /// The folder of one of its stores.
+    pub(crate) fn store_folder(folder: &FileName, family: &[u8]) -> FileName {
+        folder.join(&String::from_utf8_lossy(family))
+    }
+}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Region")
+            .field("name", &self.info.name().escape_ascii().to_string())
+            .finish_non_exhaustive()
+    }
+}
+
+struct CountingSink<'a> {
+    count: usize,
+    sink: &'a mut dyn CellSink,
+}
+
+impl CellSink for CountingSink<'_> {
+    fn cell(&mut self, cell: cell::Cell<'_>) {
+        self.count += 1;
+        self.sink.cell(cell);
+    }
+}

@@ -1,0 +1,159 @@
+//! A store: what a region has of one family, in memory and in files.
+//!
+//! Readers load one [`View`]; writes, flushes and compactions make new ones. The active segment takes writes for as long
+//! as it is in the view; the snapshot is what a flush is writing out.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use cell::{Comparator, SequenceId};
+use hfile::{BloomType, Compression, Encoding, ReadOptions, Reader, WriterOptions};
+use memstore::Segment;
+use parking_lot::Mutex;
+use proto::{FamilyDescriptor, FamilyOptions};
+use storage::FileName;
+
+use crate::heap::{Heap, Source};
+use crate::matcher::Keeping;
+use crate::tracker::{Listed, Tracker};
+use crate::{Error, Result, Scan, TimeRange};
+
+/// A file of a store.
+#[derive(Debug)]
+pub(crate) struct StoreFile {
+    pub(crate) listed: Listed,
+    pub(crate) reader: Arc<Reader>,
+}
+
+impl StoreFile {
+    /// Where it stands among the files of its store: newer files hold newer writes.
+    pub(crate) fn max_sequence(&self) -> SequenceId {
+        self.reader.max_sequence().unwrap_or(SequenceId::ZERO)
+    }
+}
+
+/// Everything a reader may need of a store, at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) active: Arc<Segment>,
+    pub(crate) snapshot: Option<Arc<Segment>>,
+    /// Oldest first.
+    pub(crate) files: Vec<Arc<StoreFile>>,
+}
+
+/// One family of a region.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) family: Bytes,
+    pub(crate) options: FamilyOptions,
+    pub(crate) keeping: Keeping,
+    pub(crate) comparator: Comparator,
+    pub(crate) folder: FileName,
+    pub(crate) view: ArcSwap<View>,
+    /// The file list. Whoever holds it may change which files there are.
+    pub(crate) tracker: Mutex<Tracker>,
+    /// One compaction of a store at a time.
+    pub(crate) compacting: Mutex<()>,
+}
+
+impl std::fmt::Debug for Tracker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tracker").finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    pub(crate) fn new(
+        family: &FamilyDescriptor,
+        comparator: Comparator,
+        folder: FileName,
+        files: Vec<Arc<StoreFile>>,
+        tracker: Tracker,
+    ) -> Result<Store> {
+        let options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
+        let view = View { active: Arc::new(Segment::new(comparator)), snapshot: None, files };
+        Ok(Store {
+            family: family.name().clone(),
+            keeping: Keeping::of(&options),
+            options,
+            comparator,
+            folder,
+            view: ArcSwap::from_pointee(view),
+            tracker: Mutex::new(tracker),
+            compacting: Mutex::default(),
+        })
+    }
+
+    /// How a new file of this store is written.
+    pub(crate) fn writer_options(&self, compression: &str, with_tags: bool, now: i64) -> WriterOptions {
+        WriterOptions {
+            block_size: self.options.block_bytes as usize,
+            // A codec or encoding that is not had here is kept in the schema and not used for new files.
+            compression: Compression::of_name(compression).unwrap_or_default(),
+            encoding: Encoding::of_name(self.options.data_block_encoding.as_str()).unwrap_or_default(),
+            bloom: BloomType::of_name(self.options.bloom.as_str()).unwrap_or(BloomType::None),
+            comparator: self.comparator,
+            with_tags,
+            created: now,
+        }
+    }
+
+    /// Bytes in memory, the snapshot included.
+    pub(crate) fn memstore_bytes(&self) -> u64 {
+        let view = self.view.load();
+        view.active.bytes() + view.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes())
+    }
+
+    /// The sources that a scan of `range` must look at; `row` and `qualifiers` when it looks at one row only.
+    pub(crate) fn heap(
+        &self,
+        scan: &Scan,
+        range: TimeRange,
+        read_point: SequenceId,
+        qualifiers: Option<&[Bytes]>,
+        options: ReadOptions,
+    ) -> Result<Heap> {
+        let view = self.view.load_full();
+        let single_row =
+            (!scan.start.is_empty() && scan.start == scan.stop && !scan.reversed).then_some(&scan.start[..]);
+        let mut sources = Vec::with_capacity(view.files.len() + 2);
+        for segment in
+            std::iter::once(&view.active).chain(&view.snapshot).filter(|segment| !segment.is_empty())
+        {
+            sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
+        }
+        for file in view.files.iter().rev() {
+            if self.may_help(file, range, single_row, qualifiers, options)? {
+                sources.push(Source::File(file.reader.cursor(options)));
+            }
+        }
+        Ok(Heap::new(self.comparator, read_point, sources))
+    }
+
+    fn may_help(
+        &self,
+        file: &StoreFile,
+        range: TimeRange,
+        row: Option<&[u8]>,
+        qualifiers: Option<&[Bytes]>,
+        options: ReadOptions,
+    ) -> Result<bool> {
+        let reader = &file.reader;
+        // Only a file that ends before the range is of no use: a marker after it masks what lies in it.
+        if reader.span().is_some_and(|span| range.is_after(span.newest)) {
+            return Ok(false);
+        }
+        let Some(row) = row else { return Ok(true) };
+        if !reader.may_contain_row(row, options)? {
+            return Ok(false);
+        }
+        let Some(qualifiers) = qualifiers else { return Ok(true) };
+        for qualifier in qualifiers {
+            if reader.may_contain_column(row, qualifier, options)? {
+                return Ok(true);
+            }
+        }
+        Ok(reader.may_delete_families_of(row, options)?)
+    }
+}

@@ -1,0 +1,444 @@
+//! The region as a whole: what is written is read, through flush, compaction and death.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::Cache;
+use cell::{Cell, CellBlock, CellParts, CellType, Timestamp};
+use env::{WallTime, World};
+use filter::{Comparable, CompareOperator, Filter};
+use proto::{FamilyDescriptor, RegionId, RegionInfo, TableDescriptor};
+use storage::{FileName, Files, Memory};
+
+use crate::*;
+
+/// A region over files in memory, and what it takes to open it again.
+struct Bench {
+    files: Memory,
+    world: World,
+    table: Arc<TableDescriptor>,
+    region: Arc<Region>,
+    log: Arc<wal::Log>,
+}
+
+fn table(family: FamilyDescriptor) -> Arc<TableDescriptor> {
+    let mut table = TableDescriptor::new("t".parse().expect("a name"));
+    table.set_family(family);
+    table.set_family(FamilyDescriptor::new("g").expect("a name"));
+    Arc::new(table)
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench::with(FamilyDescriptor::new("f").expect("a name"))
+    }
+
+    fn with(family: FamilyDescriptor) -> Bench {
+        Bench::open(Memory::new(), World::simulated(1, WallTime(1_000_000)), table(family))
+    }
+
+    fn open(files: Memory, world: World, table: Arc<TableDescriptor>) -> Bench {
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        let (log, recovered) =
+            wal::Log::open(Arc::clone(&shared), FileName::new("WALs"), wal::Options::default())
+                .expect("a log");
+        let log = Arc::new(log);
+        let info = RegionInfo::new("t".parse().expect("a name"), Bytes::new(), Bytes::new(), RegionId(1));
+        let region = Region::open(Opening {
+            info: info.expect("a region"),
+            table: Arc::clone(&table),
+            files: shared,
+            folder: FileName::new("data/default/t/r"),
+            log: Arc::clone(&log),
+            cache: Arc::new(Cache::with_bytes(1 << 20)),
+            world: world.clone(),
+            options: RegionOptions { compaction_size_min: 0, ..RegionOptions::default() },
+            recovered: Some(Arc::new(recovered)),
+        })
+        .expect("opened");
+        Bench { files, world, table, region, log }
+    }
+
+    /// The process dies, and another begins.
+    fn kill(self) -> Bench {
+        let files = self.files.kill();
+        Bench::open(files, self.world.clone(), Arc::clone(&self.table))
+    }
+
+    /// The power fails, and comes again.
+    fn crash(self, seed: u64) -> Bench {
+        let files = self.files.crash(seed);
+        Bench::open(files, self.world.clone(), Arc::clone(&self.table))
+    }
+
+    fn apply(&self, mutation: Mutation) {
+        let applied = self.region.apply(&[mutation]).expect("serving");
+        applied.outcomes.into_iter().for_each(|outcome| outcome.expect("good"));
+        applied.pending.wait_blocking().expect("durable");
+    }
+
+    fn put(&self, row: &str, column: &str, timestamp: i64, value: &str) {
+        self.apply(mutation(MutationKind::Put, row, &[(column, timestamp, CellType::Put, value.as_bytes())]));
+    }
+
+    fn delete(&self, row: &str, column: &str, timestamp: i64, kind: CellType) {
+        self.apply(mutation(MutationKind::Delete, row, &[(column, timestamp, kind, b"")]));
+    }
+
+    fn scan(&self, scan: Scan) -> String {
+        let mut scanner = self.region.scanner(scan).expect("serving");
+        let mut shown = Shown::default();
+        while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+        shown.0.join(" ")
+    }
+
+    fn all(&self) -> String {
+        self.scan(Scan { max_versions: 10, ..Scan::default() })
+    }
+}
+
+/// Cells as `row/family:qualifier@timestamp=value`.
+#[derive(Default)]
+struct Shown(Vec<String>);
+
+impl CellSink for Shown {
+    fn cell(&mut self, cell: Cell<'_>) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mark = if cell.cell_type() == Some(CellType::Put) { "=" } else { "!" };
+        self.0.push(format!(
+            "{}/{}:{}@{}{mark}{}",
+            text(cell.row()),
+            text(cell.family()),
+            text(cell.qualifier()),
+            cell.timestamp().0,
+            text(cell.value())
+        ));
+    }
+}
+
+/// `column` is `family:qualifier`; a timestamp of -1 stands for the latest.
+fn mutation(kind: MutationKind, row: &str, cells: &[(&str, i64, CellType, &[u8])]) -> Mutation {
+    let mut block = Vec::new();
+    for (column, timestamp, cell_type, value) in cells {
+        let (family, qualifier) = column.split_once(':').expect("family:qualifier");
+        let bytes = CellParts {
+            row: row.as_bytes(),
+            family: family.as_bytes(),
+            qualifier: qualifier.as_bytes(),
+            timestamp: if *timestamp == -1 { Timestamp::LATEST } else { Timestamp(*timestamp) },
+            cell_type: *cell_type,
+            value,
+            tags: b"",
+        }
+        .to_vec()
+        .expect("within limits");
+        cell::block::write_with_tags(&mut block, Cell::trusted(&bytes, cell::SequenceId::ZERO));
+    }
+    Mutation {
+        kind,
+        row: Bytes::copy_from_slice(row.as_bytes()),
+        cells: CellBlock::parse(block.into()).expect("whole"),
+        durability: Durability::UseDefault,
+        time_range: None,
+        return_results: true,
+        nonce: None,
+    }
+}
+
+#[test]
+fn what_is_written_is_read_after_flush_kill_and_crash() {
+    let bench = Bench::new();
+    bench.put("a", "f:x", 1, "one");
+    bench.put("b", "g:y", 2, "two");
+    let expected = "a/f:x@1=one b/g:y@2=two";
+    assert_eq!(bench.all(), expected);
+    let flushed = bench.region.flush(FlushReason::Requested).expect("flushed");
+    assert_eq!(flushed.files, 2);
+    assert_eq!(bench.all(), expected);
+    bench.put("c", "f:x", 3, "three");
+    let expected = format!("{expected} c/f:x@3=three");
+    assert_eq!(bench.all(), expected);
+    let bench = bench.kill();
+    assert_eq!(bench.all(), expected);
+    let bench = bench.crash(7);
+    assert_eq!(bench.all(), expected);
+    bench.region.close().expect("closed");
+    assert!(matches!(bench.region.scanner(Scan::default()), Err(Error::NotServing(_))));
+    let bench = bench.kill();
+    assert_eq!(bench.all(), expected);
+    assert!(bench.region.load().memstore_bytes == 0, "all was flushed before the end");
+}
+
+#[test]
+fn every_acknowledged_write_survives_a_loss_of_power_at_any_moment() {
+    for seed in 0..60 {
+        let mut bench = Bench::new();
+        let mut expected = Vec::new();
+        for round in 0..4 {
+            for n in 0..(seed + round) % 7 + 1 {
+                let row = format!("r{round}-{n}");
+                bench.put(&row, "f:x", 1, "v");
+                expected.push(format!("{row}/f:x@1=v"));
+            }
+            if (seed + round) % 2 == 0 {
+                bench.region.flush(FlushReason::Requested).expect("flushed");
+            }
+            if (seed + round) % 3 == 0 {
+                bench
+                    .region
+                    .compact(&CompactionRequest { major: true, families: Vec::new() })
+                    .expect("compacted");
+            }
+            // Something that nobody was told of.
+            let unheard =
+                bench.region.apply(&[mutation(MutationKind::Put, "r9", &[("f:z", 1, CellType::Put, b"")])]);
+            drop(unheard.expect("serving"));
+            bench = bench.crash(seed * 31 + round);
+        }
+        let found = bench.scan(Scan { stop: Bytes::from_static(b"r9"), ..Scan::default() });
+        assert_eq!(found, expected.join(" "), "seed {seed}");
+    }
+}
+
+#[test]
+fn deletes_mask_what_they_say() {
+    for flush in [false, true] {
+        let bench = Bench::with(FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 5));
+        for timestamp in 1..=4 {
+            bench.put("a", "f:x", timestamp, "v");
+            bench.put("a", "f:y", timestamp, "v");
+        }
+        if flush {
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+        bench.delete("a", "f:x", 3, CellType::Delete);
+        assert_eq!(bench.all(), "a/f:x@4=v a/f:x@2=v a/f:x@1=v a/f:y@4=v a/f:y@3=v a/f:y@2=v a/f:y@1=v");
+        bench.delete("a", "f:x", 2, CellType::DeleteColumn);
+        bench.delete("a", "f:", 1, CellType::DeleteFamilyVersion);
+        assert_eq!(bench.all(), "a/f:x@4=v a/f:y@4=v a/f:y@3=v a/f:y@2=v");
+        bench.delete("a", "f:", 3, CellType::DeleteFamily);
+        assert_eq!(bench.all(), "a/f:x@4=v a/f:y@4=v");
+        // A put behind a marker's back stays hidden until the marker is gone.
+        bench.put("a", "f:x", 2, "late");
+        assert_eq!(bench.all(), "a/f:x@4=v a/f:y@4=v");
+        let raw = bench.scan(Scan { raw: true, max_versions: 10, ..Scan::default() });
+        assert!(raw.contains("a/f:x@2=late") && raw.contains("a/f:@3!"), "{raw}");
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        bench.region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+        assert_eq!(bench.all(), "a/f:x@4=v a/f:y@4=v");
+        let raw = bench.scan(Scan { raw: true, max_versions: 10, ..Scan::default() });
+        assert!(!raw.contains('!'), "markers are gone for good: {raw}");
+        bench.delete("a", "f:x", -1, CellType::Delete);
+        assert_eq!(bench.all(), "a/f:y@4=v", "the newest version was looked for");
+    }
+}
+
+#[test]
+fn versions_and_time_to_live_end() {
+    let family = FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 2).with("TTL", 100);
+    let bench = Bench::with(family);
+    let now = bench.world.now().0;
+    for age in [0, 50_000, 99_000, 150_000] {
+        bench.put("a", "f:x", now - age, "v");
+    }
+    bench.put("b", "f:x", now - 150_000, "old");
+    let expected = format!("a/f:x@{now}=v a/f:x@{}=v", now - 50_000);
+    assert_eq!(bench.all(), expected);
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    assert_eq!(bench.all(), expected);
+    bench.world.advance(std::time::Duration::from_secs(60));
+    assert_eq!(bench.all(), format!("a/f:x@{now}=v"));
+}
+
+#[test]
+fn scans_keep_their_bounds_directions_and_limits() {
+    let bench = Bench::new();
+    for (index, row) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        bench.put(row, "f:x", 1, "1");
+        bench.put(row, "g:y", 1, "2");
+        if index == 1 {
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+    }
+    let rows = |scan: Scan| -> String {
+        let scan = Scan {
+            families: vec![FamilyQuery { family: "f".into(), qualifiers: None, time_range: None }],
+            ..scan
+        };
+        bench
+            .scan(scan)
+            .split(' ')
+            .map(|cell| cell.split('/').next().unwrap_or("").to_owned())
+            .collect::<Vec<_>>()
+            .join("")
+    };
+    let bounds = |start: &'static str, stop: &'static str| Scan {
+        start: start.into(),
+        stop: stop.into(),
+        ..Scan::default()
+    };
+    assert_eq!(rows(Scan::default()), "abcd");
+    assert_eq!(rows(bounds("b", "d")), "bc");
+    assert_eq!(rows(Scan { include_start: false, include_stop: true, ..bounds("b", "d") }), "cd");
+    assert_eq!(rows(Scan { reversed: true, ..Scan::default() }), "dcba");
+    assert_eq!(rows(Scan { reversed: true, ..bounds("c", "a") }), "cb");
+    assert_eq!(
+        rows(Scan { reversed: true, include_start: false, include_stop: true, ..bounds("c", "a") }),
+        "ba"
+    );
+    assert_eq!(rows(Scan { reversed: true, ..bounds("bb", "") }), "ba");
+    let filter = Filter::row(CompareOperator::Greater, Comparable::Binary("b".into()));
+    assert_eq!(rows(Scan { filter: Some(filter), ..Scan::default() }), "cd");
+    assert_eq!(rows(Scan { filter: Some(Filter::page(2)), ..Scan::default() }), "ab");
+    assert_eq!(rows(Scan { filter: Some(Filter::page(2)), reversed: true, ..Scan::default() }), "dc");
+
+    // One cell at a time, by batch and by size.
+    for scan in [Scan { batch: Some(1), ..Scan::default() }, Scan::default()] {
+        let mut scanner = bench.region.scanner(scan).expect("serving");
+        let limits = Limits { bytes: 1, deadline: None, allow_partial: true };
+        let mut shown = Shown::default();
+        let mut partial = 0;
+        loop {
+            let step = scanner.next_row(&limits, &mut shown, ReadMode::Any).expect("read");
+            partial += usize::from(step.partial);
+            if !step.more {
+                break;
+            }
+        }
+        assert_eq!(shown.0.join(" "), bench.all());
+        assert_eq!(partial, 4, "each row was cut once");
+    }
+}
+
+#[test]
+fn a_scanner_sees_its_moment_whatever_happens_meanwhile() {
+    let bench = Bench::new();
+    for row in ["a", "b", "c"] {
+        bench.put(row, "f:x", 1, "old");
+    }
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    bench.put("c", "f:y", 1, "old");
+    let mut scanner = bench.region.scanner(Scan::default()).expect("serving");
+    let mut shown = Shown::default();
+    scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read");
+    bench.put("b", "f:x", 2, "new");
+    bench.delete("c", "f:x", 5, CellType::DeleteColumn);
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    bench.region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+    assert_eq!(shown.0.join(" "), "a/f:x@1=old b/f:x@1=old c/f:x@1=old c/f:y@1=old");
+    assert_eq!(bench.scan(Scan::default()), "a/f:x@1=old b/f:x@2=new c/f:y@1=old");
+}
+
+#[test]
+fn a_read_that_must_not_wait_is_tried_again() {
+    let bench = Bench::new();
+    bench.put("a", "f:x", 1, "v");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let bench = bench.kill();
+    let mut scanner = bench.region.scanner(Scan::default()).expect("serving");
+    let mut lost = Shown::default();
+    let refused = scanner.next_row(&Limits::NONE, &mut lost, ReadMode::MemoryOnly);
+    assert!(matches!(refused, Err(Error::WouldBlock)));
+    let mut shown = Shown::default();
+    scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read");
+    assert_eq!(shown.0, ["a/f:x@1=v"]);
+    let again =
+        bench.region.get(&Scan::get("a".into()), ReadMode::MemoryOnly, &mut shown).expect("cached now");
+    assert_eq!(again, 1);
+}
+
+#[test]
+fn writes_that_read_are_exact() {
+    let bench = Bench::new();
+    let add = |amount: i64| {
+        mutation(MutationKind::Increment, "a", &[("f:n", -1, CellType::Put, &amount.to_be_bytes())])
+    };
+    for expected in [5i64, 10, 15] {
+        let changed = bench.region.increment(&add(5)).expect("serving");
+        changed.pending.wait_blocking().expect("durable");
+        let cell = changed.cells.cells().next().map(|cell| cell.value().to_vec());
+        assert_eq!(cell, Some(expected.to_be_bytes().to_vec()));
+    }
+    bench.put("a", "f:s", 1, "seven");
+    let wrong = mutation(MutationKind::Increment, "a", &[("f:s", -1, CellType::Put, &1i64.to_be_bytes())]);
+    assert!(matches!(bench.region.increment(&wrong), Err(Error::NotALong(5))));
+    let append = mutation(MutationKind::Append, "a", &[("f:s", -1, CellType::Put, b"-eight")]);
+    let changed = bench.region.append(&append).expect("serving");
+    changed.pending.wait_blocking().expect("durable");
+    assert!(bench.all().contains("=seven-eight"));
+
+    let check = |operator, expected: &'static str| Check {
+        row: "a".into(),
+        test: Test::Value {
+            family: "f".into(),
+            qualifier: "s".into(),
+            operator,
+            comparable: Comparable::Binary(expected.into()),
+        },
+        time_range: None,
+    };
+    let put = mutation(MutationKind::Put, "a", &[("f:s", -1, CellType::Put, b"nine")]);
+    for (check, passes) in [
+        (check(CompareOperator::Equal, "wrong"), false),
+        (check(CompareOperator::NotEqual, ""), true),
+        (check(CompareOperator::Equal, ""), false),
+        // Expected op value: "a" is less than "nine".
+        (check(CompareOperator::Less, "a"), true),
+        (check(CompareOperator::Greater, "a"), false),
+        (check(CompareOperator::Equal, "nine"), true),
+    ] {
+        let checked = bench.region.check_and_mutate(&check, std::slice::from_ref(&put)).expect("serving");
+        assert_eq!(checked.passed, passes, "{check:?}");
+        checked.pending.wait_blocking().expect("durable");
+    }
+    let bench = bench.kill();
+    assert!(bench.all().contains("a/f:n@") && bench.all().contains("=nine"));
+}
+
+#[test]
+fn minor_compactions_keep_files_few_and_data_whole() {
+    let bench = Bench::new();
+    let mut expected = Vec::new();
+    for n in 0..12 {
+        bench.put(&format!("r{n:02}"), "f:x", 1, "v");
+        expected.push(format!("r{n:02}/f:x@1=v"));
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        while bench.region.needs_compaction() {
+            bench.region.compact(&CompactionRequest::default()).expect("compacted");
+        }
+    }
+    assert!(bench.region.load().files < 6, "{} files", bench.region.load().files);
+    assert_eq!(bench.all(), expected.join(" "));
+    let files = bench.files.list(&FileName::new("data/default/t/r/f")).expect("listed");
+    let stored = files.iter().filter(|entry| !entry.name.as_str().contains(".filelist")).count();
+    assert_eq!(stored, bench.region.load().files, "what was compacted is removed");
+}
+
+#[test]
+fn requests_that_cannot_be_are_refused_and_nothing_is_written() {
+    let bench = Bench::new();
+    let put = |row: &str, column: &str, timestamp| {
+        mutation(MutationKind::Put, row, &[(column, timestamp, CellType::Put, b"v")])
+    };
+    let outcomes =
+        bench.region.apply(&[put("a", "no:x", 1), put("b", "f:x", -2), put("c", "f:x", 1)]).expect("serving");
+    assert!(matches!(outcomes.outcomes[0], Err(Error::NoSuchFamily { .. })));
+    assert!(matches!(outcomes.outcomes[1], Err(Error::BadRequest(_))));
+    assert!(outcomes.outcomes[2].is_ok());
+    outcomes.pending.wait_blocking().expect("durable");
+    assert_eq!(bench.all(), "c/f:x@1=v");
+    let large = mutation(MutationKind::Put, "a", &[("f:x", 1, CellType::Put, &vec![0; 11 << 20])]);
+    let refused = bench.region.apply(&[large]).expect("serving");
+    assert!(matches!(refused.outcomes[0], Err(Error::CellTooLarge { .. })));
+}
+
+#[test]
+fn a_dead_log_ends_the_region() {
+    let bench = Bench::new();
+    bench.put("a", "f:x", 1, "v");
+    bench.log.fence(99);
+    let refused = bench.region.apply(&[mutation(MutationKind::Put, "b", &[("f:x", 1, CellType::Put, b"")])]);
+    assert!(matches!(refused, Err(Error::Aborted(_))));
+    assert!(matches!(bench.region.scanner(Scan::default()), Err(Error::Aborted(_))));
+}
