@@ -300,8 +300,7 @@ impl RegionScanner {
             let store = &mut self.stores[index];
             store.matcher.begin_row();
             let mut hint: Option<KeyBuf> = None;
-            loop {
-                let Some(cell) = store.heap.peek().filter(|cell| cell.row() == self.row) else { break };
+            while let Some(cell) = store.heap.peek().filter(|cell| cell.row() == self.row) {
                 let verdict = store.matcher.judge(cell, &mut self.filter);
                 let (included, next) = match verdict {
                     Verdict::Include(next) => (true, next),

@@ -343,6 +343,7 @@ fn a_read_that_must_not_wait_is_tried_again() {
     let mut shown = Shown::default();
     scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read");
     assert_eq!(shown.0, ["a/f:x@1=v"]);
+    bench.region.get(&Scan::get("a".into()), ReadMode::Any, &mut shown).expect("the filter's chunk, too");
     let again =
         bench.region.get(&Scan::get("a".into()), ReadMode::MemoryOnly, &mut shown).expect("cached now");
     assert_eq!(again, 1);
