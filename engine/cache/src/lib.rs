@@ -119,6 +119,14 @@ impl Cache {
         }
     }
 
+    /// How many bytes it holds at most.
+    pub fn bytes_max(&self) -> usize {
+        match self {
+            Cache::Never => 0,
+            Cache::Clock(clock) => clock.shard_bytes_max * SHARDS,
+        }
+    }
+
     /// What was counted.
     pub fn counts(&self) -> Counts {
         match self {

@@ -257,6 +257,12 @@ impl Region {
         load
     }
 
+    /// Drops the blocks of its files from the cache. Returns how many there were.
+    pub fn evict_blocks(&self) -> usize {
+        let files = |store: &Store| store.view.load().files.clone();
+        self.stores.iter().flat_map(files).map(|file| self.cache.evict_file(file.reader.id())).sum()
+    }
+
     /// The folder of one of its stores.
     pub(crate) fn store_folder(folder: &FileName, family: &[u8]) -> FileName {
         folder.join(&String::from_utf8_lossy(family))
