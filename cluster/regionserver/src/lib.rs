@@ -1,1 +1,47 @@
-//! The region server's services.
+//! The region server: the regions that are open here, and the services through which clients reach them.
+//!
+//! ```text
+//!   ClientService ─┐                          ┌─ request   messages become queries, mutations, filters
+//!   AdminService  ─┼─► RegionServer ─► region │
+//!   ClientMeta…   ─┘     │                    └─ cells     cells become messages or a cell block
+//!                        ├─ Regions    by name and by encoded name; moved and opening ones
+//!                        ├─ Scanners   with leases
+//!                        ├─ Nonces     increments and appends that were seen before
+//!                        └─ background flushes and compactions
+//! ```
+//!
+//! Protobuf stops here: the engine speaks cells. What the engine reports as an error becomes one of HBase's exceptions
+//! in one place, [`exceptions`].
+//!
+//! **Waiting.** A service is called on the thread that serves sockets. What is in memory is answered there and then.
+//! A read that needs the disk is given back by the engine untouched and done again on a thread that may block; a write
+//! is applied at once, and its answer waits for the log without holding a thread.
+//!
+//! What this crate does not know: where regions should be (the master's business), and sockets (`rpc`'s).
+
+mod admin_service;
+mod background;
+mod cells;
+mod client_meta;
+mod client_service;
+mod counters;
+pub mod exceptions;
+mod local;
+mod nonces;
+mod options;
+mod regions;
+mod request;
+mod scanners;
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+pub use admin_service::AdminService;
+pub use client_meta::{BootstrapNodeService, ClientMetaService, ClusterView, MetaLocation};
+pub use client_service::ClientService;
+pub use counters::{Counters, Snapshot};
+pub use local::LocalRegions;
+pub use options::Options;
+pub use regions::{MovedTo, Regions};
+pub use server::{Foundation, RegionServer};

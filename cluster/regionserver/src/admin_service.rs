@@ -1,0 +1,268 @@
+//! AdminService: what operators, and tools in their name, ask of one region server.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use proto::pb;
+use region::{FlushReason, Region};
+use rpc::{Answer, Call, Exception, Reply, Service, class};
+
+use crate::RegionServer;
+use crate::background::Compacting;
+use crate::counters::count;
+
+/// The service behind `flush`, `compact`, `status` and the like.
+#[derive(Clone, Debug)]
+pub struct AdminService {
+    server: Arc<RegionServer>,
+}
+
+impl AdminService {
+    /// Administers `server`.
+    pub fn new(server: Arc<RegionServer>) -> AdminService {
+        AdminService { server }
+    }
+
+    fn answer(&self, call: &Call) -> Result<Answer, Exception> {
+        let server = &self.server;
+        let reply = match &*call.method {
+            "FlushRegion" => return self.flush(call),
+            "RollWALWriter" => return self.roll_log(),
+            "GetRegionInfo" => self.region_info(call)?,
+            "GetOnlineRegion" => {
+                let region_info = server.regions().all().iter().map(|region| region.info().into()).collect();
+                Reply::of(&pb::GetOnlineRegionResponse { region_info })
+            }
+            "GetRegionLoad" => self.region_load(call)?,
+            "GetServerInfo" => {
+                let webui_port = server.options().info_port.map(u32::from);
+                let server_info = pb::ServerInfo { server_name: server.name().into(), webui_port };
+                Reply::of(&pb::GetServerInfoResponse { server_info })
+            }
+            "CompactRegion" => self.compact(call)?,
+            "CompactionSwitch" => {
+                let request: pb::CompactionSwitchRequest = call.decode()?;
+                let prev_state = server.background.switch_compaction(request.enabled);
+                Reply::of(&pb::CompactionSwitchResponse { prev_state })
+            }
+            "ClearCompactionQueues" => {
+                server.background.clear_compactions();
+                Reply::of(&pb::ClearCompactionQueuesResponse {})
+            }
+            "ClearRegionBlockCache" => self.clear_cache(call)?,
+            "UpdateConfiguration" => {
+                server.update_configuration()?;
+                Reply::of(&pb::UpdateConfigurationResponse {})
+            }
+            "GetLogEntries" => log_entries(call)?,
+            "ClearSlowLogsResponses" => Reply::of(&pb::ClearSlowLogResponses { is_cleaned: true }),
+            "StopServer" => {
+                server.stop();
+                Reply::of(&pb::StopServerResponse {})
+            }
+            method => return Err(Exception::unknown_method("AdminService", method)),
+        };
+        Ok(Ok(reply).into())
+    }
+
+    fn region_info(&self, call: &Call) -> Result<Reply, Exception> {
+        let request: pb::GetRegionInfoRequest = call.decode()?;
+        let region = self.server.regions().find(&request.region)?;
+        let compacting = self.server.background.compacting(&region);
+        // Regions are neither split nor merged here, so that there is no best row to split at.
+        Ok(Reply::of(&pb::GetRegionInfoResponse {
+            region_info: region.info().into(),
+            compaction_state: request.compaction_state().then(|| compaction_state(compacting)),
+            splittable: Some(false),
+            mergeable: Some(false),
+            best_split_row: None,
+        }))
+    }
+
+    fn region_load(&self, call: &Call) -> Result<Reply, Exception> {
+        let request: pb::GetRegionLoadRequest = call.decode()?;
+        let regions = match &request.table_name {
+            Some(table) => {
+                let table = proto::TableName::try_from(table)
+                    .map_err(|error| Exception::new(class::ILLEGAL_ARGUMENT, error.to_string()))?;
+                self.server.regions().of_table(&table)
+            }
+            None => self.server.regions().all(),
+        };
+        let region_loads = regions.iter().map(|region| self.server.region_load(region)).collect();
+        Ok(Reply::of(&pb::GetRegionLoadResponse { region_loads }))
+    }
+
+    /// The families named, which the table must have; all when none is named.
+    fn families(&self, region: &Region, named: &[Bytes]) -> Result<Vec<Bytes>, Exception> {
+        if named.is_empty() {
+            return Ok(region.table().families().iter().map(|family| family.name().clone()).collect());
+        }
+        let missing: Vec<_> = named
+            .iter()
+            .filter(|name| region.table().family(name).is_none())
+            .map(|name| name.escape_ascii().to_string())
+            .collect();
+        if !missing.is_empty() {
+            return Err(Exception::new(
+                class::NO_SUCH_COLUMN_FAMILY,
+                format!(
+                    "Column families [{}] don't exist in table {}",
+                    missing.join(", "),
+                    region.info().table()
+                ),
+            ));
+        }
+        Ok(named.to_vec())
+    }
+
+    fn flush(&self, call: &Call) -> Result<Answer, Exception> {
+        let request: pb::FlushRegionRequest = call.decode()?;
+        let region = self.server.regions().find(&request.region)?;
+        self.families(&region, request.family.as_slice())?;
+        let last_flush_time = self.server.last_flush(region.info().encoded_name());
+        if request.if_older_than_ts.is_some_and(|than| last_flush_time >= than) {
+            return Ok(
+                Ok(Reply::of(&pb::FlushRegionResponse { last_flush_time, ..Default::default() })).into()
+            );
+        }
+        let server = self.server.clone();
+        Ok(Answer::later(env::blocking(move || {
+            let flushed =
+                server.flush(&region, FlushReason::Requested).map_err(|error| server.exception(&error))?;
+            Ok(Reply::of(&pb::FlushRegionResponse {
+                last_flush_time: server.last_flush(region.info().encoded_name()),
+                flushed: Some(flushed.files > 0),
+                wrote_flush_wal_marker: Some(false),
+            }))
+        })))
+    }
+
+    fn compact(&self, call: &Call) -> Result<Reply, Exception> {
+        let request: pb::CompactRegionRequest = call.decode()?;
+        let region = self.server.regions().find(&request.region)?;
+        self.families(&region, request.family.as_slice())?;
+        self.server.background.request_compaction(
+            &region,
+            request.major(),
+            request.family.into_iter().collect(),
+        );
+        Ok(Reply::of(&pb::CompactRegionResponse {}))
+    }
+
+    fn roll_log(&self) -> Result<Answer, Exception> {
+        let server = self.server.clone();
+        Ok(Answer::later(env::blocking(move || {
+            let log = &server.foundation().log;
+            log.roll().map_err(|error| Exception::io(format!("the log could not be rolled: {error}")))?;
+            Ok(Reply::of(&pb::RollWalWriterResponse { region_to_flush: Vec::new() }))
+        })))
+    }
+
+    fn clear_cache(&self, call: &Call) -> Result<Reply, Exception> {
+        let request: pb::ClearRegionBlockCacheRequest = call.decode()?;
+        let mut stats = pb::CacheEvictionStats::default();
+        let mut blocks = 0;
+        for specifier in request.region {
+            match self.server.regions().find(&specifier) {
+                Ok(region) => blocks += region.evict_blocks(),
+                Err(exception) => stats.exception.push(pb::RegionExceptionMessage {
+                    region: specifier,
+                    exception: pb::NameBytesPair {
+                        name: exception.class.to_string(),
+                        value: Some(exception.text().into()),
+                    },
+                }),
+            }
+        }
+        stats.evicted_blocks = i64::try_from(blocks).ok();
+        stats.max_cache_size = Some(self.server.foundation().cache.bytes_max() as i64);
+        Ok(Reply::of(&pb::ClearRegionBlockCacheResponse { stats }))
+    }
+}
+
+impl Service for AdminService {
+    fn call(&self, call: Call) -> Answer {
+        if let Err(stopped) = self.server.check_open() {
+            return stopped.into();
+        }
+        count(&self.server.counters().requests);
+        self.answer(&call).unwrap_or_else(Into::into)
+    }
+}
+
+/// The rings of slow and large calls. Nothing is recorded in them, so that they are empty.
+fn log_entries(call: &Call) -> Result<Reply, Exception> {
+    let request: pb::LogRequest = call.decode()?;
+    if !request.log_class_name.contains("SlowLogResponseRequest") {
+        return Err(Exception::do_not_retry(format!("Invalid request params: {}", request.log_class_name)));
+    }
+    Ok(Reply::of(&pb::LogEntry {
+        log_class_name: "org.apache.hadoop.hbase.shaded.protobuf.generated.TooSlowLog$SlowLogResponses"
+            .to_owned(),
+        log_message: pb::SlowLogResponses::default().encode_to_vec().into(),
+    }))
+}
+
+fn compaction_state(compacting: Compacting) -> i32 {
+    use pb::get_region_info_response::CompactionState as State;
+    let state = match (compacting.minor, compacting.major) {
+        (false, false) => State::None,
+        (true, false) => State::Minor,
+        (false, true) => State::Major,
+        (true, true) => State::MajorAndMinor,
+    };
+    state as i32
+}
+
+impl RegionServer {
+    /// The load of one region, as servers report it to the master and to `status`.
+    pub fn region_load(&self, region: &Region) -> pb::RegionLoad {
+        let load = region.load();
+        let megabytes = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+        pb::RegionLoad {
+            region_specifier: pb::RegionSpecifier {
+                r#type: pb::region_specifier::RegionSpecifierType::RegionName as i32,
+                value: region.info().name().clone(),
+            },
+            stores: u32::try_from(load.stores.len()).ok(),
+            storefiles: u32::try_from(load.files).ok(),
+            store_uncompressed_size_mb: Some(megabytes(load.file_bytes)),
+            storefile_size_mb: Some(megabytes(load.file_bytes)),
+            mem_store_size_mb: Some(megabytes(load.memstore_bytes)),
+            read_requests_count: Some(load.reads),
+            write_requests_count: Some(load.writes),
+            total_compacting_k_vs: Some(load.compacting_cells),
+            current_compacted_k_vs: Some(load.compacted_cells),
+            complete_sequence_id: Some(load.flushed_sequence.0),
+            store_complete_sequence_id: load
+                .stores
+                .iter()
+                .map(|store| pb::StoreSequenceId {
+                    family_name: store.family.clone(),
+                    sequence_id: store.flushed_sequence.0,
+                })
+                .collect(),
+            last_major_compaction_ts: Some(load.last_major_compaction.map_or(0, |time| time.0.max(0) as u64)),
+            data_locality: Some(1.0),
+            compaction_state: Some(compaction_state(self.background.compacting(region))),
+            region_size_mb: Some(megabytes(load.file_bytes)),
+            ..Default::default()
+        }
+    }
+
+    /// The load of the whole server, for the cluster's status.
+    pub fn server_load(&self) -> pb::ServerLoad {
+        let counters = self.counters().snapshot();
+        pb::ServerLoad {
+            total_number_of_requests: Some(counters.requests),
+            number_of_requests: Some(counters.requests),
+            region_loads: self.regions().all().iter().map(|region| self.region_load(region)).collect(),
+            report_start_time: Some(self.name().start_code),
+            report_end_time: u64::try_from(self.foundation().world.now().0).ok(),
+            info_server_port: self.options().info_port.map(u32::from),
+            ..Default::default()
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Cells on their way out: into a cell block when the connection has a codec, into the message when not.
+
+use bytes::Bytes;
+use cell::{Cell, block};
+use proto::pb;
+use region::CellSink;
+use rpc::Codec;
+
+/// Where the engine puts the cells of a reply. One for the whole reply; results are cut out of it by [`Mark`]s.
+#[derive(Debug)]
+pub(crate) struct CellsOut {
+    codec: Codec,
+    block: Vec<u8>,
+    messages: Vec<pb::Cell>,
+    count: usize,
+    heap_size: u64,
+}
+
+/// A place between two cells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    block: usize,
+    count: usize,
+    heap_size: u64,
+}
+
+impl CellsOut {
+    pub(crate) fn new(codec: Codec) -> CellsOut {
+        CellsOut { codec, block: Vec::new(), messages: Vec::new(), count: 0, heap_size: 0 }
+    }
+
+    /// Whether cells travel beside the message.
+    pub(crate) fn is_block(&self) -> bool {
+        self.codec != Codec::None
+    }
+
+    /// What HBase counts for the cells so far in its limits.
+    pub(crate) fn heap_size(&self) -> u64 {
+        self.heap_size
+    }
+
+    /// The place after the last cell.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { block: self.block.len(), count: self.count, heap_size: self.heap_size }
+    }
+
+    /// How many cells came after `mark`.
+    pub(crate) fn since(&self, mark: Mark) -> usize {
+        self.count - mark.count
+    }
+
+    /// Forgets the cells after `mark`.
+    pub(crate) fn rewind(&mut self, mark: Mark) {
+        self.block.truncate(mark.block);
+        self.messages.truncate(mark.count);
+        (self.count, self.heap_size) = (mark.count, mark.heap_size);
+    }
+
+    /// The row of the first cell after `mark`.
+    pub(crate) fn row_at(&self, mark: Mark) -> Option<&[u8]> {
+        if self.is_block() {
+            let length = self.block.get(mark.block..)?.first_chunk::<4>()?;
+            let cell = &self.block[mark.block + 4..][..u32::from_be_bytes(*length) as usize];
+            return Some(Cell::trusted(cell, cell::SequenceId::ZERO).row());
+        }
+        self.messages.get(mark.count)?.row.as_deref()
+    }
+
+    /// The result made of the cells after `mark`: their number if they travel beside, else the cells.
+    ///
+    /// Cells of messages are moved out of here, so that results are made one after the other.
+    pub(crate) fn result(&mut self, mark: Mark) -> pb::Result {
+        if self.is_block() {
+            let count = i32::try_from(self.since(mark)).unwrap_or(i32::MAX);
+            return pb::Result { associated_cell_count: Some(count), ..Default::default() };
+        }
+        let cell = self.messages.split_off(mark.count);
+        self.count = mark.count;
+        pb::Result { cell, ..Default::default() }
+    }
+
+    /// The cell block; empty when there is none.
+    pub(crate) fn into_block(self) -> Bytes {
+        self.block.into()
+    }
+}
+
+impl CellSink for CellsOut {
+    #[inline]
+    fn cell(&mut self, cell: Cell<'_>) {
+        self.count += 1;
+        self.heap_size += cell.heap_size() as u64;
+        match self.codec {
+            Codec::KeyValue => block::write_without_tags(&mut self.block, cell),
+            Codec::KeyValueWithTags => block::write_with_tags(&mut self.block, cell),
+            Codec::None => self.messages.push(to_message(cell)),
+        }
+    }
+}
+
+/// A cell as a message. One copy of its bytes is shared by all fields. Tags stay on the server, as with `KeyValueCodec`.
+pub(crate) fn to_message(cell: Cell<'_>) -> pb::Cell {
+    let whole = Bytes::copy_from_slice(cell.bytes_without_tags());
+    let part = |part: &[u8]| {
+        let at = part.as_ptr() as usize - cell.bytes().as_ptr() as usize;
+        whole.slice(at..at + part.len())
+    };
+    pb::Cell {
+        row: Some(part(cell.row())),
+        family: Some(part(cell.family())),
+        qualifier: Some(part(cell.qualifier())),
+        timestamp: Some(cell.timestamp().0 as u64),
+        cell_type: Some(i32::from(cell.key().type_code())),
+        value: Some(part(cell.value())),
+        tags: None,
+    }
+}
+
+/// Counts cells and keeps none: for a read that only asks whether there is anything.
+#[derive(Debug, Default)]
+pub(crate) struct Counting(pub(crate) usize);
+
+impl CellSink for Counting {
+    fn cell(&mut self, _: Cell<'_>) {
+        self.0 += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cell::{CellParts, CellType, SequenceId, Timestamp};
+
+    use super::*;
+
+    fn bytes(row: &[u8], value: &[u8]) -> Vec<u8> {
+        CellParts {
+            row,
+            family: b"f",
+            qualifier: b"q",
+            timestamp: Timestamp(7),
+            cell_type: CellType::Put,
+            value,
+            tags: &[0, 2, 8, 1],
+        }
+        .to_vec()
+        .expect("within limits")
+    }
+
+    #[test]
+    fn results_are_cut_by_marks_in_both_forms() {
+        let (one, two) = (bytes(b"one", b"1"), bytes(b"two", b"22"));
+        for codec in [Codec::None, Codec::KeyValue, Codec::KeyValueWithTags] {
+            let mut out = CellsOut::new(codec);
+            let start = out.mark();
+            out.cell(Cell::parse(&one, SequenceId::ZERO).expect("whole"));
+            let first = out.result(start);
+            let mark = out.mark();
+            out.cell(Cell::parse(&two, SequenceId::ZERO).expect("whole"));
+            assert_eq!(out.row_at(mark), Some(&b"two"[..]), "{codec:?}");
+            out.rewind(mark);
+            assert_eq!(out.since(mark), 0);
+            assert_eq!(out.row_at(mark), None);
+            out.cell(Cell::parse(&two, SequenceId::ZERO).expect("whole"));
+            let second = out.result(mark);
+            if codec == Codec::None {
+                assert_eq!(first.cell[0].row.as_deref(), Some(&b"one"[..]));
+                assert_eq!(second.cell[0].value.as_deref(), Some(&b"22"[..]));
+                assert_eq!((second.cell[0].timestamp, second.cell[0].cell_type), (Some(7), Some(4)));
+                assert!(out.into_block().is_empty());
+            } else {
+                assert_eq!((first.associated_cell_count, second.associated_cell_count), (Some(1), Some(1)));
+                let block = cell::CellBlock::parse(out.into_block()).expect("a whole block");
+                let tags = block.cells().map(|cell| cell.tags().bytes().len()).max();
+                assert_eq!((block.count(), tags), (2, Some(if codec == Codec::KeyValue { 0 } else { 4 })));
+            }
+        }
+    }
+}

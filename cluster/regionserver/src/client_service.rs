@@ -1,0 +1,45 @@
+//! ClientService: reading and writing rows.
+
+mod bulk_load;
+mod exec;
+mod get;
+mod multi;
+mod mutate;
+mod scan;
+mod write;
+
+use std::sync::Arc;
+
+use rpc::{Answer, Call, Exception, Service};
+
+use crate::RegionServer;
+
+/// The service that tables are read and written through.
+#[derive(Clone, Debug)]
+pub struct ClientService {
+    server: Arc<RegionServer>,
+}
+
+impl ClientService {
+    /// Serves the regions of `server`.
+    pub fn new(server: Arc<RegionServer>) -> ClientService {
+        ClientService { server }
+    }
+}
+
+impl Service for ClientService {
+    fn call(&self, call: Call) -> Answer {
+        if let Err(stopped) = self.server.check_open() {
+            return stopped.into();
+        }
+        match &*call.method {
+            "Get" => get::answer(&self.server, &call),
+            "Mutate" => mutate::answer(&self.server, &call),
+            "Multi" => multi::answer(&self.server, &call),
+            "Scan" => scan::answer(&self.server, &call),
+            "ExecService" => exec::answer(&self.server, &call),
+            "PrepareBulkLoad" | "BulkLoadHFile" | "CleanupBulkLoad" => bulk_load::answer(&call),
+            method => Exception::unknown_method("ClientService", method).into(),
+        }
+    }
+}

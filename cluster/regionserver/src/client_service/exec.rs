@@ -1,0 +1,103 @@
+//! ExecService: the endpoints that HBase loads into every region.
+//!
+//! MultiRowMutationService is built in; code of users is not loaded. A service is named with or without its package.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use proto::pb;
+use region::{Check, Mutation, Region};
+use rpc::{Answer, Call, Exception, Reply, class};
+
+use crate::RegionServer;
+use crate::counters::count;
+use crate::request::{self, RequestCells};
+
+/// Answers a call of an endpoint.
+pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
+    count(&server.counters().requests);
+    let request: pb::CoprocessorServiceRequest = match call.decode() {
+        Ok(request) => request,
+        Err(refused) => return refused.into(),
+    };
+    let region = match server.regions().find(&request.region) {
+        Ok(region) => region,
+        Err(refused) => return refused.into(),
+    };
+    let server = server.clone();
+    Answer::later(env::blocking(move || {
+        let value = run_blocking(&server, &region, &request.call)?;
+        let specifier = pb::RegionSpecifier {
+            r#type: pb::region_specifier::RegionSpecifierType::RegionName as i32,
+            value: region.info().name().clone(),
+        };
+        Ok(Reply::of(&pb::CoprocessorServiceResponse { region: specifier, value }))
+    }))
+}
+
+/// Runs an endpoint to its end, durability included, and gives the class and bytes of its answer.
+pub(super) fn run_blocking(
+    server: &RegionServer,
+    region: &Arc<Region>,
+    call: &pb::CoprocessorServiceCall,
+) -> Result<pb::NameBytesPair, Exception> {
+    let service = call.service_name.strip_prefix("hbase.pb.").unwrap_or(&call.service_name);
+    match (service, &*call.method_name) {
+        ("MultiRowMutationService", "MutateRows") => {
+            let request = pb::MutateRowsRequest::decode(call.request.clone()).map_err(|error| {
+                Exception::do_not_retry(format!("unable to read MutateRowsRequest: {error}"))
+            })?;
+            let response = mutate_rows(server, region, &request)?;
+            Ok(pb::NameBytesPair {
+                name: "org.apache.hadoop.hbase.shaded.protobuf.generated.MultiRowMutationProtos$MutateRowsResponse"
+                    .to_owned(),
+                value: Some(response.encode_to_vec().into()),
+            })
+        }
+        ("MultiRowMutationService", method) => Err(Exception::new(
+            class::UNKNOWN_PROTOCOL,
+            format!("Unknown method {method} called on service {service} in region {}", region.info()),
+        )),
+        _ => Err(Exception::new(
+            class::UNKNOWN_PROTOCOL,
+            format!(
+                "No registered coprocessor service found for {} in region {}",
+                call.service_name,
+                region.info()
+            ),
+        )),
+    }
+}
+
+/// Several rows of one region, all or nothing.
+fn mutate_rows(
+    server: &RegionServer,
+    region: &Arc<Region>,
+    request: &pb::MutateRowsRequest,
+) -> Result<pb::MutateRowsResponse, Exception> {
+    let mut mutations: Vec<Mutation> = Vec::with_capacity(request.mutation_request.len());
+    let mut no_cells = RequestCells::new(Bytes::new());
+    for proto in &request.mutation_request {
+        let asked = request::mutation(region.table(), proto, &mut no_cells, server.options().cell_bytes_max)?;
+        if !region.info().contains_row(&asked.mutation.row) {
+            let message = format!("Requested row out of range '{}'", asked.mutation.row.escape_ascii());
+            // The region may have moved on when it is the first; when it is not, the rows lie in several regions.
+            return Err(match mutations.is_empty() {
+                true => Exception::new(class::WRONG_REGION, message),
+                false => Exception::do_not_retry(message),
+            });
+        }
+        mutations.push(asked.mutation);
+    }
+    server.check_memory(region)?;
+    let checks: Vec<Check> = request
+        .condition
+        .iter()
+        .map(|condition| request::condition(condition, &server.foundation().world))
+        .collect::<Result<_, _>>()?;
+    let checked = region.mutate_rows(&checks, &mutations).map_err(|error| server.exception(&error))?;
+    server.written(region);
+    checked.pending.wait_blocking().map_err(|error| server.exception(&error))?;
+    Ok(pb::MutateRowsResponse { processed: Some(checked.passed) })
+}

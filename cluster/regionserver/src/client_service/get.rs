@@ -1,0 +1,91 @@
+//! Get: one row, or whether there is anything of it.
+
+use std::sync::Arc;
+
+use proto::pb;
+use region::{ReadMode, Region, Scan};
+use rpc::{Answer, Call, Codec, Exception, Reply, class};
+
+use crate::RegionServer;
+use crate::cells::{CellsOut, Counting};
+use crate::counters::count;
+use crate::request;
+
+/// Answers at once from memory, or later from the disk.
+pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
+    count(&server.counters().requests);
+    count(&server.counters().gets);
+    count(&server.counters().row_actions);
+    let work = match Work::of(server, call) {
+        Ok(work) => work,
+        Err(refused) => return refused.into(),
+    };
+    match work.run(ReadMode::MemoryOnly) {
+        Err(region::Error::WouldBlock) => {
+            count(&server.counters().reads_from_disk);
+            let server = server.clone();
+            Answer::later(env::blocking(move || {
+                work.run(ReadMode::Any).map_err(|error| server.exception(&error))
+            }))
+        }
+        outcome => outcome.map_err(|error| server.exception(&error)).into(),
+    }
+}
+
+struct Work {
+    region: Arc<Region>,
+    query: Scan,
+    existence_only: bool,
+    codec: Codec,
+}
+
+impl Work {
+    fn of(server: &RegionServer, call: &Call) -> Result<Work, Exception> {
+        let request: pb::GetRequest = call.decode()?;
+        let region = server.regions().find(&request.region)?;
+        let query = query(server, &region, &request.get)?;
+        // Older clients, and those that do not say how old they are, look for the cells in the message.
+        let in_block = call.connection.client_is_at_least(1, 3);
+        Ok(Work {
+            region,
+            query,
+            existence_only: request.get.existence_only(),
+            codec: if in_block { call.connection.codec } else { Codec::None },
+        })
+    }
+
+    fn run(&self, mode: ReadMode) -> Result<Reply, region::Error> {
+        if self.existence_only {
+            let result = exists(&self.region, &self.query, mode)?;
+            return Ok(Reply::of(&pb::GetResponse { result: Some(result) }));
+        }
+        let mut out = CellsOut::new(self.codec);
+        let start = out.mark();
+        self.region.get(&self.query, mode, &mut out)?;
+        let result = out.result(start);
+        Ok(Reply::with_cells(&pb::GetResponse { result: Some(result) }, out.into_block()))
+    }
+}
+
+/// What a Get asks for; refuses a question that HBase no longer answers.
+pub(super) fn query(server: &RegionServer, region: &Region, get: &pb::Get) -> Result<Scan, Exception> {
+    if get.closest_row_before() {
+        return Err(Exception::new(
+            class::UNKNOWN_PROTOCOL,
+            "Is this a pre-hbase-1.0.0 or asynchbase client? Client is invoking getClosestRowBefore removed in \
+             hbase-2.0.0 replaced by reverse Scan.",
+        ));
+    }
+    request::get(region.table(), get, &server.foundation().world)
+}
+
+/// Whether a Get finds anything, as a result.
+pub(super) fn exists(
+    region: &Arc<Region>,
+    query: &Scan,
+    mode: ReadMode,
+) -> Result<pb::Result, region::Error> {
+    let mut found = Counting::default();
+    region.get(query, mode, &mut found)?;
+    Ok(pb::Result { exists: Some(found.0 > 0), stale: Some(false), ..Default::default() })
+}

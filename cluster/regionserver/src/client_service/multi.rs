@@ -1,0 +1,556 @@
+//! Multi: actions on many regions of this server in one call.
+//!
+//! The reply has one result for each RegionAction, in order. One that failed as a whole says so and nothing else; one
+//! that did not has an entry for each of its actions, in order, with a result, which is empty for puts and deletes, or
+//! an exception. Only atomic and conditional ones say `processed`: that it is there tells a Java client how to read the
+//! rest.
+//!
+//! 1. RegionActions are done one after the other. Puts and deletes of one that is not atomic are gathered and applied
+//!    together, before the next increment or append and at its end.
+//! 2. It begins on the serving thread. An action that may need the disk, or that must see writes of this same call which
+//!    are not yet durable, moves the rest onto a thread that may block.
+//! 3. At the end all writes are waited for together. One that did not become durable turns into an exception.
+//!
+//! The cells of mutations lie in the request's cell block in the order of the actions, and are taken also when the action
+//! is refused. The cells of gets, increments and appends go into the reply's cell block in the order of their entries;
+//! those of atomic actions stay in the message.
+
+use std::sync::Arc;
+
+use proto::pb;
+use region::{Check, Mutation, Pending, ReadMode, Region};
+use rpc::{Answer, Call, Codec, Exception, Reply, class};
+
+use super::{exec, get, write};
+use crate::RegionServer;
+use crate::cells::CellsOut;
+use crate::counters::{count, count_many};
+use crate::nonces::{Begun, Nonce, Running};
+use crate::request::{self, Asked, RequestCells};
+
+/// Answers when every write is durable.
+pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
+    count(&server.counters().requests);
+    count(&server.counters().multis);
+    let mut work = match Work::of(server, call) {
+        Ok(work) => Box::new(work),
+        Err(refused) => return refused.into(),
+    };
+    match work.run(ReadMode::MemoryOnly) {
+        Run::Done if work.unsettled.is_empty() => Ok(work.reply()).into(),
+        Run::Done => Answer::later(async move {
+            work.settle().await;
+            Ok(work.reply())
+        }),
+        Run::MayBlock => {
+            count(&server.counters().reads_from_disk);
+            Answer::later(async move {
+                let mut work = env::blocking(move || {
+                    let run = work.run(ReadMode::Any);
+                    assert!(matches!(run, Run::Done), "what may block has nothing to wait for");
+                    work
+                })
+                .await;
+                work.settle().await;
+                Ok(work.reply())
+            })
+        }
+    }
+}
+
+/// How far [`Work::run`] came.
+enum Run {
+    Done,
+    /// The next action must run where it may block.
+    MayBlock,
+}
+
+/// Something that was written and is not yet durable.
+struct Unsettled {
+    region: Arc<Region>,
+    pending: Pending,
+    /// The RegionAction, and which of its entries; all of it when none is named.
+    region_action: usize,
+    entries: Vec<usize>,
+}
+
+struct Work {
+    server: Arc<RegionServer>,
+    request: Arc<pb::MultiRequest>,
+    cells: RequestCells,
+    out: CellsOut,
+    /// Whether the client knows what it means that the rest must be asked for again.
+    knows_too_large: bool,
+    results: Vec<pb::RegionActionResult>,
+    processed: Option<bool>,
+    unsettled: Vec<Unsettled>,
+    /// The RegionAction that was interrupted, and what is done of it.
+    current: Option<Current>,
+}
+
+/// A RegionAction that is neither atomic nor conditional, while it is done.
+struct Current {
+    region: Arc<Region>,
+    next: usize,
+    entries: Vec<pb::ResultOrException>,
+    /// Puts and deletes not yet applied, each with its entry.
+    gathered: Vec<(usize, Mutation)>,
+    /// A mutation whose cells are taken already and that must run where it may block.
+    taken: Option<Asked>,
+}
+
+impl Work {
+    fn of(server: &Arc<RegionServer>, call: &Call) -> Result<Work, Exception> {
+        let request: pb::MultiRequest = call.decode()?;
+        let rows: usize = request.region_action.iter().map(|region| region.action.len()).sum();
+        count_many(&server.counters().row_actions, rows);
+        let options = server.options();
+        if options.batch_rows_reject && rows as u64 > options.batch_rows_warning {
+            let first =
+                request.region_action.first().map(|action| action.region.value.escape_ascii().to_string());
+            return Err(Exception::do_not_retry(format!(
+                "Rejecting large batch operation for current batch with firstRegionName: {} , Requested Number of \
+                 Rows: {rows} , Size Threshold: {}",
+                first.unwrap_or_default(),
+                options.batch_rows_warning
+            )));
+        }
+        Ok(Work {
+            server: server.clone(),
+            results: Vec::with_capacity(request.region_action.len()),
+            request: Arc::new(request),
+            cells: RequestCells::new(call.cells.clone()),
+            out: CellsOut::new(call.connection.codec),
+            knows_too_large: call.connection.client_is_at_least(1, 2),
+            processed: None,
+            unsettled: Vec::new(),
+            current: None,
+        })
+    }
+
+    fn run(&mut self, mode: ReadMode) -> Run {
+        let request = self.request.clone();
+        if let Some(condition) = &request.condition {
+            return self.old_check_and_mutate(&request, condition, mode);
+        }
+        while let Some(action) = request.region_action.get(self.results.len()) {
+            let current = match self.current.take() {
+                Some(current) => current,
+                None => match self.server.regions().find(&action.region) {
+                    Ok(region) if action.condition.is_some() || action.atomic() => {
+                        if mode == ReadMode::MemoryOnly && needs_thread(action) {
+                            return Run::MayBlock;
+                        }
+                        let result = self.row_action(&region, action, action.condition.as_ref());
+                        self.results.push(result);
+                        continue;
+                    }
+                    Ok(region) => {
+                        let entries = Vec::with_capacity(action.action.len());
+                        Current { region, next: 0, entries, gathered: Vec::new(), taken: None }
+                    }
+                    Err(exception) => {
+                        self.skip_cells(&action.action);
+                        self.results.push(failed(&exception));
+                        continue;
+                    }
+                },
+            };
+            if let Some(current) = self.actions(current, action, mode) {
+                self.current = Some(current);
+                return Run::MayBlock;
+            }
+        }
+        Run::Done
+    }
+
+    /// Does the actions of one RegionAction one by one; gives it back when the next one may block and must not.
+    fn actions(
+        &mut self,
+        mut current: Current,
+        actions: &pb::RegionAction,
+        mode: ReadMode,
+    ) -> Option<Current> {
+        while let Some(action) = actions.action.get(current.next) {
+            let mark = self.out.mark();
+            let outcome = if current.taken.is_none() && self.is_reply_full() {
+                self.skip_cells(std::slice::from_ref(action));
+                Err(Exception::new(
+                    class::MULTI_ACTION_RESULT_TOO_LARGE,
+                    format!("Max size exceeded CellSize: {} BlockSize: 0", self.out.heap_size()),
+                ))
+            } else if let Some(get) = &action.get {
+                match self.get(&mut current, get, mode) {
+                    Ok(Some(result)) => {
+                        Ok(pb::ResultOrException { result: Some(result), ..Default::default() })
+                    }
+                    Ok(None) => {
+                        self.out.rewind(mark);
+                        return Some(current);
+                    }
+                    Err(exception) => Err(exception),
+                }
+            } else if let Some(call) = &action.service_call {
+                match mode {
+                    ReadMode::MemoryOnly => return Some(current),
+                    ReadMode::Any => exec::run_blocking(&self.server, &current.region, call).map(|value| {
+                        pb::ResultOrException {
+                            service_result: Some(pb::CoprocessorServiceResult { value: Some(value) }),
+                            ..Default::default()
+                        }
+                    }),
+                }
+            } else if let Some(proto) = &action.mutation {
+                let asked = match current.taken.take() {
+                    Some(asked) => Ok(asked),
+                    None => self.mutation(&current.region, proto),
+                };
+                match asked {
+                    Ok(asked) if !write::reads_first(&asked.mutation) => {
+                        current.gathered.push((current.entries.len(), asked.mutation));
+                        Ok(pb::ResultOrException {
+                            result: Some(pb::Result::default()),
+                            ..Default::default()
+                        })
+                    }
+                    Ok(asked) if mode == ReadMode::MemoryOnly => {
+                        current.taken = Some(asked);
+                        return Some(current);
+                    }
+                    Ok(asked) => {
+                        self.apply_gathered(&mut current);
+                        self.read_and_write(&current.region, &asked).map(|result| pb::ResultOrException {
+                            result: Some(result),
+                            ..Default::default()
+                        })
+                    }
+                    Err(exception) => Err(exception),
+                }
+            } else {
+                Err(Exception::new("org.apache.hadoop.hbase.HBaseIOException", "Unexpected Action type"))
+            };
+            let mut entry = outcome.unwrap_or_else(|exception| {
+                self.out.rewind(mark);
+                pb::ResultOrException { exception: Some(pair(&exception)), ..Default::default() }
+            });
+            entry.index = Some(action.index());
+            current.entries.push(entry);
+            current.next += 1;
+        }
+        self.apply_gathered(&mut current);
+        let result = pb::RegionActionResult { result_or_exception: current.entries, ..Default::default() };
+        self.results.push(result);
+        None
+    }
+
+    fn is_reply_full(&self) -> bool {
+        self.knows_too_large && self.out.heap_size() > self.server.options().result_bytes_max
+    }
+
+    /// One get; `None` when it may block and must not.
+    fn get(
+        &mut self,
+        current: &mut Current,
+        get: &pb::Get,
+        mode: ReadMode,
+    ) -> Result<Option<pb::Result>, Exception> {
+        // What this call has written to the region before is seen.
+        if self.unsettled.iter().any(|unsettled| Arc::ptr_eq(&unsettled.region, &current.region)) {
+            match mode {
+                ReadMode::MemoryOnly => return Ok(None),
+                ReadMode::Any => self.settle_blocking(current),
+            }
+        }
+        let region = &current.region;
+        let query = get::query(&self.server, region, get)?;
+        let read = if get.existence_only() {
+            get::exists(region, &query, mode)
+        } else {
+            let mark = self.out.mark();
+            region.get(&query, mode, &mut self.out).map(|_| self.out.result(mark))
+        };
+        match read {
+            Ok(result) => Ok(Some(result)),
+            Err(region::Error::WouldBlock) => Ok(None),
+            Err(error) => Err(self.server.exception(&error)),
+        }
+    }
+
+    fn mutation(&mut self, region: &Region, proto: &pb::MutationProto) -> Result<Asked, Exception> {
+        let asked =
+            request::mutation(region.table(), proto, &mut self.cells, self.server.options().cell_bytes_max)?;
+        self.server.check_memory(region)?;
+        Ok(asked)
+    }
+
+    /// Applies the puts and deletes that were gathered.
+    fn apply_gathered(&mut self, current: &mut Current) {
+        if current.gathered.is_empty() {
+            return;
+        }
+        let (entries, mutations): (Vec<usize>, Vec<Mutation>) =
+            std::mem::take(&mut current.gathered).into_iter().unzip();
+        match current.region.apply(&mutations) {
+            Ok(applied) => {
+                let mut written = Vec::with_capacity(entries.len());
+                for (entry, outcome) in entries.into_iter().zip(applied.outcomes) {
+                    match outcome {
+                        Ok(()) => written.push(entry),
+                        Err(error) => fail(&mut current.entries[entry], &self.server.exception(&error)),
+                    }
+                }
+                self.server.written(&current.region);
+                if !written.is_empty() {
+                    self.unsettled.push(Unsettled {
+                        region: current.region.clone(),
+                        pending: applied.pending,
+                        region_action: self.results.len(),
+                        entries: written,
+                    });
+                }
+            }
+            Err(error) => {
+                let exception = self.server.exception(&error);
+                for entry in entries {
+                    fail(&mut current.entries[entry], &exception);
+                }
+            }
+        }
+    }
+
+    /// One increment or append, or a delete that looks for the newest version. Runs where it may block, and is durable
+    /// when its result is there.
+    fn read_and_write(&mut self, region: &Arc<Region>, asked: &Asked) -> Result<pb::Result, Exception> {
+        let mark = self.out.mark();
+        let Some(running) = self.begin(std::slice::from_ref(asked)) else {
+            write::read_again(region, &asked.mutation, &mut self.out)
+                .map_err(|error| self.server.exception(&error))?;
+            return Ok(self.out.result(mark));
+        };
+        let mutations = std::slice::from_ref(&asked.mutation);
+        let outcome = write::write_row(&self.server, region, None, mutations, &mut self.out)
+            .and_then(|written| written.pending.wait_blocking().map(|()| written.has_result));
+        match outcome {
+            Ok(has_result) => {
+                running.into_iter().for_each(Running::done);
+                Ok(if has_result { self.out.result(mark) } else { pb::Result::default() })
+            }
+            Err(error) => {
+                self.out.rewind(mark);
+                Err(self.server.exception(&error))
+            }
+        }
+    }
+
+    /// Begins under the nonce of the mutations, if they have one. `None` when it was done before.
+    fn begin(&self, asked: &[Asked]) -> Option<Option<Running>> {
+        let Some(nonce) = write::heeds_nonce(asked).map(|asked| asked.nonce(self.request.nonce_group()))
+        else {
+            return Some(None);
+        };
+        self.begin_nonce(nonce).map(Some)
+    }
+
+    fn begin_nonce(&self, nonce: Nonce) -> Option<Running> {
+        loop {
+            match self.server.nonces.begin(nonce) {
+                Begun::Fresh(running) => return Some(running),
+                Begun::Repeated => return None,
+                Begun::InProgress(mut ended) => tokio::runtime::Handle::current()
+                    .block_on(async move { while ended.changed().await.is_ok() {} }),
+            }
+        }
+    }
+
+    /// An atomic or conditional RegionAction: all of it on one row, as one.
+    fn row_action(
+        &mut self,
+        region: &Arc<Region>,
+        action: &pb::RegionAction,
+        condition: Option<&pb::Condition>,
+    ) -> pb::RegionActionResult {
+        match self.try_row_action(region, action, condition) {
+            Ok((processed, merged)) => {
+                // The entries' own indexes mean nothing here: clients count them.
+                let entry = |index: usize| pb::ResultOrException {
+                    index: Some(index as u32),
+                    result: (condition.is_none()).then(pb::Result::default),
+                    ..Default::default()
+                };
+                let mut entries: Vec<_> = (0..action.action.len()).map(entry).collect();
+                if let (Some(first), Some(merged)) = (entries.first_mut(), merged) {
+                    first.result = Some(merged);
+                }
+                if condition.is_none() {
+                    // Where clients from before HBase 2.4 look for it.
+                    self.processed = Some(true);
+                }
+                pb::RegionActionResult {
+                    result_or_exception: entries,
+                    processed: Some(processed),
+                    ..Default::default()
+                }
+            }
+            Err(exception) => failed(&exception),
+        }
+    }
+
+    fn try_row_action(
+        &mut self,
+        region: &Arc<Region>,
+        action: &pb::RegionAction,
+        condition: Option<&pb::Condition>,
+    ) -> Result<(bool, Option<pb::Result>), Exception> {
+        let asked = self.mutations(region, &action.action)?;
+        let check: Option<Check> = condition
+            .map(|condition| request::condition(condition, &self.server.foundation().world))
+            .transpose()?;
+        // Cells of atomic actions are given back inside the message.
+        let mut out = CellsOut::new(Codec::None);
+        let mark = out.mark();
+        let Some(running) = self.begin(&asked) else {
+            for asked in &asked {
+                write::read_again(region, &asked.mutation, &mut out)
+                    .map_err(|error| self.server.exception(&error))?;
+            }
+            return Ok((true, Some(out.result(mark))));
+        };
+        let mutations: Vec<Mutation> = asked.into_iter().map(|asked| asked.mutation).collect();
+        let reads = check.is_some() || mutations.iter().any(write::reads_first);
+        let written = write::write_row(&self.server, region, check.as_ref(), &mutations, &mut out)
+            .map_err(|error| self.server.exception(&error))?;
+        if reads {
+            written.pending.wait_blocking().map_err(|error| self.server.exception(&error))?;
+        } else {
+            let (region, region_action) = (region.clone(), self.results.len());
+            self.unsettled.push(Unsettled {
+                region,
+                pending: written.pending,
+                region_action,
+                entries: Vec::new(),
+            });
+        }
+        running.into_iter().for_each(Running::done);
+        Ok((written.processed.unwrap_or(true), written.has_result.then(|| out.result(mark))))
+    }
+
+    /// All mutations of a RegionAction. The cells of all are taken, whichever of them is refused.
+    fn mutations(&mut self, region: &Region, actions: &[pb::Action]) -> Result<Vec<Asked>, Exception> {
+        let mut all = Ok(Vec::with_capacity(actions.len()));
+        for action in actions {
+            let one = match &action.mutation {
+                Some(proto) => self.mutation(region, proto),
+                None => Err(Exception::do_not_retry("Atomic put and/or delete only, not a Get")),
+            };
+            all = match (all, one) {
+                (Ok(mut all), Ok(one)) => {
+                    all.push(one);
+                    Ok(all)
+                }
+                (Err(first), _) => Err(first),
+                (_, Err(error)) => Err(error),
+            };
+        }
+        all
+    }
+
+    fn skip_cells(&mut self, actions: &[pb::Action]) {
+        for mutation in actions.iter().filter_map(|action| action.mutation.as_ref()) {
+            let count = usize::try_from(mutation.associated_cell_count.unwrap_or(0)).unwrap_or(0);
+            // Cells that are not there fail the mutation that would have them next.
+            let _skipped = self.cells.take(count);
+        }
+    }
+
+    /// checkAndMutate with several mutations as clients before HBase 2.4 send it: the condition of the whole request.
+    fn old_check_and_mutate(
+        &mut self,
+        request: &pb::MultiRequest,
+        condition: &pb::Condition,
+        mode: ReadMode,
+    ) -> Run {
+        let Some(action) = request.region_action.first() else {
+            self.processed = Some(true);
+            return Run::Done;
+        };
+        if mode == ReadMode::MemoryOnly {
+            return Run::MayBlock;
+        }
+        let result = match self.server.regions().find(&action.region) {
+            Ok(region) => self.row_action(&region, action, Some(condition)),
+            Err(exception) => failed(&exception),
+        };
+        self.processed = result.processed;
+        self.results.push(pb::RegionActionResult { processed: None, ..result });
+        Run::Done
+    }
+
+    /// Waits until everything written is durable.
+    async fn settle(&mut self) {
+        for unsettled in std::mem::take(&mut self.unsettled) {
+            let outcome = unsettled.pending.await;
+            if let Err(error) = outcome {
+                let exception = self.server.exception(&error);
+                not_durable(&mut self.results[unsettled.region_action], &unsettled.entries, &exception);
+            }
+        }
+    }
+
+    /// The same in the middle of a RegionAction.
+    fn settle_blocking(&mut self, current: &mut Current) {
+        for unsettled in std::mem::take(&mut self.unsettled) {
+            let Err(error) = unsettled.pending.wait_blocking() else { continue };
+            let exception = self.server.exception(&error);
+            match self.results.get_mut(unsettled.region_action) {
+                Some(result) => not_durable(result, &unsettled.entries, &exception),
+                None => {
+                    unsettled.entries.iter().for_each(|entry| fail(&mut current.entries[*entry], &exception))
+                }
+            }
+        }
+    }
+
+    fn reply(self: Box<Self>) -> Reply {
+        let response = pb::MultiResponse {
+            region_action_result: self.results,
+            processed: self.processed,
+            region_statistics: None,
+        };
+        Reply::with_cells(&response, self.out.into_block())
+    }
+}
+
+/// Whether an atomic or conditional RegionAction reads before it writes.
+fn needs_thread(action: &pb::RegionAction) -> bool {
+    use pb::mutation_proto::MutationType::Put;
+    // A delete may look for the newest version; which of them do is known only with their cells.
+    action.condition.is_some()
+        || action
+            .action
+            .iter()
+            .filter_map(|action| action.mutation.as_ref())
+            .any(|one| one.mutate_type() != Put)
+}
+
+/// An exception inside a reply.
+fn pair(exception: &Exception) -> pb::NameBytesPair {
+    pb::NameBytesPair { name: exception.class.to_string(), value: Some(exception.text().into()) }
+}
+
+fn fail(entry: &mut pb::ResultOrException, exception: &Exception) {
+    (entry.result, entry.exception) = (None, Some(pair(exception)));
+}
+
+/// Turns entries of a RegionAction, or all of it when none is named, into exceptions.
+fn not_durable(result: &mut pb::RegionActionResult, entries: &[usize], exception: &Exception) {
+    if entries.is_empty() {
+        *result = failed(exception);
+    }
+    for entry in entries {
+        fail(&mut result.result_or_exception[*entry], exception);
+    }
+}
+
+fn failed(exception: &Exception) -> pb::RegionActionResult {
+    pb::RegionActionResult { exception: Some(pair(exception)), ..Default::default() }
+}

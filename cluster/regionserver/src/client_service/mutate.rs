@@ -1,0 +1,116 @@
+//! Mutate: one put, delete, increment or append, perhaps under a condition.
+
+use std::sync::Arc;
+
+use proto::pb;
+use region::{Check, Pending, Region};
+use rpc::{Answer, Call, Codec, Exception, Reply};
+
+use super::write::{self, Written};
+use crate::RegionServer;
+use crate::cells::CellsOut;
+use crate::counters::count;
+use crate::request::{self, Asked, RequestCells};
+
+/// Applies the mutation and answers when it is durable.
+pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
+    count(&server.counters().requests);
+    count(&server.counters().mutates);
+    count(&server.counters().row_actions);
+    let work = match Work::of(server, call) {
+        Ok(work) => work,
+        Err(refused) => return refused.into(),
+    };
+    if work.check.is_none() && !write::reads_first(&work.asked.mutation) {
+        return match work.run() {
+            Ok((reply, pending)) => Answer::later(work.when_durable(reply, pending)),
+            Err(error) => work.server.exception(&error).into(),
+        };
+    }
+    Answer::later(async move {
+        let asked = std::slice::from_ref(&work.asked);
+        let running = match write::heeds_nonce(asked) {
+            Some(asked) => match work.server.nonces.begin_alone(asked.nonce(work.nonce_group)).await {
+                Some(running) => Some(running),
+                None => return env::blocking(move || work.repeat()).await,
+            },
+            None => None,
+        };
+        let (work, outcome) = env::blocking(move || {
+            let outcome = work.run();
+            (work, outcome)
+        })
+        .await;
+        let (reply, pending) = outcome.map_err(|error| work.server.exception(&error))?;
+        let reply = work.when_durable(reply, pending).await?;
+        if let Some(running) = running {
+            running.done();
+        }
+        Ok(reply)
+    })
+}
+
+struct Work {
+    server: Arc<RegionServer>,
+    region: Arc<Region>,
+    asked: Asked,
+    check: Option<Check>,
+    nonce_group: u64,
+    codec: Codec,
+}
+
+impl Work {
+    fn of(server: &Arc<RegionServer>, call: &Call) -> Result<Work, Exception> {
+        let request: pb::MutateRequest = call.decode()?;
+        let region = server.regions().find(&request.region)?;
+        server.check_memory(&region)?;
+        let mut cells = RequestCells::new(call.cells.clone());
+        let cell_bytes_max = server.options().cell_bytes_max;
+        Ok(Work {
+            asked: request::mutation(region.table(), &request.mutation, &mut cells, cell_bytes_max)?,
+            check: request
+                .condition
+                .as_ref()
+                .map(|condition| request::condition(condition, &server.foundation().world))
+                .transpose()?,
+            nonce_group: request.nonce_group.unwrap_or(0),
+            codec: call.connection.codec,
+            server: server.clone(),
+            region,
+        })
+    }
+
+    fn run(&self) -> Result<(Reply, Pending), region::Error> {
+        let mut out = CellsOut::new(self.codec);
+        let start = out.mark();
+        let mutations = std::slice::from_ref(&self.asked.mutation);
+        let written = write::write_row(&self.server, &self.region, self.check.as_ref(), mutations, &mut out)?;
+        let Written { processed, has_result, pending } = written;
+        let result = has_result.then(|| out.result(start));
+        Ok((
+            Reply::with_cells(&pb::MutateResponse { result, processed, metrics: None }, out.into_block()),
+            pending,
+        ))
+    }
+
+    /// The reply to one that was done before.
+    fn repeat(&self) -> Result<Reply, Exception> {
+        let mut out = CellsOut::new(self.codec);
+        let start = out.mark();
+        write::read_again(&self.region, &self.asked.mutation, &mut out)
+            .map_err(|error| self.server.exception(&error))?;
+        // Who repeats a checkAndMutate learns that it was done.
+        let processed = self.check.as_ref().map(|_| true);
+        let result = Some(out.result(start));
+        Ok(Reply::with_cells(&pb::MutateResponse { result, processed, metrics: None }, out.into_block()))
+    }
+
+    fn when_durable(
+        &self,
+        reply: Reply,
+        pending: Pending,
+    ) -> impl Future<Output = Result<Reply, Exception>> + Send + 'static {
+        let server = self.server.clone();
+        async move { pending.await.map(|()| reply).map_err(|error| server.exception(&error)) }
+    }
+}

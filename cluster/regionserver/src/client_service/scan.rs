@@ -1,0 +1,369 @@
+//! Scan: opening, continuing, renewing and closing scanners.
+//!
+//! One call, after the scanner is found or opened:
+//!
+//! 1. Rows are read until the client's number of rows, the size of a reply or the time of a call is reached, or the
+//!    region is exhausted. It begins on the serving thread with what is in memory; when a block must be read, or it has
+//!    taken [`INLINE_TIME`], it goes on where it is on a thread that may block.
+//! 2. A reply without rows that is no heartbeat means that the region is exhausted; so one that ran out of time or size
+//!    before it found anything says that it is a heartbeat.
+//! 3. The scanner is put back, or ended when region or scan are exhausted or the client wishes it.
+//!
+//! A client that was given an error may not go on with the scanner, for rows may have been read that it never saw: after
+//! any error the scanner is gone, and the error says so unless it is one that no repetition helps against.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use env::Moment;
+use proto::pb;
+use region::{Limits, ReadMode};
+use rpc::{Answer, Call, Exception, Reply, class};
+
+use crate::RegionServer;
+use crate::cells::CellsOut;
+use crate::counters::count;
+use crate::request;
+use crate::scanners::{Held, Kept, ScannerId, Taken};
+
+/// How long a scan may keep the serving thread, on which other clients' calls wait.
+const INLINE_TIME: Duration = Duration::from_micros(300);
+
+/// Answers one call of a scanner.
+pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
+    count(&server.counters().requests);
+    count(&server.counters().scans);
+    let mut work = match begin(server, call) {
+        Ok(Begun::Work(work)) => work,
+        Ok(Begun::Reply(response)) => return Ok(Reply::of(&response)).into(),
+        Err(refused) => return refused.into(),
+    };
+    let inline_end = server.foundation().world.moment().plus(INLINE_TIME);
+    match work.read(ReadMode::MemoryOnly, Some(inline_end)) {
+        Ok(Read::Paused) => {
+            count(&server.counters().reads_from_disk);
+            Answer::later(env::blocking(move || {
+                let outcome = work.read(ReadMode::Any, None);
+                work.finish(outcome.map(drop))
+            }))
+        }
+        outcome => work.finish(outcome.map(drop)).into(),
+    }
+}
+
+enum Begun {
+    Work(Box<Work>),
+    /// There is nothing to read.
+    Reply(pb::ScanResponse),
+}
+
+fn begin(server: &Arc<RegionServer>, call: &Call) -> Result<Begun, Exception> {
+    let request: pb::ScanRequest = call.decode()?;
+    let mut response = pb::ScanResponse::default();
+    let (held, kept) = match (request.scanner_id, &request.scan) {
+        (Some(id), _) => {
+            let id = ScannerId(id);
+            if request.renew() {
+                server.scanners.renew(id, request.next_call_seq)?;
+                return Ok(Begun::Reply(response));
+            }
+            match server.scanners.take(id, request.next_call_seq)? {
+                Taken::Ended => return Ok(Begun::Reply(response)),
+                Taken::Scanner(held, kept) => {
+                    if !server.regions().is_open(&held.region) {
+                        server.scanners.abandon(&held);
+                        return Err(Exception::not_serving_region(format!(
+                            "Region has changed on the scanner {}: regionName={}",
+                            id.0,
+                            held.region.info()
+                        )));
+                    }
+                    (held, kept)
+                }
+            }
+        }
+        (None, Some(scan)) => open(server, &request, scan, &mut response)?,
+        (None, None) => return Err(Exception::do_not_retry("Missing required input: scannerId or scan")),
+    };
+    response.scanner_id = Some(held.id.0);
+    Ok(Begun::Work(Box::new(Work::new(server, call, &request, held, kept, response))))
+}
+
+fn open(
+    server: &RegionServer,
+    request: &pb::ScanRequest,
+    scan: &pb::Scan,
+    response: &mut pb::ScanResponse,
+) -> Result<(Arc<Held>, Box<Kept>), Exception> {
+    let missing = || Exception::do_not_retry("Missing required input: region");
+    let region = server.regions().find(request.region.as_ref().ok_or_else(missing)?)?;
+    let query = request::scan(region.table(), scan, &server.foundation().world)?;
+    let scanner = region.scanner(query).map_err(|error| server.exception(&error))?;
+    response.mvcc_read_point = Some(scanner.read_point().0);
+    response.ttl = Some(u32::try_from(server.scanners.lease().as_millis()).unwrap_or(u32::MAX));
+    let held = server.scanners.register(region, scan.need_cursor_result(), scan.max_result_size());
+    Ok((held, Box::new(Kept { scanner, unfinished_row: None })))
+}
+
+/// How far [`Work::read`] came.
+enum Read {
+    /// The reply is complete.
+    Done,
+    /// It must go on where it may block.
+    Paused,
+}
+
+/// One call of a scanner that reads.
+struct Work {
+    server: Arc<RegionServer>,
+    held: Arc<Held>,
+    kept: Box<Kept>,
+    response: pb::ScanResponse,
+    out: CellsOut,
+    results: usize,
+    /// Whether the last result of the reply is a part of a row that may go on.
+    last_is_partial: bool,
+    /// The row of the last result, known while limits of rows must be counted or the result is partial.
+    last_row: Option<Bytes>,
+    complete_rows: usize,
+    more: bool,
+    scanned: Scanned,
+    // What the client asked for.
+    results_max: usize,
+    complete_rows_max: Option<usize>,
+    bytes_max: u64,
+    allow_partial: bool,
+    deadline: Option<Moment>,
+    client_deadline: Option<Moment>,
+    track_metrics: bool,
+    close: bool,
+    knows_reset: bool,
+    began: Moment,
+}
+
+#[derive(Default)]
+struct Scanned {
+    rows: u64,
+    filtered_rows: u64,
+}
+
+impl Work {
+    fn new(
+        server: &Arc<RegionServer>,
+        call: &Call,
+        request: &pb::ScanRequest,
+        held: Arc<Held>,
+        kept: Box<Kept>,
+        response: pb::ScanResponse,
+    ) -> Work {
+        let options = server.options();
+        let now = server.foundation().world.moment();
+        let close = request.close_scanner();
+        let allow_partial = request.client_handles_partials();
+        let allow_heartbeat = request.client_handles_heartbeats() && allow_partial;
+        let bytes_max = match held.result_bytes_max {
+            0 => options.result_bytes_max,
+            wanted => wanted.min(options.result_bytes_max),
+        };
+        let time =
+            call.deadline.map_or(server.scanners.lease(), |end| end.since(now).min(server.scanners.lease()));
+        Work {
+            results_max: request.number_of_rows.unwrap_or(if close { 0 } else { 1 }) as usize,
+            complete_rows_max: request.limit_of_rows.filter(|limit| *limit > 0).map(|limit| limit as usize),
+            bytes_max,
+            allow_partial,
+            deadline: allow_heartbeat.then(|| now.plus((time / 2).max(options.scan_time_min))),
+            client_deadline: call.deadline,
+            track_metrics: request.track_scan_metrics(),
+            close,
+            knows_reset: call.connection.client_is_at_least(1, 4),
+            began: now,
+            out: CellsOut::new(call.connection.codec),
+            results: 0,
+            last_is_partial: false,
+            last_row: kept.unfinished_row.clone(),
+            complete_rows: 0,
+            more: false,
+            scanned: Scanned::default(),
+            server: server.clone(),
+            held,
+            kept,
+            response,
+        }
+    }
+
+    /// Reads until the reply is complete. With `inline_end` it pauses there, between two steps of the engine.
+    fn read(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
+        while self.results < self.results_max {
+            let mark = self.out.mark();
+            let deadline = match (self.deadline, inline_end) {
+                (Some(end), Some(inline)) => Some(end.min(inline)),
+                (end, inline) => end.or(inline),
+            };
+            let limits = Limits {
+                bytes: self.bytes_max.saturating_sub(self.out.heap_size()),
+                deadline,
+                allow_partial: self.allow_partial,
+            };
+            let step = match self.kept.scanner.next_row(&limits, &mut self.out, mode) {
+                Err(region::Error::WouldBlock) => {
+                    self.out.rewind(mark);
+                    return Ok(Read::Paused);
+                }
+                step => step?,
+            };
+            self.more = step.more;
+            self.scanned.rows += step.rows_scanned;
+            self.scanned.filtered_rows += step.rows_filtered;
+            if self.out.since(mark) > 0 {
+                if self.is_row_limit_reached_before(mark) {
+                    self.out.rewind(mark);
+                    break;
+                }
+                self.add_result(mark, step.partial);
+                if self.is_row_limit_reached() {
+                    break;
+                }
+            } else if !step.more {
+                self.last_row_is_complete();
+            }
+            if !step.more {
+                break;
+            }
+            let now = self.server.foundation().world.moment();
+            let is_late = self.deadline.is_some_and(|end| now >= end);
+            let is_full = step.size_limit || self.out.heap_size() >= self.bytes_max;
+            if is_late || is_full {
+                if is_late || self.results == 0 {
+                    self.response.heartbeat_message = Some(true);
+                    if self.held.wants_cursor {
+                        let row = self.kept.scanner.row().map(Bytes::copy_from_slice);
+                        self.response.cursor = row.map(|row| pb::Cursor { row: Some(row) });
+                    }
+                }
+                break;
+            }
+            if inline_end.is_some_and(|end| now >= end) {
+                return Ok(Read::Paused);
+            }
+        }
+        Ok(Read::Done)
+    }
+
+    fn add_result(&mut self, mark: crate::cells::Mark, partial: bool) {
+        self.results += 1;
+        self.last_is_partial = partial;
+        self.last_row = (partial || self.complete_rows_max.is_some())
+            .then(|| Bytes::copy_from_slice(self.out.row_at(mark).expect("the result has a cell")));
+        if self.out.is_block() {
+            let cells = u32::try_from(self.out.since(mark)).unwrap_or(u32::MAX);
+            self.response.cells_per_result.push(cells);
+            self.response.partial_flag_per_result.push(partial);
+        } else {
+            let result = self.out.result(mark);
+            self.response.results.push(pb::Result { partial: Some(partial), ..result });
+        }
+        if !partial {
+            self.complete_rows += 1;
+        }
+    }
+
+    /// A partial result is followed by another row, or by nothing: its row was complete after all.
+    fn is_row_limit_reached_before(&mut self, mark: crate::cells::Mark) -> bool {
+        let before_is_unfinished =
+            if self.results == 0 { self.last_row.is_some() } else { self.last_is_partial };
+        if self.complete_rows_max.is_some()
+            && before_is_unfinished
+            && self.last_row.as_deref() != self.out.row_at(mark)
+        {
+            self.complete_rows += 1;
+        }
+        self.is_row_limit_reached()
+    }
+
+    fn is_row_limit_reached(&mut self) -> bool {
+        let reached = self.complete_rows_max.is_some_and(|limit| self.complete_rows >= limit);
+        if reached {
+            self.response.more_results = Some(false);
+        }
+        reached
+    }
+
+    /// The region ended after a part that looked as if its row went on.
+    fn last_row_is_complete(&mut self) {
+        if self.results > 0 && self.last_is_partial {
+            self.last_is_partial = false;
+            if let Some(flag) = self.response.partial_flag_per_result.last_mut() {
+                *flag = false;
+            }
+            if let Some(result) = self.response.results.last_mut() {
+                result.partial = Some(false);
+            }
+        }
+    }
+
+    /// Makes the reply, and puts the scanner back or ends it.
+    fn finish(mut self, outcome: Result<(), region::Error>) -> Result<Reply, Exception> {
+        let now = self.server.foundation().world.moment();
+        let outcome = outcome.map_err(|error| self.server.exception(&error)).and_then(|()| {
+            // Nobody listens any more; what was read would be lost, and the client would go on after it.
+            match self.client_deadline {
+                Some(end) if now > end => {
+                    Err(Exception::io("Client deadline exceeded, cannot return results"))
+                }
+                _ => Ok(()),
+            }
+        });
+        if let Err(exception) = outcome {
+            self.server.scanners.abandon(&self.held);
+            return Err(self.after_failure(exception));
+        }
+        let response = &mut self.response;
+        response.stale = Some(false);
+        response.more_results_in_region = Some(if self.results_max == 0 { false } else { self.more });
+        // Old clients drop the rows that come with this, so that it waits for a reply without any.
+        if self.results == 0 && self.kept.scanner.is_filter_done() {
+            response.more_results = Some(false);
+        }
+        let more_results = *response.more_results.get_or_insert(true);
+        if self.track_metrics {
+            let metric = |name: &str, value: u64| pb::NameInt64Pair {
+                name: Some(name.to_owned()),
+                value: Some(i64::try_from(value).unwrap_or(i64::MAX)),
+            };
+            response.scan_metrics = Some(pb::ScanMetrics {
+                metrics: vec![
+                    metric("ROWS_SCANNED", self.scanned.rows),
+                    metric("ROWS_FILTERED", self.scanned.filtered_rows),
+                    metric("RPC_SCAN_PROCESSING_TIME", now.since(self.began).as_millis() as u64),
+                ],
+            });
+        }
+        let goes_on = more_results && response.more_results_in_region() && !self.close;
+        if goes_on {
+            if self.results > 0 {
+                self.kept.unfinished_row = self.last_row.take().filter(|_| self.last_is_partial);
+            }
+            self.server.scanners.put_back(&self.held, self.kept);
+        } else {
+            self.server.scanners.end(&self.held);
+        }
+        Ok(Reply::with_cells(&self.response, self.out.into_block()))
+    }
+
+    /// What the client is told: an error that stays one whatever it does, or that the scanner is gone.
+    fn after_failure(&self, exception: Exception) -> Exception {
+        if exception.do_not_retry {
+            return exception;
+        }
+        let (class, text) = match self.knows_reset {
+            true => (class::SCANNER_RESET, "Scanner is closed on the server-side"),
+            false => (
+                class::UNKNOWN_SCANNER,
+                "Throwing UnknownScannerException to reset the client scanner state for clients older than 1.3.",
+            ),
+        };
+        Exception::new(class, format!("{text}\nCaused by: {}", exception.text()))
+    }
+}

@@ -1,0 +1,117 @@
+//! What Mutate and Multi have in common: one row's writes, their nonces, and the cells they give back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cell::CellType;
+use region::{Check, FamilyQuery, Mutation, MutationKind, Pending, ReadMode, Region, Scan};
+
+use crate::RegionServer;
+use crate::cells::CellsOut;
+use crate::counters::count;
+use crate::request::Asked;
+
+/// What became of a write that is not yet durable.
+pub(super) struct Written {
+    /// Whether the condition held, if there was one.
+    pub(super) processed: Option<bool>,
+    /// Whether cells were given back into the reply; puts and deletes give none.
+    pub(super) has_result: bool,
+    /// Resolves when the write is durable and visible.
+    pub(super) pending: Pending,
+}
+
+/// Whether applying it reads first, and so may need the disk.
+pub(super) fn reads_first(mutation: &Mutation) -> bool {
+    match mutation.kind {
+        MutationKind::Increment | MutationKind::Append => true,
+        MutationKind::Put => false,
+        // The newest version is looked for when none is named.
+        MutationKind::Delete => mutation.cells.cells().any(|cell| {
+            cell.cell_type() == Some(CellType::Delete) && cell.timestamp() == cell::Timestamp::LATEST
+        }),
+    }
+}
+
+/// Whether a nonce means something for these mutations.
+pub(super) fn heeds_nonce(asked: &[Asked]) -> Option<&Asked> {
+    asked.iter().find(|asked| {
+        asked.nonce != 0 && matches!(asked.mutation.kind, MutationKind::Increment | MutationKind::Append)
+    })
+}
+
+/// Writes mutations of one row as one, under a condition if there is one. Cells that increments and appends give back go
+/// into `out`.
+pub(super) fn write_row(
+    server: &RegionServer,
+    region: &Arc<Region>,
+    check: Option<&Check>,
+    mutations: &[Mutation],
+    out: &mut CellsOut,
+) -> Result<Written, region::Error> {
+    let written = match (check, mutations) {
+        (Some(check), mutations) => {
+            let checked = region.check_and_mutate(check, mutations)?;
+            let counters = server.counters();
+            count(if checked.passed { &counters.checks_passed } else { &counters.checks_failed });
+            put_out(&checked.cells, out);
+            let gives =
+                |mutation: &Mutation| matches!(mutation.kind, MutationKind::Increment | MutationKind::Append);
+            Written {
+                processed: Some(checked.passed),
+                has_result: checked.passed && mutations.iter().any(gives),
+                pending: checked.pending,
+            }
+        }
+        (None, [one]) if matches!(one.kind, MutationKind::Increment | MutationKind::Append) => {
+            let row = match one.kind {
+                MutationKind::Increment => region.increment(one)?,
+                _ => region.append(one)?,
+            };
+            put_out(&row.cells, out);
+            Written { processed: None, has_result: true, pending: row.pending }
+        }
+        (None, mutations) => {
+            let row = region.mutate_row(mutations)?;
+            put_out(&row.cells, out);
+            Written { processed: Some(true), has_result: row.cells.count() > 0, pending: row.pending }
+        }
+    };
+    server.written(region);
+    Ok(written)
+}
+
+/// What a repeated increment or append is answered with: the columns that it was about, as they are now.
+pub(super) fn read_again(
+    region: &Arc<Region>,
+    mutation: &Mutation,
+    out: &mut CellsOut,
+) -> Result<(), region::Error> {
+    if !mutation.return_results {
+        return Ok(());
+    }
+    let mut families: Vec<FamilyQuery> = Vec::new();
+    for cell in mutation.cells.cells() {
+        let at = families.iter().position(|query| query.family == cell.family()).unwrap_or_else(|| {
+            let family = Bytes::copy_from_slice(cell.family());
+            families.push(FamilyQuery { family, qualifiers: Some(Vec::new()), time_range: None });
+            families.len() - 1
+        });
+        families[at].qualifiers.get_or_insert_default().push(Bytes::copy_from_slice(cell.qualifier()));
+    }
+    for qualifiers in families.iter_mut().filter_map(|query| query.qualifiers.as_mut()) {
+        qualifiers.sort();
+        qualifiers.dedup();
+    }
+    let mut query = Scan { families, ..Scan::get(mutation.row.clone()) };
+    if let Some(range) = mutation.time_range {
+        query.time_range = range;
+    }
+    region.get(&query, ReadMode::Any, out).map(drop)
+}
+
+fn put_out(cells: &cell::CellBlock, out: &mut CellsOut) {
+    for cell in cells.cells() {
+        region::CellSink::cell(out, cell);
+    }
+}

@@ -1,0 +1,98 @@
+//! The limits of a region server.
+
+use std::time::Duration;
+
+use conf::{Conf, keys};
+
+/// What a region server may be told. Each field is one of HBase's keys, with HBase's default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// How long a scanner is kept that nobody calls (`hbase.client.scanner.timeout.period`).
+    pub scanner_timeout: Duration,
+    /// The shortest time that one call of a scanner gets
+    /// (`hbase.region.server.rpc.minimum.scan.time.limit.delta`).
+    pub scan_time_min: Duration,
+    /// Bytes of cells in one reply (`hbase.server.scanner.max.result.size`).
+    pub result_bytes_max: u64,
+    /// Bytes of one cell, 0 for any (`hbase.server.keyvalue.maxsize`).
+    pub cell_bytes_max: u64,
+    /// Rows of one batch before it is told in the log (`hbase.rpc.rows.warning.threshold`).
+    pub batch_rows_warning: u64,
+    /// Whether such a batch is refused (`hbase.rpc.rows.size.threshold.reject`).
+    pub batch_rows_reject: bool,
+    /// How long nonces are remembered (`hbase.server.hashNonce.gracePeriod`).
+    pub nonce_grace_period: Duration,
+    /// Whether nonces are looked at (`hbase.regionserver.nonces.enabled`).
+    pub nonces_enabled: bool,
+    /// How often regions are looked at for what they need (`hbase.server.thread.wakefrequency`).
+    pub wake_period: Duration,
+    /// How old an edit in memory becomes before its region is flushed, zero for any age
+    /// (`hbase.regionserver.optionalcacheflushinterval`).
+    pub flush_period: Duration,
+    /// Threads that flush (`hbase.hstore.flusher.count`).
+    pub flushers: u64,
+    /// Threads that compact (`hbase.regionserver.thread.compaction.small` and `.large` together).
+    pub compactors: u64,
+    /// Whether compactions run from the start (`hbase.regionserver.compaction.enabled`).
+    pub compaction_enabled: bool,
+    /// Bytes that all memstores together may take: near them the fullest region is flushed, beyond them writes are
+    /// refused. `front` makes it from the machine's memory and `hbase.regionserver.global.memstore.size`.
+    pub memstore_bytes_max: u64,
+    /// Addresses that a client gets who asks for servers (`hbase.client.bootstrap.node.limit`).
+    pub bootstrap_nodes_max: u64,
+    /// The port of the web pages, if there are any (`hbase.regionserver.info.port`).
+    pub info_port: Option<u16>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::from_conf(&Conf::new()).expect("the defaults are values of their kinds")
+    }
+}
+
+impl Options {
+    /// What `conf` says.
+    pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
+        use keys::{cluster, region, regionserver as key};
+        let compactors =
+            conf.value(&key::SMALL_COMPACTION_THREADS)? + conf.value(&key::LARGE_COMPACTION_THREADS)?;
+        Ok(Options {
+            scanner_timeout: conf.value(&key::SCANNER_TIMEOUT)?,
+            scan_time_min: conf.value(&key::SCAN_TIME_LIMIT_MIN)?,
+            result_bytes_max: conf.value(&key::MAX_RESULT_SIZE)?,
+            cell_bytes_max: conf.value(&key::MAX_CELL_SIZE)?,
+            batch_rows_warning: conf.value(&key::ROWS_WARNING_THRESHOLD)?,
+            batch_rows_reject: conf.value(&key::ROWS_THRESHOLD_REJECT)?,
+            nonce_grace_period: conf.value(&key::NONCE_GRACE_PERIOD)?,
+            nonces_enabled: conf.value(&key::NONCES_ENABLED)?,
+            wake_period: conf.value(&key::WAKE_FREQUENCY)?,
+            flush_period: conf.value(&region::PERIODIC_FLUSH_INTERVAL)?,
+            flushers: conf.value(&key::FLUSHERS)?.max(1),
+            compactors: compactors.max(1),
+            compaction_enabled: conf.value(&key::COMPACTION_ENABLED)?,
+            memstore_bytes_max: u64::MAX,
+            bootstrap_nodes_max: conf.value(&cluster::BOOTSTRAP_NODE_LIMIT)?,
+            info_port: u16::try_from(conf.value(&key::INFO_PORT)?).ok(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_hbases_and_what_is_said_counts() {
+        let options = Options::default();
+        assert_eq!(options.scanner_timeout, Duration::from_secs(60));
+        assert_eq!(options.result_bytes_max, 100 << 20);
+        assert_eq!(options.cell_bytes_max, 10 << 20);
+        assert_eq!(options.nonce_grace_period, Duration::from_secs(30 * 60));
+        let conf = Conf::new()
+            .with(&keys::regionserver::MAX_CELL_SIZE, "0")
+            .with(&keys::regionserver::INFO_PORT, "-1")
+            .with(&keys::regionserver::SMALL_COMPACTION_THREADS, "3");
+        let options = Options::from_conf(&conf).expect("good values");
+        assert_eq!((options.cell_bytes_max, options.info_port, options.compactors), (0, None, 4));
+    }
+}

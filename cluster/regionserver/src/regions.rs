@@ -1,0 +1,182 @@
+//! Which regions are here: found by full name or by encoded name, without a lock.
+//!
+//! Readers load one shared map; opening and closing make a new one. Beside it stand the regions that are being opened,
+//! for which a client shall wait, and those that went to another server, for which it is told where.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use env::{Moment, World};
+use parking_lot::Mutex;
+use proto::region_info::EncodedName;
+use proto::{ServerName, TableName, pb};
+use region::Region;
+use rpc::Exception;
+use rpc::class::REGION_OPENING;
+
+/// How long it is remembered where a region went (`HRegionServer.TIMEOUT_REGION_MOVED`).
+const MOVED_REMEMBERED: Duration = Duration::from_secs(2 * 60);
+
+/// Where a region went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovedTo {
+    /// The server that has it now.
+    pub server: ServerName,
+    /// The sequence number it was opened with here; clients use the newer of two locations.
+    pub sequence: u64,
+}
+
+#[derive(Clone, Default)]
+struct Open {
+    by_name: HashMap<Bytes, Arc<Region>>,
+    by_encoded: HashMap<Bytes, Arc<Region>>,
+}
+
+#[derive(Default)]
+struct Elsewhere {
+    opening: HashMap<EncodedName, Bytes>,
+    moved: HashMap<EncodedName, (MovedTo, Moment)>,
+}
+
+/// The regions of one server.
+pub struct Regions {
+    server: ServerName,
+    world: World,
+    open: ArcSwap<Open>,
+    elsewhere: Mutex<Elsewhere>,
+}
+
+impl Regions {
+    /// None yet.
+    pub fn new(server: ServerName, world: World) -> Regions {
+        Regions { server, world, open: ArcSwap::default(), elsewhere: Mutex::default() }
+    }
+
+    /// The open region that a request names, or what the client shall do instead.
+    pub fn find(&self, specifier: &pb::RegionSpecifier) -> Result<Arc<Region>, Exception> {
+        use pb::region_specifier::RegionSpecifierType as By;
+        let open = self.open.load();
+        let by = By::try_from(specifier.r#type).map_err(|_| {
+            Exception::do_not_retry(format!("Unsupported region specifier type: {}", specifier.r#type))
+        })?;
+        let found = match by {
+            By::RegionName => open.by_name.get(&specifier.value),
+            By::EncodedRegionName => open.by_encoded.get(&specifier.value),
+        };
+        found.cloned().ok_or_else(|| self.absent(by, &specifier.value))
+    }
+
+    /// The open region of this encoded name.
+    pub fn by_encoded_name(&self, name: &EncodedName) -> Option<Arc<Region>> {
+        self.open.load().by_encoded.get(name.as_str().as_bytes()).cloned()
+    }
+
+    /// Whether exactly this region is the one that is open under its name.
+    pub fn is_open(&self, region: &Arc<Region>) -> bool {
+        self.open.load().by_name.get(region.info().name()).is_some_and(|open| Arc::ptr_eq(open, region))
+    }
+
+    /// All open regions, ordered by name.
+    pub fn all(&self) -> Vec<Arc<Region>> {
+        let mut all: Vec<_> = self.open.load().by_name.values().cloned().collect();
+        all.sort_by(|a, b| a.info().name().cmp(b.info().name()));
+        all
+    }
+
+    /// The open regions of one table, ordered by name.
+    pub fn of_table(&self, table: &TableName) -> Vec<Arc<Region>> {
+        let mut regions = self.all();
+        regions.retain(|region| region.info().table() == table);
+        regions
+    }
+
+    /// How many are open.
+    pub fn count(&self) -> usize {
+        self.open.load().by_name.len()
+    }
+
+    /// Notes that a region is being opened; clients who ask for it shall wait.
+    pub fn begin_opening(&self, encoded: EncodedName, name: Bytes) {
+        self.elsewhere.lock().opening.insert(encoded, name);
+    }
+
+    /// Notes that opening came to nothing.
+    pub fn opening_failed(&self, encoded: &EncodedName) {
+        self.elsewhere.lock().opening.remove(encoded);
+    }
+
+    /// Adds an open region; from now on requests find it.
+    pub fn insert(&self, region: Arc<Region>) {
+        let info = region.info();
+        let (name, encoded) = (info.name().clone(), info.encoded_name().clone());
+        self.open.rcu(|open| {
+            let mut open = Open::clone(open);
+            open.by_encoded.insert(Bytes::copy_from_slice(encoded.as_str().as_bytes()), region.clone());
+            open.by_name.insert(name.clone(), region.clone());
+            open
+        });
+        let mut elsewhere = self.elsewhere.lock();
+        elsewhere.opening.remove(&encoded);
+        elsewhere.moved.remove(&encoded);
+    }
+
+    /// Takes a region out: requests that come from now on do not find it. With `moved_to`, they are told where it is.
+    pub fn remove(&self, encoded: &EncodedName, moved_to: Option<MovedTo>) -> Option<Arc<Region>> {
+        let region = self.by_encoded_name(encoded)?;
+        if let Some(moved_to) = moved_to.filter(|moved_to| moved_to.server != self.server) {
+            let now = self.world.moment();
+            let mut elsewhere = self.elsewhere.lock();
+            elsewhere.moved.retain(|_, (_, since)| now.since(*since) < MOVED_REMEMBERED);
+            elsewhere.moved.insert(encoded.clone(), (moved_to, now));
+        }
+        self.open.rcu(|open| {
+            let mut open = Open::clone(open);
+            open.by_encoded.remove(encoded.as_str().as_bytes());
+            open.by_name.remove(region.info().name());
+            open
+        });
+        Some(region)
+    }
+
+    fn absent(&self, by: pb::region_specifier::RegionSpecifierType, value: &Bytes) -> Exception {
+        use pb::region_specifier::RegionSpecifierType as By;
+        let encoded = match by {
+            By::RegionName => EncodedName::of_region_name(value),
+            By::EncodedRegionName => EncodedName::parse(&String::from_utf8_lossy(value)),
+        };
+        let shown = value.escape_ascii();
+        if let Ok(encoded) = encoded {
+            let elsewhere = self.elsewhere.lock();
+            if let Some((moved, since)) = elsewhere.moved.get(&encoded)
+                && self.world.moment().since(*since) < MOVED_REMEMBERED
+            {
+                let start_code = i64::try_from(moved.server.start_code).unwrap_or(i64::MAX);
+                return Exception::region_moved(
+                    &moved.server.host,
+                    moved.server.port,
+                    start_code,
+                    moved.sequence,
+                );
+            }
+            if elsewhere.opening.contains_key(&encoded) {
+                return Exception::new(
+                    REGION_OPENING,
+                    format!("Region {shown} is opening on {}", self.server),
+                );
+            }
+        }
+        Exception::not_serving_region(format!("{shown} is not online on {}", self.server))
+    }
+}
+
+impl std::fmt::Debug for Regions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Regions")
+            .field("server", &self.server)
+            .field("open", &self.count())
+            .finish_non_exhaustive()
+    }
+}

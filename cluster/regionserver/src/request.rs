@@ -1,0 +1,65 @@
+//! Requests on their way in: messages and cell blocks become what the engine understands.
+//!
+//! Nothing here touches a region. Whatever a client may have written wrongly is refused here, in HBase's words where a
+//! client could look at them.
+
+mod cells;
+mod comparator;
+mod condition;
+mod filter;
+mod mutation;
+mod query;
+
+pub(crate) use cells::RequestCells;
+pub(crate) use condition::condition;
+pub(crate) use mutation::{Asked, mutation};
+pub(crate) use query::{get, scan};
+
+use proto::pb;
+use region::TimeRange;
+use rpc::Exception;
+
+/// A time range; what is not said is open. `None` for all of time.
+fn time_range(range: Option<&pb::TimeRange>) -> Result<Option<TimeRange>, Exception> {
+    let Some(range) = range else { return Ok(None) };
+    let from = range.from.unwrap_or(0) as i64;
+    let until = range.to.unwrap_or(i64::MAX as u64) as i64;
+    if from < 0 || until < 0 {
+        return Err(Exception::do_not_retry(format!(
+            "Timestamp cannot be negative. minStamp:{from}, maxStamp:{until}"
+        )));
+    }
+    if until < from {
+        return Err(Exception::do_not_retry(format!("maxStamp is smaller than minStamp: {until} < {from}")));
+    }
+    if from == 0 && until == i64::MAX {
+        return Ok(None);
+    }
+    Ok(Some(TimeRange { from: cell::Timestamp(from), until: cell::Timestamp(until) }))
+}
+
+/// The attribute of this name.
+fn attribute<'a>(attributes: &'a [pb::NameBytesPair], name: &str) -> Option<&'a [u8]> {
+    attributes.iter().rfind(|pair| pair.name == name).map(|pair| pair.value.as_deref().unwrap_or_default())
+}
+
+/// A Java boolean: one byte.
+fn flag(value: &[u8]) -> bool {
+    matches!(value, [byte] if *byte != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_ranges_are_open_where_nothing_is_said() {
+        let range = |from, to| time_range(Some(&pb::TimeRange { from, to }));
+        assert_eq!(time_range(None).expect("all"), None);
+        assert_eq!(range(None, None).expect("all"), None);
+        assert_eq!(range(Some(0), Some(i64::MAX as u64)).expect("all"), None);
+        let some = range(Some(5), None).expect("from five").expect("not all");
+        assert_eq!((some.from.0, some.until.0), (5, i64::MAX));
+        assert!(range(Some(7), Some(6)).is_err() && range(Some(u64::MAX), None).is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! `Comparator` messages and the operators that go with them.
+
+use bytes::Bytes;
+use filter::{BitOperator, Comparable, CompareOperator, Pattern};
+use prost::Message;
+use proto::pb;
+use rpc::Exception;
+
+/// Where HBase's filters and comparators are.
+pub(super) const PACKAGE: &str = "org.apache.hadoop.hbase.filter.";
+
+/// An operator by its number.
+pub(super) fn operator(code: i32) -> Result<CompareOperator, Exception> {
+    Ok(match pb::CompareType::try_from(code) {
+        Ok(pb::CompareType::Less) => CompareOperator::Less,
+        Ok(pb::CompareType::LessOrEqual) => CompareOperator::LessOrEqual,
+        Ok(pb::CompareType::Equal) => CompareOperator::Equal,
+        Ok(pb::CompareType::NotEqual) => CompareOperator::NotEqual,
+        Ok(pb::CompareType::GreaterOrEqual) => CompareOperator::GreaterOrEqual,
+        Ok(pb::CompareType::Greater) => CompareOperator::Greater,
+        Ok(pb::CompareType::NoOp) => CompareOperator::NoOp,
+        Err(_) => return Err(Exception::do_not_retry(format!("Unknown compare operator: {code}"))),
+    })
+}
+
+/// A comparator by the name of its Java class.
+pub(super) fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exception> {
+    let bytes = comparator.serialized_comparator.clone().unwrap_or_default();
+    let name = comparator.name.as_str();
+    let value = |comparable: pb::ByteArrayComparable| comparable.value.unwrap_or_default();
+    Ok(match name.strip_prefix(PACKAGE).unwrap_or_default() {
+        "BinaryComparator" => {
+            Comparable::Binary(value(read::<pb::BinaryComparator>(name, bytes)?.comparable))
+        }
+        "BinaryPrefixComparator" => {
+            Comparable::BinaryPrefix(value(read::<pb::BinaryPrefixComparator>(name, bytes)?.comparable))
+        }
+        "BinaryComponentComparator" => {
+            let read: pb::BinaryComponentComparator = read(name, bytes)?;
+            Comparable::BinaryComponent { value: read.value, offset: read.offset as usize }
+        }
+        "LongComparator" => {
+            let value = value(read::<pb::LongComparator>(name, bytes)?.comparable);
+            let length = value.len();
+            let number = value[..].try_into().map_err(|_| {
+                Exception::do_not_retry(format!("{name} compares with {length} bytes, expected 8"))
+            })?;
+            Comparable::Long(i64::from_be_bytes(number))
+        }
+        "BigDecimalComparator" => {
+            Comparable::BigDecimal(value(read::<pb::BigDecimalComparator>(name, bytes)?.comparable))
+        }
+        "NullComparator" => Comparable::Null,
+        "BitComparator" => {
+            let read: pb::BitComparator = read(name, bytes)?;
+            let operator = match read.bitwise_op() {
+                pb::bit_comparator::BitwiseOp::And => BitOperator::And,
+                pb::bit_comparator::BitwiseOp::Or => BitOperator::Or,
+                pb::bit_comparator::BitwiseOp::Xor => BitOperator::Xor,
+            };
+            Comparable::Bit { value: value(read.comparable), operator }
+        }
+        "RegexStringComparator" => {
+            let read: pb::RegexStringComparator = read(name, bytes)?;
+            let pattern = Pattern::new(&read.pattern, read.pattern_flags)
+                .map_err(|error| Exception::do_not_retry(error.to_string()))?;
+            Comparable::Regex(pattern)
+        }
+        "SubstringComparator" => Comparable::substring(&read::<pb::SubstringComparator>(name, bytes)?.substr),
+        _ => return Err(unknown(name)),
+    })
+}
+
+/// The message of a class; `name` is told when the bytes are not it.
+pub(super) fn read<M: Message + Default>(name: &str, bytes: Bytes) -> Result<M, Exception> {
+    M::decode(bytes).map_err(|error| Exception::do_not_retry(format!("unable to read {name}: {error}")))
+}
+
+/// Classes of the client's own cannot be loaded here.
+pub(super) fn unknown(name: &str) -> Exception {
+    Exception::do_not_retry(format!("java.lang.ClassNotFoundException: {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use super::*;
+
+    fn of(class: &str, message: &impl Message) -> Result<Comparable, Exception> {
+        let serialized_comparator = Some(message.encode_to_vec().into());
+        comparable(&pb::Comparator { name: format!("{PACKAGE}{class}"), serialized_comparator })
+    }
+
+    fn bytes(value: &[u8]) -> pb::ByteArrayComparable {
+        pb::ByteArrayComparable { value: Some(Bytes::copy_from_slice(value)) }
+    }
+
+    #[test]
+    fn every_comparator_is_known_by_its_class() {
+        let compares = |comparable: Result<Comparable, Exception>, part: &[u8]| {
+            comparable.expect("a comparator").compare(part)
+        };
+        let binary = pb::BinaryComparator { comparable: bytes(b"b") };
+        assert_eq!(compares(of("BinaryComparator", &binary), b"a"), Ordering::Greater);
+        let prefix = pb::BinaryPrefixComparator { comparable: bytes(b"ab") };
+        assert_eq!(compares(of("BinaryPrefixComparator", &prefix), b"abc"), Ordering::Equal);
+        let component = pb::BinaryComponentComparator { value: "b".into(), offset: 1 };
+        assert_eq!(compares(of("BinaryComponentComparator", &component), b"abc"), Ordering::Equal);
+        let long = pb::LongComparator { comparable: bytes(&7i64.to_be_bytes()) };
+        assert_eq!(compares(of("LongComparator", &long), &(-7i64).to_be_bytes()), Ordering::Greater);
+        let decimal = pb::BigDecimalComparator { comparable: bytes(&[0, 0, 0, 1, 25]) };
+        assert_eq!(compares(of("BigDecimalComparator", &decimal), &[0, 0, 0, 2, 0, 250]), Ordering::Equal);
+        assert_eq!(compares(of("NullComparator", &pb::NullComparator {}), b"x"), Ordering::Greater);
+        let bit = pb::BitComparator {
+            comparable: bytes(&[0b10]),
+            bitwise_op: pb::bit_comparator::BitwiseOp::And as i32,
+        };
+        assert_eq!(compares(of("BitComparator", &bit), &[0b11]), Ordering::Equal);
+        let regex = |pattern: &str| pb::RegexStringComparator {
+            pattern: pattern.to_owned(),
+            pattern_flags: 32,
+            charset: "UTF-8".to_owned(),
+            engine: Some("JAVA".to_owned()),
+        };
+        assert_eq!(compares(of("RegexStringComparator", &regex("^a.c$")), b"a\nc"), Ordering::Equal);
+        assert!(of("RegexStringComparator", &regex("(")).expect_err("no pattern").do_not_retry);
+        let substring = pb::SubstringComparator { substr: "BC".to_owned() };
+        assert_eq!(compares(of("SubstringComparator", &substring), b"abcd"), Ordering::Equal);
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        let error = of("MyComparator", &pb::NullComparator {}).expect_err("not known");
+        assert!(error.message.contains("org.apache.hadoop.hbase.filter.MyComparator") && error.do_not_retry);
+        let short = pb::LongComparator { comparable: bytes(b"7") };
+        assert!(of("LongComparator", &short).expect_err("too short").message.contains("1 bytes, expected 8"));
+        assert!(operator(9).is_err());
+        assert_eq!(operator(5).expect("the greatest"), CompareOperator::Greater);
+    }
+}

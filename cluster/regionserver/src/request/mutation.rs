@@ -1,0 +1,329 @@
+//! `MutationProto` as the engine's mutation: one run of cells, from the cell block or from the message.
+
+use bytes::Bytes;
+use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, TagType, Timestamp, block, tags};
+use proto::{TableDescriptor, pb};
+use region::{Durability, Mutation, MutationKind};
+use rpc::Exception;
+
+use super::{RequestCells, attribute, flag, time_range};
+use crate::nonces::Nonce;
+
+use pb::mutation_proto::{DeleteType, Durability as DurabilityProto, MutationType};
+
+/// What a client asks to write, and the nonce that it asks it under.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) mutation: Mutation,
+    pub(crate) nonce: u64,
+}
+
+impl Asked {
+    /// The nonce with the client's own number.
+    pub(crate) fn nonce(&self, group: u64) -> Nonce {
+        Nonce { group, nonce: self.nonce }
+    }
+}
+
+/// Reads one mutation and takes its cells from `cells`, also when it is refused. A cell longer than `cell_bytes_max`
+/// (0 for any) is refused.
+pub(crate) fn mutation(
+    table: &TableDescriptor,
+    proto: &pb::MutationProto,
+    cells: &mut RequestCells,
+    cell_bytes_max: u64,
+) -> Result<Asked, Exception> {
+    let count = usize::try_from(proto.associated_cell_count.unwrap_or(0)).unwrap_or(0);
+    let beside = cells.take(count)?;
+    let kind = kind(proto)?;
+    let row = row(proto, &beside)?;
+    let mut cells = match count {
+        0 => cells_of_message(table, kind, proto, &row)?,
+        _ => beside,
+    };
+    if let Some(ttl) = attribute(&proto.attribute, "_ttl") {
+        cells = with_ttl(&cells, ttl)?;
+    }
+    for cell in cells.cells() {
+        check(cell, &row, cell_bytes_max)?;
+    }
+    Ok(Asked {
+        mutation: Mutation {
+            kind,
+            row,
+            cells,
+            durability: durability(proto.durability()),
+            time_range: time_range(proto.time_range.as_ref())?,
+            return_results: attribute(&proto.attribute, "_rr_").is_none_or(flag),
+            nonce: None,
+        },
+        nonce: proto.nonce(),
+    })
+}
+
+fn kind(proto: &pb::MutationProto) -> Result<MutationKind, Exception> {
+    let code = proto.mutate_type.unwrap_or_default();
+    Ok(match MutationType::try_from(code) {
+        Ok(MutationType::Append) => MutationKind::Append,
+        Ok(MutationType::Increment) => MutationKind::Increment,
+        Ok(MutationType::Put) => MutationKind::Put,
+        Ok(MutationType::Delete) => MutationKind::Delete,
+        Err(_) => return Err(Exception::do_not_retry(format!("Unsupported mutate type: {code}"))),
+    })
+}
+
+fn durability(durability: DurabilityProto) -> Durability {
+    match durability {
+        DurabilityProto::UseDefault => Durability::UseDefault,
+        DurabilityProto::SkipWal => Durability::Skip,
+        DurabilityProto::AsyncWal => Durability::Async,
+        DurabilityProto::SyncWal => Durability::Sync,
+        DurabilityProto::FsyncWal => Durability::Fsync,
+    }
+}
+
+/// The row that is named, or else that of the first cell.
+fn row(proto: &pb::MutationProto, beside: &CellBlock) -> Result<Bytes, Exception> {
+    let row = match (&proto.row, beside.cells().next()) {
+        (Some(row), _) => row.clone(),
+        (None, Some(cell)) => Bytes::copy_from_slice(cell.row()),
+        (None, None) => return Err(Exception::do_not_retry("row cannot be null")),
+    };
+    match row.len() {
+        0 => Err(Exception::do_not_retry("Row length is 0")),
+        1..=cell::ROW_LENGTH_MAX => Ok(row),
+        length => Err(Exception::do_not_retry(format!("Row length {length} is > {}", cell::ROW_LENGTH_MAX))),
+    }
+}
+
+fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
+    if cell.row() != row {
+        return Err(Exception::new(
+            "org.apache.hadoop.hbase.client.WrongRowIOException",
+            format!("The row in {cell:?} doesn't match the original one {}", row.escape_ascii()),
+        ));
+    }
+    // HBase counts the four bytes before the cell too.
+    let size = cell.bytes().len() as u64 + 4;
+    if bytes_max > 0 && size > bytes_max {
+        return Err(Exception::do_not_retry(format!(
+            "Cell[{cell:?}] with size {size} exceeds limit of {bytes_max} bytes"
+        )));
+    }
+    Ok(())
+}
+
+/// The cells that the message itself holds. A delete that names no column deletes every family.
+fn cells_of_message(
+    table: &TableDescriptor,
+    kind: MutationKind,
+    proto: &pb::MutationProto,
+    row: &[u8],
+) -> Result<CellBlock, Exception> {
+    let default = proto.timestamp.map_or(Timestamp::LATEST, |ts| Timestamp(ts as i64));
+    let mut out = Vec::new();
+    let mut cell = Vec::new();
+    let mut put = |parts: CellParts<'_>| {
+        cell.clear();
+        parts.write(&mut cell).map_err(|error| Exception::do_not_retry(error.to_string()))?;
+        block::write_with_tags(&mut out, Cell::parse(&cell, SequenceId::ZERO).map_err(malformed)?);
+        Ok::<(), Exception>(())
+    };
+    for column in &proto.column_value {
+        for value in &column.qualifier_value {
+            let cell_type = match (value.delete_type, kind) {
+                (None, MutationKind::Delete) => CellType::Delete,
+                (None, _) => CellType::Put,
+                (Some(code), _) => match DeleteType::try_from(code) {
+                    Ok(DeleteType::DeleteOneVersion) => CellType::Delete,
+                    Ok(DeleteType::DeleteMultipleVersions) => CellType::DeleteColumn,
+                    Ok(DeleteType::DeleteFamily) => CellType::DeleteFamily,
+                    Ok(DeleteType::DeleteFamilyVersion) => CellType::DeleteFamilyVersion,
+                    Err(_) => return Err(Exception::do_not_retry(format!("Unknown delete type: {code}"))),
+                },
+            };
+            if value.value.is_none() && kind != MutationKind::Delete {
+                return Err(Exception::do_not_retry("Missing required field: qualifier value"));
+            }
+            put(CellParts {
+                row,
+                family: &column.family,
+                qualifier: value.qualifier.as_deref().unwrap_or_default(),
+                timestamp: value.timestamp.map_or(default, |ts| Timestamp(ts as i64)),
+                cell_type,
+                value: value.value.as_deref().unwrap_or_default(),
+                tags: value.tags.as_deref().unwrap_or_default(),
+            })?;
+        }
+    }
+    if kind == MutationKind::Delete && proto.column_value.is_empty() {
+        for family in table.families() {
+            put(CellParts {
+                row,
+                family: family.name(),
+                qualifier: b"",
+                timestamp: default,
+                cell_type: CellType::DeleteFamily,
+                value: b"",
+                tags: b"",
+            })?;
+        }
+    }
+    CellBlock::parse(out.into()).map_err(malformed)
+}
+
+fn malformed(error: cell::Malformed) -> Exception {
+    Exception::do_not_retry(format!("a cell of the request: {error}"))
+}
+
+/// The same cells, each with a time to live: the mutation's, in place of one that it had.
+fn with_ttl(cells: &CellBlock, ttl: &[u8]) -> Result<CellBlock, Exception> {
+    if ttl.len() != 8 {
+        return Err(Exception::do_not_retry(format!(
+            "the attribute _ttl has {} bytes, expected 8",
+            ttl.len()
+        )));
+    }
+    let mut out = Vec::with_capacity(cells.bytes().len() + cells.count() * 16);
+    for cell in cells.cells() {
+        let mut kept = Vec::new();
+        for tag in cell.tags().into_iter().filter(|tag| tag.code != TagType::Ttl as u8) {
+            tags::write_tag(&mut kept, tag.code, tag.value);
+        }
+        tags::write_tag(&mut kept, TagType::Ttl as u8, ttl);
+        if kept.len() > cell::TAGS_LENGTH_MAX {
+            return Err(Exception::do_not_retry(format!(
+                "{} bytes of tags, at most {} are allowed",
+                kept.len(),
+                cell::TAGS_LENGTH_MAX
+            )));
+        }
+        let plain = cell.bytes_without_tags();
+        out.extend_from_slice(&((plain.len() + 2 + kept.len()) as u32).to_be_bytes());
+        out.extend_from_slice(plain);
+        out.extend_from_slice(&(kept.len() as u16).to_be_bytes());
+        out.extend_from_slice(&kept);
+    }
+    CellBlock::parse(out.into()).map_err(malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use pb::mutation_proto::ColumnValue;
+    use pb::mutation_proto::column_value::QualifierValue;
+    use proto::FamilyDescriptor;
+
+    use super::*;
+
+    fn table() -> TableDescriptor {
+        let mut table = TableDescriptor::new("t".parse().expect("a name"));
+        for family in ["f", "g"] {
+            table.set_family(FamilyDescriptor::new(family).expect("a name"));
+        }
+        table
+    }
+
+    fn proto(kind: MutationType, values: Vec<QualifierValue>) -> pb::MutationProto {
+        pb::MutationProto {
+            row: Some("r".into()),
+            mutate_type: Some(kind as i32),
+            column_value: vec![ColumnValue { family: "f".into(), qualifier_value: values }],
+            ..Default::default()
+        }
+    }
+
+    fn read(proto: &pb::MutationProto) -> Result<Asked, Exception> {
+        mutation(&table(), proto, &mut RequestCells::new(Bytes::new()), 100)
+    }
+
+    fn value(qualifier: &'static str, value: Option<&'static str>) -> QualifierValue {
+        QualifierValue {
+            qualifier: Some(qualifier.into()),
+            value: value.map(Into::into),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_put_in_the_message_becomes_cells() {
+        let mut put = proto(MutationType::Put, vec![value("a", Some("1")), value("b", Some("2"))]);
+        put.timestamp = Some(9);
+        put.column_value[0].qualifier_value[1].timestamp = Some(11);
+        put.durability = Some(DurabilityProto::SkipWal as i32);
+        let asked = read(&put).expect("a put");
+        let cells: Vec<_> = asked.mutation.cells.cells().collect();
+        assert_eq!((cells[0].timestamp(), cells[1].timestamp()), (Timestamp(9), Timestamp(11)));
+        assert_eq!((cells[1].qualifier(), cells[1].value()), (&b"b"[..], &b"2"[..]));
+        assert_eq!(asked.mutation.durability, Durability::Skip);
+        assert!(asked.mutation.return_results);
+        let missing = read(&proto(MutationType::Put, vec![value("a", None)])).expect_err("no value");
+        assert!(missing.message.contains("Missing required field"));
+    }
+
+    #[test]
+    fn a_delete_of_a_row_names_every_family() {
+        let mut delete = proto(MutationType::Delete, vec![]);
+        delete.column_value.clear();
+        let asked = read(&delete).expect("a delete");
+        let cells: Vec<_> = asked.mutation.cells.cells().map(|c| (c.family(), c.cell_type())).collect();
+        assert_eq!(cells, [(&b"f"[..], Some(CellType::DeleteFamily)), (b"g", Some(CellType::DeleteFamily))]);
+        let mut one = value("q", None);
+        one.delete_type = Some(DeleteType::DeleteMultipleVersions as i32);
+        let asked = read(&proto(MutationType::Delete, vec![one])).expect("a delete");
+        let cell = asked.mutation.cells.cells().next().expect("one");
+        assert_eq!((cell.cell_type(), cell.timestamp()), (Some(CellType::DeleteColumn), Timestamp::LATEST));
+    }
+
+    #[test]
+    fn a_time_to_live_becomes_a_tag_of_every_cell() {
+        let mut put = proto(MutationType::Put, vec![value("a", Some("1"))]);
+        put.attribute = vec![
+            pb::NameBytesPair {
+                name: "_ttl".into(),
+                value: Some(Bytes::copy_from_slice(&5u64.to_be_bytes())),
+            },
+            pb::NameBytesPair { name: "_rr_".into(), value: Some(Bytes::from_static(&[0])) },
+        ];
+        let asked = read(&put).expect("a put");
+        let cell = asked.mutation.cells.cells().next().expect("one");
+        assert_eq!(cell.tags().find(TagType::Ttl).expect("the tag").value, 5u64.to_be_bytes());
+        assert!(!asked.mutation.return_results);
+        put.attribute[0].value = Some("short".into());
+        assert!(read(&put).is_err());
+    }
+
+    #[test]
+    fn what_is_too_large_or_of_another_row_is_refused_and_its_cells_are_taken() {
+        let long = read(&proto(
+            MutationType::Put,
+            vec![QualifierValue { value: Some(vec![b'x'; 100].into()), ..Default::default() }],
+        ))
+        .expect_err("too large");
+        assert!(long.message.contains("exceeds limit of 100 bytes") && long.do_not_retry);
+        let mut block = Vec::new();
+        for row in [&b"r"[..], b"s", b"r"] {
+            let cell = CellParts {
+                row,
+                family: b"f",
+                qualifier: b"q",
+                timestamp: Timestamp(1),
+                cell_type: CellType::Put,
+                value: b"v",
+                tags: b"",
+            };
+            let cell = cell.to_vec().expect("a cell");
+            block::write_without_tags(&mut block, Cell::parse(&cell, SequenceId::ZERO).expect("a cell"));
+        }
+        let mut cells = RequestCells::new(block.into());
+        let beside = |count| pb::MutationProto {
+            row: Some("r".into()),
+            mutate_type: Some(MutationType::Put as i32),
+            associated_cell_count: Some(count),
+            ..Default::default()
+        };
+        let error = mutation(&table(), &beside(2), &mut cells, 0).expect_err("another row");
+        assert!(error.class.ends_with("WrongRowIOException"), "{error}");
+        let asked = mutation(&table(), &beside(1), &mut cells, 0).expect("the third cell");
+        assert_eq!(asked.mutation.cells.count(), 1);
+    }
+}

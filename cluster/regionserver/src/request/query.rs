@@ -1,0 +1,216 @@
+//! `Get` and `Scan` messages as the engine's scans.
+
+use bytes::Bytes;
+use cell::SequenceId;
+use env::World;
+use proto::{TableDescriptor, pb};
+use region::{FamilyQuery, Isolation, Scan, TimeRange};
+use rpc::Exception;
+
+use super::{attribute, filter, flag, time_range};
+
+/// What a Get asks for. `cache_blocks` and the like have the message's defaults.
+pub(crate) fn get(table: &TableDescriptor, get: &pb::Get, world: &World) -> Result<Scan, Exception> {
+    let range = time_range(get.time_range.as_ref())?;
+    Ok(Scan {
+        families: families(table, &get.column, &get.cf_time_range)?,
+        filter: get.filter.as_ref().map(|proto| filter::filter(proto, world)).transpose()?,
+        time_range: range.unwrap_or(TimeRange::ALL),
+        max_versions: get.max_versions(),
+        store_limit: get.store_limit,
+        store_offset: get.store_offset(),
+        isolation: isolation(&get.attribute),
+        cache_blocks: get.cache_blocks(),
+        load_families_on_demand: get.load_column_families_on_demand,
+        ..Scan::get(get.row.clone())
+    })
+}
+
+/// What a Scan asks for.
+pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> Result<Scan, Exception> {
+    let start = scan.start_row.clone().unwrap_or_default();
+    let stop = scan.stop_row.clone().unwrap_or_default();
+    for row in [&start, &stop] {
+        if row.len() > cell::ROW_LENGTH_MAX {
+            return Err(Exception::do_not_retry(format!(
+                "a row of {} bytes, at most {} are allowed",
+                row.len(),
+                cell::ROW_LENGTH_MAX
+            )));
+        }
+    }
+    // Clients from before the field write one row as a range from it to itself.
+    let include_stop = scan.include_stop_row.unwrap_or(!start.is_empty() && start == stop);
+    let raw = attribute(&scan.attribute, "_raw_").is_some_and(flag);
+    if raw && scan.column.iter().any(|column| !column.qualifier.is_empty()) {
+        return Err(Exception::do_not_retry("Cannot specify any column for a raw scan"));
+    }
+    let pread = match scan.read_type() {
+        pb::scan::ReadType::Pread => Some(true),
+        pb::scan::ReadType::Stream => Some(false),
+        pb::scan::ReadType::Default => scan.small.filter(|small| *small),
+    };
+    Ok(Scan {
+        start,
+        include_start: scan.include_start_row(),
+        stop,
+        include_stop,
+        reversed: scan.reversed(),
+        families: families(table, &scan.column, &scan.cf_time_range)?,
+        filter: scan.filter.as_ref().map(|proto| filter::filter(proto, world)).transpose()?,
+        time_range: time_range(scan.time_range.as_ref())?.unwrap_or(TimeRange::ALL),
+        max_versions: scan.max_versions(),
+        batch: scan.batch_size.filter(|batch| *batch > 0),
+        store_limit: scan.store_limit,
+        store_offset: scan.store_offset(),
+        raw,
+        isolation: isolation(&scan.attribute),
+        read_point: Some(scan.mvcc_read_point()).filter(|point| *point > 0).map(SequenceId),
+        cache_blocks: scan.cache_blocks(),
+        load_families_on_demand: scan.load_column_families_on_demand,
+        pread,
+    })
+}
+
+fn isolation(attributes: &[pb::NameBytesPair]) -> Isolation {
+    match attribute(attributes, "_isolationlevel_") {
+        Some([1]) => Isolation::ReadUncommitted,
+        _ => Isolation::ReadCommitted,
+    }
+}
+
+/// The families asked for, each once, qualifiers in order. None at all stands for every family of the table; it is
+/// spelt out only when some family has a time range of its own.
+fn families(
+    table: &TableDescriptor,
+    columns: &[pb::Column],
+    ranges: &[pb::ColumnFamilyTimeRange],
+) -> Result<Vec<FamilyQuery>, Exception> {
+    let mut families: Vec<FamilyQuery> = Vec::with_capacity(columns.len());
+    let mut wanted = |family: &Bytes, qualifiers: &[Bytes]| {
+        let at = families.iter().position(|query| query.family == family);
+        let query = match at {
+            Some(at) => &mut families[at],
+            None => {
+                let qualifiers = (!qualifiers.is_empty()).then(Vec::new);
+                families.push(FamilyQuery { family: family.clone(), qualifiers, time_range: None });
+                families.last_mut().expect("just added")
+            }
+        };
+        match &mut query.qualifiers {
+            // A whole family takes in its columns, in whichever order they are named.
+            Some(_) if qualifiers.is_empty() => query.qualifiers = None,
+            Some(known) => known.extend_from_slice(qualifiers),
+            None => {}
+        }
+    };
+    for column in columns {
+        wanted(&column.family, &column.qualifier);
+    }
+    if columns.is_empty() && !ranges.is_empty() {
+        for family in table.families() {
+            wanted(family.name(), &[]);
+        }
+    }
+    for query in &mut families {
+        if let Some(qualifiers) = &mut query.qualifiers {
+            qualifiers.sort();
+            qualifiers.dedup();
+        }
+    }
+    for range in ranges {
+        if let Some(query) = families.iter_mut().find(|query| query.family == range.column_family) {
+            query.time_range = Some(time_range(Some(&range.time_range))?.unwrap_or(TimeRange::ALL));
+        }
+    }
+    Ok(families)
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::FamilyDescriptor;
+
+    use super::*;
+
+    fn table() -> TableDescriptor {
+        let mut table = TableDescriptor::new("t".parse().expect("a name"));
+        for family in ["f", "g"] {
+            table.set_family(FamilyDescriptor::new(family).expect("a name"));
+        }
+        table
+    }
+
+    fn world() -> World {
+        World::simulated(1, env::WallTime(0))
+    }
+
+    fn column(family: &'static str, qualifiers: &[&'static str]) -> pb::Column {
+        pb::Column { family: family.into(), qualifier: qualifiers.iter().map(|q| Bytes::from(*q)).collect() }
+    }
+
+    #[test]
+    fn columns_are_gathered_by_family() {
+        let query = pb::Get {
+            row: "r".into(),
+            column: vec![
+                column("f", &["b"]),
+                column("g", &[]),
+                column("f", &["a", "b"]),
+                column("g", &["x"]),
+            ],
+            ..Default::default()
+        };
+        let scan = get(&table(), &query, &world()).expect("a query");
+        assert_eq!(scan.families.len(), 2);
+        assert_eq!(scan.families[0].qualifiers, Some(vec!["a".into(), "b".into()]));
+        assert_eq!(scan.families[1].qualifiers, None);
+        assert_eq!((scan.max_versions, scan.cache_blocks), (1, true));
+        assert_eq!((&*scan.start, &*scan.stop, scan.include_stop), (&b"r"[..], &b"r"[..], true));
+    }
+
+    #[test]
+    fn a_family_may_have_a_time_range_of_its_own() {
+        let range = pb::TimeRange { from: Some(3), to: Some(9) };
+        let query = pb::Scan {
+            cf_time_range: vec![pb::ColumnFamilyTimeRange { column_family: "g".into(), time_range: range }],
+            ..Default::default()
+        };
+        let scan = scan(&table(), &query, &world()).expect("a query");
+        assert_eq!(scan.families.len(), 2, "spelt out");
+        assert_eq!(scan.families[0].time_range, None);
+        assert_eq!(scan.families[1].time_range.expect("its own").from.0, 3);
+    }
+
+    #[test]
+    fn old_forms_of_a_scan_are_understood() {
+        let same = |include| pb::Scan {
+            start_row: Some("r".into()),
+            stop_row: Some("r".into()),
+            include_stop_row: include,
+            small: Some(true),
+            ..Default::default()
+        };
+        let old = scan(&table(), &same(None), &world()).expect("a query");
+        assert!(old.include_stop && old.include_start);
+        assert_eq!(old.pread, Some(true));
+        assert!(!scan(&table(), &same(Some(false)), &world()).expect("a query").include_stop);
+        assert!(!scan(&table(), &pb::Scan::default(), &world()).expect("all").include_stop);
+    }
+
+    #[test]
+    fn attributes_say_raw_and_isolation() {
+        let pair =
+            |name: &str, byte: u8| pb::NameBytesPair { name: name.into(), value: Some(vec![byte].into()) };
+        let mut query = pb::Scan {
+            attribute: vec![pair("_raw_", 1), pair("_isolationlevel_", 1)],
+            mvcc_read_point: Some(12),
+            batch_size: Some(0),
+            ..Default::default()
+        };
+        let raw = scan(&table(), &query, &world()).expect("a query");
+        assert!(raw.raw && raw.isolation == Isolation::ReadUncommitted && raw.batch.is_none());
+        assert_eq!(raw.read_point, Some(SequenceId(12)));
+        query.column.push(column("f", &["q"]));
+        assert!(scan(&table(), &query, &world()).expect_err("columns of a raw scan").do_not_retry);
+    }
+}

@@ -1,0 +1,257 @@
+//! The scanners that clients hold, and their leases.
+//!
+//! 1. A call takes the engine's scanner out of its place; while it is out it has no lease that could run out, and a
+//!    second call finds nothing to take.
+//! 2. Calls are counted by the client. One whose number is not the next was lost or came twice, and is refused.
+//! 3. At its end the call puts the scanner back, with a new lease, or closes it.
+//! 4. A scanner that was closed because it was exhausted is remembered for as long as a lease: clients close it again,
+//!    or ask for more once more, and are told that there is nothing rather than that nobody knows it.
+//!
+//! An id is a hash of the server's name before a counter, so that an id of another server, or of an earlier life of
+//! this one, is not known here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use env::{Moment, World};
+use parking_lot::Mutex;
+use proto::ServerName;
+use region::{Region, RegionScanner};
+use rpc::{Exception, class};
+
+/// What a client names a scanner by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ScannerId(pub(crate) u64);
+
+/// What is kept between two calls of one scanner.
+pub(crate) struct Kept {
+    /// The engine's scanner.
+    pub(crate) scanner: RegionScanner,
+    /// The row that the last reply ended in the middle of.
+    pub(crate) unfinished_row: Option<Bytes>,
+}
+
+/// What stays the same over all calls of one scanner.
+pub(crate) struct Held {
+    pub(crate) id: ScannerId,
+    pub(crate) region: Arc<Region>,
+    /// Whether heartbeats say how far the scan is.
+    pub(crate) wants_cursor: bool,
+    /// Bytes of cells in one reply that the client wants at most; 0 when it does not say.
+    pub(crate) result_bytes_max: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    kept: Option<Box<Kept>>,
+    next_call: u64,
+    lease_end: Moment,
+}
+
+#[derive(Default)]
+struct Table {
+    held: HashMap<ScannerId, Arc<Held>>,
+    /// Scanners that ended: the number that their next call would have had, and until when they are remembered.
+    ended: HashMap<ScannerId, (u64, Moment)>,
+}
+
+/// All scanners of a server.
+pub(crate) struct Scanners {
+    world: World,
+    lease: Duration,
+    prefix: u64,
+    counter: AtomicU32,
+    table: Mutex<Table>,
+}
+
+/// What [`Scanners::take`] finds.
+pub(crate) enum Taken {
+    /// The scanner, to be put back.
+    Scanner(Arc<Held>, Box<Kept>),
+    /// It ended, and there is nothing more.
+    Ended,
+}
+
+impl Scanners {
+    pub(crate) fn new(server: &ServerName, world: World, lease: Duration) -> Scanners {
+        // FNV-1a: any hash does, it only has to differ between servers and lives.
+        let hash = server
+            .to_string()
+            .bytes()
+            .fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let prefix = u64::from(hash & 0x7fff_ffff) << 32;
+        Scanners { world, lease, prefix, counter: AtomicU32::new(0), table: Mutex::default() }
+    }
+
+    /// How long a scanner is kept without a call.
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.table.lock().held.len()
+    }
+
+    /// Registers a new scanner, whose first call is under way: it is put in its place at the end of that.
+    pub(crate) fn register(
+        &self,
+        region: Arc<Region>,
+        wants_cursor: bool,
+        result_bytes_max: u64,
+    ) -> Arc<Held> {
+        let id = ScannerId(self.prefix | u64::from(self.counter.fetch_add(1, Ordering::Relaxed)));
+        let state = State { kept: None, next_call: 0, lease_end: self.lease_end() };
+        let held = Arc::new(Held { id, region, wants_cursor, result_bytes_max, state: Mutex::new(state) });
+        self.table.lock().held.insert(id, held.clone());
+        held
+    }
+
+    /// Takes a scanner for the call with this number, if the client counts.
+    pub(crate) fn take(&self, id: ScannerId, call: Option<u64>) -> Result<Taken, Exception> {
+        let held = match self.find(id, call)? {
+            Some(held) => held,
+            None => return Ok(Taken::Ended),
+        };
+        let mut state = held.state.lock();
+        if state.kept.is_none() {
+            return Err(Exception::new(class::LEASE, format!("lease '{}' does not exist", id.0)));
+        }
+        held.count_call(&mut state, call)?;
+        let kept = state.kept.take().expect("looked at above, under the same lock");
+        drop(state);
+        Ok(Taken::Scanner(held, kept))
+    }
+
+    /// Gives a scanner a new lease without using it. `false` when it has ended.
+    pub(crate) fn renew(&self, id: ScannerId, call: Option<u64>) -> Result<bool, Exception> {
+        let Some(held) = self.find(id, call)? else { return Ok(false) };
+        let mut state = held.state.lock();
+        state.lease_end = self.lease_end();
+        held.count_call(&mut state, call)?;
+        Ok(true)
+    }
+
+    /// Puts a scanner back after a call; from now on its lease runs.
+    pub(crate) fn put_back(&self, held: &Held, kept: Box<Kept>) {
+        let mut state = held.state.lock();
+        state.lease_end = self.lease_end();
+        state.kept = Some(kept);
+    }
+
+    /// Ends a scanner whose last call went well. It is remembered for a while.
+    pub(crate) fn end(&self, held: &Held) {
+        let next_call = held.state.lock().next_call;
+        let mut table = self.table.lock();
+        table.held.remove(&held.id);
+        table.ended.insert(held.id, (next_call, self.lease_end()));
+    }
+
+    /// Forgets a scanner whose last call failed.
+    pub(crate) fn abandon(&self, held: &Held) {
+        self.table.lock().held.remove(&held.id);
+    }
+
+    /// Drops the scanners of a region that is closed here.
+    pub(crate) fn close_region(&self, region: &Arc<Region>) {
+        self.drop_where(|held| Arc::ptr_eq(&held.region, region));
+    }
+
+    /// Drops the scanners whose lease has run out, and says how many they were.
+    pub(crate) fn expire(&self) -> usize {
+        let now = self.world.moment();
+        self.table.lock().ended.retain(|_, (_, until)| *until > now);
+        self.drop_where(|held| held.state.try_lock().is_some_and(|state| state.has_expired(now)))
+    }
+
+    fn drop_where(&self, mut ends: impl FnMut(&Held) -> bool) -> usize {
+        let mut dropped = Vec::new();
+        self.table.lock().held.retain(|_, held| {
+            let ends = ends(held);
+            if ends {
+                dropped.push(held.clone());
+            }
+            !ends
+        });
+        // Ending the engine's scanners is no business of the table's lock.
+        for held in &dropped {
+            drop(held.state.lock().kept.take());
+        }
+        dropped.len()
+    }
+
+    /// The scanner of this id; `None` when it has ended and this call may not know that yet.
+    fn find(&self, id: ScannerId, call: Option<u64>) -> Result<Option<Arc<Held>>, Exception> {
+        let now = self.world.moment();
+        let mut table = self.table.lock();
+        if let Some(held) = table.held.get(&id).cloned() {
+            if held.state.lock().has_expired(now) {
+                table.held.remove(&id);
+                drop(table);
+                drop(held.state.lock().kept.take());
+                return Err(unknown(id));
+            }
+            return Ok(Some(held));
+        }
+        match table.ended.get(&id) {
+            // The one after the last, and the one after that for a client that counted a close.
+            Some((next, until)) if *until > now => match call {
+                Some(call) if call != *next && call != *next + 1 => Err(Exception::new(
+                    class::OUT_OF_ORDER_SCANNER_NEXT,
+                    format!(
+                        "Expected nextCallSeq for closed request: {next} But the nextCallSeq got from client: {call}"
+                    ),
+                )),
+                _ => Ok(None),
+            },
+            _ => Err(unknown(id)),
+        }
+    }
+
+    fn lease_end(&self) -> Moment {
+        self.world.moment().plus(self.lease)
+    }
+}
+
+impl State {
+    /// A scanner that a call has taken out has no lease.
+    fn has_expired(&self, now: Moment) -> bool {
+        self.kept.is_some() && self.lease_end <= now
+    }
+}
+
+impl Held {
+    fn count_call(&self, state: &mut State, call: Option<u64>) -> Result<(), Exception> {
+        match call {
+            Some(call) if call != state.next_call => Err(Exception::new(
+                class::OUT_OF_ORDER_SCANNER_NEXT,
+                format!(
+                    "Expected nextCallSeq: {} But the nextCallSeq got from client: {call}; region={}",
+                    state.next_call,
+                    self.region.info()
+                ),
+            )),
+            Some(_) => {
+                state.next_call += 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn unknown(id: ScannerId) -> Exception {
+    Exception::new(
+        class::UNKNOWN_SCANNER,
+        format!(
+            "Unknown scanner '{}'. This can happen due to any of the following reasons: a) Scanner id given is wrong, \
+             b) Scanner lease expired because of long wait between consecutive client checkins, c) Server may be \
+             closing down, d) RegionServer restart during upgrade.\nIf the issue is due to reason (b), a possible fix \
+             would be increasing the value of 'hbase.client.scanner.timeout.period' configuration.",
+            id.0
+        ),
+    )
+}

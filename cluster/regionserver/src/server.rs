@@ -1,0 +1,283 @@
+//! One region server: what it holds, and how regions are opened and closed on it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cache::Cache;
+use conf::Conf;
+use env::{WallTime, World};
+use parking_lot::Mutex;
+use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor};
+use region::{Opening, Region, RegionOptions};
+use rpc::{Exception, class};
+use storage::{FileName, Files};
+use tokio::sync::Notify;
+
+use crate::background::Background;
+use crate::counters::Counters;
+use crate::nonces::Nonces;
+use crate::regions::{MovedTo, Regions};
+use crate::scanners::Scanners;
+use crate::{Options, exceptions};
+
+/// What regions stand on.
+#[derive(Clone)]
+pub struct Foundation {
+    /// Clocks and chance.
+    pub world: World,
+    /// Where everything is kept.
+    pub files: Arc<dyn Files>,
+    /// The log of this server.
+    pub log: Arc<wal::Log>,
+    /// Blocks in memory.
+    pub cache: Arc<Cache>,
+    /// The limits of each region.
+    pub region_options: RegionOptions,
+    /// What the log has of earlier lives, for the regions that are opened; `None` when there was none.
+    pub recovered: Option<Arc<wal::Recovered>>,
+}
+
+/// Reads the configuration again; the error is told to the operator who asked.
+type Reread = Box<dyn Fn() -> Result<Conf, String> + Send + Sync>;
+
+/// A region server. Services hold it by `Arc`.
+pub struct RegionServer {
+    name: ServerName,
+    options: Options,
+    foundation: Foundation,
+    regions: Regions,
+    pub(crate) scanners: Scanners,
+    pub(crate) nonces: Arc<Nonces>,
+    pub(crate) background: Background,
+    counters: Counters,
+    /// When regions were last flushed, or opened.
+    flush_times: Mutex<HashMap<EncodedName, WallTime>>,
+    reread: Mutex<Option<Reread>>,
+    stopping: AtomicBool,
+    stop: Notify,
+}
+
+impl RegionServer {
+    /// A server without regions, which does no background work before [`start`](RegionServer::start).
+    pub fn new(name: ServerName, foundation: Foundation, options: Options) -> Arc<RegionServer> {
+        let world = foundation.world.clone();
+        Arc::new(RegionServer {
+            regions: Regions::new(name.clone(), world.clone()),
+            scanners: Scanners::new(&name, world.clone(), options.scanner_timeout),
+            nonces: Arc::new(Nonces::new(world, options.nonce_grace_period, options.nonces_enabled)),
+            background: Background::new(options.compaction_enabled),
+            counters: Counters::default(),
+            flush_times: Mutex::default(),
+            reread: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            stop: Notify::new(),
+            name,
+            options,
+            foundation,
+        })
+    }
+
+    /// Starts the threads that flush, compact and let leases run out. They end when the server is stopped or dropped.
+    pub fn start(self: &Arc<Self>) -> std::io::Result<()> {
+        Background::start(self)
+    }
+
+    /// Who this is.
+    pub fn name(&self) -> &ServerName {
+        &self.name
+    }
+
+    /// The limits it keeps.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What its regions stand on.
+    pub fn foundation(&self) -> &Foundation {
+        &self.foundation
+    }
+
+    /// The regions that are open here.
+    pub fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// How many scanners are open.
+    pub fn open_scanners(&self) -> usize {
+        self.scanners.count()
+    }
+
+    /// Opens a region, replaying what the log has of it, and serves it from then on. Touches the disk: call it where blocking is
+    /// allowed. A region that is open already is given back as it is.
+    pub fn open_region(
+        &self,
+        info: RegionInfo,
+        table: Arc<TableDescriptor>,
+    ) -> Result<Arc<Region>, region::Error> {
+        let encoded = info.encoded_name().clone();
+        if let Some(region) = self.regions.by_encoded_name(&encoded) {
+            return Ok(region);
+        }
+        self.regions.begin_opening(encoded.clone(), info.name().clone());
+        let opening = Opening {
+            folder: region_folder(&info),
+            info,
+            table,
+            files: self.foundation.files.clone(),
+            log: self.foundation.log.clone(),
+            cache: self.foundation.cache.clone(),
+            world: self.foundation.world.clone(),
+            options: self.foundation.region_options.clone(),
+            recovered: self.foundation.recovered.clone(),
+        };
+        match Region::open(opening) {
+            Ok(region) => {
+                self.note_flush(&encoded);
+                self.regions.insert(region.clone());
+                Ok(region)
+            }
+            Err(error) => {
+                self.regions.opening_failed(&encoded);
+                Err(error)
+            }
+        }
+    }
+
+    /// Closes a region: requests no longer find it, its scanners end, its memory is flushed. With `moved_to`, clients
+    /// who come for it are told where it went. Touches the disk. `false` when it is not open here.
+    pub fn close_region(
+        &self,
+        encoded: &EncodedName,
+        moved_to: Option<MovedTo>,
+    ) -> Result<bool, region::Error> {
+        let Some(region) = self.regions.remove(encoded, moved_to) else { return Ok(false) };
+        self.scanners.close_region(&region);
+        self.background.forget(&region);
+        self.flush_times.lock().remove(encoded);
+        region.close()?;
+        Ok(true)
+    }
+
+    /// Closes every region, flushing each; the first failure is told after all were tried.
+    pub fn close_all(&self) -> Result<(), region::Error> {
+        let mut outcome = Ok(());
+        for region in self.regions.all() {
+            let closed = self.close_region(region.info().encoded_name(), None).map(drop);
+            outcome = outcome.and(closed);
+        }
+        outcome
+    }
+
+    /// Notes that a region has just been flushed.
+    pub(crate) fn note_flush(&self, region: &EncodedName) {
+        self.flush_times.lock().insert(region.clone(), self.foundation.world.now());
+    }
+
+    /// When a region was last flushed, or else opened, in ms since 1970; 0 for one that is not here.
+    pub(crate) fn last_flush(&self, region: &EncodedName) -> u64 {
+        self.flush_times.lock().get(region).map_or(0, |time| time.0.max(0) as u64)
+    }
+
+    /// Sets where the configuration is read again from when an operator asks for it.
+    pub fn on_update_configuration(&self, reread: impl Fn() -> Result<Conf, String> + Send + Sync + 'static) {
+        *self.reread.lock() = Some(Box::new(reread));
+    }
+
+    /// Reads the configuration again, and does what of it can change while the server runs: whether to compact.
+    pub(crate) fn update_configuration(&self) -> Result<(), Exception> {
+        let reread = self.reread.lock();
+        let reread = reread.as_ref().ok_or_else(|| {
+            Exception::do_not_retry(
+                "this server was not started from configuration files, there is nothing to read",
+            )
+        })?;
+        let conf = reread().map_err(Exception::io)?;
+        let options = Options::from_conf(&conf).map_err(|error| Exception::io(error.to_string()))?;
+        self.background.switch_compaction(options.compaction_enabled);
+        Ok(())
+    }
+
+    /// Asks the process to stop: from now on requests are refused, and [`stopped`](RegionServer::stopped) returns.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.background.stop();
+        self.stop.notify_waiters();
+    }
+
+    /// Whether it was asked to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Waits until it was asked to stop.
+    pub async fn stopped(&self) {
+        loop {
+            let asked = self.stop.notified();
+            if self.is_stopping() {
+                return;
+            }
+            asked.await;
+        }
+    }
+
+    /// Refuses calls of a server that stops.
+    pub(crate) fn check_open(&self) -> Result<(), Exception> {
+        if self.is_stopping() {
+            return Err(Exception::new(
+                class::REGION_SERVER_STOPPED,
+                format!("Server {} not running, aborting", self.name),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Looks after a region that was written to: starts a flush when it is time for one.
+    pub(crate) fn written(&self, region: &Arc<Region>) {
+        if region.needs_flush() {
+            self.background.request_flush(region);
+        }
+    }
+
+    /// Refuses writes while the memstores of all regions together take more than they may. hbase:meta is never refused.
+    pub(crate) fn check_memory(&self, region: &Region) -> Result<(), Exception> {
+        if self.background.memory_is_full() && !region.info().is_meta() {
+            return Err(Exception::region_too_busy(format!(
+                "the memstores of {} take more than {} bytes; wait for a flush",
+                self.name, self.options.memstore_bytes_max
+            )));
+        }
+        Ok(())
+    }
+
+    /// What a client is told of an engine's error.
+    pub(crate) fn exception(&self, error: &region::Error) -> Exception {
+        exceptions::of_region(error, &self.name)
+    }
+}
+
+/// The directory of a region below the root, as HBase lays it out.
+fn region_folder(info: &RegionInfo) -> FileName {
+    let table = info.table();
+    FileName::new(format!("data/{}/{}/{}", table.namespace(), table.qualifier(), info.encoded_name()))
+}
+
+impl Drop for RegionServer {
+    fn drop(&mut self) {
+        self.background.stop();
+    }
+}
+
+impl std::fmt::Debug for RegionServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RegionServer")
+            .field("name", &self.name)
+            .field("regions", &self.regions)
+            .finish_non_exhaustive()
+    }
+}

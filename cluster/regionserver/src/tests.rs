@@ -1,0 +1,8 @@
+//! The services, driven by real messages against regions in a place in memory.
+
+mod admin;
+mod bench;
+mod get_and_mutate;
+mod local;
+mod multi;
+mod scan;

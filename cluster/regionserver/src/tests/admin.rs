@@ -1,0 +1,171 @@
+//! AdminService, ClientMetaService and BootstrapNodeService.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use proto::{RegionInfo, ServerName, pb};
+use rpc::{Answer, Service};
+
+use super::bench::{Bench, class};
+use crate::{BootstrapNodeService, ClientMetaService, ClusterView, MetaLocation, Options};
+
+#[test]
+fn regions_and_loads_are_listed() {
+    let bench = Bench::with(Options::default(), &[("", "m"), ("m", "")]);
+    let online: pb::GetOnlineRegionResponse =
+        bench.admin("GetOnlineRegion", &pb::GetOnlineRegionRequest {}).expect("a list");
+    assert_eq!(online.region_info.len(), 2);
+    let loads = |table: &str| {
+        let name = pb::TableName {
+            namespace: "default".into(),
+            qualifier: Bytes::copy_from_slice(table.as_bytes()),
+        };
+        let request = pb::GetRegionLoadRequest { table_name: Some(name) };
+        bench.admin::<pb::GetRegionLoadResponse>("GetRegionLoad", &request).expect("loads").region_loads
+    };
+    assert_eq!((loads("t").len(), loads("other").len()), (2, 0));
+    assert_eq!(loads("t")[0].stores, Some(2));
+    let info: pb::GetServerInfoResponse =
+        bench.admin("GetServerInfo", &pb::GetServerInfoRequest {}).expect("info");
+    assert_eq!((info.server_info.server_name.port(), info.server_info.webui_port), (16020, Some(16030)));
+    assert_eq!(bench.server.server_load().region_loads.len(), 2);
+}
+
+#[test]
+fn compactions_wait_in_the_queue_and_are_told_of() {
+    let bench = Bench::new();
+    let region = bench.region_of(b"a");
+    let state = || {
+        let request = pb::GetRegionInfoRequest {
+            region: region.clone(),
+            compaction_state: Some(true),
+            best_split_row: Option::None,
+        };
+        bench.admin::<pb::GetRegionInfoResponse>("GetRegionInfo", &request).expect("info").compaction_state()
+    };
+    use pb::get_region_info_response::CompactionState::{MajorAndMinor, Minor, None};
+    assert_eq!(state(), None);
+    let compact = |major, family: Option<&'static str>| {
+        let request = pb::CompactRegionRequest {
+            region: region.clone(),
+            major: Some(major),
+            family: family.map(Bytes::from),
+        };
+        bench.admin::<pb::CompactRegionResponse>("CompactRegion", &request)
+    };
+    compact(false, Option::None).expect("queued");
+    assert_eq!(state(), Minor);
+    compact(true, Some("f")).expect("queued");
+    compact(true, Some("f")).expect("queued once");
+    assert_eq!(state(), MajorAndMinor);
+    assert_eq!(class(&compact(true, Some("x")).expect_err("no family")), "NoSuchColumnFamilyException");
+    let _: pb::ClearCompactionQueuesResponse =
+        bench.admin("ClearCompactionQueues", &pb::ClearCompactionQueuesRequest::default()).expect("cleared");
+    assert_eq!(state(), None);
+    let switch = |enabled| {
+        let request = pb::CompactionSwitchRequest { enabled };
+        bench
+            .admin::<pb::CompactionSwitchResponse>("CompactionSwitch", &request)
+            .expect("switched")
+            .prev_state
+    };
+    assert_eq!((switch(false), switch(true), switch(true)), (true, false, true));
+}
+
+#[test]
+fn flushes_happen_before_the_answer() {
+    let bench = Bench::new();
+    bench.put("r", "f:x", "1");
+    let flush = |family: Option<&'static str>| {
+        let request = pb::FlushRegionRequest {
+            region: bench.region_of(b"r"),
+            family: family.map(Bytes::from),
+            ..Default::default()
+        };
+        bench.admin::<pb::FlushRegionResponse>("FlushRegion", &request)
+    };
+    assert_eq!(flush(None).expect("flushed").flushed, Some(true));
+    assert_eq!(class(&flush(Some("x")).expect_err("no family")), "NoSuchColumnFamilyException");
+    assert_eq!(bench.row("r"), ["f:x=1"]);
+    assert_eq!(bench.server.counters().snapshot().flushes, 1);
+}
+
+#[test]
+fn the_rest_is_answered_as_by_hbase() {
+    let bench = Bench::new();
+    let _: pb::RollWalWriterResponse =
+        bench.admin("RollWALWriter", &pb::RollWalWriterRequest {}).expect("rolled");
+    let request = pb::LogRequest {
+        log_class_name:
+            "org.apache.hadoop.hbase.shaded.protobuf.generated.AdminProtos$SlowLogResponseRequest".into(),
+        log_message: Bytes::new(),
+    };
+    let entry: pb::LogEntry = bench.admin("GetLogEntries", &request).expect("a ring");
+    assert!(entry.log_message.is_empty());
+    let region = bench.region_of(b"a");
+    let mut lost = region.clone();
+    lost.value = "lost".into();
+    let cleared: pb::ClearRegionBlockCacheResponse = bench
+        .admin("ClearRegionBlockCache", &pb::ClearRegionBlockCacheRequest { region: vec![region, lost] })
+        .expect("cleared");
+    assert_eq!(cleared.stats.exception.len(), 1);
+    let unknown = bench.admin::<pb::EmptyMsg>("ExecuteProcedures", &pb::EmptyMsg {}).expect_err("not ours");
+    assert!(unknown.message.contains("UnsupportedOperationException"));
+    let update = || {
+        bench.admin::<pb::UpdateConfigurationResponse>(
+            "UpdateConfiguration",
+            &pb::UpdateConfigurationRequest {},
+        )
+    };
+    assert!(update().is_err(), "there is no file to read again");
+    bench.server.on_update_configuration(|| {
+        Ok(conf::Conf::new().with(&conf::keys::regionserver::COMPACTION_ENABLED, "false"))
+    });
+    update().expect("read again");
+    assert!(!bench.server.background.switch_compaction(true), "as the file says");
+    let _: pb::StopServerResponse =
+        bench.admin("StopServer", &pb::StopServerRequest { reason: "because".into() }).expect("stops");
+    assert!(bench.server.is_stopping());
+}
+
+#[test]
+fn a_client_finds_its_way_from_any_address() {
+    let view = Arc::new(ClusterView::new());
+    let service = ClientMetaService::new(view.clone(), 2);
+    let nodes = BootstrapNodeService::new(view.clone());
+    let bench = Bench::new();
+    let ask = |service: &dyn Service, method: &'static str| match service.call(bench.call(
+        method,
+        &pb::EmptyMsg {},
+        Bytes::new(),
+    )) {
+        Answer::Now(outcome) => outcome.map(|reply| reply.message),
+        Answer::Later(_) => panic!("nothing to wait for"),
+    };
+    assert_eq!(class(&ask(&service, "GetClusterId").expect_err("not yet")), "ServerNotRunningYetException");
+    let name = |port| ServerName { host: "h".into(), port, start_code: 1 };
+    view.set_cluster_id("an id");
+    view.set_masters(Some(name(16000)), vec![name(16001)]);
+    view.set_region_servers(vec![name(1), name(2), name(3)]);
+    view.set_meta(vec![MetaLocation { region: RegionInfo::meta(), server: Some(name(1)), open_sequence: 4 }]);
+    let id =
+        pb::GetClusterIdResponse::decode(ask(&service, "GetClusterId").expect("an id")).expect("the message");
+    assert_eq!(id.cluster_id(), "an id");
+    let master = pb::GetActiveMasterResponse::decode(ask(&service, "GetActiveMaster").expect("one"))
+        .expect("the message");
+    assert_eq!(master.server_name.expect("active").port(), 16000);
+    let masters =
+        pb::GetMastersResponse::decode(ask(&service, "GetMasters").expect("two")).expect("the message");
+    assert_eq!(masters.master_servers.iter().map(|m| m.is_active).collect::<Vec<_>>(), [true, false]);
+    let meta = ask(&service, "GetMetaRegionLocations").expect("one");
+    let meta = pb::GetMetaRegionLocationsResponse::decode(meta).expect("the message").meta_locations;
+    assert_eq!((meta.len(), meta[0].seq_num), (1, 4));
+    let some = pb::GetBootstrapNodesResponse::decode(ask(&service, "GetBootstrapNodes").expect("some"))
+        .expect("the message");
+    assert_eq!(some.server_name.len(), 2, "as many as the limit says");
+    let all = pb::GetAllBootstrapNodesResponse::decode(ask(&nodes, "GetAllBootstrapNodes").expect("all"))
+        .expect("the message");
+    assert_eq!(all.node.len(), 3);
+    assert!(ask(&service, "Nope").is_err() && ask(&nodes, "Nope").is_err());
+}

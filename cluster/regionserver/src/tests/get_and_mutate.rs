@@ -1,0 +1,172 @@
+//! Get and Mutate.
+
+use bytes::Bytes;
+use pb::mutation_proto::MutationType;
+use prost::Message;
+use proto::pb;
+use rpc::Codec;
+
+use super::bench::{Bench, class, equals, get, increment, mutation, shown, specifier};
+use crate::{MovedTo, Options};
+
+#[test]
+fn what_is_put_is_got_with_and_without_a_codec() {
+    let mut bench = Bench::new();
+    bench.put("r", "f:a", "1");
+    bench.put("r", "g:b", "2");
+    for codec in [Codec::KeyValue, Codec::KeyValueWithTags, Codec::None] {
+        bench.codec = codec;
+        assert_eq!(bench.row("r"), ["f:a=1", "g:b=2"], "{codec:?}");
+        assert!(bench.row("other").is_empty());
+    }
+    // A client that does not say its version looks into the message, codec or not.
+    (bench.codec, bench.version) = (Codec::KeyValue, None);
+    assert_eq!(bench.row("r"), ["f:a=1", "g:b=2"]);
+}
+
+#[test]
+fn existence_is_answered_without_cells() {
+    let bench = Bench::new();
+    bench.put("r", "f:a", "1");
+    for (row, exists) in [("r", true), ("s", false)] {
+        let get = pb::Get { existence_only: Some(true), ..get(row) };
+        let request = pb::GetRequest { region: bench.region_of(row.as_bytes()), get };
+        let reply = bench.client("Get", &request, Bytes::new()).expect("a get");
+        assert!(reply.cells.is_empty());
+        let result = pb::GetResponse::decode(reply.message).expect("the message").result.expect("a result");
+        assert_eq!((result.exists, result.cell.len(), result.associated_cell_count), (Some(exists), 0, None));
+    }
+}
+
+#[test]
+fn a_region_is_found_by_both_names_and_a_lost_one_is_told_of() {
+    let bench = Bench::new();
+    bench.put("r", "f:a", "1");
+    let region = bench.server.regions().all().remove(0);
+    let encoded = pb::RegionSpecifier {
+        r#type: pb::region_specifier::RegionSpecifierType::EncodedRegionName as i32,
+        value: Bytes::copy_from_slice(region.info().encoded_name().as_str().as_bytes()),
+    };
+    let get = |specifier: pb::RegionSpecifier| {
+        bench.client("Get", &pb::GetRequest { region: specifier, get: get("r") }, Bytes::new())
+    };
+    get(encoded.clone()).expect("found by its encoded name");
+    let elsewhere = proto::ServerName { host: "there".into(), port: 7, start_code: 9 };
+    let moved = MovedTo { server: elsewhere, sequence: 5 };
+    assert!(bench.server.close_region(region.info().encoded_name(), Some(moved)).expect("closes"));
+    let told = get(specifier(region.info())).expect_err("not here");
+    assert_eq!(told.moved_to, Some(("there".to_owned(), 7)));
+    assert!(told.message.ends_with("startCode=9. As of locationSeqNum=5."));
+    // What is remembered is forgotten after two minutes.
+    bench.world.advance(std::time::Duration::from_secs(120));
+    assert_eq!(class(&get(encoded).expect_err("not here")), "NotServingRegionException");
+    bench.server.regions().begin_opening(region.info().encoded_name().clone(), region.info().name().clone());
+    assert_eq!(class(&get(specifier(region.info())).expect_err("not yet")), "RegionOpeningException");
+}
+
+#[test]
+fn refusals_have_hbases_classes() {
+    let bench = Bench::with(Options::default(), &[("", "m"), ("m", "")]);
+    let wrong = pb::GetRequest { region: bench.region_of(b"a"), get: get("z") };
+    assert_eq!(
+        class(&bench.client("Get", &wrong, Bytes::new()).expect_err("outside")),
+        "WrongRegionException"
+    );
+    let family = bench.mutate(mutation(MutationType::Put, "r", "nope:a", "1")).expect_err("no such family");
+    assert_eq!(class(&family), "NoSuchColumnFamilyException");
+    assert!(family.do_not_retry);
+    let old = pb::Get { closest_row_before: Some(true), ..get("a") };
+    let old = pb::GetRequest { region: bench.region_of(b"a"), get: old };
+    assert_eq!(
+        class(&bench.client("Get", &old, Bytes::new()).expect_err("removed")),
+        "UnknownProtocolException"
+    );
+    let unknown =
+        bench.client("ExecRegionServerService", &pb::EmptyMsg {}, Bytes::new()).expect_err("no such");
+    assert!(unknown.message.contains("UnsupportedOperationException") && unknown.do_not_retry);
+    let garbage = pb::ClusterId { cluster_id: "no region".to_owned() };
+    assert!(bench.client("Get", &garbage, Bytes::new()).expect_err("no message").do_not_retry);
+    for method in ["PrepareBulkLoad", "BulkLoadHFile", "CleanupBulkLoad"] {
+        assert!(bench.client(method, &garbage, Bytes::new()).expect_err("refused").do_not_retry);
+    }
+    bench.server.stop();
+    let stopped = bench.client("Get", &wrong, Bytes::new()).expect_err("stopping");
+    assert_eq!(class(&stopped), "RegionServerStoppedException");
+}
+
+#[test]
+fn cells_beyond_the_limit_are_refused() {
+    let bench = Bench::with(Options { cell_bytes_max: 100, ..Options::default() }, &[("", "")]);
+    let long =
+        bench.mutate(mutation(MutationType::Put, "r", "f:a", &"x".repeat(100))).expect_err("too large");
+    assert!(long.message.contains("exceeds limit of 100 bytes"), "{long}");
+    bench.put("r", "f:a", "short");
+}
+
+#[test]
+fn increments_and_appends_give_back_what_they_made() {
+    let bench = Bench::new();
+    for expected in [5i64, 10] {
+        let (response, cells) = bench.mutate_if(increment("r", "f:n", 5), None).expect("an increment");
+        assert_eq!(response.processed, None);
+        let value = shown(cells);
+        assert_eq!(value, [format!("f:n={}", expected.to_be_bytes().escape_ascii())]);
+    }
+    let (response, cells) =
+        bench.mutate_if(mutation(MutationType::Append, "r", "f:s", "ab"), None).expect("an append");
+    assert_eq!(
+        (response.result.expect("a result").associated_cell_count, shown(cells)),
+        (Some(1), vec!["f:s=ab".into()])
+    );
+    let mut quiet = mutation(MutationType::Append, "r", "f:s", "cd");
+    quiet.attribute.push(pb::NameBytesPair { name: "_rr_".into(), value: Some(Bytes::from_static(&[0])) });
+    let (response, cells) = bench.mutate_if(quiet, None).expect("an append");
+    assert_eq!((response.result.expect("empty").associated_cell_count, cells.len()), (Some(0), 0));
+    // Increments make each value newer than the last, if need be newer than the clock says.
+    bench.world.advance(std::time::Duration::from_millis(10));
+    bench.put("r", "f:n", "not eight bytes");
+    let error = bench.mutate(increment("r", "f:n", 1)).expect_err("no long");
+    assert_eq!(error.message, "Field is not a long, it's 15 bytes wide");
+}
+
+#[test]
+fn a_repeated_increment_is_done_once() {
+    let bench = Bench::new();
+    let again = pb::MutationProto { nonce: Some(9), ..increment("r", "f:n", 5) };
+    for _ in 0..3 {
+        let (_, cells) = bench.mutate_if(again.clone(), None).expect("an increment");
+        assert_eq!(shown(cells), [format!("f:n={}", 5i64.to_be_bytes().escape_ascii())]);
+    }
+    let other = pb::MutationProto { nonce: Some(10), ..again };
+    let (_, cells) = bench.mutate_if(other, None).expect("an increment");
+    assert_eq!(shown(cells), [format!("f:n={}", 10i64.to_be_bytes().escape_ascii())]);
+}
+
+#[test]
+fn conditions_decide_and_are_told_of() {
+    let bench = Bench::new();
+    let put = |value| mutation(MutationType::Put, "r", "f:a", value);
+    let (first, _) = bench.mutate_if(put("1"), Some(equals("r", "f:a", ""))).expect("absent");
+    assert_eq!(first.processed, Some(true));
+    let (second, _) = bench.mutate_if(put("2"), Some(equals("r", "f:a", ""))).expect("present");
+    assert_eq!(second.processed, Some(false));
+    let (third, _) = bench.mutate_if(put("3"), Some(equals("r", "f:a", "1"))).expect("as expected");
+    assert_eq!(third.processed, Some(true));
+    assert_eq!(bench.row("r"), ["f:a=3"]);
+    let counted = bench.server.counters().snapshot();
+    assert_eq!((counted.checks_passed, counted.checks_failed), (2, 1));
+}
+
+#[test]
+fn deletes_take_away() {
+    let bench = Bench::new();
+    bench.put("r", "f:a", "1");
+    bench.put("r", "g:b", "2");
+    let reply = bench.mutate(mutation(MutationType::Delete, "r", "f:a", "")).expect("a delete");
+    assert_eq!(reply.processed, Some(true));
+    assert_eq!(bench.row("r"), ["g:b=2"]);
+    let mut row = mutation(MutationType::Delete, "r", "f:a", "");
+    row.column_value.clear();
+    bench.mutate(row).expect("a delete of the row");
+    assert!(bench.row("r").is_empty());
+}

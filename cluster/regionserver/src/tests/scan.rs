@@ -1,0 +1,245 @@
+//! Scan.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message;
+use proto::pb;
+use rpc::{Codec, Exception};
+
+use super::bench::{Bench, class, rows};
+use crate::Options;
+
+impl Bench {
+    fn fill(&self) {
+        for row in ["a", "b", "c", "d"] {
+            self.put(row, "f:x", "1");
+            self.put(row, "f:y", "2");
+        }
+    }
+
+    fn open(&self, scan: pb::Scan, change: impl FnOnce(&mut pb::ScanRequest)) -> (pb::ScanResponse, Bytes) {
+        let mut request = pb::ScanRequest {
+            region: Some(self.region_of(b"a")),
+            scan: Some(scan),
+            number_of_rows: Some(i32::MAX as u32),
+            close_scanner: Some(false),
+            client_handles_partials: Some(true),
+            client_handles_heartbeats: Some(true),
+            ..Default::default()
+        };
+        change(&mut request);
+        self.scan(request).expect("opens")
+    }
+
+    fn next(&self, id: u64, rows: u32, call: Option<u64>) -> Result<(pb::ScanResponse, Bytes), Exception> {
+        self.scan(pb::ScanRequest {
+            scanner_id: Some(id),
+            number_of_rows: Some(rows),
+            next_call_seq: call,
+            client_handles_partials: Some(true),
+            client_handles_heartbeats: Some(true),
+            ..Default::default()
+        })
+    }
+
+    fn scan(&self, request: pb::ScanRequest) -> Result<(pb::ScanResponse, Bytes), Exception> {
+        let reply = self.client("Scan", &request, Bytes::new())?;
+        Ok((pb::ScanResponse::decode(reply.message).expect("the message"), reply.cells))
+    }
+}
+
+#[test]
+fn a_small_region_is_read_in_one_call_and_the_scanner_ends_by_itself() {
+    let bench = Bench::new();
+    bench.fill();
+    let (response, cells) = bench.open(pb::Scan::default(), |_| {});
+    assert_eq!(rows(cells), ["a", "a", "b", "b", "c", "c", "d", "d"]);
+    assert_eq!(response.cells_per_result, [2, 2, 2, 2]);
+    assert_eq!(response.partial_flag_per_result, [false; 4]);
+    assert_eq!((response.more_results, response.more_results_in_region), (Some(true), Some(false)));
+    assert_eq!((response.heartbeat_message, response.ttl, response.stale), (None, Some(60_000), Some(false)));
+    assert!(response.mvcc_read_point.expect("a read point") > 0);
+    assert_eq!(bench.server.open_scanners(), 0);
+    // It is closed once more, and asked once more: there is nothing.
+    let id = response.scanner_id.expect("an id");
+    let (again, cells) = bench.next(id, 0, None).expect("known");
+    assert!(cells.is_empty() && again.cells_per_result.is_empty());
+    bench.next(id, 10, Some(0)).expect("known");
+    assert_eq!(
+        class(&bench.next(id, 10, Some(5)).expect_err("not the next")),
+        "OutOfOrderScannerNextException"
+    );
+    bench.world.advance(Duration::from_secs(60));
+    assert_eq!(class(&bench.next(id, 0, None).expect_err("forgotten")), "UnknownScannerException");
+}
+
+#[test]
+fn without_a_codec_results_are_messages() {
+    let mut bench = Bench::new();
+    bench.fill();
+    bench.codec = Codec::None;
+    let (response, cells) = bench.open(pb::Scan::default(), |_| {});
+    assert!(cells.is_empty() && response.cells_per_result.is_empty());
+    assert_eq!(response.results.len(), 4);
+    assert!(response.results.iter().all(|result| result.cell.len() == 2 && result.partial == Some(false)));
+}
+
+#[test]
+fn calls_follow_each_other_by_number() {
+    let bench = Bench::new();
+    bench.fill();
+    let (first, cells) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
+    let id = first.scanner_id.expect("an id");
+    assert_eq!((rows(cells), first.more_results_in_region), (vec!["a".into(), "a".into()], Some(true)));
+    let (second, cells) = bench.next(id, 2, Some(0)).expect("the next");
+    assert_eq!((rows(cells), second.scanner_id), (["b", "b", "c", "c"].map(String::from).to_vec(), Some(id)));
+    let late = bench.next(id, 2, Some(0)).expect_err("the same again");
+    assert_eq!(class(&late), "OutOfOrderScannerNextException");
+    let renew = pb::ScanRequest {
+        scanner_id: Some(id),
+        number_of_rows: Some(0),
+        renew: Some(true),
+        next_call_seq: Some(1),
+        ..Default::default()
+    };
+    let (renewed, cells) = bench.scan(renew).expect("renewed");
+    assert!(cells.is_empty() && renewed.more_results.is_none());
+    let (last, cells) = bench.next(id, 10, Some(2)).expect("the next");
+    assert_eq!((rows(cells), last.more_results_in_region), (vec!["d".into(), "d".into()], Some(false)));
+    assert_eq!(bench.server.open_scanners(), 0);
+}
+
+#[test]
+fn a_client_may_close_early() {
+    let bench = Bench::new();
+    bench.fill();
+    let (first, _) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
+    assert_eq!(bench.server.open_scanners(), 1);
+    let close = pb::ScanRequest {
+        scanner_id: first.scanner_id,
+        number_of_rows: Some(0),
+        close_scanner: Some(true),
+        ..Default::default()
+    };
+    let (closed, cells) = bench.scan(close).expect("closes");
+    assert!(cells.is_empty() && closed.more_results_in_region == Some(false));
+    assert_eq!(bench.server.open_scanners(), 0);
+    let (one, cells) = bench.open(pb::Scan::default(), |request| {
+        (request.number_of_rows, request.close_scanner) = (Some(2), Some(true));
+    });
+    assert_eq!((rows(cells).len(), one.cells_per_result.len(), bench.server.open_scanners()), (4, 2, 0));
+}
+
+#[test]
+fn a_limit_of_rows_ends_the_whole_scan() {
+    let bench = Bench::new();
+    bench.fill();
+    let (response, cells) = bench.open(pb::Scan::default(), |request| request.limit_of_rows = Some(2));
+    assert_eq!(rows(cells), ["a", "a", "b", "b"]);
+    assert_eq!((response.more_results, response.more_results_in_region), (Some(false), Some(true)));
+    assert_eq!(bench.server.open_scanners(), 0);
+    // A row in two parts counts once, also when its end shows only by the next row.
+    let (response, cells) = bench.open(pb::Scan { batch_size: Some(1), ..Default::default() }, |request| {
+        request.limit_of_rows = Some(1);
+    });
+    assert_eq!((rows(cells), response.more_results), (vec!["a".into(), "a".into()], Some(false)));
+}
+
+#[test]
+fn batches_and_sizes_cut_rows_only_for_clients_who_understand() {
+    let bench = Bench::new();
+    bench.fill();
+    let (batches, cells) = bench.open(pb::Scan { batch_size: Some(1), ..Default::default() }, |request| {
+        request.number_of_rows = Some(3);
+    });
+    assert_eq!(
+        (batches.cells_per_result, batches.partial_flag_per_result),
+        (vec![1, 1, 1], vec![true, false, true])
+    );
+    assert_eq!(rows(cells), ["a", "a", "b"]);
+    let small = || pb::Scan { max_result_size: Some(1), ..Default::default() };
+    let (cut, cells) = bench.open(small(), |_| {});
+    assert_eq!((rows(cells).len(), cut.partial_flag_per_result), (1, vec![true]));
+    assert_eq!((cut.more_results_in_region, cut.heartbeat_message), (Some(true), None));
+    let (rest, cells) = bench.next(cut.scanner_id.expect("an id"), 10, Some(0)).expect("the rest of the row");
+    assert_eq!((rows(cells), rest.partial_flag_per_result), (vec!["a".into()], vec![false]));
+    let (whole, cells) = bench.open(small(), |request| request.client_handles_partials = Some(false));
+    assert_eq!((rows(cells).len(), whole.partial_flag_per_result), (2, vec![false]));
+}
+
+#[test]
+fn leases_run_out_unless_they_are_renewed() {
+    let bench =
+        Bench::with(Options { scanner_timeout: Duration::from_secs(10), ..Options::default() }, &[("", "")]);
+    bench.fill();
+    let open = || bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1)).0;
+    let (lost, kept) = (open(), open());
+    assert_eq!(lost.ttl, Some(10_000));
+    assert_ne!(lost.scanner_id, kept.scanner_id);
+    bench.world.advance(Duration::from_secs(9));
+    let renew = pb::ScanRequest { scanner_id: kept.scanner_id, renew: Some(true), ..Default::default() };
+    bench.scan(renew).expect("renewed");
+    bench.world.advance(Duration::from_secs(9));
+    let id = |response: &pb::ScanResponse| response.scanner_id.expect("an id");
+    assert_eq!(class(&bench.next(id(&lost), 1, Some(0)).expect_err("run out")), "UnknownScannerException");
+    bench.next(id(&kept), 1, Some(0)).expect("kept");
+    assert_eq!(bench.server.open_scanners(), 1);
+    bench.world.advance(Duration::from_secs(10));
+    bench.server.look_around();
+    assert_eq!(bench.server.open_scanners(), 0);
+    assert_eq!(bench.server.counters().snapshot().scanner_leases_expired, 1);
+}
+
+#[test]
+fn scanners_of_a_closed_region_are_gone() {
+    let bench = Bench::new();
+    bench.fill();
+    let (first, _) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
+    let region = bench.server.regions().all().remove(0);
+    bench.server.close_region(region.info().encoded_name(), None).expect("closes");
+    let gone = bench.next(first.scanner_id.expect("an id"), 1, Some(0)).expect_err("gone");
+    assert_eq!(class(&gone), "UnknownScannerException");
+}
+
+#[test]
+fn a_request_that_names_nothing_is_refused() {
+    let bench = Bench::new();
+    let nothing = bench.scan(pb::ScanRequest::default()).expect_err("nothing");
+    assert_eq!(nothing.message, "Missing required input: scannerId or scan");
+    let unknown = bench.next(12, 1, None).expect_err("unknown");
+    assert!(unknown.message.starts_with("Unknown scanner '12'."));
+}
+
+#[test]
+fn a_client_that_has_given_up_gets_an_error_and_no_scanner() {
+    let mut bench = Bench::new();
+    bench.fill();
+    bench.timeout = Some(Duration::from_secs(1));
+    for (version, expected) in [((2, 6), "ScannerResetException"), ((1, 3), "UnknownScannerException")] {
+        bench.version = Some(version);
+        let (first, _) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
+        let next = pb::ScanRequest {
+            scanner_id: first.scanner_id,
+            number_of_rows: Some(1),
+            next_call_seq: Some(0),
+            ..Default::default()
+        };
+        let call = bench.call("Scan", &next, Bytes::new());
+        bench.world.advance(Duration::from_secs(2));
+        let late = bench.send(call).expect_err("nobody listens");
+        assert_eq!(class(&late), expected);
+        assert!(late.message.contains("Client deadline exceeded"), "{late}");
+        assert_eq!(bench.server.open_scanners(), 0);
+    }
+}
+
+#[test]
+fn metrics_are_told_when_they_are_asked_for() {
+    let bench = Bench::new();
+    bench.fill();
+    let (response, _) = bench.open(pb::Scan::default(), |request| request.track_scan_metrics = Some(true));
+    let metrics = response.scan_metrics.expect("metrics").metrics;
+    let value = |name: &str| metrics.iter().find(|pair| pair.name() == name).map(|pair| pair.value());
+    assert_eq!((value("ROWS_SCANNED"), value("ROWS_FILTERED")), (Some(4), Some(0)));
+}
