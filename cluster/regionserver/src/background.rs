@@ -163,7 +163,7 @@ impl Background {
     }
 
     /// Waits for the next flush and does it.
-    fn flush_next(server: &RegionServer) {
+    pub(crate) fn flush_next(server: &RegionServer) {
         let background = &server.background;
         let mut queues = background.queues.lock();
         let Some(region) = queues.flushes.pop_front() else {
@@ -177,7 +177,7 @@ impl Background {
     }
 
     /// Waits for the next compaction and does it.
-    fn compact_next(server: &RegionServer) {
+    pub(crate) fn compact_next(server: &RegionServer) {
         let background = &server.background;
         let mut queues = background.queues.lock();
         let enabled = background.compaction_enabled.load(Ordering::Acquire);

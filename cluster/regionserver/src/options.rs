@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use conf::{Conf, keys};
+use region::RegionOptions;
 
 /// What a region server may be told. Each field is one of HBase's keys, with HBase's default.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +76,42 @@ impl Options {
             info_port: u16::try_from(conf.value(&key::INFO_PORT)?).ok(),
         })
     }
+
+    /// What `conf` says of each region.
+    pub fn of_regions(conf: &Conf) -> conf::Result<RegionOptions> {
+        use keys::{region, regionserver, store};
+        let count = |key| conf.value(key).map(|count: u64| usize::try_from(count).unwrap_or(usize::MAX));
+        let slop = i64::try_from(conf.value(&region::TIMESTAMP_SLOP)?.as_millis()).unwrap_or(i64::MAX);
+        let cell = conf.value(&regionserver::MAX_CELL_SIZE)?;
+        let purge = conf.value(&store::PURGE_DELETES_AFTER)?.as_millis();
+        Ok(RegionOptions {
+            flush_size: conf.value(&region::MEMSTORE_FLUSH_SIZE)?,
+            block_multiplier: conf.value(&region::MEMSTORE_BLOCK_MULTIPLIER)?,
+            row_lock_wait: conf.value(&region::ROW_LOCK_WAIT)?,
+            timestamp_slop: (slop < i64::MAX).then_some(slop),
+            cell_size_max: (cell > 0).then(|| usize::try_from(cell).unwrap_or(usize::MAX)),
+            row_size_max: conf.value(&region::MAX_ROW_SIZE)?,
+            sync_to_disk: conf.value(&region::WAL_HSYNC)?,
+            compaction_files_min: count(&store::COMPACTION_MIN)?,
+            compaction_files_max: count(&store::COMPACTION_MAX)?,
+            compaction_ratio: conf.value(&store::COMPACTION_RATIO)?,
+            compaction_size_min: conf.value(&store::COMPACTION_MIN_SIZE)?,
+            compaction_size_max: conf.value(&store::COMPACTION_MAX_SIZE)?,
+            blocking_files: count(&store::BLOCKING_STORE_FILES)?,
+            purge_deletes_after: i64::try_from(purge).unwrap_or(i64::MAX),
+        })
+    }
+
+    /// What `conf` says of the log.
+    pub fn of_log(conf: &Conf) -> conf::Result<wal::Options> {
+        use keys::region;
+        Ok(wal::Options {
+            file_bytes_max: conf.value(&region::WAL_ROLL_SIZE)?,
+            files_max: usize::try_from(conf.value(&region::MAX_LOGS)?).unwrap_or(usize::MAX),
+            idle_write: conf.value(&region::LOG_IDLE_WRITE)?,
+            ..wal::Options::default()
+        })
+    }
 }
 
 #[cfg(test)]
@@ -94,5 +131,20 @@ mod tests {
             .with(&keys::regionserver::SMALL_COMPACTION_THREADS, "3");
         let options = Options::from_conf(&conf).expect("good values");
         assert_eq!((options.cell_bytes_max, options.info_port, options.compactors), (0, None, 4));
+        assert_eq!(Options::of_regions(&conf).expect("good values").cell_size_max, None);
+        let conf = conf.with(&keys::region::MAX_LOGS, "many");
+        let error = Options::of_log(&conf).expect_err("no number").to_string();
+        assert!(error.contains("hbase.regionserver.maxlogs") && error.contains("many"), "{error}");
+    }
+
+    #[test]
+    fn what_regions_and_the_log_have_by_default_is_what_the_keys_say() {
+        let conf = Conf::new();
+        let regions = Options::of_regions(&conf).expect("defaults");
+        // HBase has no number greater than this one.
+        let expected = RegionOptions { compaction_size_max: i64::MAX as u64, ..RegionOptions::default() };
+        assert_eq!(format!("{regions:?}"), format!("{expected:?}"));
+        let log = Options::of_log(&conf).expect("defaults");
+        assert_eq!(format!("{log:?}"), format!("{:?}", wal::Options::default()));
     }
 }

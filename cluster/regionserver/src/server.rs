@@ -167,7 +167,10 @@ impl RegionServer {
     /// Closes every region, flushing each; the first failure is told after all were tried.
     pub fn close_all(&self) -> Result<(), region::Error> {
         let mut outcome = Ok(());
-        for region in self.regions.all() {
+        let mut regions = self.regions.all();
+        // The catalog last: whoever still asks where something is gets an answer.
+        regions.sort_by_key(|region| (region.info().table().is_system(), region.info().is_meta()));
+        for region in regions {
             let closed = self.close_region(region.info().encoded_name(), None).map(drop);
             outcome = outcome.and(closed);
         }

@@ -16,10 +16,12 @@ keys! {
     /// Whether an acknowledged write is on the disk (true) or handed to the operating system (false). HBase's default
     /// is false; ours keeps what was acknowledged.
     WAL_HSYNC: Flag = "hbase.wal.hsync", "true";
-    /// The size of a log file that starts the next one; 0 derives it from the block size.
-    WAL_ROLL_SIZE: Size = "bellows.wal.roll.size", "134217728";
+    /// The size of a log file that starts the next one. HBase makes it of the file system's block size.
+    WAL_ROLL_SIZE: Size = "bellows.wal.roll.size", "67108864";
     /// How many log files may be kept by unflushed edits before the regions that hold them back are flushed.
     MAX_LOGS: Count = "hbase.regionserver.maxlogs", "32";
+    /// How long a write that nobody waits for may stay out of the log (ASYNC_WAL).
+    LOG_IDLE_WRITE: Millis = "hbase.regionserver.optionallogflushinterval", "1000";
     /// When a log file is closed however small it is.
     LOG_ROLL_PERIOD: Millis = "hbase.regionserver.logroll.period", "3600000";
     /// How memstores compact in memory where a family does not say: NONE, BASIC, EAGER or ADAPTIVE.

@@ -19,6 +19,8 @@ keys! {
     MAJOR_COMPACTION_PERIOD: Millis = "hbase.hregion.majorcompaction", "604800000";
     /// The share of the period by which the moment of a major compaction varies.
     MAJOR_COMPACTION_JITTER: Ratio = "hbase.hregion.majorcompaction.jitter", "0.50";
+    /// How long a major compaction keeps delete markers.
+    PURGE_DELETES_AFTER: Millis = "hbase.hstore.time.to.purge.deletes", "0";
     /// Compactions of more bytes than this go to the threads for large ones.
     COMPACTION_THROTTLE: Size = "hbase.regionserver.thread.compaction.throttle", "2684354560";
     /// How the files of a store are known: DEFAULT lists the folder, FILE keeps a list.

@@ -38,6 +38,16 @@ impl Bench {
 
     /// Table `t` with these regions.
     pub(super) fn with(options: Options, regions: &[(&'static str, &'static str)]) -> Bench {
+        Bench::of(options, RegionOptions::default(), 1 << 20, regions)
+    }
+
+    /// The same with limits of each region, and a cache of so many bytes.
+    pub(super) fn of(
+        options: Options,
+        region_options: RegionOptions,
+        cache_bytes: usize,
+        regions: &[(&'static str, &'static str)],
+    ) -> Bench {
         let world = World::simulated(3, WallTime(1_700_000_000_000));
         let files: Arc<dyn Files> = Arc::new(storage::Memory::new());
         let (log, _) =
@@ -46,8 +56,8 @@ impl Bench {
             world: world.clone(),
             files,
             log: Arc::new(log),
-            cache: Arc::new(cache::Cache::with_bytes(1 << 20)),
-            region_options: RegionOptions::default(),
+            cache: Arc::new(cache::Cache::with_bytes(cache_bytes)),
+            region_options,
             recovered: None,
         };
         let name = ServerName { host: "localhost".into(), port: 16020, start_code: 1_700_000_000_000 };

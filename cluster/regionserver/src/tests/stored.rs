@@ -1,0 +1,130 @@
+//! Reads of what is on the disk: they begin on the serving thread and go on on another.
+
+use bytes::Bytes;
+use prost::Message;
+use proto::pb;
+use region::RegionOptions;
+
+use super::bench::{Bench, get, increment, mutation, rows, shown};
+use crate::Options;
+
+use pb::mutation_proto::MutationType;
+
+/// Nothing is cached, and everything that is put before is in files.
+fn bench() -> Bench {
+    let bench = Bench::of(Options::default(), RegionOptions::default(), 0, &[("", "")]);
+    for row in ["a", "b", "c"] {
+        bench.put(row, "f:x", row);
+    }
+    let region = bench.server.regions().all().remove(0);
+    bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
+    bench
+}
+
+fn from_disk(bench: &Bench) -> u64 {
+    bench.server.counters().snapshot().reads_from_disk
+}
+
+#[test]
+fn a_get_goes_to_the_disk_only_when_it_must() {
+    let bench = bench();
+    assert_eq!(bench.row("b"), ["f:x=b"]);
+    assert_eq!(from_disk(&bench), 1);
+    let exists = pb::Get { existence_only: Some(true), ..get("a") };
+    let request = pb::GetRequest { region: bench.region_of(b"a"), get: exists };
+    let reply = bench.client("Get", &request, Bytes::new()).expect("a get");
+    let result = pb::GetResponse::decode(reply.message).expect("the message").result.expect("a result");
+    assert_eq!((result.exists, from_disk(&bench)), (Some(true), 2));
+    let warm = Bench::new();
+    warm.put("b", "f:x", "b");
+    assert_eq!((warm.row("b"), from_disk(&warm)), (vec!["f:x=b".to_owned()], 0));
+}
+
+#[test]
+fn a_multi_goes_on_where_it_was() {
+    let bench = bench();
+    bench.put("m", "f:x", "in memory");
+    let read = |index, row| pb::Action { index: Some(index), get: Some(get(row)), ..Default::default() };
+    let put = pb::Action {
+        index: Some(2),
+        mutation: Some(mutation(MutationType::Put, "n", "f:x", "new")),
+        ..Default::default()
+    };
+    let add = pb::Action { index: Some(4), mutation: Some(increment("z", "f:n", 2)), ..Default::default() };
+    let action = vec![read(1, "a"), put, read(3, "c"), add, read(5, "m"), read(6, "n")];
+    let actions = pb::RegionAction { region: bench.region_of(b"a"), action, atomic: None, condition: None };
+    let request = pb::MultiRequest { region_action: vec![actions], nonce_group: None, condition: None };
+    let reply = bench.client("Multi", &request, Bytes::new()).expect("an answer");
+    let response = pb::MultiResponse::decode(reply.message).expect("the message");
+    let entries = &response.region_action_result[0].result_or_exception;
+    assert_eq!(entries.iter().map(|entry| entry.index()).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    assert!(entries.iter().all(|entry| entry.exception.is_none()));
+    let two = format!("f:n={}", 2i64.to_be_bytes().escape_ascii());
+    // The put was applied before the increment, so that the get behind it sees it.
+    assert_eq!(shown(reply.cells), ["f:x=a", "f:x=c", &two, "f:x=in memory", "f:x=new"]);
+}
+
+#[test]
+fn a_large_multi_leaves_the_serving_thread() {
+    let bench = Bench::new();
+    let count = 1000;
+    let action = (0..count)
+        .map(|index| pb::Action {
+            index: Some(index),
+            mutation: Some(mutation(MutationType::Put, "r", "f:x", &index.to_string())),
+            ..Default::default()
+        })
+        .collect();
+    let actions = pb::RegionAction { region: bench.region_of(b"r"), action, atomic: None, condition: None };
+    let request = pb::MultiRequest { region_action: vec![actions], nonce_group: None, condition: None };
+    let reply = bench.client("Multi", &request, Bytes::new()).expect("an answer");
+    let response = pb::MultiResponse::decode(reply.message).expect("the message");
+    assert_eq!(response.region_action_result[0].result_or_exception.len(), count as usize);
+    assert_eq!(bench.row("r"), ["f:x=999"]);
+}
+
+#[test]
+fn a_scan_reads_what_is_stored_and_what_is_not() {
+    let bench = bench();
+    bench.put("bb", "f:x", "bb");
+    let scan = |scan: pb::Scan| {
+        let request = pb::ScanRequest {
+            region: Some(bench.region_of(b"a")),
+            scan: Some(scan),
+            number_of_rows: Some(100),
+            client_handles_partials: Some(true),
+            client_handles_heartbeats: Some(true),
+            ..Default::default()
+        };
+        rows(bench.client("Scan", &request, Bytes::new()).expect("a scan").cells)
+    };
+    assert_eq!(scan(pb::Scan::default()), ["a", "b", "bb", "c"]);
+    assert_eq!(scan(pb::Scan { reversed: Some(true), ..Default::default() }), ["c", "bb", "b", "a"]);
+    let part = pb::Scan {
+        start_row: Some("b".into()),
+        include_start_row: Some(false),
+        stop_row: Some("c".into()),
+        include_stop_row: Some(true),
+        ..Default::default()
+    };
+    assert_eq!(scan(part), ["bb", "c"]);
+    let prefix = pb::PrefixFilter { prefix: Some("b".into()) };
+    let filter = pb::Filter {
+        name: "org.apache.hadoop.hbase.filter.PrefixFilter".to_owned(),
+        serialized_filter: Some(prefix.encode_to_vec().into()),
+    };
+    assert_eq!(scan(pb::Scan { filter: Some(filter), ..Default::default() }), ["b", "bb"]);
+    assert_eq!(bench.server.open_scanners(), 0);
+}
+
+#[test]
+fn writes_that_read_find_what_is_stored() {
+    let bench = bench();
+    let response = bench.mutate(mutation(MutationType::Append, "a", "f:x", "+")).expect("an append");
+    assert_eq!(response.result.expect("a result").associated_cell_count, Some(1));
+    assert_eq!(bench.row("a"), ["f:x=a+"]);
+    let condition = super::bench::equals("b", "f:x", "b");
+    let (checked, _) =
+        bench.mutate_if(mutation(MutationType::Delete, "b", "f:x", ""), Some(condition)).expect("a check");
+    assert_eq!((checked.processed, bench.row("b").len()), (Some(true), 0));
+}
