@@ -112,9 +112,7 @@ impl Region {
             let place = current.iter().position(|file| is_old(file)).unwrap_or(0);
             let mut files: Vec<Arc<StoreFile>> =
                 current.iter().filter(|file| !is_old(file)).cloned().collect();
-            if let Some(made) = &made {
-                files.insert(place, Arc::clone(made));
-            }
+            files.insert(place, Arc::clone(&made));
             let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
             tracker.replace(&list)?;
             store.change_view(|view| View {

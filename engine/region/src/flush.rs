@@ -93,20 +93,20 @@ impl Region {
         let file = self.write_file(store, heap, rewrite, codec, info, &mut |_| {})?;
         let mut tracker = store.tracker.lock();
         let mut files = store.view.load().files.clone();
-        files.extend(file.clone());
-        if file.is_some() {
-            let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
-            tracker.replace(&list)?;
-        }
+        files.push(Arc::clone(&file));
+        let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
+        tracker.replace(&list)?;
         store.change_view(|view| View {
             active: Arc::clone(&view.active),
             snapshot: None,
             files: files.clone(),
         });
-        Ok(file.map(|file| file.listed.size))
+        Ok(Some(file.listed.size))
     }
 
-    /// Streams `heap` through `rewrite` into a new file, and opens it. `None` when nothing was left to write.
+    /// Streams `heap` through `rewrite` into a new file, and opens it. Where nothing is left to write the file has no
+    /// cells, but it still says up to which sequence id the store is in files: without it the log's records of what
+    /// was deleted would count again after a crash, and sequence ids would begin anew.
     pub(crate) fn write_file(
         &self,
         store: &Store,
@@ -115,20 +115,16 @@ impl Region {
         codec: &str,
         info: StoreFileInfo,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<Option<Arc<StoreFile>>> {
+    ) -> Result<Arc<StoreFile>> {
         let name = format!("{:016x}{:016x}", self.world.random(), self.world.random());
         let path = store.folder.join(&name);
-        // Written when there is a cell to write: most flushes touch few of a region's families.
-        let mut writer: Option<Writer> = None;
+        let mut writer = self.begin_file(store, &path, codec)?;
         let copied = (|| -> Result<()> {
             heap.seek(KeyBuf::first_on_row(b"").position())?;
             let mut read = 0u64;
             while let Some(cell) = heap.peek() {
                 if rewrite.keeps(cell) {
-                    if writer.is_none() {
-                        writer = Some(self.begin_file(store, &path, codec)?);
-                    }
-                    writer.as_mut().expect("begun above").append(cell)?;
+                    writer.append(cell)?;
                 }
                 heap.advance()?;
                 read += 1;
@@ -139,7 +135,6 @@ impl Region {
             progress(read % 1024);
             Ok(())
         })();
-        let Some(writer) = writer else { return copied.map(|()| None) };
         if let Err(error) = copied {
             writer.abandon();
             return Err(error);
@@ -154,10 +149,7 @@ impl Region {
         };
         let file = self.files.open(&path)?;
         let reader = Reader::open(file, path, Arc::clone(&self.cache), store.options.in_memory)?;
-        Ok(Some(Arc::new(StoreFile {
-            listed: Listed { name, size: written.size },
-            reader: Arc::new(reader),
-        })))
+        Ok(Arc::new(StoreFile { listed: Listed { name, size: written.size }, reader: Arc::new(reader) }))
     }
 
     fn begin_file(&self, store: &Store, path: &FileName, codec: &str) -> Result<Writer> {

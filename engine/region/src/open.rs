@@ -153,16 +153,11 @@ impl Region {
 fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo) -> Result<()> {
     let name = folder.join(".regioninfo");
     match files.open(&name) {
-        Ok(file) if file.size() > 0 => return Ok(()),
-        // A crash may have left the name without content.
-        Ok(_) => files.delete(&name)?,
-        Err(error) if error.kind() == Kind::NotFound => {}
-        Err(error) => return Err(error.into()),
+        Ok(_) => Ok(()),
+        // Whole or not at all.
+        Err(error) if error.kind() == Kind::NotFound => Ok(files.swap(&name, None, &info.to_file())?),
+        Err(error) => Err(error.into()),
     }
-    let mut writer = files.create(&name)?;
-    writer.write(&info.to_file())?;
-    writer.finish()?;
-    Ok(())
 }
 
 /// Removes what nothing names: files that a crash left half written, or that were compacted away.

@@ -35,6 +35,8 @@ pub(crate) struct Tracker {
     world: World,
     /// The file that holds the list now, and its timestamp.
     current: Option<(FileName, u64)>,
+    /// The largest timestamp that a list may have, also one whose writing failed: the next must outdo it.
+    attempted: u64,
 }
 
 impl Tracker {
@@ -69,13 +71,15 @@ impl Tracker {
         }
         let listed = newest.map(|(_, list)| list.store_file).unwrap_or_default();
         let listed = listed.into_iter().map(|entry| Listed { name: entry.name, size: entry.size }).collect();
-        Ok((Tracker { files, folder, world, current }, listed))
+        let attempted = current.as_ref().map_or(0, |(_, timestamp)| *timestamp);
+        Ok((Tracker { files, folder, world, current, attempted }, listed))
     }
 
     /// Puts `list` in the place of the old one. Durable when this returns.
     pub(crate) fn replace(&mut self, list: &[Listed]) -> Result<()> {
         let now = u64::try_from(self.world.now().0).unwrap_or(0);
-        let timestamp = self.current.as_ref().map_or(now, |(_, last)| now.max(last + 1));
+        let timestamp = now.max(self.attempted + 1);
+        self.attempted = timestamp;
         let first = self.current.as_ref().is_none_or(|(name, _)| name.last().starts_with("f2"));
         let name = self.folder.join(&format!("{}.{timestamp}", if first { "f1" } else { "f2" }));
         let message = pb::StoreFileList {
@@ -90,12 +94,8 @@ impl Tracker {
         let mut bytes = (message.len() as u32).to_be_bytes().to_vec();
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(&crc32(&message).to_be_bytes());
-        let mut writer = self.files.create(&name)?;
-        if let Err(error) = writer.write(&bytes) {
-            writer.abandon();
-            return Err(error.into());
-        }
-        writer.finish()?;
+        // Whole or not at all: a store's first list has no older one beside it that would count.
+        self.files.swap(&name, None, &bytes)?;
         if let Some((old, _)) = self.current.replace((name, timestamp)) {
             // An old list that stays is outdone by its timestamp, and removed when the store is opened.
             let _stays = self.files.delete(&old);
@@ -144,7 +144,8 @@ fn crc32(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use env::WallTime;
-    use storage::Memory;
+    use storage::memory::Fault;
+    use storage::{Memory, Outcome};
 
     fn listed(name: &str) -> Listed {
         Listed { name: name.to_owned(), size: 7 }
@@ -175,5 +176,27 @@ mod tests {
         // The only list there is must be whole.
         memory.damage(&tracker.current.clone().expect("there").0, |bytes| bytes[5] ^= 1);
         assert!(matches!(open(), Err(Error::Corrupt { what: "checksum", .. })));
+    }
+
+    #[test]
+    fn a_list_whose_writing_may_have_happened_is_outdone_by_the_next() {
+        let memory = Memory::new();
+        let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
+        // The clock stands still, and is set back before the second attempt.
+        let world = |now| World::simulated(1, WallTime(now));
+        let (mut tracker, _) = Tracker::open(Arc::clone(&files), &store, world(100)).expect("new");
+        tracker.replace(&[listed("a")]).expect("written");
+        let fault = Fault {
+            act: memory.acts() + 1,
+            kind: Kind::Failed,
+            outcome: Outcome::MayHaveHappened,
+            last: false,
+        };
+        memory.set_fault(Some(fault));
+        assert!(tracker.replace(&[listed("b")]).is_err());
+        tracker.world = world(50);
+        tracker.replace(&[listed("a"), listed("c")]).expect("written");
+        let (_, list) = Tracker::open(Arc::clone(&files), &store, world(50)).expect("again");
+        assert_eq!(list, [listed("a"), listed("c")]);
     }
 }
