@@ -1,0 +1,354 @@
+//! A region over a place that dies in every act of writing, flushing and compacting, compared with the model.
+//!
+//! A life opens log and region, compares everything that can be seen with what the model allows, works, and ends when
+//! the place fails: in its n-th act, for every n, with the act undone or done. The next life finds what the death left
+//! and dies again, early enough to be in its recovery; a last one lives to its end. Chance comes from the seed alone.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::Cache;
+use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp};
+use env::{WallTime, World};
+use model::{Edit, Model, Visible, What};
+use proto::region_info::RegionId;
+use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName};
+use region::{
+    CellSink, CompactionRequest, Durability, FlushReason, Limits, Mutation, MutationKind, Opening, Pending,
+    ReadMode, Region, RegionOptions, Scan,
+};
+use storage::memory::Fault;
+use storage::{FileName, Files, Kind, Memory, Outcome};
+use wal::{Log, Options};
+
+const VERSIONS: usize = 2;
+const FAMILIES: [&[u8]; 2] = [b"f", b"g"];
+
+/// The death that a life ends with.
+#[derive(Clone, Copy, Debug)]
+enum Death {
+    /// The process is killed: what the system was given survives.
+    Kill,
+    /// The power is lost: what was synced survives.
+    Power,
+}
+
+/// What is the same in every life.
+struct Subject {
+    info: RegionInfo,
+    table: Arc<TableDescriptor>,
+}
+
+impl Subject {
+    fn new() -> Subject {
+        let name = TableName::new("default", "t").expect("a name");
+        let mut table = TableDescriptor::new(name.clone());
+        for family in FAMILIES {
+            let family = FamilyDescriptor::new(family).expect("a name").with("VERSIONS", VERSIONS);
+            table.set_family(family);
+        }
+        let info = RegionInfo::new(name, Bytes::new(), Bytes::new(), RegionId(1)).expect("a region");
+        Subject { info, table: Arc::new(table) }
+    }
+}
+
+/// SplitMix64: chance that follows from the seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (word ^ (word >> 31)) % bound
+    }
+}
+
+/// Why a life ended early. A failure of the place is what the test asked for; anything else is a defect.
+#[derive(Debug)]
+enum End {
+    Log(wal::Error),
+    Region(region::Error),
+}
+
+impl From<wal::Error> for End {
+    fn from(error: wal::Error) -> End {
+        End::Log(error)
+    }
+}
+
+impl From<region::Error> for End {
+    fn from(error: region::Error) -> End {
+        End::Region(error)
+    }
+}
+
+impl End {
+    fn is_corruption(&self) -> bool {
+        match self {
+            End::Log(error) => matches!(error, wal::Error::Corrupt { .. }),
+            End::Region(error) => matches!(error, region::Error::Corrupt { .. }),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Seen(Visible);
+
+impl CellSink for Seen {
+    fn cell(&mut self, cell: Cell<'_>) {
+        let column = (cell.row().to_vec(), cell.family().to_vec(), cell.qualifier().to_vec());
+        self.0.entry(column).or_default().push((cell.timestamp().0, cell.value().to_vec()));
+    }
+}
+
+fn scan() -> Scan {
+    Scan { max_versions: VERSIONS as u32, ..Scan::default() }
+}
+
+/// Everything that a full scan shows.
+fn see(region: &Arc<Region>) -> region::Result<Visible> {
+    let mut seen = Seen::default();
+    let mut scanner = region.scanner(scan())?;
+    while scanner.next_row(&Limits::NONE, &mut seen, ReadMode::Any)?.more {}
+    Ok(seen.0)
+}
+
+/// Gets see what the scan saw, row by row.
+fn check_gets(region: &Arc<Region>, visible: &Visible) -> region::Result<()> {
+    let mut by_gets = Seen::default();
+    for row in 0..ROWS {
+        let get = Scan { max_versions: VERSIONS as u32, ..Scan::get(Bytes::from(format!("row{row}"))) };
+        region.get(&get, ReadMode::Any, &mut by_gets)?;
+    }
+    assert_eq!(by_gets.0, *visible, "gets and scan differ");
+    Ok(())
+}
+
+const ROWS: u64 = 5;
+
+fn random_write(chance: &mut Chance, now: i64) -> Vec<Edit> {
+    let row = format!("row{}", chance.below(ROWS)).into_bytes();
+    let deletes = chance.below(4) == 0;
+    let family = || FAMILIES[0].to_vec();
+    if deletes {
+        let what = if chance.below(2) == 0 { What::DeleteFamily } else { What::DeleteColumn };
+        let qualifier = match what {
+            What::DeleteFamily => Vec::new(),
+            _ => format!("q{}", chance.below(3)).into_bytes(),
+        };
+        // Both families in one write: half of it must never be seen.
+        return FAMILIES
+            .iter()
+            .map(|family| Edit {
+                column: (row.clone(), family.to_vec(), qualifier.clone()),
+                timestamp: now,
+                what: what.clone(),
+            })
+            .collect();
+    }
+    let value = format!("{now}-{}", "v".repeat(chance.below(60) as usize)).into_bytes();
+    let mut columns = vec![(row.clone(), family(), format!("q{}", chance.below(3)).into_bytes())];
+    if chance.below(2) == 0 {
+        columns.push((row, FAMILIES[1].to_vec(), format!("q{}", chance.below(3)).into_bytes()));
+    }
+    columns
+        .into_iter()
+        .map(|column| Edit { column, timestamp: now, what: What::Put(value.clone()) })
+        .collect()
+}
+
+/// Masks all of a row, in both families.
+fn marker(row: u64, now: i64) -> Vec<Edit> {
+    let column = |family: &&[u8]| (format!("row{row}").into_bytes(), family.to_vec(), Vec::new());
+    let edit = |family| Edit { column: column(family), timestamp: now, what: What::DeleteFamily };
+    FAMILIES.iter().map(edit).collect()
+}
+
+/// Begins a write, in the model and in the region.
+fn write(region: &Arc<Region>, model: &mut Model, write: Vec<Edit>) -> region::Result<Pending> {
+    let mutation = mutation(&write);
+    model.begin(write);
+    let applied = region.apply(&[mutation])?;
+    for outcome in applied.outcomes {
+        outcome?;
+    }
+    Ok(applied.pending)
+}
+
+/// The mutation of one row that makes these edits.
+fn mutation(write: &[Edit]) -> Mutation {
+    let mut block = Vec::new();
+    let mut kind = MutationKind::Delete;
+    for Edit { column: (row, family, qualifier), timestamp, what } in write {
+        let (cell_type, value) = match what {
+            What::Put(value) => (CellType::Put, &value[..]),
+            What::DeleteColumn => (CellType::DeleteColumn, &b""[..]),
+            What::DeleteFamily => (CellType::DeleteFamily, &b""[..]),
+        };
+        if cell_type == CellType::Put {
+            kind = MutationKind::Put;
+        }
+        let parts = CellParts {
+            row,
+            family,
+            qualifier,
+            timestamp: Timestamp(*timestamp),
+            cell_type,
+            value,
+            tags: b"",
+        };
+        let bytes = parts.to_vec().expect("within limits");
+        cell::block::write_with_tags(&mut block, Cell::parse(&bytes, SequenceId::ZERO).expect("whole"));
+    }
+    Mutation {
+        kind,
+        row: Bytes::copy_from_slice(&write[0].column.0),
+        cells: CellBlock::parse(Bytes::from(block)).expect("whole"),
+        durability: Durability::UseDefault,
+        time_range: None,
+        return_results: false,
+        nonce: None,
+    }
+}
+
+struct Life<'a> {
+    subject: &'a Subject,
+    place: &'a Memory,
+    world: &'a World,
+    death: Death,
+}
+
+impl Life<'_> {
+    fn open(&self, log: &Arc<Log>, recovered: Arc<wal::Recovered>) -> region::Result<Arc<Region>> {
+        Region::open(Opening {
+            info: self.subject.info.clone(),
+            table: Arc::clone(&self.subject.table),
+            files: Arc::new(self.place.clone()) as Arc<dyn Files>,
+            folder: FileName::new("data/default/t").join(self.subject.info.encoded_name().as_str()),
+            log: Arc::clone(log),
+            cache: Arc::new(Cache::with_bytes(1 << 20)),
+            world: self.world.clone(),
+            options: RegionOptions {
+                sync_to_disk: matches!(self.death, Death::Power),
+                ..RegionOptions::default()
+            },
+            recovered: Some(recovered),
+        })
+    }
+
+    /// Lives until the place fails or the work is done.
+    fn live(&self, model: &mut Model, chance: &mut Chance) -> Result<(), End> {
+        let options = Options {
+            // Small files: a life rolls and forgets several.
+            file_bytes_max: 1_500,
+            // What nobody waits for is not written by a clock that the seed does not know.
+            idle_write: std::time::Duration::from_secs(3_600),
+            ..Options::default()
+        };
+        let files: Arc<dyn Files> = Arc::new(self.place.clone());
+        let (log, recovered) = Log::open(files, FileName::new("WALs"), options)?;
+        let (log, recovered) = (Arc::new(log), Arc::new(recovered));
+        let mut region = self.open(&log, Arc::clone(&recovered))?;
+        let found = see(&region)?;
+        check_gets(&region, &found)?;
+        model.settle(&found).unwrap_or_else(|error| panic!("after a death: {error}"));
+
+        for step in 0..40 {
+            self.world.advance(std::time::Duration::from_millis(7));
+            match chance.below(12) {
+                0 | 1 => drop(region.flush(FlushReason::Requested)?),
+                2 => drop(region.compact(&CompactionRequest { major: false, families: Vec::new() })?),
+                3 => drop(region.compact(&CompactionRequest { major: true, families: Vec::new() })?),
+                4 if chance.below(3) == 0 => {
+                    region.close()?;
+                    region = self.open(&log, Arc::clone(&recovered))?;
+                }
+                4 => log.roll()?,
+                5 if chance.below(3) == 0 => {
+                    // Nothing is left, not even markers; what was there must not come back, nor numbers begin anew.
+                    for row in 0..ROWS {
+                        write(&region, model, marker(row, self.world.now().0))?.wait_blocking()?;
+                        model.acknowledge();
+                    }
+                    region.flush(FlushReason::Requested)?;
+                    region.compact(&CompactionRequest { major: true, families: Vec::new() })?;
+                    region.close()?;
+                    region = self.open(&log, Arc::clone(&recovered))?;
+                }
+                _ => {
+                    let pending = write(&region, model, random_write(chance, self.world.now().0))?;
+                    // Some are acknowledged only by those that come after.
+                    if chance.below(4) > 0 {
+                        pending.wait_blocking()?;
+                        model.acknowledge();
+                    }
+                }
+            }
+            if step % 8 == 7 {
+                // What is in flight may be seen or not; what was acknowledged must be.
+                let seen = see(&region)?;
+                model.clone().settle(&seen).unwrap_or_else(|error| panic!("step {step}: {error}"));
+            }
+        }
+        region.close()?;
+        model.acknowledge();
+        log.close()?;
+        Ok(())
+    }
+}
+
+/// Lives that die in the acts given, and a last one that does not. Returns the acts of each life.
+fn lives(seed: u64, death: Death, outcome: Outcome, deaths: &[u64]) -> Vec<u64> {
+    let subject = Subject::new();
+    let world = World::simulated(seed, WallTime(1_000_000));
+    let mut model = Model::new(VERSIONS);
+    let mut chance = Chance(seed);
+    let mut place = Memory::new();
+    let mut acts = Vec::new();
+    for (life, act) in deaths.iter().copied().chain([u64::MAX]).enumerate() {
+        place.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last: true }));
+        let lived =
+            Life { subject: &subject, place: &place, world: &world, death }.live(&mut model, &mut chance);
+        acts.push(place.acts());
+        if let Err(end) = lived {
+            assert!(act != u64::MAX, "seed {seed}, life {life} met no fault and failed: {end:?}");
+            assert!(!end.is_corruption(), "seed {seed}, life {life}: {end:?}");
+        }
+        place = match death {
+            Death::Kill => place.kill(),
+            Death::Power => place.crash(seed + life as u64),
+        };
+    }
+    acts
+}
+
+/// How many seeds; `MODEL_SEEDS` makes it more.
+fn seeds() -> u64 {
+    std::env::var("MODEL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(3)
+}
+
+fn every_death(death: Death) {
+    for seed in 1..=seeds() {
+        let whole = lives(seed, death, Outcome::DidNotHappen, &[]);
+        assert!(whole[0] > 60, "seed {seed}: a life of {} acts shows little", whole[0]);
+        for act in 1..=whole[0] {
+            for outcome in [Outcome::DidNotHappen, Outcome::MayHaveHappened] {
+                // The second life dies in its recovery or soon after it.
+                let second = 1 + (act * 7 + seed) % 25;
+                lives(seed, death, outcome, &[act, second]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_acknowledged_write_survives_the_loss_of_power_in_every_act() {
+    every_death(Death::Power);
+}
+
+#[test]
+fn every_acknowledged_write_survives_a_kill_in_every_act() {
+    every_death(Death::Kill);
+}
