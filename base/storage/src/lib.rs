@@ -19,7 +19,7 @@ pub mod memory;
 mod name;
 
 pub use error::{Error, Kind, Outcome, Result};
-pub use local::Local;
+pub use local::{Local, memory_bytes, read_text};
 pub use memory::Memory;
 pub use name::FileName;
 

@@ -267,6 +267,11 @@ impl Log {
         self.shared.fail(Error::Fenced { epoch });
     }
 
+    /// Why nothing is acknowledged any more; `None` while all is well.
+    pub fn failure(&self) -> Option<Error> {
+        self.shared.front.lock().failure.clone()
+    }
+
     /// The epoch of this life: larger than that of every earlier one.
     pub fn epoch(&self) -> u64 {
         self.shared.epoch

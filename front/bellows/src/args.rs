@@ -1,0 +1,91 @@
+//! The command line.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Apache HBase as one native binary.
+#[derive(Debug, Parser)]
+#[command(name = "bellows", version, about, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What can be asked of the binary.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Starts master, region server and registry in this process, on files of this machine.
+    Start(Start),
+    /// Lists every configuration key with its default and meaning.
+    Keys,
+}
+
+/// Options of `bellows start`. An option that is not given follows HBase's own key, then its default.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Start {
+    /// Folder of all files [key: hbase.rootdir; default: bellows-data].
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Address to listen at [key: hbase.regionserver.ipc.address; default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) bind: Option<IpAddr>,
+
+    /// Port of the region server, 0 for a free one [key: hbase.regionserver.port; default: 16020].
+    #[arg(long, value_name = "PORT")]
+    pub(crate) rpc_port: Option<u16>,
+
+    /// Port of the master, 0 for a free one; every service answers on both [key: hbase.master.port; default: 16000].
+    #[arg(long, value_name = "PORT")]
+    pub(crate) master_port: Option<u16>,
+
+    /// Port for clients that ask a ZooKeeper, 0 for a free one
+    /// [key: hbase.zookeeper.property.clientPort; default: 2181].
+    #[arg(long, value_name = "PORT")]
+    pub(crate) zk_port: Option<u16>,
+
+    /// Port of /healthz and /metrics, 0 for a free one [key: hbase.master.info.port; default: 16010].
+    #[arg(long, value_name = "PORT")]
+    pub(crate) web_port: Option<u16>,
+
+    /// An hbase-site.xml to read keys from.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
+
+    /// Sets one of HBase's keys; wins over the file.
+    #[arg(short = 'D', value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) define: Vec<(String, String)>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("{text:?} is not KEY=VALUE, for example -D hbase.wal.hsync=false")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_command_line_is_understood() {
+        let line = "bellows start --data-dir d --bind 127.0.0.1 --rpc-port 1 --master-port 2 --zk-port 3 --web-port 4 \
+                    --site s.xml -D a=b -Dc=d=e";
+        let args = Args::try_parse_from(line.split_whitespace()).expect("valid");
+        let Command::Start(start) = args.command else { panic!("start was asked for") };
+        assert_eq!(
+            (start.rpc_port, start.master_port, start.zk_port, start.web_port),
+            (Some(1), Some(2), Some(3), Some(4))
+        );
+        assert_eq!(start.define, [("a".into(), "b".into()), ("c".into(), "d=e".into())]);
+    }
+
+    #[test]
+    fn a_definition_without_a_value_says_how() {
+        let error = Args::try_parse_from(["bellows", "start", "-D", "novalue"]).expect_err("refused");
+        assert!(error.to_string().contains("is not KEY=VALUE"), "{error}");
+    }
+}

@@ -1,0 +1,59 @@
+//! The data directory: taken by one process, and of a version that this one knows.
+
+use std::path::Path;
+
+use storage::{FileName, Files, Kind, Local};
+
+use crate::failure::Failure;
+
+/// The version of the directory's layout, as its own file says it.
+const VERSION: u32 = 1;
+const VERSION_FILE: &str = "bellows.version";
+
+/// Takes hold of `root` and checks its version; an empty one gets ours.
+pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
+    let local = Local::open(root).map_err(|error| Failure::of_storage(root, &error))?;
+    let name = FileName::new(VERSION_FILE);
+    match local.read(&name, 64) {
+        Ok(content) => {
+            let text = String::from_utf8_lossy(&content);
+            match text.trim().parse::<u32>() {
+                Ok(found) if found <= VERSION => Ok(local),
+                Ok(found) => Err(Failure::new(format!(
+                    "{} was written by a newer version of bellows (layout {found}, this one knows {VERSION}); start \
+                     that version, or choose another --data-dir",
+                    root.display()
+                ))),
+                Err(_) => Err(Failure::new(format!(
+                    "{}/{VERSION_FILE} holds {text:?} where a version was expected; it is damaged: restore it, or \
+                     choose another --data-dir",
+                    root.display()
+                ))),
+            }
+        }
+        Err(error) if error.kind() == Kind::NotFound => {
+            let content = format!("{VERSION}\n");
+            local.swap(&name, None, content.as_bytes()).map_err(|error| Failure::of_storage(root, &error))?;
+            Ok(local)
+        }
+        Err(error) => Err(Failure::of_storage(root, &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "real folders are the point")]
+    fn a_directory_of_a_newer_version_is_refused_and_left_as_it_is() {
+        let root = std::env::temp_dir().join(format!("bellows-place-{:x}", env::World::real().random()));
+        drop(open(&root).expect("new"));
+        drop(open(&root).expect("again"));
+        std::fs::write(root.join(VERSION_FILE), "2\n").expect("writable");
+        let failure = open(&root).expect_err("newer").to_string();
+        assert!(failure.contains("newer version") && failure.contains("layout 2"), "{failure}");
+        assert_eq!(std::fs::read(root.join(VERSION_FILE)).expect("there"), b"2\n");
+        std::fs::remove_dir_all(&root).expect("the test's own");
+    }
+}

@@ -1,0 +1,193 @@
+//! From command line, file and keys to what each part is started with.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use conf::{Conf, keys};
+use region::RegionOptions;
+
+use crate::args::Start;
+use crate::failure::Failure;
+
+/// Memory that shares are counted from when the machine's cannot be read, in bytes.
+const MEMORY_ASSUMED: u64 = 4 << 30;
+/// Of the machine's memory, the part that takes the place of HBase's heap: shares of the heap are shares of this.
+const MEMORY_PART: u64 = 2;
+
+/// Everything the server is started with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) conf: Conf,
+    pub(crate) root: PathBuf,
+    pub(crate) host: String,
+    pub(crate) rpc: SocketAddr,
+    pub(crate) master: SocketAddr,
+    pub(crate) zookeeper: SocketAddr,
+    pub(crate) web: SocketAddr,
+    pub(crate) znode_parent: String,
+    pub(crate) rpc_options: rpc::Options,
+    pub(crate) log: wal::Options,
+    pub(crate) region: RegionOptions,
+    pub(crate) cache_bytes: usize,
+    pub(crate) memstore_bytes: u64,
+}
+
+impl Settings {
+    /// An option given goes before `-D`, that before the file, that before the default.
+    pub(crate) fn gather(start: &Start) -> Result<Settings, Failure> {
+        let mut conf = Conf::new()
+            .with_variable("user.name", user())
+            .with_variable("java.io.tmpdir", std::env::temp_dir().display().to_string());
+        if let Some(site) = &start.site {
+            let text = storage::read_text(site)
+                .map_err(|error| Failure::new(format!("--site {}: {error}", site.display())))?;
+            conf = conf.with_file(&site.display().to_string(), &text)?;
+        }
+        for (key, value) in &start.define {
+            conf = conf.with_definition(&format!("{key}={value}"))?;
+        }
+        conf.check()?;
+        let bind = match start.bind {
+            Some(bind) => bind,
+            None => address(&conf.value(&keys::regionserver::ADDRESS)?)?,
+        };
+        let at = |port: u16| SocketAddr::new(bind, port);
+        let web = match start.web_port {
+            Some(port) => port,
+            None => u16::try_from(conf.value(&keys::master::INFO_PORT)?).unwrap_or(0),
+        };
+        let said_host = conf.value(&keys::regionserver::HOSTNAME)?;
+        let memory = storage::memory_bytes().unwrap_or(MEMORY_ASSUMED) / MEMORY_PART;
+        let share = |ratio: f64| (memory as f64 * ratio) as u64;
+        let threads = usize::try_from(conf.value(&keys::rpc::SERVING_THREADS)?).unwrap_or(0);
+        let defaults = rpc::Options::default();
+        let slop = conf.value(&keys::region::TIMESTAMP_SLOP)?.as_millis();
+        let cell_max = usize::try_from(conf.value(&keys::regionserver::MAX_CELL_SIZE)?).unwrap_or(usize::MAX);
+        Ok(Settings {
+            root: root(start, &conf)?,
+            host: if said_host.is_empty() { host_of(bind) } else { said_host },
+            rpc: at(start.rpc_port.map_or_else(|| conf.value(&keys::regionserver::PORT), Ok)?),
+            master: at(start.master_port.map_or_else(|| conf.value(&keys::master::PORT), Ok)?),
+            zookeeper: at(start
+                .zk_port
+                .map_or_else(|| conf.value(&keys::cluster::ZOOKEEPER_CLIENT_PORT), Ok)?),
+            web: at(web),
+            znode_parent: conf.value(&keys::cluster::ZOOKEEPER_PARENT)?,
+            rpc_options: rpc::Options {
+                threads: if threads == 0 { defaults.threads } else { threads },
+                request_size_max: usize::try_from(conf.value(&keys::rpc::MAX_REQUEST_SIZE)?)
+                    .unwrap_or(usize::MAX),
+                calls_size_max: usize::try_from(conf.value(&keys::rpc::MAX_CALL_QUEUE_SIZE)?)
+                    .unwrap_or(usize::MAX),
+                timeout_min: conf.value(&keys::rpc::MIN_CLIENT_REQUEST_TIMEOUT)?,
+                ..defaults
+            },
+            log: wal::Options {
+                file_bytes_max: conf.value(&keys::region::WAL_ROLL_SIZE)?.max(1 << 20),
+                files_max: usize::try_from(conf.value(&keys::region::MAX_LOGS)?).unwrap_or(usize::MAX),
+                ..wal::Options::default()
+            },
+            region: RegionOptions {
+                flush_size: conf.value(&keys::region::MEMSTORE_FLUSH_SIZE)?,
+                block_multiplier: conf.value(&keys::region::MEMSTORE_BLOCK_MULTIPLIER)?,
+                row_lock_wait: conf.value(&keys::region::ROW_LOCK_WAIT)?,
+                timestamp_slop: i64::try_from(slop).ok().filter(|slop| *slop < i64::MAX / 2),
+                cell_size_max: (cell_max > 0).then_some(cell_max),
+                row_size_max: conf.value(&keys::region::MAX_ROW_SIZE)?,
+                sync_to_disk: conf.value(&keys::region::WAL_HSYNC)?,
+                compaction_files_min: count(conf.value(&keys::store::COMPACTION_MIN)?),
+                compaction_files_max: count(conf.value(&keys::store::COMPACTION_MAX)?),
+                compaction_ratio: conf.value(&keys::store::COMPACTION_RATIO)?,
+                compaction_size_min: conf.value(&keys::store::COMPACTION_MIN_SIZE)?,
+                compaction_size_max: conf.value(&keys::store::COMPACTION_MAX_SIZE)?,
+                blocking_files: count(conf.value(&keys::store::BLOCKING_STORE_FILES)?),
+                ..RegionOptions::default()
+            },
+            cache_bytes: share(conf.value(&keys::regionserver::BLOCK_CACHE_SHARE)?) as usize,
+            memstore_bytes: share(conf.value(&keys::regionserver::GLOBAL_MEMSTORE_SHARE)?),
+            conf,
+        })
+    }
+}
+
+fn count(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+fn user() -> String {
+    std::env::var("USER").unwrap_or_else(|_| "bellows".to_owned())
+}
+
+fn address(text: &str) -> Result<IpAddr, Failure> {
+    let name = keys::regionserver::ADDRESS.name();
+    match text {
+        "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        text => text.parse().map_err(|_| {
+            Failure::new(format!("{name} is {text:?}, expected an IP address such as 127.0.0.1"))
+        }),
+    }
+}
+
+/// What clients are told to connect to.
+fn host_of(bind: IpAddr) -> String {
+    if bind.is_loopback() || bind.is_unspecified() { "localhost".to_owned() } else { bind.to_string() }
+}
+
+fn root(start: &Start, conf: &Conf) -> Result<PathBuf, Failure> {
+    if let Some(given) = &start.data_dir {
+        return Ok(given.clone());
+    }
+    match conf.said(&keys::cluster::ROOT_DIR)? {
+        None => Ok(PathBuf::from("bellows-data")),
+        Some(text) => {
+            let path = text.strip_prefix("file://").or_else(|| text.strip_prefix("file:")).unwrap_or(&text);
+            if path.contains("://") {
+                return Err(Failure::new(format!(
+                    "{} is {text}: files of this machine are served, give a path or a file: URL",
+                    keys::cluster::ROOT_DIR.name()
+                )));
+            }
+            Ok(Path::new(path).to_path_buf())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_go_before_keys_and_keys_before_defaults() {
+        let settings = Settings::gather(&Start::default()).expect("defaults are good");
+        assert_eq!((settings.rpc.port(), settings.master.port()), (16020, 16000));
+        assert_eq!((settings.zookeeper.port(), settings.web.port()), (2181, 16010));
+        assert_eq!((settings.root.to_str(), &settings.host[..]), (Some("bellows-data"), "localhost"));
+        assert!(settings.region.sync_to_disk, "acknowledged is on the disk unless somebody says otherwise");
+        let define =
+            |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let start = Start {
+            rpc_port: Some(1),
+            define: define(&[
+                ("hbase.regionserver.port", "2"),
+                ("hbase.master.port", "3"),
+                ("hbase.rootdir", "file:///srv/hbase"),
+                ("hbase.wal.hsync", "false"),
+            ]),
+            ..Start::default()
+        };
+        let settings = Settings::gather(&start).expect("good");
+        assert_eq!((settings.rpc.port(), settings.master.port()), (1, 3));
+        assert_eq!(settings.root, Path::new("/srv/hbase"));
+        assert!(!settings.region.sync_to_disk);
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_is_one_line_that_names_the_key() {
+        let start = Start {
+            define: vec![("hbase.regionserver.port".to_owned(), "many".to_owned())],
+            ..Start::default()
+        };
+        let failure = Settings::gather(&start).expect_err("refused").to_string();
+        assert!(failure.contains("hbase.regionserver.port") && failure.contains("many"), "{failure}");
+    }
+}

@@ -1,0 +1,193 @@
+//! `bellows start`: master, region server and registry in one process.
+//!
+//! The order matters to whoever starts it: ports first (a taken one costs nothing), then the data directory (held by
+//! this process from then on), then the log, the regions, and only then the clients.
+
+use std::sync::Arc;
+
+use cache::Cache;
+use env::{Runtime, World};
+use master::{Master, MasterService};
+use prost::Message;
+use proto::{ServerName, pb};
+use regionserver::{
+    AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, Foundation,
+    LocalRegions, MetaLocation, RegionServer,
+};
+use storage::{FileName, Files};
+
+use crate::args::Start;
+use crate::failure::Failure;
+use crate::greeting::Greeting;
+use crate::place;
+use crate::settings::Settings;
+use crate::status::{Running, Shown};
+
+/// Runs until the process is told to stop. `greet` is called once clients can be served.
+pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Failure> {
+    let world = World::real();
+    let began = world.moment();
+    let settings = Settings::gather(start)?;
+
+    let rpc =
+        rpc::Server::bind(world.clone(), settings.rpc_options.clone(), &[settings.rpc, settings.master])
+            .map_err(Failure::new)?;
+    let registry = registry::Server::bind(world.clone(), registry::Options::default(), settings.zookeeper)
+        .map_err(Failure::new)?;
+    let runtime =
+        Runtime::start("web", 2).map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+    let web = {
+        let _inside = runtime.handle().enter();
+        env::listen(settings.web).map_err(|error| {
+            Failure::new(format!(
+                "cannot listen at {}: {error}; choose another port with --web-port or end the process that has it",
+                settings.web
+            ))
+        })?
+    };
+    let web_address = web.local_addr().map_err(Failure::new)?;
+    let shown = Arc::new(Shown::default());
+    runtime.spawn(web::serve(web, Arc::clone(&shown) as Arc<dyn web::Status>));
+
+    let root = &settings.root;
+    let files: Arc<dyn Files> = Arc::new(place::open(root)?);
+    let (log, recovered) = wal::Log::open(Arc::clone(&files), FileName::new("WALs"), settings.log.clone())
+        .map_err(|error| Failure::of_words(root, error))?;
+    for cut in recovered.cuts() {
+        tracing::warn!(file = %cut.file, offset = cut.offset, bytes = cut.bytes, "torn tail of the log cut");
+    }
+    let log = Arc::new(log);
+    let cache = Arc::new(Cache::with_bytes(settings.cache_bytes));
+    let start_code = u64::try_from(world.now().0).unwrap_or(0);
+    let [rpc_address, master_address] = rpc.addresses() else { unreachable!("two addresses were asked for") };
+    let (rpc_address, master_address) = (*rpc_address, *master_address);
+    let name = |port| {
+        ServerName::from_address(&format!("{}:{port}", settings.host), start_code)
+            .map_err(|error| Failure::new(format!("hbase.regionserver.hostname: {error}")))
+    };
+    let (server_name, master_name) = (name(rpc_address.port())?, name(master_address.port())?);
+    let foundation = Foundation {
+        world: world.clone(),
+        files: Arc::clone(&files),
+        log: Arc::clone(&log),
+        cache: Arc::clone(&cache),
+        region_options: settings.region.clone(),
+        recovered: (!recovered.is_empty()).then(|| Arc::new(recovered)),
+    };
+    let mut options = regionserver::Options::from_conf(&settings.conf)?;
+    options.memstore_bytes_max = settings.memstore_bytes;
+    options.info_port = Some(web_address.port());
+    let server = RegionServer::new(server_name.clone(), foundation, options.clone());
+    let regions: Arc<dyn master::regions::Regions> = Arc::new(LocalRegions::new(Arc::clone(&server)));
+    let master_options = master::Options::from_conf(&settings.conf)?;
+    let master = Master::start(world.clone(), master_options, files, regions, master_name.clone())
+        .map_err(|error| Failure::of_words(root, error))?;
+    server.start().map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+
+    let meta = master.meta_location();
+    let view = Arc::new(ClusterView::new());
+    view.set_cluster_id(master.cluster_id());
+    view.set_masters(Some(master_name.clone()), Vec::new());
+    view.set_region_servers(vec![server_name.clone()]);
+    view.set_meta(vec![MetaLocation {
+        region: meta.region.clone(),
+        server: Some(server_name.clone()),
+        open_sequence: meta.open_sequence.unwrap_or(0),
+    }]);
+    let nodes_max = usize::try_from(options.bootstrap_nodes_max).unwrap_or(usize::MAX);
+    let services = rpc::Services::new()
+        .with("ClientService", Arc::new(ClientService::new(Arc::clone(&server))))
+        .with("AdminService", Arc::new(AdminService::new(Arc::clone(&server))))
+        .with("ClientMetaService", Arc::new(ClientMetaService::new(Arc::clone(&view), nodes_max)))
+        .with("BootstrapNodeService", Arc::new(BootstrapNodeService::new(view)))
+        .with("MasterService", Arc::new(MasterService::new(Arc::clone(&master))))
+        .with_cluster_id(master.cluster_id());
+    let rpc = rpc.serve(services);
+    let tree = Arc::new(registry::Tree::new(world.clone()));
+    fill_registry(
+        &tree,
+        &settings.znode_parent,
+        &server_name,
+        &master_name,
+        master.cluster_id(),
+        web_address.port(),
+        &world,
+    );
+    let registry = registry.serve(tree);
+    let running = Running { server: Arc::clone(&server), cache, log: Arc::clone(&log) };
+    assert!(shown.running.set(running).is_ok(), "it is set once");
+
+    greet(&Greeting {
+        host: settings.host.clone(),
+        rpc: rpc_address,
+        master: master_address,
+        zookeeper: registry.address(),
+        web: web_address,
+        znode_parent: settings.znode_parent.clone(),
+        ready_after_ms: world.moment().since(began).as_millis(),
+    });
+    wait_for_the_end(&runtime, &server)?;
+
+    server.stop();
+    rpc.stop();
+    master.settle();
+    server.close_all().map_err(|error| Failure::of_words(root, error))?;
+    log.close().map_err(|error| Failure::of_words(root, error))?;
+    tracing::info!("stopped in order: everything is in store files");
+    Ok(())
+}
+
+/// Until a signal comes, or a client asks the server to stop.
+fn wait_for_the_end(runtime: &Runtime, server: &Arc<RegionServer>) -> Result<(), Failure> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let asked = Arc::clone(server);
+    let by_client = sender.clone();
+    runtime.spawn(async move {
+        asked.stopped().await;
+        let _ended = by_client.send(Ok("a client's request"));
+    });
+    runtime.spawn(async move {
+        let _ended = sender.send(env::told_to_stop().await);
+    });
+    match receiver.recv() {
+        Ok(Ok(by)) => {
+            tracing::info!(by, "stopping");
+            Ok(())
+        }
+        Ok(Err(error)) => Err(Failure::new(format!("cannot wait for signals: {error}"))),
+        Err(_) => Err(Failure::new("the thread that waits for signals has ended")),
+    }
+}
+
+/// What clients read that ask a ZooKeeper.
+fn fill_registry(
+    tree: &registry::Tree,
+    parent: &str,
+    server: &ServerName,
+    master: &ServerName,
+    cluster_id: &str,
+    info_port: u16,
+    world: &World,
+) {
+    let set = |path: &str, message: Vec<u8>| {
+        let writer = format!("master:{master}");
+        tree.set(&format!("{parent}/{path}"), registry::payload::wrap(&writer, world.random(), &message));
+    };
+    let proto_name = |name: &ServerName| pb::ServerName::from(name);
+    set("hbaseid", pb::ClusterId { cluster_id: cluster_id.to_owned() }.encode_to_vec());
+    let info_port = Some(u32::from(info_port));
+    set("master", pb::Master { master: proto_name(master), rpc_version: Some(0), info_port }.encode_to_vec());
+    let meta = pb::MetaRegionServer {
+        server: proto_name(server),
+        rpc_version: Some(0),
+        state: Some(pb::region_state::State::Open as i32),
+    };
+    set("meta-region-server", meta.encode_to_vec());
+    let start_date = world.now().0.to_string();
+    set("running", pb::ClusterUp { start_date }.encode_to_vec());
+    set(
+        &format!("rs/{server}"),
+        pb::RegionServerInfo { info_port: info_port.map(|port| port as i32), ..Default::default() }
+            .encode_to_vec(),
+    );
+}
