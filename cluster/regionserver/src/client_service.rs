@@ -6,6 +6,7 @@ mod get;
 mod multi;
 mod mutate;
 mod scan;
+mod settling;
 mod write;
 
 use std::sync::Arc;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use proto::pb;
-use region::{Check, Pending, Region};
+use region::{Check, Region};
 use rpc::{Answer, Call, Codec, Exception, Reply};
 
+use super::settling::Settling;
 use super::write::{self, Written};
 use crate::RegionServer;
 use crate::cells::CellsOut;
@@ -80,7 +81,7 @@ impl Work {
         })
     }
 
-    fn run(&self) -> Result<(Reply, Pending), region::Error> {
+    fn run(&self) -> Result<(Reply, Settling), region::Error> {
         let mut out = CellsOut::new(self.codec);
         let start = out.mark();
         let mutations = std::slice::from_ref(&self.asked.mutation);
@@ -108,7 +109,7 @@ impl Work {
     fn when_durable(
         &self,
         reply: Reply,
-        pending: Pending,
+        pending: Settling,
     ) -> impl Future<Output = Result<Reply, Exception>> + Send + 'static {
         let server = self.server.clone();
         async move { pending.await.map(|()| reply).map_err(|error| server.exception(&error)) }

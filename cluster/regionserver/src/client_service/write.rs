@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::CellType;
-use region::{Check, FamilyQuery, Mutation, MutationKind, Pending, ReadMode, Region, Scan};
+use region::{Check, FamilyQuery, Mutation, MutationKind, ReadMode, Region, Scan};
 
+use super::settling::Settling;
 use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::count;
@@ -18,7 +19,7 @@ pub(super) struct Written {
     /// Whether cells were given back into the reply; puts and deletes give none.
     pub(super) has_result: bool,
     /// Resolves when the write is durable and visible.
-    pub(super) pending: Pending,
+    pub(super) pending: Settling,
 }
 
 /// Whether applying it reads first, and so may need the disk.
@@ -60,7 +61,7 @@ pub(super) fn write_row(
             Written {
                 processed: Some(checked.passed),
                 has_result: checked.passed && mutations.iter().any(gives),
-                pending: checked.pending,
+                pending: Settling::new(checked.pending),
             }
         }
         (None, [one]) if matches!(one.kind, MutationKind::Increment | MutationKind::Append) => {
@@ -69,12 +70,16 @@ pub(super) fn write_row(
                 _ => region.append(one)?,
             };
             put_out(&row.cells, out);
-            Written { processed: None, has_result: true, pending: row.pending }
+            Written { processed: None, has_result: true, pending: Settling::new(row.pending) }
         }
         (None, mutations) => {
             let row = region.mutate_row(mutations)?;
             put_out(&row.cells, out);
-            Written { processed: Some(true), has_result: row.cells.count() > 0, pending: row.pending }
+            Written {
+                processed: Some(true),
+                has_result: row.cells.count() > 0,
+                pending: Settling::new(row.pending),
+            }
         }
     };
     server.written(region);

@@ -91,6 +91,12 @@ impl Bench {
         self.wait(self.client.call(call))
     }
 
+    /// Sends a call and goes away before it is answered.
+    pub(super) fn send_and_leave(&self, call: Call) {
+        let _entered = self.runtime.handle().enter();
+        drop(self.client.call(call));
+    }
+
     pub(super) fn admin<M: Message + Default>(
         &self,
         method: &'static str,
@@ -132,7 +138,11 @@ impl Bench {
     fn wait(&self, answer: Answer) -> Result<Reply, Exception> {
         match answer {
             Answer::Now(outcome) => outcome,
-            Answer::Later(future) => self.runtime.handle().block_on(future),
+            // A call that hangs must fail its test, not hold it up for ever.
+            Answer::Later(future) => {
+                let bounded = async { env::timeout(Duration::from_secs(60), future).await };
+                self.runtime.handle().block_on(bounded).expect("an answer within a minute")
+            }
         }
     }
 

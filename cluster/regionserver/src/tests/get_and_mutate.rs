@@ -158,6 +158,27 @@ fn conditions_decide_and_are_told_of() {
 }
 
 #[test]
+fn a_write_whose_client_went_away_holds_up_nobody() {
+    let bench = Bench::new();
+    for row in ["a", "b", "c"] {
+        let request = pb::MutateRequest {
+            region: bench.region_of(row.as_bytes()),
+            mutation: mutation(MutationType::Put, row, "f:x", "1"),
+            condition: None,
+            nonce_group: None,
+        };
+        bench.send_and_leave(bench.call("Mutate", &request, Bytes::new()));
+    }
+    // This one asks for less than those before it, and is visible only behind them.
+    let mut last = mutation(MutationType::Put, "d", "f:x", "1");
+    last.durability = Some(pb::mutation_proto::Durability::SkipWal as i32);
+    bench.mutate(last).expect("a put");
+    for row in ["a", "b", "c", "d"] {
+        assert_eq!(bench.row(row), ["f:x=1"], "{row}");
+    }
+}
+
+#[test]
 fn deletes_take_away() {
     let bench = Bench::new();
     bench.put("r", "f:a", "1");
