@@ -58,11 +58,13 @@ impl master::regions::Regions for LocalRegions {
 
     fn keep_only(&self, known: &BTreeSet<EncodedName>) {
         let foundation = self.server.foundation();
-        for name in foundation.recovered.iter().flat_map(|recovered| recovered.regions()) {
+        let Some(recovered) = &foundation.recovered else { return };
+        for name in recovered.regions() {
             let known =
-                EncodedName::parse(&String::from_utf8_lossy(name)).is_ok_and(|name| known.contains(&name));
+                EncodedName::parse(&String::from_utf8_lossy(&name)).is_ok_and(|name| known.contains(&name));
             if !known {
-                foundation.log.forget_region(name);
+                foundation.log.forget_region(&name);
+                recovered.taken(&name);
             }
         }
     }

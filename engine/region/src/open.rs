@@ -103,10 +103,14 @@ impl Region {
             info,
             table,
         };
-        let last = match recovered {
-            Some(recovered) => region.replay(&recovered, in_files)?,
+        let last = match &recovered {
+            Some(recovered) => region.replay(recovered, in_files)?,
             None => in_files,
         };
+        // From here on the records are in memory, and in files when the region is closed.
+        if let Some(recovered) = recovered {
+            recovered.taken(region.info.encoded_name().as_str().as_bytes());
+        }
         let open_sequence = last.next();
         region.write.lock().last_sequence = open_sequence;
         let region = Region { mvcc: Mvcc::new(open_sequence), open_sequence, ..region };

@@ -2,12 +2,14 @@
 //!
 //! Every file is read once from end to end when the log is opened: batches are checked, and the place of each record is
 //! noted under its region. Replay then reads a region's records alone, so regions can be replayed side by side, and
-//! memory is bound by the number of records, not by their size.
+//! memory is bound by the number of records, not by their size. What a region has [taken](Recovered::taken) is let go:
+//! an old file that is removed gives its space back only when nobody holds it open.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use cell::SequenceId;
+use parking_lot::Mutex;
 use storage::{FileName, FileReader, Files};
 
 use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, Record, VERSION};
@@ -16,9 +18,29 @@ use crate::{Error, Result};
 
 /// What earlier lives left, by region.
 pub struct Recovered {
-    files: Vec<(FileName, Arc<dyn FileReader>)>,
-    regions: HashMap<Box<[u8]>, Vec<Place>>,
+    left: Mutex<Left>,
     cuts: Vec<Cut>,
+}
+
+/// What was not taken yet.
+#[derive(Default)]
+struct Left {
+    /// `None` for files that no region needs any more.
+    files: Vec<Option<OldFile>>,
+    regions: HashMap<Box<[u8]>, Arc<[Place]>>,
+}
+
+#[derive(Clone)]
+struct OldFile {
+    name: FileName,
+    reader: Arc<dyn FileReader>,
+    /// How many regions have a record in it.
+    regions: usize,
+}
+
+/// The files in which these places, which are in order, lie; each once.
+fn files_of(places: &[Place]) -> impl Iterator<Item = usize> + '_ {
+    places.chunk_by(|left, right| left.file == right.file).map(|same| same[0].file as usize)
 }
 
 /// A torn tail that was cut: none of it was ever acknowledged as durable.
@@ -40,14 +62,33 @@ struct Place {
 }
 
 impl Recovered {
-    /// The regions that have records.
-    pub fn regions(&self) -> impl Iterator<Item = &[u8]> {
-        self.regions.keys().map(AsRef::as_ref)
+    /// The regions that have records which were not taken yet.
+    pub fn regions(&self) -> Vec<Box<[u8]>> {
+        self.left.lock().regions.keys().cloned().collect()
     }
 
-    /// Whether nothing was left.
+    /// Whether nothing was left, or all was taken.
     pub fn is_empty(&self) -> bool {
-        self.regions.is_empty()
+        self.left.lock().regions.is_empty()
+    }
+
+    /// The region has its records, or is gone for good: nobody will ask for them again in this life. They stay in the
+    /// log until [`Log::flushed`](crate::Log::flushed).
+    pub fn taken(&self, region: &[u8]) {
+        let mut left = self.left.lock();
+        let Left { files, regions } = &mut *left;
+        for index in regions.remove(region).iter().flat_map(|places| files_of(places)) {
+            let file = files[index].as_mut().expect("a file is kept while a region has a place in it");
+            file.regions -= 1;
+            if file.regions == 0 {
+                files[index] = None;
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn open_files(&self) -> usize {
+        self.left.lock().files.iter().flatten().count()
     }
 
     /// The torn tails that were cut.
@@ -61,15 +102,21 @@ impl Recovered {
         region: &[u8],
         mut each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
+        let (all, files) = {
+            let left = self.left.lock();
+            let Some(places) = left.regions.get(region) else { return Ok(()) };
+            (Arc::clone(places), left.files.clone())
+        };
         let mut buffer = Vec::new();
-        let mut places = self.regions.get(region).map_or(&[][..], Vec::as_slice);
+        let mut places = &all[..];
         while let Some(first) = places.first() {
-            let (name, file) = &self.files[first.file as usize];
+            let OldFile { name, reader, .. } =
+                files[first.file as usize].as_ref().expect("a file is kept while a region has a place in it");
             let (run, rest) = places.split_at(run_length(places));
             places = rest;
             let end = run.last().map_or(first.offset, |last| last.offset + u64::from(last.length));
             buffer.resize((end - first.offset) as usize, 0);
-            file.read_at(first.offset, &mut buffer).map_err(Error::from)?;
+            reader.read_at(first.offset, &mut buffer).map_err(Error::from)?;
             for place in run {
                 let at = (place.offset - first.offset) as usize;
                 let (record, _) =
@@ -108,7 +155,7 @@ fn run_length(places: &[Place]) -> usize {
 impl std::fmt::Debug for Recovered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Recovered")
-            .field("regions", &self.regions.len())
+            .field("regions", &self.left.lock().regions.len())
             .field("cuts", &self.cuts)
             .finish_non_exhaustive()
     }
@@ -117,6 +164,8 @@ impl std::fmt::Debug for Recovered {
 /// All that a look into the folder tells.
 pub(crate) struct Found {
     pub(crate) recovered: Recovered,
+    files: Vec<OldFile>,
+    regions: HashMap<Box<[u8]>, Vec<Place>>,
     pub(crate) live: BTreeMap<u64, LogFile>,
     pub(crate) epoch_max: u64,
     pub(crate) number_max: u64,
@@ -124,7 +173,9 @@ pub(crate) struct Found {
 
 pub(crate) fn read_all(files: &Arc<dyn Files>, folder: &FileName) -> Result<Found> {
     let mut found = Found {
-        recovered: Recovered { files: Vec::new(), regions: HashMap::new(), cuts: Vec::new() },
+        recovered: Recovered { left: Mutex::default(), cuts: Vec::new() },
+        files: Vec::new(),
+        regions: HashMap::new(),
         live: BTreeMap::new(),
         epoch_max: 0,
         number_max: 0,
@@ -159,6 +210,13 @@ pub(crate) fn read_all(files: &Arc<dyn Files>, folder: &FileName) -> Result<Foun
         }
         before = Some(read);
     }
+    for places in found.regions.values() {
+        files_of(places).for_each(|file| found.files[file].regions += 1);
+    }
+    *found.recovered.left.get_mut() = Left {
+        files: found.files.drain(..).map(|file| (file.regions > 0).then_some(file)).collect(),
+        regions: found.regions.drain().map(|(region, places)| (region, places.into())).collect(),
+    };
     Ok(found)
 }
 
@@ -206,8 +264,8 @@ fn read_file(
         return Err(corrupt(20, "file number", number.to_string(), header.number.to_string()));
     }
     found.epoch_max = found.epoch_max.max(header.epoch);
-    let index = u32::try_from(found.recovered.files.len()).expect("fewer log files than 4 billion");
-    found.recovered.files.push((name.clone(), Arc::clone(&file)));
+    let index = u32::try_from(found.files.len()).expect("fewer log files than 4 billion");
+    found.files.push(OldFile { name: name.clone(), reader: Arc::clone(&file), regions: 0 });
 
     let mut offset = HEADER_LENGTH as u64;
     let mut payload = Vec::new();
@@ -235,7 +293,7 @@ fn read_file(
             if record.kind == Kind::End {
                 ended = true;
             } else {
-                note(&mut found.recovered.regions, &mut live, index, at, &record);
+                note(&mut found.regions, &mut live, index, at, &record);
             }
             rest = after;
         }
