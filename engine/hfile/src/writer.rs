@@ -448,7 +448,7 @@ impl Writer {
         if self.any {
             set(name::LAST_KEY, self.last.key().bytes().to_vec());
             set(name::BIGGEST_KEY, self.biggest.1.key().bytes().to_vec());
-            set(name::BIGGEST_LENGTH, (self.biggest.0 as u32).to_be_bytes().to_vec());
+            set(name::BIGGEST_LENGTH, (self.biggest.0 as u64).to_be_bytes().to_vec());
         }
         set(name::AVERAGE_KEY_LENGTH, average(self.key_bytes));
         set(name::AVERAGE_VALUE_LENGTH, average(self.value_bytes));
