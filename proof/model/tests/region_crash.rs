@@ -223,6 +223,8 @@ struct Life<'a> {
     last: bool,
 }
 
+type Begun = (Arc<Log>, Arc<Region>, Arc<wal::Recovered>);
+
 impl Life<'_> {
     fn open(&self, log: &Arc<Log>, recovered: Arc<wal::Recovered>) -> region::Result<Arc<Region>> {
         Region::open(Opening {
@@ -239,6 +241,22 @@ impl Life<'_> {
             },
             recovered: Some(recovered),
         })
+    }
+
+    /// Opens the log and the region.
+    fn begin(&self) -> Result<Begun, End> {
+        let options = Options {
+            // Small files: a life rolls and forgets several.
+            file_bytes_max: 1_500,
+            // What nobody waits for is not written by a clock that the seed does not know.
+            idle_write: std::time::Duration::from_secs(3_600),
+            ..Options::default()
+        };
+        let files: Arc<dyn Files> = Arc::new(self.place.clone());
+        let (log, recovered) = Log::open(files, FileName::new("WALs"), options)?;
+        let (log, recovered) = (Arc::new(log), Arc::new(recovered));
+        let region = self.open(&log, Arc::clone(&recovered))?;
+        Ok((log, region, recovered))
     }
 
     /// One act of somebody who uses the region.
@@ -284,17 +302,7 @@ impl Life<'_> {
 
     /// Lives until the place fails or the work is done.
     fn live(&self, model: &mut Model, chance: &mut Chance) -> Result<(), End> {
-        let options = Options {
-            // Small files: a life rolls and forgets several.
-            file_bytes_max: 1_500,
-            // What nobody waits for is not written by a clock that the seed does not know.
-            idle_write: std::time::Duration::from_secs(3_600),
-            ..Options::default()
-        };
-        let files: Arc<dyn Files> = Arc::new(self.place.clone());
-        let (log, recovered) = Log::open(files, FileName::new("WALs"), options)?;
-        let (log, recovered) = (Arc::new(log), Arc::new(recovered));
-        let mut region = self.open(&log, Arc::clone(&recovered))?;
+        let (log, mut region, recovered) = self.begin()?;
         let found = see(&region)?;
         check_gets(&region, &found)?;
         model.settle(&found).unwrap_or_else(|error| panic!("after a death: {error}"));
@@ -379,4 +387,95 @@ fn every_acknowledged_write_survives_a_kill_in_every_act() {
 #[test]
 fn an_act_that_fails_once_loses_nothing_then_or_later() {
     every_death(Death::Power, Kind::Full, false);
+}
+
+/// Writers beside flushes and compactions, until the place dies under all of them.
+#[test]
+fn writers_flushes_and_compactions_side_by_side_lose_nothing() {
+    const WRITERS: usize = 4;
+    let subject = Subject::new();
+    for seed in 1..=40 * seeds() {
+        let death = if seed % 2 == 0 { Death::Kill } else { Death::Power };
+        let world = World::simulated(seed, WallTime(1_000_000));
+        let mut chance = Chance(seed);
+        let mut place = Memory::new();
+        // For each writer: the last value that was acknowledged, and the last that was begun.
+        let mut progress = [(0u64, 0u64); WRITERS];
+        for life in 0..3 {
+            let act = if life == 2 { u64::MAX } else { place.acts() + 10 + chance.below(400) };
+            let fault = Fault { act, kind: Kind::Failed, outcome: Outcome::MayHaveHappened, last: true };
+            place.set_fault(Some(fault));
+            let this = Life { subject: &subject, place: &place, world: &world, death, last: true };
+            let opened = this.begin();
+            assert!(life < 2 || opened.is_ok(), "seed {seed}: {:?}", opened.err());
+            if let Ok((_log, region, _)) = &opened {
+                check_writers(region, &mut progress, seed);
+                if life == 2 {
+                    break;
+                }
+                std::thread::scope(|scope| {
+                    let writers: Vec<_> = progress
+                        .iter_mut()
+                        .enumerate()
+                        .map(|(writer, progress)| {
+                            let world = &world;
+                            scope.spawn(move || keep_writing(region, world, writer, progress))
+                        })
+                        .collect();
+                    let mut round = 0;
+                    while writers.iter().any(|writer| !writer.is_finished()) {
+                        round += 1;
+                        // These fail when the place dies; the writers notice by themselves.
+                        let _flushed = region.flush(FlushReason::Requested);
+                        if round % 3 == 0 {
+                            let _compacted = region
+                                .compact(&CompactionRequest { major: round % 2 == 0, families: vec![] });
+                        }
+                    }
+                });
+            }
+            drop(opened);
+            place = match death {
+                Death::Kill => place.kill(),
+                Death::Power => place.crash(seed),
+            };
+        }
+    }
+}
+
+/// Writes 1, 2, 3 … into both families of the writer's row, each acknowledged before the next, until something fails.
+fn keep_writing(region: &Arc<Region>, world: &World, writer: usize, progress: &mut (u64, u64)) {
+    loop {
+        world.advance(std::time::Duration::from_millis(1));
+        let (_, begun) = progress;
+        *begun += 1;
+        let edit = |family: &&[u8]| Edit {
+            column: (format!("row{writer}").into_bytes(), family.to_vec(), b"q".to_vec()),
+            timestamp: *begun as i64,
+            what: What::Put(begun.to_string().into_bytes()),
+        };
+        let mutation = mutation(&FAMILIES.iter().map(edit).collect::<Vec<_>>());
+        let Ok(applied) = region.apply(&[mutation]) else { return };
+        if applied.outcomes.iter().any(Result::is_err) || applied.pending.wait_blocking().is_err() {
+            return;
+        }
+        progress.0 = progress.1;
+    }
+}
+
+fn check_writers(region: &Arc<Region>, progress: &mut [(u64, u64)], seed: u64) {
+    let seen = see(region).expect("readable");
+    for (writer, (acknowledged, begun)) in progress.iter_mut().enumerate() {
+        let values = FAMILIES.map(|family| {
+            let column = (format!("row{writer}").into_bytes(), family.to_vec(), b"q".to_vec());
+            seen.get(&column).map_or(0, |versions| versions[0].0 as u64)
+        });
+        assert_eq!(values[0], values[1], "seed {seed}: half of a write of writer {writer}");
+        assert!(
+            (*acknowledged..=*begun).contains(&values[0]),
+            "seed {seed}: writer {writer} found {}, acknowledged {acknowledged}, begun {begun}",
+            values[0]
+        );
+        (*acknowledged, *begun) = (values[0], values[0]);
+    }
 }
