@@ -16,7 +16,7 @@ use crate::region::Region;
 use crate::rewrite::Rewrite;
 use crate::store::{Store, StoreFile, View};
 use crate::tracker::Listed;
-use crate::{RegionOptions, Result};
+use crate::{Error, RegionOptions, Result};
 
 /// What is asked of a compaction.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +81,7 @@ impl Region {
         Ok(taken)
     }
 
-    fn compact_store(&self, store: &Store, major: bool) -> Result<usize> {
+    pub(crate) fn compact_store(&self, store: &Store, major: bool) -> Result<usize> {
         let _alone = store.compacting.lock();
         let files = store.view.load().files.clone();
         let run = if major { 0..files.len() } else { select_files(&store.sizes(), &self.options) };
@@ -102,11 +102,22 @@ impl Region {
         let info = StoreFileInfo { max_sequence: newest, major: all };
         let made = self.write_file(store, heap, rewrite, codec.as_str(), info, &mut |cells| {
             self.counters.compacted_cells.fetch_add(cells, Ordering::Relaxed);
-        })?;
+        });
+        let overtaken = || Error::NotServing(self.info.name().escape_ascii().to_string());
+        let made = match made {
+            // The region's next opening removes what its list does not name, files that are being made included.
+            Err(_) if self.write.lock().closing => return Err(overtaken()),
+            made => made?,
+        };
         let chosen_names: Vec<&str> = chosen.iter().map(|file| file.listed.name.as_str()).collect();
         let is_old = |file: &StoreFile| chosen_names.contains(&file.listed.name.as_str());
         {
             let mut tracker = store.tracker.lock();
+            if self.write.lock().closing {
+                // Whoever opens the region next may have read the list already, and would miss what is deleted here.
+                let _left = self.files.delete(made.reader.name());
+                return Err(overtaken());
+            }
             let current = store.view.load().files.clone();
             // The new file takes the place of the run: flushes since have only added behind it.
             let place = current.iter().position(|file| is_old(file)).unwrap_or(0);

@@ -167,6 +167,10 @@ impl Region {
             return Err(Error::Aborted(cause));
         }
         self.write.lock().closing = true;
+        // A compaction that was about to replace files has done so when its lock is free; later ones see the mark.
+        for store in &self.stores {
+            drop(store.tracker.lock());
+        }
         let flushed = self.flush_stores();
         match &flushed {
             Ok(_) => self.closed.store(true, Ordering::Release),

@@ -443,3 +443,73 @@ fn a_dead_log_ends_the_region() {
     assert!(matches!(refused, Err(Error::Aborted(_))));
     assert!(matches!(bench.region.scanner(Scan::default()), Err(Error::Aborted(_))));
 }
+
+#[test]
+fn a_compaction_that_a_closing_overtakes_changes_nothing() {
+    for round in 0..10 {
+        let mut bench = Bench::new();
+        // Long enough to be overtaken.
+        let columns: Vec<String> = (0..1000).map(|column| format!("f:{column:04}")).collect();
+        let cells: Vec<_> =
+            columns.iter().map(|column| (&**column, 1, CellType::Put, &b"value"[..])).collect();
+        for row in ["a", "b", "c"] {
+            bench.apply(mutation(MutationKind::Put, row, &cells));
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+        let before = bench.all();
+        let region = Arc::clone(&bench.region);
+        let compaction = env::spawn_thread("compaction", env::Priority::Background, move || {
+            region.compact(&CompactionRequest { major: true, families: Vec::new() })
+        })
+        .expect("a thread");
+        while bench.region.load().compacting_cells == 0 {
+            std::thread::yield_now();
+        }
+        let reopen = |bench: &Bench| {
+            bench.region.close().expect("closed");
+            let opening = Opening {
+                info: bench.region.info().clone(),
+                table: Arc::clone(&bench.table),
+                files: Arc::new(bench.files.clone()),
+                folder: FileName::new("data/default/t/r"),
+                log: Arc::clone(&bench.log),
+                cache: Arc::new(Cache::Never),
+                world: bench.world.clone(),
+                options: RegionOptions::default(),
+                recovered: None,
+            };
+            Region::open(opening).unwrap_or_else(|error| panic!("round {round}: {error}"))
+        };
+        // The next life begins, and changes the list of files, while the compaction may still run.
+        bench.region = reopen(&bench);
+        bench.put("d", "f:q", 1, "new");
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        let outcome = compaction.join().expect("no panic");
+        assert!(matches!(outcome, Ok(_) | Err(Error::NotServing(_))), "round {round}: {outcome:?}");
+        bench.region = reopen(&bench);
+        assert!(bench.all() == format!("{before} d/f:q@1=new"), "round {round}: something is lost");
+    }
+}
+
+#[test]
+fn a_compaction_that_ends_after_the_closing_leaves_list_and_files() {
+    let bench = Bench::new();
+    for row in ["a", "b", "c"] {
+        bench.put(row, "f:q", 1, row);
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+    }
+    let names = || {
+        let folder = FileName::new("data/default/t/r/f");
+        let mut names: Vec<_> =
+            bench.files.list(&folder).expect("listed").into_iter().map(|entry| entry.name).collect();
+        names.sort();
+        names
+    };
+    bench.region.close().expect("closed");
+    let before = names();
+    // As one that began before.
+    let store = bench.region.store(b"f").expect("the family");
+    let outcome = bench.region.compact_store(store, true);
+    assert!(matches!(outcome, Err(Error::NotServing(_))), "{outcome:?}");
+    assert_eq!(names(), before);
+}
