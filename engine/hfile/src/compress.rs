@@ -123,6 +123,10 @@ impl Compression {
                 raw.extend_from_slice(&unpacked);
             }
         }
+        // A group of nothing: what HBase's LZ4 makes of an empty block.
+        while let Some(rest) = packed.strip_prefix(&[0; 4]) {
+            packed = rest;
+        }
         if !packed.is_empty() {
             return Err(io::Error::other(format!("{} bytes behind the last group", packed.len())));
         }
@@ -169,5 +173,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_group_of_nothing_is_an_empty_block() {
+        assert_eq!(Compression::Lz4.unpack(&[0; 4], 0).expect("unpacked"), b"");
+        assert!(Compression::Lz4.unpack(&[0, 0, 0, 0, 7], 0).is_err(), "more behind it");
     }
 }

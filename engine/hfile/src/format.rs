@@ -145,8 +145,9 @@ impl BlockHeader {
             return Err(("block data size", expected, header.data_size.to_string()));
         }
         let chunks = match header.checksum {
-            CHECKSUM_NONE => 0,
-            CHECKSUM_CRC32 | CHECKSUM_CRC32C if header.bytes_per_checksum > 0 => {
+            CHECKSUM_NONE if header.bytes_per_checksum == 0 => 0,
+            // HBase leaves the room for sums also when none are asked for.
+            CHECKSUM_NONE | CHECKSUM_CRC32 | CHECKSUM_CRC32C if header.bytes_per_checksum > 0 => {
                 u64::from(header.data_size).div_ceil(u64::from(header.bytes_per_checksum))
             }
             _ => {
