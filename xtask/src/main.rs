@@ -1,3 +1,140 @@
-//! The project's own commands.
+//! The project's own commands: `cargo xtask test [--only PART]`, `cargo xtask crash [--rounds N]`.
+//!
+//! A part is a name and a function; each is timed, all are run, and the summary says which failed. Servers that a part
+//! starts listen on free ports of the loopback interface, keep their files in a folder of their own below `target/`, and
+//! are ended by their process id whatever happens.
 
-fn main() {}
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "these commands are no part of the server: they start processes and look at real files"
+)]
+
+mod crash;
+mod server;
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// What went wrong, in one line.
+type Outcome = Result<(), String>;
+
+/// Every part of `cargo xtask test`, in order.
+const PARTS: &[(&str, &str, fn() -> Outcome)] = &[
+    ("fmt", "the code is formatted", fmt),
+    ("clippy", "no lint speaks", clippy),
+    ("unit", "the workspace's own tests", unit),
+    ("descriptors", "our messages are HBase's, field by field (JDK and Maven)", descriptors),
+    ("client", "the native client against a server of its own, over both registries", client),
+    ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5)),
+];
+
+const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
+       cargo xtask crash [--rounds N]   (50 rounds unless said otherwise)";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["test"] => test(None),
+        ["test", "--only", part] => test(Some(part)),
+        ["test", "--list"] | ["--list"] => {
+            for (name, promise, _) in PARTS {
+                println!("{name:12} {promise}");
+            }
+            ExitCode::SUCCESS
+        }
+        ["crash"] => report("crash", &crash::run(50)),
+        ["crash", "--rounds", rounds] => match rounds.parse() {
+            Ok(rounds) => report("crash", &crash::run(rounds)),
+            Err(_) => usage(),
+        },
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::FAILURE
+}
+
+fn report(name: &str, outcome: &Outcome) -> ExitCode {
+    match outcome {
+        Ok(()) => {
+            println!("{name}: passed");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{name}: FAILED: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test(only: Option<&str>) -> ExitCode {
+    if let Some(only) = only.filter(|only| PARTS.iter().all(|(name, ..)| name != only)) {
+        eprintln!("no part is called {only}; cargo xtask test --list names them");
+        return ExitCode::FAILURE;
+    }
+    let mut lines = Vec::new();
+    let mut failed = false;
+    for (name, promise, part) in PARTS.iter().filter(|(name, ..)| only.is_none_or(|only| only == *name)) {
+        println!("== {name}: {promise}");
+        let began = Instant::now();
+        let outcome = part();
+        let seconds = began.elapsed().as_secs();
+        failed |= outcome.is_err();
+        lines.push(match outcome {
+            Ok(()) => format!("{name:12} passed  {seconds:4} s"),
+            Err(why) => format!("{name:12} FAILED  {seconds:4} s  {why}"),
+        });
+    }
+    println!("\n{}", lines.join("\n"));
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Runs a command to its end.
+fn run(program: &str, arguments: &[&str]) -> Outcome {
+    let status = Command::new(program)
+        .args(arguments)
+        .status()
+        .map_err(|error| format!("cannot start {program}: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{program} {} ended with {status}", arguments.join(" ")))
+    }
+}
+
+fn fmt() -> Outcome {
+    run("cargo", &["fmt", "--all", "--check"])
+}
+
+fn clippy() -> Outcome {
+    run("cargo", &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+fn unit() -> Outcome {
+    run("cargo", &["test", "--quiet", "--workspace"])
+}
+
+fn descriptors() -> Outcome {
+    for (program, what) in [("java", "a JDK 17 or newer"), ("mvn", "Maven 3.8 or newer")] {
+        if Command::new(program).arg("-version").output().is_err() {
+            return Err(format!("{what} is needed: {program} was not found on the path"));
+        }
+    }
+    run("bash", &["proof/java/descriptors/check"])
+}
+
+fn client() -> Outcome {
+    let server = server::Server::start("client", &[])?;
+    let check = |kind: &str, address: &str| {
+        run("cargo", &["run", "--quiet", "-p", "client", "--example", "check", "--", kind, address])
+    };
+    check("rpc", &server.rpc)?;
+    check("zookeeper", &server.registry)?;
+    server.stop()
+}

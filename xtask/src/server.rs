@@ -1,0 +1,99 @@
+//! A server of a test's own.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::run;
+
+/// A running `bellows`, ended when this is dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Where clients connect, `host:port`.
+    pub(crate) rpc: String,
+    /// Where clients ask a ZooKeeper.
+    pub(crate) registry: String,
+}
+
+/// Where the built server is.
+fn binary() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    target.join("debug/bellows")
+}
+
+/// An empty folder below `target/`.
+pub(crate) fn fresh_folder(name: &str) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(format!("target/xtask/{name}-{}", std::process::id()));
+    let failed = |error| format!("{}: {error}", folder.display());
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(failed)?;
+    }
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    Ok(folder)
+}
+
+/// Builds the server.
+pub(crate) fn build() -> Result<(), String> {
+    run("cargo", &["build", "--quiet", "-p", "bellows"])
+}
+
+impl Server {
+    /// Builds the server and starts it in a folder of its own.
+    pub(crate) fn start(name: &str, more: &[&str]) -> Result<Server, String> {
+        build()?;
+        Server::start_in(&fresh_folder(name)?, more)
+    }
+
+    /// Starts the built server in `folder`, on free ports, and waits until it is ready.
+    pub(crate) fn start_in(folder: &Path, more: &[&str]) -> Result<Server, String> {
+        let mut command = Command::new(binary());
+        command.args(["start", "--bind", "127.0.0.1", "--data-dir"]).arg(folder);
+        command
+            .args(["--rpc-port", "0", "--master-port", "0", "--zk-port", "0", "--web-port", "0"])
+            .args(more);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", binary().display()))?;
+        let output = child.stdout.take().expect("it is piped");
+        let mut first = String::new();
+        BufReader::new(output)
+            .read_line(&mut first)
+            .map_err(|error| format!("the server says nothing: {error}"))?;
+        let word = |before: &str| -> Option<String> {
+            let rest = &first[first.find(before)? + before.len()..];
+            Some(rest.split([',', ' ', '\n']).next()?.to_owned())
+        };
+        match (word("region server "), word("registry ")) {
+            (Some(rpc), Some(registry)) if first.starts_with("ready after") => {
+                Ok(Server { child, rpc, registry })
+            }
+            _ => {
+                let _gone = child.kill();
+                let status = child.wait().map_err(|error| error.to_string())?;
+                Err(format!("the server is not ready ({status}): {first:?}"))
+            }
+        }
+    }
+
+    /// SIGKILL: the end without a word.
+    pub(crate) fn kill(mut self) -> Result<(), String> {
+        self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// SIGTERM: the orderly end, which must succeed.
+    pub(crate) fn stop(mut self) -> Result<(), String> {
+        run("kill", &["-TERM", &self.child.id().to_string()])?;
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        if status.success() { Ok(()) } else { Err(format!("the server ended with {status} after SIGTERM")) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended already where the part went well.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
