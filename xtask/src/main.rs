@@ -21,8 +21,11 @@ use std::time::Instant;
 /// What went wrong, in one line.
 type Outcome = Result<(), String>;
 
+/// A name, a promise, and what holds it to that.
+type Part = (&'static str, &'static str, fn() -> Outcome);
+
 /// Every part of `cargo xtask test`, in order.
-const PARTS: &[(&str, &str, fn() -> Outcome)] = &[
+const PARTS: &[Part] = &[
     ("fmt", "the code is formatted", fmt),
     ("clippy", "no lint speaks", clippy),
     ("unit", "the workspace's own tests", unit),
