@@ -49,6 +49,7 @@ pub(crate) struct Single {
 
 #[derive(Clone, Debug)]
 enum Rule {
+    All,
     Prefix {
         prefix: Bytes,
         refused: bool,
@@ -238,6 +239,7 @@ impl Single {
         use ReturnCode::{Include, IncludeAndNextColumn, NextColumn, NextRow, SeekNextUsingHint, Skip};
         let keep_or = |kept: bool, otherwise: ReturnCode| if kept { Include } else { otherwise };
         match &mut self.rule {
+            Rule::All => Skip,
             Rule::Prefix { refused, .. } | Rule::Row { refused, .. } => keep_or(!*refused, NextRow),
             Rule::RandomRow { refused, .. } => keep_or(!*refused, NextRow),
             Rule::Page { .. } | Rule::KeyOnly { .. } => Include,
@@ -399,7 +401,7 @@ impl Single {
     }
 
     pub(crate) fn has_filter_row(&self) -> bool {
-        matches!(self.rule, Rule::Page { .. } | Rule::Dependent { .. } | Rule::SingleValue(_))
+        matches!(self.rule, Rule::All | Rule::Page { .. } | Rule::Dependent { .. } | Rule::SingleValue(_))
     }
 
     pub(crate) fn filter_row_cells(&mut self, cells: &[Cell<'_>], keep: &mut [bool]) {
@@ -420,6 +422,7 @@ impl Single {
 
     pub(crate) fn filter_row(&mut self) -> bool {
         match &mut self.rule {
+            Rule::All => true,
             Rule::Page { size, rows } => {
                 *rows += 1;
                 *rows > *size
@@ -527,6 +530,11 @@ fn joined(mut ranges: Vec<RowRange>) -> Vec<RowRange> {
 }
 
 impl Filter {
+    /// FilterAllFilter, which lies beside HBase's PerformanceEvaluation: every cell is read, none is given.
+    pub fn all() -> Filter {
+        Single::filter(Rule::All)
+    }
+
     /// PrefixFilter.
     pub fn prefix(prefix: Bytes) -> Filter {
         Single::filter(Rule::Prefix { prefix, refused: false, passed: false })

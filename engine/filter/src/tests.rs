@@ -124,6 +124,11 @@ fn rows_are_chosen() {
 }
 
 #[test]
+fn all_takes_every_row_away() {
+    check(Filter::all(), "");
+}
+
+#[test]
 fn columns_are_chosen() {
     use CompareOperator::{Equal, Less, NoOp};
     check(Filter::column_prefix(bytes("q")), "a/q=2 b/q=2 c/q=9");

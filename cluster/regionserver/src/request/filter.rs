@@ -99,6 +99,7 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
             Filter::page(u64::try_from(size).map_err(|_| negative(name, size, "page size"))?)
         }
         "KeyOnlyFilter" => Filter::key_only(read::<pb::KeyOnlyFilter>(name, bytes)?.len_as_val),
+        "FilterAllFilter" => Filter::all(),
         "FirstKeyOnlyFilter" => Filter::first_key_only(),
         "FirstKeyValueMatchingQualifiersFilter" => {
             let read: pb::FirstKeyValueMatchingQualifiersFilter = read(name, bytes)?;
