@@ -1,18 +1,25 @@
 //! Nonces: an increment or append that a client sends again, because the first answer was lost, is not done again.
 //!
 //! 1. [`begin`](Nonces::begin) notes the operation as running, or says that it was done before, or that it runs now.
-//! 2. When it ends well the mark stays for the grace period; when it fails the mark goes, so that it can be tried again.
+//! 2. When it ends well the mark stays for the grace period, with the sequence id of what was written; when it fails the
+//!    mark goes, so that it can be tried again. The mark is set as soon as the write is applied, not when its client was
+//!    told: clients go away while they wait, and it is those who come again.
+//! 3. A repeated operation waits until what was written is durable, and is answered with the row as it was right after
+//!    the first (read at its sequence id), as HBase does.
+//! 4. The log keeps nonces with the writes. Whoever opens a region hands over what replay has met, and a repetition after
+//!    a crash is known all the same. HBase ignores records older than one and a half grace periods, and so do we.
 //!
-//! A repeated operation is answered with the row as it is now, as HBase does. One that comes while the first runs waits
-//! for its end. Nonce zero means that the client wants none of this.
+//! One that comes while the first runs waits for its end. Nonce zero means that the client wants none of this.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cell::SequenceId;
 use env::{Moment, World};
 use parking_lot::Mutex;
+use region::RecoveredNonce;
 use tokio::sync::watch;
 
 /// What a client says to recognise an operation by: its own number, and the operation's.
@@ -25,7 +32,7 @@ pub(crate) struct Nonce {
 enum State {
     /// Closed when the operation ends.
     Running(watch::Receiver<()>),
-    Done(Moment),
+    Done(Moment, SequenceId),
 }
 
 /// The nonces that a server remembers.
@@ -40,8 +47,8 @@ pub(crate) struct Nonces {
 pub(crate) enum Begun {
     /// Not seen before: do it, and say how it ended.
     Fresh(Running),
-    /// Done before.
-    Repeated,
+    /// Done before: who reads at this sequence id sees what it made.
+    Repeated(SequenceId),
     /// Another call does it now; ask again when this is closed.
     InProgress(watch::Receiver<()>),
 }
@@ -63,22 +70,23 @@ impl Nonces {
         match self.seen.lock().entry(nonce) {
             Entry::Occupied(mut entry) => match entry.get() {
                 State::Running(ended) => return Begun::InProgress(ended.clone()),
-                State::Done(when) if self.world.moment().since(*when) < self.grace_period => {
-                    return Begun::Repeated;
+                State::Done(when, sequence) if self.world.moment().since(*when) < self.grace_period => {
+                    return Begun::Repeated(*sequence);
                 }
-                State::Done(_) => drop(entry.insert(State::Running(ended))),
+                State::Done(..) => drop(entry.insert(State::Running(ended))),
             },
             Entry::Vacant(entry) => drop(entry.insert(State::Running(ended))),
         }
         Begun::Fresh(Running(Some((self.clone(), nonce, end))))
     }
 
-    /// As [`begin`](Nonces::begin), but waits for the end of one that runs. `None` for one that was done before.
-    pub(crate) async fn begin_alone(self: &Arc<Self>, nonce: Nonce) -> Option<Running> {
+    /// As [`begin`](Nonces::begin), but waits for the end of one that runs. `Err` with its sequence id for one that was
+    /// done before.
+    pub(crate) async fn begin_alone(self: &Arc<Self>, nonce: Nonce) -> Result<Running, SequenceId> {
         loop {
             match self.begin(nonce) {
-                Begun::Fresh(running) => return Some(running),
-                Begun::Repeated => return None,
+                Begun::Fresh(running) => return Ok(running),
+                Begun::Repeated(sequence) => return Err(sequence),
                 // An error is how the end of the other operation shows: its sender is gone.
                 Begun::InProgress(mut ended) => while ended.changed().await.is_ok() {},
             }
@@ -90,24 +98,39 @@ impl Nonces {
         let now = self.world.moment();
         self.seen.lock().retain(|_, state| match state {
             State::Running(_) => true,
-            State::Done(when) => now.since(*when) < self.grace_period,
+            State::Done(when, _) => now.since(*when) < self.grace_period,
         });
     }
 
-    fn end(&self, nonce: Nonce, well: bool) {
+    /// Takes over what replay has met. A nonce that is known already stays as it is known.
+    pub(crate) fn recover(&self, recovered: &[RecoveredNonce]) {
+        if !self.enabled {
+            return;
+        }
+        let (now, moment) = (self.world.now(), self.world.moment());
+        let age_max = i64::try_from(self.grace_period.as_millis() * 3 / 2).unwrap_or(i64::MAX);
         let mut seen = self.seen.lock();
-        match well {
-            true => seen.insert(nonce, State::Done(self.world.moment())),
-            false => seen.remove(&nonce),
+        for found in recovered.iter().filter(|found| now.0.saturating_sub(found.time.0) <= age_max) {
+            let nonce = Nonce { group: found.group, nonce: found.nonce };
+            seen.entry(nonce).or_insert(State::Done(moment, found.sequence));
+        }
+    }
+
+    /// The end of an operation: the sequence id of what it wrote, `None` when it failed.
+    fn end(&self, nonce: Nonce, written: Option<SequenceId>) {
+        let mut seen = self.seen.lock();
+        match written {
+            Some(sequence) => seen.insert(nonce, State::Done(self.world.moment(), sequence)),
+            None => seen.remove(&nonce),
         };
     }
 }
 
 impl Running {
-    /// The operation ended well.
-    pub(crate) fn done(mut self) {
+    /// The operation was applied as the write of this sequence id; that it is durable is not needed.
+    pub(crate) fn done(mut self, sequence: SequenceId) {
         if let Some((nonces, nonce, _end)) = self.0.take() {
-            nonces.end(nonce, true);
+            nonces.end(nonce, Some(sequence));
         }
     }
 }
@@ -115,7 +138,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some((nonces, nonce, _end)) = self.0.take() {
-            nonces.end(nonce, false);
+            nonces.end(nonce, None);
         }
     }
 }
@@ -135,12 +158,12 @@ mod tests {
         assert!(matches!(nonces.begin(nonce), Begun::InProgress(_)));
         drop(running);
         let Begun::Fresh(running) = nonces.begin(nonce) else { panic!("it failed") };
-        running.done();
-        assert!(matches!(nonces.begin(nonce), Begun::Repeated));
+        running.done(SequenceId(7));
+        assert!(matches!(nonces.begin(nonce), Begun::Repeated(SequenceId(7))));
         assert!(matches!(nonces.begin(Nonce { group: 2, nonce: 2 }), Begun::Fresh(_)));
         world.advance(Duration::from_secs(59));
         nonces.forget_old();
-        assert!(matches!(nonces.begin(nonce), Begun::Repeated));
+        assert!(matches!(nonces.begin(nonce), Begun::Repeated(SequenceId(7))));
         world.advance(Duration::from_secs(1));
         nonces.forget_old();
         assert!(nonces.seen.lock().is_empty());
@@ -156,8 +179,28 @@ mod tests {
                 let Begun::Fresh(running) = nonces.begin(Nonce { group: 1, nonce }) else {
                     panic!("always new")
                 };
-                running.done();
+                running.done(SequenceId(7));
             }
         }
+    }
+
+    #[test]
+    fn what_the_log_tells_of_is_known_unless_it_is_too_old() {
+        let world = World::simulated(1, WallTime(100_000));
+        let nonces = Arc::new(Nonces::new(world.clone(), Duration::from_secs(60), true));
+        let found = |nonce, time| RecoveredNonce {
+            group: 1,
+            nonce,
+            time: WallTime(time),
+            sequence: SequenceId(nonce),
+        };
+        nonces.recover(&[found(5, 10_000), found(6, 9_999), found(7, 100_000)]);
+        let begin = |nonce| nonces.begin(Nonce { group: 1, nonce });
+        assert!(matches!(begin(5), Begun::Repeated(SequenceId(5))));
+        assert!(matches!(begin(6), Begun::Fresh(_)), "older than one and a half grace periods");
+        assert!(matches!(begin(7), Begun::Repeated(SequenceId(7))));
+        let switched_off = Arc::new(Nonces::new(world, Duration::from_secs(60), false));
+        switched_off.recover(&[found(5, 100_000)]);
+        assert!(switched_off.seen.lock().is_empty());
     }
 }

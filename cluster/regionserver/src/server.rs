@@ -138,6 +138,7 @@ impl RegionServer {
         };
         match Region::open(opening) {
             Ok(region) => {
+                self.nonces.recover(&region.take_recovered_nonces());
                 self.note_flush(&encoded);
                 self.regions.insert(region.clone());
                 Ok(region)

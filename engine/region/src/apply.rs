@@ -113,6 +113,11 @@ impl Pending {
         Pending { region: Arc::clone(region), sequence: None, awaits: Awaits::Nothing, durable: None }
     }
 
+    /// The sequence id of the (last) write, by which a reader can see what was then; `None` when nothing was written.
+    pub fn sequence(&self) -> Option<SequenceId> {
+        self.sequence
+    }
+
     /// Waits, holding the thread.
     pub fn wait_blocking(mut self) -> Result<()> {
         let waker = std::task::Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -174,6 +179,11 @@ pub(crate) struct Edit {
 }
 
 impl Region {
+    /// Resolves when everything that was written before this call is durable and visible.
+    pub fn settled(self: &Arc<Self>) -> Pending {
+        Pending::for_reading(self)
+    }
+
     /// Applies puts and deletes, each row atomically, not all of them together.
     pub fn apply(self: &Arc<Self>, mutations: &[Mutation]) -> Result<Applied> {
         self.check_writable()?;

@@ -37,7 +37,7 @@ pub use open::Opening;
 pub use options::RegionOptions;
 pub use query::{CellSink, FamilyQuery, Isolation, Limits, ReadMode, Scan, TimeRange};
 pub use read_modify_write::{Changed, Check, Checked, Test};
-pub use region::{Load, Region, StoreLoad};
+pub use region::{Load, RecoveredNonce, Region, StoreLoad};
 pub use scanner::{RegionScanner, Step};
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use storage::{FileName, Files, Kind};
 
 use crate::locks::RowLocks;
 use crate::mvcc::Mvcc;
-use crate::region::{Counters, Region, WriteState};
+use crate::region::{Counters, RecoveredNonce, Region, WriteState};
 use crate::store::{Store, StoreFile};
 use crate::tracker::Tracker;
 use crate::{Error, RegionOptions, Result};
@@ -98,6 +98,7 @@ impl Region {
             aborted: Mutex::default(),
             counters: Counters::default(),
             oldest_edit: AtomicI64::new(0),
+            recovered_nonces: Mutex::default(),
             options,
             world,
             info,
@@ -132,6 +133,10 @@ impl Region {
         let mut last = in_files;
         recovered.replay::<Error>(self.info.encoded_name().as_str().as_bytes(), |record| {
             last = last.max(record.sequence);
+            if let Some((group, nonce)) = record.nonce {
+                let (time, sequence) = (record.time, record.sequence);
+                self.recovered_nonces.lock().push(RecoveredNonce { group, nonce, time, sequence });
+            }
             let block = CellBlock::parse(bytes::Bytes::copy_from_slice(record.cells)).map_err(|error| {
                 Error::Corrupt {
                     file: format!("log record {} of {}", record.sequence, self.info.encoded_name()),

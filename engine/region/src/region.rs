@@ -71,6 +71,21 @@ pub struct Region {
     pub(crate) counters: Counters,
     /// When the oldest edit in memory was made, in ms since 1970; 0 for none.
     pub(crate) oldest_edit: AtomicI64,
+    /// Nonces that replay met and nobody has asked for yet.
+    pub(crate) recovered_nonces: Mutex<Vec<RecoveredNonce>>,
+}
+
+/// A write that an earlier life made under a nonce, as the log tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveredNonce {
+    /// The client's nonce group.
+    pub group: u64,
+    /// The client's nonce.
+    pub nonce: u64,
+    /// When it was written.
+    pub time: WallTime,
+    /// The write's own sequence id: who reads at it sees what the write made.
+    pub sequence: SequenceId,
 }
 
 /// What a region is and has done, for whoever shows it.
@@ -129,6 +144,11 @@ impl Region {
     /// The sequence id it was opened with: greater than that of every earlier write.
     pub fn open_sequence(&self) -> SequenceId {
         self.open_sequence
+    }
+
+    /// The nonces of the writes that replay has met, also of those that were in files already. They are given once.
+    pub fn take_recovered_nonces(&self) -> Vec<RecoveredNonce> {
+        std::mem::take(&mut self.recovered_nonces.lock())
     }
 
     /// Everything up to and with this is complete.

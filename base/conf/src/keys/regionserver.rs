@@ -22,7 +22,7 @@ keys! {
     /// Whether a batch of more rows than the warning threshold is refused.
     ROWS_THRESHOLD_REJECT: Flag = "hbase.rpc.rows.size.threshold.reject", "false";
     /// How long the nonce of an increment or append is remembered, so that a repeated one is not done twice.
-    NONCE_GRACE_PERIOD: Seconds = "hbase.server.hashNonce.gracePeriod", "1800";
+    NONCE_GRACE_PERIOD: Millis = "hbase.server.hashNonce.gracePeriod", "1800000";
     /// Whether nonces are looked at.
     NONCES_ENABLED: Flag = "hbase.regionserver.nonces.enabled", "true";
     /// How often the server looks which regions must be flushed or compacted.

@@ -17,6 +17,7 @@
 
 use std::sync::Arc;
 
+use cell::SequenceId;
 use proto::pb;
 use region::{Check, Mutation, ReadMode, Region};
 use rpc::{Answer, Call, Codec, Exception, Reply, class};
@@ -286,7 +287,7 @@ impl Work {
         let asked =
             request::mutation(region.table(), proto, &mut self.cells, self.server.options().cell_bytes_max)?;
         self.server.check_memory(region)?;
-        Ok(asked)
+        Ok(asked.of_group(self.request.nonce_group()))
     }
 
     /// Applies the puts and deletes that were gathered.
@@ -328,19 +329,19 @@ impl Work {
     /// when its result is there.
     fn read_and_write(&mut self, region: &Arc<Region>, asked: &Asked) -> Result<pb::Result, Exception> {
         let mark = self.out.mark();
-        let Some(running) = self.begin(std::slice::from_ref(asked)) else {
-            write::read_again(region, &asked.mutation, &mut self.out)
-                .map_err(|error| self.server.exception(&error))?;
-            return Ok(self.out.result(mark));
+        let running = match self.begin(std::slice::from_ref(asked)) {
+            Ok(running) => running,
+            Err(sequence) => {
+                write::read_again(region, &asked.mutation, sequence, &mut self.out)
+                    .map_err(|error| self.server.exception(&error))?;
+                return Ok(self.out.result(mark));
+            }
         };
         let mutations = std::slice::from_ref(&asked.mutation);
-        let outcome = write::write_row(&self.server, region, None, mutations, &mut self.out)
+        let outcome = write::write_row(&self.server, region, None, mutations, running, &mut self.out)
             .and_then(|written| written.pending.wait_blocking().map(|()| written.has_result));
         match outcome {
-            Ok(has_result) => {
-                running.into_iter().for_each(Running::done);
-                Ok(if has_result { self.out.result(mark) } else { pb::Result::default() })
-            }
+            Ok(has_result) => Ok(if has_result { self.out.result(mark) } else { pb::Result::default() }),
             Err(error) => {
                 self.out.rewind(mark);
                 Err(self.server.exception(&error))
@@ -348,20 +349,19 @@ impl Work {
         }
     }
 
-    /// Begins under the nonce of the mutations, if they have one. `None` when it was done before.
-    fn begin(&self, asked: &[Asked]) -> Option<Option<Running>> {
-        let Some(nonce) = write::heeds_nonce(asked).map(|asked| asked.nonce(self.request.nonce_group()))
-        else {
-            return Some(None);
-        };
-        self.begin_nonce(nonce).map(Some)
+    /// Begins under the nonce of the mutations, if they have one. `Err` with its sequence id when it was done before.
+    fn begin(&self, asked: &[Asked]) -> Result<Option<Running>, SequenceId> {
+        match write::heeds_nonce(asked) {
+            Some(asked) => self.begin_nonce(asked.nonce(self.request.nonce_group())).map(Some),
+            None => Ok(None),
+        }
     }
 
-    fn begin_nonce(&self, nonce: Nonce) -> Option<Running> {
+    fn begin_nonce(&self, nonce: Nonce) -> Result<Running, SequenceId> {
         loop {
             match self.server.nonces.begin(nonce) {
-                Begun::Fresh(running) => return Some(running),
-                Begun::Repeated => return None,
+                Begun::Fresh(running) => return Ok(running),
+                Begun::Repeated(sequence) => return Err(sequence),
                 Begun::InProgress(mut ended) => tokio::runtime::Handle::current()
                     .block_on(async move { while ended.changed().await.is_ok() {} }),
             }
@@ -414,16 +414,19 @@ impl Work {
         // Cells of atomic actions are given back inside the message.
         let mut out = CellsOut::new(Codec::None);
         let mark = out.mark();
-        let Some(running) = self.begin(&asked) else {
-            for asked in &asked {
-                write::read_again(region, &asked.mutation, &mut out)
-                    .map_err(|error| self.server.exception(&error))?;
+        let running = match self.begin(&asked) {
+            Ok(running) => running,
+            Err(sequence) => {
+                for asked in &asked {
+                    write::read_again(region, &asked.mutation, sequence, &mut out)
+                        .map_err(|error| self.server.exception(&error))?;
+                }
+                return Ok((true, Some(out.result(mark))));
             }
-            return Ok((true, Some(out.result(mark))));
         };
         let mutations: Vec<Mutation> = asked.into_iter().map(|asked| asked.mutation).collect();
         let reads = check.is_some() || mutations.iter().any(write::reads_first);
-        let written = write::write_row(&self.server, region, check.as_ref(), &mutations, &mut out)
+        let written = write::write_row(&self.server, region, check.as_ref(), &mutations, running, &mut out)
             .map_err(|error| self.server.exception(&error))?;
         if reads {
             written.pending.wait_blocking().map_err(|error| self.server.exception(&error))?;
@@ -436,7 +439,6 @@ impl Work {
                 entries: Vec::new(),
             });
         }
-        running.into_iter().for_each(Running::done);
         Ok((written.processed.unwrap_or(true), written.has_result.then(|| out.result(mark))))
     }
 

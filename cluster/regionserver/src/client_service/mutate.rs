@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cell::SequenceId;
 use proto::pb;
 use region::{Check, Region};
 use rpc::{Answer, Call, Codec, Exception, Reply};
@@ -11,6 +12,7 @@ use super::write::{self, Written};
 use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::count;
+use crate::nonces::Running;
 use crate::request::{self, Asked, RequestCells};
 
 /// Applies the mutation and answers when it is durable.
@@ -23,7 +25,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         Err(refused) => return refused.into(),
     };
     if work.check.is_none() && !write::reads_first(&work.asked.mutation) {
-        return match work.run() {
+        return match work.run(None) {
             Ok((reply, pending)) => Answer::later(work.when_durable(reply, pending)),
             Err(error) => work.server.exception(&error).into(),
         };
@@ -32,22 +34,18 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         let asked = std::slice::from_ref(&work.asked);
         let running = match write::heeds_nonce(asked) {
             Some(asked) => match work.server.nonces.begin_alone(asked.nonce(work.nonce_group)).await {
-                Some(running) => Some(running),
-                None => return env::blocking(move || work.repeat()).await,
+                Ok(running) => Some(running),
+                Err(sequence) => return env::blocking(move || work.repeat(sequence)).await,
             },
             None => None,
         };
         let (work, outcome) = env::blocking(move || {
-            let outcome = work.run();
+            let outcome = work.run(running);
             (work, outcome)
         })
         .await;
         let (reply, pending) = outcome.map_err(|error| work.server.exception(&error))?;
-        let reply = work.when_durable(reply, pending).await?;
-        if let Some(running) = running {
-            running.done();
-        }
-        Ok(reply)
+        work.when_durable(reply, pending).await
     })
 }
 
@@ -67,26 +65,29 @@ impl Work {
         server.check_memory(&region)?;
         let mut cells = RequestCells::new(call.cells.clone());
         let cell_bytes_max = server.options().cell_bytes_max;
+        let nonce_group = request.nonce_group.unwrap_or(0);
+        let asked = request::mutation(region.table(), &request.mutation, &mut cells, cell_bytes_max)?;
         Ok(Work {
-            asked: request::mutation(region.table(), &request.mutation, &mut cells, cell_bytes_max)?,
+            asked: asked.of_group(nonce_group),
             check: request
                 .condition
                 .as_ref()
                 .map(|condition| request::condition(condition, &server.foundation().world))
                 .transpose()?,
-            nonce_group: request.nonce_group.unwrap_or(0),
+            nonce_group,
             codec: call.connection.codec,
             server: server.clone(),
             region,
         })
     }
 
-    fn run(&self) -> Result<(Reply, Settling), region::Error> {
+    fn run(&self, running: Option<Running>) -> Result<(Reply, Settling), region::Error> {
         let mut out = CellsOut::new(self.codec);
         let start = out.mark();
         let mutations = std::slice::from_ref(&self.asked.mutation);
-        let written = write::write_row(&self.server, &self.region, self.check.as_ref(), mutations, &mut out)?;
-        let Written { processed, has_result, pending } = written;
+        let check = self.check.as_ref();
+        let written = write::write_row(&self.server, &self.region, check, mutations, running, &mut out)?;
+        let Written { processed, has_result, pending, .. } = written;
         let result = has_result.then(|| out.result(start));
         Ok((
             Reply::with_cells(&pb::MutateResponse { result, processed, metrics: None }, out.into_block()),
@@ -94,11 +95,11 @@ impl Work {
         ))
     }
 
-    /// The reply to one that was done before.
-    fn repeat(&self) -> Result<Reply, Exception> {
+    /// The reply to one that was done before, as the write `sequence`.
+    fn repeat(&self, sequence: SequenceId) -> Result<Reply, Exception> {
         let mut out = CellsOut::new(self.codec);
         let start = out.mark();
-        write::read_again(&self.region, &self.asked.mutation, &mut out)
+        write::read_again(&self.region, &self.asked.mutation, sequence, &mut out)
             .map_err(|error| self.server.exception(&error))?;
         // Who repeats a checkAndMutate learns that it was done.
         let processed = self.check.as_ref().map(|_| true);

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::CellType;
+use cell::{CellType, SequenceId};
 use region::{Check, FamilyQuery, Mutation, MutationKind, ReadMode, Region, Scan};
 
 use super::settling::Settling;
 use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::count;
+use crate::nonces::Running;
 use crate::request::Asked;
 
 /// What became of a write that is not yet durable.
@@ -18,6 +19,8 @@ pub(super) struct Written {
     pub(super) processed: Option<bool>,
     /// Whether cells were given back into the reply; puts and deletes give none.
     pub(super) has_result: bool,
+    /// The write's sequence id, if anything was written.
+    pub(super) sequence: Option<SequenceId>,
     /// Resolves when the write is durable and visible.
     pub(super) pending: Settling,
 }
@@ -42,12 +45,14 @@ pub(super) fn heeds_nonce(asked: &[Asked]) -> Option<&Asked> {
 }
 
 /// Writes mutations of one row as one, under a condition if there is one. Cells that increments and appends give back go
-/// into `out`.
+/// into `out`. What was begun under a nonce is done when the write is applied, and was never begun when it is not: also
+/// when the condition did not hold.
 pub(super) fn write_row(
     server: &RegionServer,
     region: &Arc<Region>,
     check: Option<&Check>,
     mutations: &[Mutation],
+    running: Option<Running>,
     out: &mut CellsOut,
 ) -> Result<Written, region::Error> {
     let written = match (check, mutations) {
@@ -61,6 +66,7 @@ pub(super) fn write_row(
             Written {
                 processed: Some(checked.passed),
                 has_result: checked.passed && mutations.iter().any(gives),
+                sequence: checked.pending.sequence().filter(|_| checked.passed),
                 pending: Settling::new(checked.pending),
             }
         }
@@ -70,7 +76,8 @@ pub(super) fn write_row(
                 _ => region.append(one)?,
             };
             put_out(&row.cells, out);
-            Written { processed: None, has_result: true, pending: Settling::new(row.pending) }
+            let sequence = row.pending.sequence();
+            Written { processed: None, has_result: true, sequence, pending: Settling::new(row.pending) }
         }
         (None, mutations) => {
             let row = region.mutate_row(mutations)?;
@@ -78,21 +85,29 @@ pub(super) fn write_row(
             Written {
                 processed: Some(true),
                 has_result: row.cells.count() > 0,
+                sequence: row.pending.sequence(),
                 pending: Settling::new(row.pending),
             }
         }
     };
+    if let (Some(running), Some(sequence)) = (running, written.sequence) {
+        running.done(sequence);
+    }
     server.written(region);
     Ok(written)
 }
 
-/// What a repeated increment or append is answered with: the columns that it was about, as they are now.
+/// What a repeated increment or append is answered with: the columns that it was about, as they were after the write
+/// `sequence`. A flush may have dropped those versions for newer ones; then as they are now, where HBase has nothing to
+/// say. What is told is durable: this waits for the first.
 pub(super) fn read_again(
     region: &Arc<Region>,
     mutation: &Mutation,
+    sequence: SequenceId,
     out: &mut CellsOut,
 ) -> Result<(), region::Error> {
-    if !mutation.return_results {
+    region.settled().wait_blocking()?;
+    if !mutation.return_results || !matches!(mutation.kind, MutationKind::Increment | MutationKind::Append) {
         return Ok(());
     }
     let mut families: Vec<FamilyQuery> = Vec::new();
@@ -112,7 +127,12 @@ pub(super) fn read_again(
     if let Some(range) = mutation.time_range {
         query.time_range = range;
     }
-    region.get(&query, ReadMode::Any, out).map(drop)
+    query.read_point = Some(sequence);
+    if region.get(&query, ReadMode::Any, out)? == 0 {
+        query.read_point = None;
+        region.get(&query, ReadMode::Any, out)?;
+    }
+    Ok(())
 }
 
 fn put_out(cells: &cell::CellBlock, out: &mut CellsOut) {

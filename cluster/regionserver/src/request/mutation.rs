@@ -19,6 +19,14 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// With its nonce, and the client's own number before it, noted for the log: of those that a repetition would change.
+    pub(crate) fn of_group(mut self, group: u64) -> Asked {
+        if self.nonce != 0 && matches!(self.mutation.kind, MutationKind::Increment | MutationKind::Append) {
+            self.mutation.nonce = Some((group, self.nonce));
+        }
+        self
+    }
+
     /// The nonce with the client's own number.
     pub(crate) fn nonce(&self, group: u64) -> Nonce {
         Nonce { group, nonce: self.nonce }

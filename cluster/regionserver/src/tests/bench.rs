@@ -25,6 +25,8 @@ pub(super) struct Bench {
     pub(super) codec: Codec,
     pub(super) version: Option<(u32, u32)>,
     pub(super) timeout: Option<Duration>,
+    /// Where its files are, to be filled up, failed and killed.
+    pub(super) place: storage::Memory,
     client: ClientService,
     admin: AdminService,
     runtime: Runtime,
@@ -48,17 +50,34 @@ impl Bench {
         cache_bytes: usize,
         regions: &[(&'static str, &'static str)],
     ) -> Bench {
+        Bench::over(storage::Memory::new(), options, region_options, cache_bytes, regions)
+    }
+
+    /// The process is killed, and another begins on what it left: with the regions that cover all rows.
+    pub(super) fn kill(self) -> Bench {
+        let (options, region_options) =
+            (self.server.options().clone(), self.server.foundation().region_options.clone());
+        Bench::over(self.place.kill(), options, region_options, 1 << 20, &[("", "")])
+    }
+
+    fn over(
+        place: storage::Memory,
+        options: Options,
+        region_options: RegionOptions,
+        cache_bytes: usize,
+        regions: &[(&'static str, &'static str)],
+    ) -> Bench {
         let world = World::simulated(3, WallTime(1_700_000_000_000));
-        let files: Arc<dyn Files> = Arc::new(storage::Memory::new());
-        let (log, _) =
-            wal::Log::open(files.clone(), FileName::new("WALs"), wal::Options::default()).expect("a new log");
+        let files: Arc<dyn Files> = Arc::new(place.clone());
+        let (log, recovered) =
+            wal::Log::open(files.clone(), FileName::new("WALs"), wal::Options::default()).expect("a log");
         let foundation = Foundation {
             world: world.clone(),
             files,
             log: Arc::new(log),
             cache: Arc::new(cache::Cache::with_bytes(cache_bytes)),
             region_options,
-            recovered: None,
+            recovered: Some(Arc::new(recovered)),
         };
         let name = ServerName { host: "localhost".into(), port: 16020, start_code: 1_700_000_000_000 };
         let server = RegionServer::new(name, foundation, options);
@@ -66,6 +85,7 @@ impl Bench {
             server.open_region(region(start, end), Arc::new(table())).expect("a new region");
         }
         Bench {
+            place,
             client: ClientService::new(server.clone()),
             admin: AdminService::new(server.clone()),
             server,
@@ -95,6 +115,15 @@ impl Bench {
     pub(super) fn send_and_leave(&self, call: Call) {
         let _entered = self.runtime.handle().enter();
         drop(self.client.call(call));
+    }
+
+    /// Sends a call, lets it begin, and goes away before it is answered.
+    pub(super) fn begin_and_leave(&self, call: Call) {
+        let _entered = self.runtime.handle().enter();
+        if let Answer::Later(mut answer) = self.client.call(call) {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let _begun = answer.as_mut().poll(&mut context);
+        }
     }
 
     pub(super) fn admin<M: Message + Default>(

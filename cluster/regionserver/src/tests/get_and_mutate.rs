@@ -143,6 +143,82 @@ fn a_repeated_increment_is_done_once() {
 }
 
 #[test]
+fn a_repetition_is_answered_with_what_the_first_made() {
+    let bench = Bench::new();
+    let number = |number: i64| [format!("f:n={}", number.to_be_bytes().escape_ascii())];
+    let add = |nonce, amount| {
+        let add = pb::MutationProto { nonce: Some(nonce), ..increment("r", "f:n", amount) };
+        shown(bench.mutate_if(add, None).expect("an increment").1)
+    };
+    assert_eq!(add(9, 5), number(5));
+    assert_eq!(add(10, 1), number(6));
+    assert_eq!(add(9, 5), number(5), "as it was after the first, not as it is now");
+    // The version that the first made is dropped by the flush; what is left is the row as it is.
+    let region = bench.server.regions().all().remove(0);
+    bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
+    bench.server.background.request_compaction(&region, true, Vec::new());
+    crate::background::Background::compact_next(&bench.server);
+    assert_eq!(add(9, 5), number(6));
+}
+
+#[test]
+fn a_repetition_after_a_crash_is_known_from_the_log() {
+    let bench = Bench::new();
+    let number = |number: i64| [format!("f:n={}", number.to_be_bytes().escape_ascii())];
+    let add = |bench: &Bench, nonce| {
+        let add = pb::MutationProto { nonce: Some(nonce), ..increment("r", "f:n", 5) };
+        shown(bench.mutate_if(add, None).expect("an increment").1)
+    };
+    let append = pb::MutationProto { nonce: Some(11), ..mutation(MutationType::Append, "r", "f:a", "x") };
+    assert_eq!(add(&bench, 9), number(5));
+    bench.mutate(append.clone()).expect("an append");
+    // Records of what is in files already tell of their nonces as well.
+    let region = bench.server.regions().all().remove(0);
+    region.flush(region::FlushReason::Requested).expect("flushes");
+    assert_eq!(add(&bench, 10), number(10));
+    drop(region);
+    let bench = bench.kill();
+    assert_eq!(add(&bench, 9), number(5));
+    assert_eq!(add(&bench, 10), number(10));
+    bench.mutate(append).expect("an append");
+    assert_eq!(bench.row("r"), ["f:a=x".to_owned(), number(10)[0].clone()]);
+    assert_eq!(add(&bench, 12), number(15), "a new one is new");
+}
+
+#[test]
+fn a_client_that_goes_away_and_comes_again_finds_it_done() {
+    let bench = Bench::new();
+    let add = pb::MutationProto { nonce: Some(9), ..increment("r", "f:n", 5) };
+    let request = pb::MutateRequest {
+        region: bench.region_of(b"r"),
+        mutation: add.clone(),
+        condition: None,
+        nonce_group: Some(77),
+    };
+    bench.begin_and_leave(bench.call("Mutate", &request, Bytes::new()));
+    for _ in 0..3 {
+        let (_, cells) = bench.mutate_if(add.clone(), None).expect("an increment");
+        assert_eq!(shown(cells), [format!("f:n={}", 5i64.to_be_bytes().escape_ascii())]);
+    }
+}
+
+#[test]
+fn a_condition_that_did_not_hold_is_looked_at_again() {
+    let bench = Bench::new();
+    let add = pb::MutationProto { nonce: Some(9), ..increment("r", "f:n", 5) };
+    let condition = || Some(equals("r", "f:a", "1"));
+    let (refused, _) = bench.mutate_if(add.clone(), condition()).expect("an answer");
+    assert_eq!(refused.processed, Some(false));
+    bench.put("r", "f:a", "1");
+    let (done, _) = bench.mutate_if(add.clone(), condition()).expect("an answer");
+    assert_eq!(done.processed, Some(true));
+    bench.put("r", "f:a", "2");
+    let (again, cells) = bench.mutate_if(add, condition()).expect("an answer");
+    assert_eq!(again.processed, Some(true), "it was done");
+    assert_eq!(shown(cells), [format!("f:n={}", 5i64.to_be_bytes().escape_ascii())]);
+}
+
+#[test]
 fn conditions_decide_and_are_told_of() {
     let bench = Bench::new();
     let put = |value| mutation(MutationType::Put, "r", "f:a", value);
