@@ -13,6 +13,7 @@
 )]
 
 mod crash;
+mod java;
 mod server;
 
 use std::process::{Command, ExitCode};
@@ -31,11 +32,13 @@ const PARTS: &[Part] = &[
     ("unit", "the workspace's own tests", unit),
     ("descriptors", "our messages are HBase's, field by field (JDK and Maven)", descriptors),
     ("client", "the native client against a server of its own, over both registries", client),
+    ("java", "the stock Java client over every registry, codec and compressor (JDK and Maven)", java::suite),
     ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5)),
 ];
 
 const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
-       cargo xtask crash [--rounds N]   (50 rounds unless said otherwise)";
+       cargo xtask crash [--rounds N]   (50 rounds unless said otherwise)
+       cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
             Ok(rounds) => report("crash", &crash::run(rounds)),
             Err(_) => usage(),
         },
+        ["java", bootstrap, quorum, ref more @ ..] => report("java", &java::against(bootstrap, quorum, more)),
         _ => usage(),
     }
 }

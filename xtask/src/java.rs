@@ -1,0 +1,115 @@
+//! The stock Java client against Bellows, and what every part that runs Java shares.
+//!
+//! Maven is asked once for the class paths of `proof/java/*` (a file each in `target/java/`), and again only when a
+//! `pom.xml` is newer or a jar is gone. Each module's sources are compiled by one `javac`. The suite runs in one process
+//! over every way of connecting, for a JVM's start is dear; `cargo xtask java` points the same suite at another cluster,
+//! Apache HBase itself among them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use crate::server::Server;
+use crate::{Outcome, run};
+
+/// The modules of `proof/java/pom.xml`.
+const MODULES: [&str; 3] = ["client", "asynchbase", "gateway"];
+
+/// Every way in which the suite connects: the registry, and what becomes of cells on the wire.
+const WAYS: &str = "rpc,rpc-protobuf,rpc-tags,rpc-gzip,zk,zk-protobuf,zk-tags,zk-gzip";
+
+/// Programs log warnings through this configuration.
+const CONF: &str = "proof/hbase/conf";
+
+/// When a file was last changed; `None` when it is not there.
+fn changed(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|about| about.modified()).ok()
+}
+
+/// The jars of a module, as `java -cp` takes them.
+pub(crate) fn class_path(module: &str) -> Result<String, String> {
+    let file = |module: &str| PathBuf::from(format!("target/java/{module}.class-path"));
+    let poms = MODULES.map(|module| PathBuf::from(format!("proof/java/{module}/pom.xml")));
+    let newest =
+        poms.iter().map(PathBuf::as_path).chain([Path::new("proof/java/pom.xml")]).filter_map(changed).max();
+    let whole = MODULES.iter().all(|module| {
+        changed(&file(module)) > newest
+            && std::fs::read_to_string(file(module))
+                .is_ok_and(|text| text.trim().split(':').all(|jar| Path::new(jar).exists()))
+    });
+    if !whole {
+        for (program, what) in [("javac", "a JDK 17 or newer"), ("mvn", "Maven 3.8 or newer")] {
+            if Command::new(program).arg("-version").output().is_err() {
+                return Err(format!("{what} is needed: {program} was not found on the path"));
+            }
+        }
+        run("mvn", &["-q", "-B", "-f", "proof/java/pom.xml", "dependency:build-classpath"])?;
+    }
+    let path = file(module);
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(text.trim().to_owned())
+}
+
+/// Compiles a module's sources; answers the class path of its programs, their configuration included.
+pub(crate) fn compile(module: &str) -> Result<String, String> {
+    let jars = class_path(module)?;
+    let folder = PathBuf::from(format!("proof/java/{module}/src"));
+    let failed = |error| format!("{}: {error}", folder.display());
+    let mut words: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(&folder).map_err(failed)? {
+        words.push(entry.map_err(failed)?.path().display().to_string());
+    }
+    words.sort();
+    let classes = format!("target/java/{module}");
+    if Path::new(&classes).exists() {
+        std::fs::remove_dir_all(&classes).map_err(|error| format!("{classes}: {error}"))?;
+    }
+    let mut arguments =
+        vec!["--release", "17", "-Xlint:all,-processing,-classfile,-path,-serial,-options", "-Werror"];
+    arguments.extend(["-proc:none", "-cp", &jars, "-d", &classes]);
+    arguments.extend(words.iter().map(String::as_str));
+    run("javac", &arguments).map_err(|_| format!("{} does not compile", folder.display()))?;
+    Ok(format!("{CONF}:{classes}:{jars}"))
+}
+
+/// A Java program of ours, with the flags that HBase's own start scripts set.
+pub(crate) fn java(class_path: &str, properties: &[(&str, &str)], words: &[&str]) -> Command {
+    let mut command = Command::new("java");
+    // Short programs end before the second compiler has paid for itself.
+    command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]);
+    command.arg("-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true");
+    for open in
+        ["java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang", "java.base/jdk.internal.misc"]
+    {
+        command.arg(format!("--add-opens={open}=ALL-UNNAMED"));
+    }
+    command.args(properties.iter().map(|(name, value)| format!("-D{name}={value}")));
+    command.args(["-cp", class_path]).args(words);
+    command
+}
+
+/// Runs a command to its end; `what` is for the failure.
+pub(crate) fn succeed(what: &str, mut command: Command) -> Outcome {
+    let status = command.status().map_err(|error| format!("cannot start {what}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{what} ended with {status}")) }
+}
+
+fn run_suite(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
+    let class_path = compile("client")?;
+    // Refusals are what many tests ask for; what matters of them comes as an exception.
+    let cluster = [("proof.bootstrap", bootstrap), ("proof.quorum", quorum), ("proof.log", "ERROR")];
+    let words: Vec<&str> = ["Suite"].into_iter().chain(words.iter().copied()).collect();
+    succeed("the Java suite", java(&class_path, &cluster, &words))
+}
+
+/// The whole suite against a server of its own.
+pub(crate) fn suite() -> Outcome {
+    let server = Server::start("java", &[])?;
+    run_suite(&server.rpc, &server.registry, &[WAYS])?;
+    server.stop()
+}
+
+/// The suite against a cluster that runs already: `BOOTSTRAP QUORUM [WAYS [TEXT]]`, addresses as `host:port`.
+pub(crate) fn against(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
+    run_suite(bootstrap, quorum, if words.is_empty() { &[WAYS] } else { words })
+}
