@@ -14,7 +14,7 @@
 use cell::{Cell, Comparator, KeyBuf};
 
 use crate::format::write_vlong;
-use crate::index::{Entries, Entry};
+use crate::index::{Entries, Entry, Ordered};
 
 /// Which keys a file's filter holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -49,10 +49,6 @@ impl Entries {
         self.ends.push(self.keys.len() as u32);
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -66,26 +62,6 @@ impl Entries {
     /// What a block of these entries measures.
     pub(crate) fn size(&self) -> usize {
         self.keys.len() + 16 * self.len() + 8
-    }
-
-    pub(crate) fn at(&self, index: usize) -> Entry<'_> {
-        let from = index.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
-        let (offset, disk_length) = self.places[index];
-        Entry { offset, disk_length, key: &self.keys[from..self.ends[index] as usize] }
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
-        (0..self.len()).map(|index| self.at(index))
-    }
-
-    /// The first index for which `before` is false.
-    pub(crate) fn partition(&self, mut before: impl FnMut(Entry<'_>) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if before(self.at(middle)) { low = middle + 1 } else { high = middle }
-        }
-        low
     }
 
     pub(crate) fn write_leaf(&self, out: &mut Vec<u8>) {
@@ -118,31 +94,84 @@ impl Entries {
         }
         Some((entries, bytes))
     }
+}
 
-    /// Reads a leaf or middle block.
-    pub(crate) fn parse_leaf(bytes: &[u8]) -> Option<Entries> {
+impl Ordered for Entries {
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn at(&self, index: usize) -> Entry<'_> {
+        let from = index.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        let (offset, disk_length) = self.places[index];
+        Entry { offset, disk_length, key: &self.keys[from..self.ends[index] as usize] }
+    }
+}
+
+/// A leaf or middle block, read where it lies: a look-up touches as many entries as it compares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaf<'a> {
+    /// Where each entry begins in `body`, and where the last ends; 4 bytes each.
+    offsets: &'a [u8],
+    body: &'a [u8],
+}
+
+impl<'a> Leaf<'a> {
+    /// Checks every entry of a block that came from a file, keys apart.
+    pub(crate) fn check(bytes: &'a [u8]) -> Option<Leaf<'a>> {
+        let leaf = Leaf::checked(bytes)?;
+        (0..leaf.len()).all(|index| leaf.entry(index).is_some()).then_some(leaf)
+    }
+
+    /// The entries of a block that was [checked](Leaf::check).
+    pub(crate) fn checked(bytes: &'a [u8]) -> Option<Leaf<'a>> {
         let (count, rest) = bytes.split_first_chunk::<4>()?;
         let count = u32::from_be_bytes(*count) as usize;
         let (offsets, body) = rest.split_at_checked(count.checked_add(1)?.checked_mul(4)?)?;
-        let offset = |index: usize| -> usize {
-            u32::from_be_bytes([
-                offsets[4 * index],
-                offsets[4 * index + 1],
-                offsets[4 * index + 2],
-                offsets[4 * index + 3],
-            ]) as usize
-        };
-        let mut entries = Entries::default();
-        for index in 0..count {
-            let entry = body.get(offset(index)..offset(index + 1))?;
-            let (place, rest) = entry.split_first_chunk::<8>()?;
-            let (length, key) = rest.split_first_chunk::<4>()?;
-            entries.push(Entry {
-                offset: u64::from_be_bytes(*place),
-                disk_length: u32::from_be_bytes(*length),
-                key,
-            });
+        Some(Leaf { offsets, body })
+    }
+
+    fn offset(&self, index: usize) -> Option<usize> {
+        let word = self.offsets.get(4 * index..)?.first_chunk::<4>()?;
+        Some(u32::from_be_bytes(*word) as usize)
+    }
+
+    fn entry(&self, index: usize) -> Option<Entry<'a>> {
+        let entry = self.body.get(self.offset(index)?..self.offset(index + 1)?)?;
+        let (place, rest) = entry.split_first_chunk::<8>()?;
+        let (length, key) = rest.split_first_chunk::<4>()?;
+        Some(Entry { offset: u64::from_be_bytes(*place), disk_length: u32::from_be_bytes(*length), key })
+    }
+}
+
+impl Ordered for Leaf<'_> {
+    fn len(&self) -> usize {
+        self.offsets.len() / 4 - 1
+    }
+
+    fn at(&self, index: usize) -> Entry<'_> {
+        self.entry(index).expect("the block was checked")
+    }
+}
+
+/// Entries in the order of their keys.
+pub(crate) trait Ordered {
+    fn len(&self) -> usize;
+
+    /// The entry at `index`, which must be below [`len`](Ordered::len).
+    fn at(&self, index: usize) -> Entry<'_>;
+
+    fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        (0..self.len()).map(|index| self.at(index))
+    }
+
+    /// The first index for which `before` is false.
+    fn partition(&self, mut before: impl FnMut(Entry<'_>) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if before(self.at(middle)) { low = middle + 1 } else { high = middle }
         }
-        Some(entries)
+        low
     }
 }

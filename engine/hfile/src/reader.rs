@@ -15,7 +15,7 @@ use crate::cursor::{Cursor, ReadOptions};
 use crate::format::{
     BlockHeader, BlockType, Encoding, HEADER_LENGTH, ROW_INDEX_V1_ID, TRAILER_LENGTH, read_vlong,
 };
-use crate::index::Entries;
+use crate::index::{Entries, Leaf, Ordered};
 use crate::info::{FileInfo, TimeSpan, name};
 use crate::{Error, Result};
 
@@ -331,8 +331,9 @@ impl Reader {
                 Ok(block(BlockKind::Data, bytes, offsets))
             }
             BlockType::LeafIndex | BlockType::IntermediateIndex => {
-                let sound = Entries::parse_leaf(&raw.bytes)
-                    .is_some_and(|entries| entries.iter().all(|entry| Key::parse(entry.key).is_ok()));
+                let sound = Leaf::check(&raw.bytes).is_some_and(|leaf| {
+                    leaf.len() > 0 && leaf.iter().all(|entry| Key::parse(entry.key).is_ok())
+                });
                 if !sound {
                     return Err(self.corrupt(at, "index block", "whole entries", "other bytes"));
                 }
@@ -409,30 +410,29 @@ impl Reader {
         if self.root.is_empty() {
             return Ok(None);
         }
-        let pick = |entries: &Entries| {
-            // An entry's key stands at or before its block's first cell: equal keys are at or before, too.
-            let after = entries.partition(|entry| {
-                self.comparator.compare_keys(Key::trusted(entry.key), position.key).is_le()
-            });
-            // The same key may stand at the end of the block before, under a newer write.
-            let mut index = after.saturating_sub(1);
-            while index > 0
-                && self.comparator.compare_keys(Key::trusted(entries.at(index).key), position.key).is_eq()
-            {
-                index -= 1;
-            }
-            let entry = entries.at(index);
-            (entry.offset, entry.disk_length)
-        };
-        let mut place = pick(&self.root);
+        let mut place = self.pick(&self.root, position);
         for _ in 1..self.levels {
             let block = self.block(place.0, Some(place.1), BlockKind::Index, options)?;
-            let entries = Entries::parse_leaf(&block.bytes)
-                .filter(|entries| !entries.is_empty())
-                .ok_or_else(|| self.corrupt(place.0, "index block", "entries", "none"))?;
-            place = pick(&entries);
+            let leaf = Leaf::checked(&block.bytes).expect("the block was checked");
+            place = self.pick(&leaf, position);
         }
         Ok(Some(place))
+    }
+
+    /// Where the block begins, and its length, that would hold `position`, or the first one when it lies before all.
+    fn pick(&self, entries: &impl Ordered, position: Position<'_>) -> (u64, u32) {
+        // An entry's key stands at or before its block's first cell: equal keys are at or before, too.
+        let after = entries
+            .partition(|entry| self.comparator.compare_keys(Key::trusted(entry.key), position.key).is_le());
+        // The same key may stand at the end of the block before, under a newer write.
+        let mut index = after.saturating_sub(1);
+        while index > 0
+            && self.comparator.compare_keys(Key::trusted(entries.at(index).key), position.key).is_eq()
+        {
+            index -= 1;
+        }
+        let entry = entries.at(index);
+        (entry.offset, entry.disk_length)
     }
 
     /// The data block after the one at `at`; `None` behind the last.

@@ -20,7 +20,7 @@ use crate::format::{
     BYTES_PER_CHECKSUM, BlockHeader, BlockType, CHECKSUM_CRC32C, Encoding, HEADER_LENGTH, ROW_INDEX_V1_ID,
     TRAILER_LENGTH, VERSION, checksum, write_vlong,
 };
-use crate::index::{BLOCK_SIZE_MAX, Entries, Entry};
+use crate::index::{BLOCK_SIZE_MAX, Entries, Entry, Ordered};
 use crate::info::{FileInfo, StoreFileInfo, TimeSpan, name};
 use crate::{Error, Result};
 
