@@ -1,57 +1,120 @@
 //! What was acknowledged survives `kill -9`.
 //!
-//! In each round a writer (an example program of the native client) puts numbered rows, one call each, and says every
-//! number after it was acknowledged. At a random moment the server is killed; it is started again in the same folder,
-//! and the verifier must find every row whose number was said, and no row whose content is not its number's.
+//! In each round the server is started, what it has is compared with what was acknowledged before, and then it is loaded:
+//! writers with every kind of change, a reader, and an administrator who flushes, compacts, alters, creates and drops. At
+//! a random moment it is killed; sometimes in the middle of an orderly end, and sometimes again while it recovers.
+//!
+//! The seed decides when and what; which write is under way at that moment is decided by the machine. A failure names
+//! the seed and leaves the data folder and the server's log behind.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use crate::server::{Server, build, fresh_folder};
+use crate::chance::{Chance, seed_from_the_clock};
+use crate::server::{Server, build, fresh_folder, log_of, no_panic};
+use crate::workload::Workload;
 use crate::{Outcome, run as run_command};
 
-/// Runs so many rounds on one folder.
-pub(crate) fn run_rounds(rounds: u32, seed: u64) -> Outcome {
+/// Small memstores and logs, so that flushes, compactions and new logs happen within a round.
+pub(crate) const OPTIONS: &[&str] =
+    &["-D", "hbase.hregion.memstore.flush.size=1048576", "-D", "bellows.wal.roll.size=4194304"];
+
+/// Runs so many rounds on one folder; without a seed, the clock gives one.
+pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
+    let seed = seed.unwrap_or_else(seed_from_the_clock);
     build()?;
-    run_command("cargo", &["build", "--quiet", "-p", "client", "--example", "crash"])?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let program = format!("{target}/debug/examples/crash");
+    let mut workload = Workload::start(seed)?;
     let folder = fresh_folder("crash")?;
-    let mut chance = seed;
-    let mut acknowledged = 0u64;
-    for round in 0..rounds {
-        let server = Server::start_in(&folder, &["-D", "hbase.hregion.memstore.flush.size=262144"])?;
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let alive = Duration::from_millis(150 + (chance >> 33) % 900);
-        let mut writer = Command::new(&program)
-            .args(["write", &server.rpc, &acknowledged.to_string()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("cannot start {program}: {error}"))?;
-        let output = writer.stdout.take().expect("it is piped");
-        let heard = std::thread::spawn(move || {
-            let lines = BufReader::new(output).lines().map_while(Result::ok);
-            lines.filter_map(|line| line.parse::<u64>().ok()).last()
-        });
-        std::thread::sleep(alive);
-        server.kill()?;
-        let _ended = writer.kill();
-        writer.wait().map_err(|error| error.to_string())?;
-        let last = heard.join().map_err(|_| "the listener broke".to_owned())?;
-        acknowledged = last.map_or(acknowledged, |last| last + 1);
-        let server = Server::start_in(&folder, &[])?;
-        run_command(&program, &["verify", &server.rpc, &acknowledged.to_string()])
-            .map_err(|why| format!("round {round}, seed {seed}, {acknowledged} rows acknowledged: {why}"))?;
-        server.kill()?;
+    println!("{rounds} rounds, seed {seed}");
+    let began = Instant::now();
+    let mut chance = Chance::new(seed);
+    let mut tally = Tally::default();
+    for round in 0..=rounds {
+        play(&folder, round == rounds, &mut workload, &mut chance, &mut tally).map_err(|why| {
+            format!(
+                "round {round}, seed {seed}: {why}\n  the data is kept in {}, the log is {}",
+                folder.display(),
+                log_of(&folder).display()
+            )
+        })?;
     }
-    println!("{rounds} rounds, {acknowledged} rows acknowledged, all there (seed {seed})");
+    println!("acknowledged: {}", workload.summary()?);
+    let Tally { rows, acknowledged, on_disk, in_order, in_recovery, starts } = tally;
+    println!(
+        "{rounds} rounds in {:.0} s: {acknowledged} changes acknowledged, {rows} rows at the end, all as they must be; \
+         the log on the disk in {on_disk}, handed to the system in {}; {in_order} kills in an orderly end, \
+         {in_recovery} in a recovery; {}; seed {seed}",
+        began.elapsed().as_secs_f64(),
+        rounds - on_disk,
+        spread(starts),
+    );
+    if acknowledged == 0 {
+        return Err("nothing was acknowledged: nothing was tested".to_owned());
+    }
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 
-/// Runs so many rounds with a seed from the clock.
-pub(crate) fn run(rounds: u32) -> Outcome {
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
-    run_rounds(rounds, seed)
+#[derive(Default)]
+struct Tally {
+    rows: u64,
+    acknowledged: u64,
+    on_disk: u32,
+    in_order: u32,
+    in_recovery: u32,
+    starts: Vec<Duration>,
+}
+
+/// The least, the middle and the most, from the start of the process until clients are served.
+pub(crate) fn spread(mut starts: Vec<Duration>) -> String {
+    starts.sort();
+    let at = |index: usize| starts.get(index).map_or(0, Duration::as_millis);
+    let (middle, last) = (starts.len() / 2, starts.len().saturating_sub(1));
+    format!(
+        "{} starts, ready after {} / {} / {} ms (min / median / max)",
+        starts.len(),
+        at(0),
+        at(middle),
+        at(last)
+    )
+}
+
+/// Start, look, load, kill. The last round only looks.
+fn play(
+    folder: &Path,
+    last: bool,
+    workload: &mut Workload,
+    chance: &mut Chance,
+    tally: &mut Tally,
+) -> Outcome {
+    // Both meanings of durable survive a kill; they take turns on the same data.
+    let on_disk = chance.below(2) == 0;
+    let hsync = format!("hbase.wal.hsync={on_disk}");
+    let options = [OPTIONS, &["-D", &hsync]].concat();
+    let started = Instant::now();
+    let server = Server::start_in(folder, &options)?;
+    let start = started.elapsed();
+    tally.starts.push(start);
+    tally.rows = workload.verify(&server.rpc)?;
+    if last {
+        server.stop()?;
+        return no_panic(&log_of(folder));
+    }
+    tally.on_disk += u32::from(on_disk);
+    workload.load(&server.rpc)?;
+    std::thread::sleep(Duration::from_millis(100 + chance.below(1_400)));
+    workload.dying()?;
+    if chance.below(6) == 0 {
+        tally.in_order += 1;
+        run_command("kill", &["-TERM", &server.id().to_string()])?;
+        std::thread::sleep(Duration::from_millis(chance.below(150)));
+    }
+    server.kill()?;
+    tally.acknowledged = workload.dead()?;
+    let again = chance.below(6).saturating_sub(3);
+    for _ in 0..again {
+        tally.in_recovery += 1;
+        let time = start.mul_f64(chance.below(1_200) as f64 / 1_000.0);
+        Server::start_and_kill(folder, &options, time)?;
+    }
+    no_panic(&log_of(folder))
 }

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test [--only PART]`, `cargo xtask crash [--rounds N]`.
+//! The project's own commands: `cargo xtask test [--only PART]`, `cargo xtask crash [--rounds N] [--seed S]`.
 //!
 //! A part is a name and a function; each is timed, all are run, and the summary says which failed. Servers that a part
 //! starts listen on free ports of the loopback interface, keep their files in a folder of their own below `target/`, and
@@ -12,9 +12,11 @@
     reason = "these commands are no part of the server: they start processes and look at real files"
 )]
 
+mod chance;
 mod crash;
 mod java;
 mod server;
+mod workload;
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -33,16 +35,22 @@ const PARTS: &[Part] = &[
     ("descriptors", "our messages are HBase's, field by field (JDK and Maven)", descriptors),
     ("client", "the native client against a server of its own, over both registries", client),
     ("java", "the stock Java client over every registry, codec and compressor (JDK and Maven)", java::suite),
-    ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5)),
+    ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5, None)),
 ];
 
 const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
-       cargo xtask crash [--rounds N]   (50 rounds unless said otherwise)
+       cargo xtask crash [--rounds N] [--seed S]   (50 rounds and a seed from the clock unless said otherwise)
        cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let [command @ "crash", options @ ..] = &words[..] {
+        return match rounds_and_seed(options) {
+            Some((rounds, seed)) => report(command, &crash::run(rounds.unwrap_or(50), seed)),
+            None => usage(),
+        };
+    }
     match words[..] {
         ["test"] => test(None),
         ["test", "--only", part] => test(Some(part)),
@@ -52,14 +60,22 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        ["crash"] => report("crash", &crash::run(50)),
-        ["crash", "--rounds", rounds] => match rounds.parse() {
-            Ok(rounds) => report("crash", &crash::run(rounds)),
-            Err(_) => usage(),
-        },
         ["java", bootstrap, quorum, ref more @ ..] => report("java", &java::against(bootstrap, quorum, more)),
         _ => usage(),
     }
+}
+
+/// `--rounds` and `--seed`, in any order; `None` when there is anything else.
+fn rounds_and_seed(options: &[&str]) -> Option<(Option<u32>, Option<u64>)> {
+    let (mut rounds, mut seed) = (None, None);
+    for pair in options.chunks(2) {
+        match pair {
+            ["--rounds", number] => rounds = Some(number.parse().ok()?),
+            ["--seed", number] => seed = Some(number.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some((rounds, seed))
 }
 
 fn usage() -> ExitCode {

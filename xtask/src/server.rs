@@ -1,8 +1,10 @@
 //! A server of a test's own.
 
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::run;
 
@@ -19,6 +21,43 @@ pub(crate) struct Server {
 fn binary() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     target.join("debug/bellows")
+}
+
+/// Where the server that has its files in `folder` logs.
+pub(crate) fn log_of(folder: &Path) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(".log");
+    name.into()
+}
+
+/// Fails when a server said in this log that a thread of it panicked.
+pub(crate) fn no_panic(log: &Path) -> Result<(), String> {
+    let failed = |error| format!("{}: {error}", log.display());
+    for line in BufReader::new(File::open(log).map_err(failed)?).split(b'\n') {
+        let line = line.map_err(failed)?;
+        let line = String::from_utf8_lossy(&line);
+        if line.contains("panicked") {
+            return Err(format!("the server panicked, see {}: {line}", log.display()));
+        }
+    }
+    Ok(())
+}
+
+fn spawn(folder: &Path, log: &Path, more: &[&str], output: Stdio) -> Result<Child, String> {
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(log)
+        .map_err(|error| format!("{}: {error}", log.display()))?;
+    Command::new(binary())
+        .args(["start", "--bind", "127.0.0.1", "--data-dir"])
+        .arg(folder)
+        .args(["--rpc-port", "0", "--master-port", "0", "--zk-port", "0", "--web-port", "0"])
+        .args(more)
+        .stdout(output)
+        .stderr(file)
+        .spawn()
+        .map_err(|error| format!("cannot start {}: {error}", binary().display()))
 }
 
 /// An empty folder below `target/`.
@@ -44,23 +83,20 @@ impl Server {
         Server::start_in(&fresh_folder(name)?, more)
     }
 
-    /// Starts the built server in `folder`, on free ports, and waits until it is ready.
+    /// Starts the built server in `folder`, on free ports, and waits until it is ready. What it logs is appended to
+    /// the folder's name with `.log`.
     pub(crate) fn start_in(folder: &Path, more: &[&str]) -> Result<Server, String> {
-        let mut command = Command::new(binary());
-        command.args(["start", "--bind", "127.0.0.1", "--data-dir"]).arg(folder);
-        command
-            .args(["--rpc-port", "0", "--master-port", "0", "--zk-port", "0", "--web-port", "0"])
-            .args(more);
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("cannot start {}: {error}", binary().display()))?;
-        let output = child.stdout.take().expect("it is piped");
+        Server::start_with_log(folder, &log_of(folder), more)
+    }
+
+    /// The same with the log elsewhere.
+    pub(crate) fn start_with_log(folder: &Path, log: &Path, more: &[&str]) -> Result<Server, String> {
+        let mut child = spawn(folder, log, more, Stdio::piped())?;
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut first = String::new();
-        BufReader::new(output)
-            .read_line(&mut first)
-            .map_err(|error| format!("the server says nothing: {error}"))?;
+        output.read_line(&mut first).map_err(|error| format!("the server says nothing: {error}"))?;
+        // Held open: the rest of the greeting is small enough to wait in the pipe.
+        child.stdout = Some(output.into_inner());
         let word = |before: &str| -> Option<String> {
             let rest = &first[first.find(before)? + before.len()..];
             Some(rest.split([',', ' ', '\n']).next()?.to_owned())
@@ -72,9 +108,21 @@ impl Server {
             _ => {
                 let _gone = child.kill();
                 let status = child.wait().map_err(|error| error.to_string())?;
-                Err(format!("the server is not ready ({status}): {first:?}"))
+                Err(format!("the server is not ready ({status}), see {}: {first:?}", log.display()))
             }
         }
+    }
+
+    /// Starts the server and kills it after `time`, ready or not.
+    pub(crate) fn start_and_kill(folder: &Path, more: &[&str], time: Duration) -> Result<(), String> {
+        let mut child = spawn(folder, &log_of(folder), more, Stdio::null())?;
+        std::thread::sleep(time);
+        child.kill().and_then(|()| child.wait()).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// SIGKILL: the end without a word.

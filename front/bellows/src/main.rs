@@ -8,6 +8,7 @@ mod settings;
 mod start;
 mod status;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -21,8 +22,18 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Start(options) => {
-            tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-            start::run(&options, |greeting| println!("{greeting}"))
+            // A log whose reader has gone away is no reason to panic: what could not be said is lost.
+            tracing_subscriber::fmt()
+                .with_writer(std::io::stderr)
+                .with_ansi(false)
+                .log_internal_errors(false)
+                .init();
+            start::run(&options, |greeting| {
+                // `println!` would panic when whoever started the server has heard enough.
+                if let Err(error) = writeln!(std::io::stdout().lock(), "{greeting}") {
+                    tracing::warn!(%error, "the greeting is not heard");
+                }
+            })
         }
         Command::Keys => {
             println!("{}", conf::Conf::new().table());

@@ -1,0 +1,161 @@
+//! A crash test's client: it loads a server until that dies, remembers what was acknowledged, and looks afterwards.
+//!
+//! It is told what to do line by line on its input, and answers each line with one line:
+//!
+//! ```text
+//! load HOST:PORT      loading                     writers, readers and an administrator work from now on
+//! dying               alive | bad: WHY            it is about to be killed: operations may fail from now on
+//! dead                dead ACKNOWLEDGED           the server was killed: what had no answer may or may not be there
+//! verify HOST:PORT    good ROWS | bad: WHY        everything acknowledged is there, and nothing that was never asked for
+//! summary             KIND COUNT, …               how much of each kind was acknowledged
+//! ```
+//!
+//! It outlives the server, so the ledger is simply its memory. Rows are few and are written again and again: looking
+//! takes the same time in the last round as in the first.
+
+mod admin;
+mod ledger;
+mod reader;
+mod verify;
+mod writer;
+
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+
+use client::{Cluster, Options, Registry};
+use env::{Runtime, WallTime, World};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use ledger::Ledger;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Writers that work side by side.
+const WRITERS: u64 = 4;
+/// Readers beside them: what one of them saw, the other must not miss afterwards.
+const READERS: u64 = 2;
+
+/// What works on a server until it dies.
+struct Load {
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [seed] = &arguments[..] else { return Err("usage: crash SEED".into()) };
+    let seed: u64 = seed.parse()?;
+    let ledger = Arc::new(Ledger::default());
+    let runtime = Runtime::start("crash", 2)?;
+    let mut load = None;
+    for (number, line) in std::io::stdin().lock().lines().enumerate() {
+        let line = line?;
+        let answer = match line.split_once(' ').unwrap_or((&line, "")) {
+            ("load", server) => {
+                ledger.live();
+                load = Some(begin(&runtime, &ledger, server, seed.wrapping_add(number as u64)));
+                "loading".to_owned()
+            }
+            ("dying", _) => match ledger.let_die().first() {
+                None => "alive".to_owned(),
+                Some(why) => format!("bad: {why}"),
+            },
+            ("dead", _) => {
+                if let Some(load) = load.take() {
+                    end(&runtime, load)?;
+                }
+                format!("dead {}", ledger.acknowledged())
+            }
+            ("verify", server) => {
+                let (cluster, ledger) = (connect(server), Arc::clone(&ledger));
+                match wait(&runtime, async move { verify::everything(&cluster, &ledger).await })? {
+                    Ok(rows) => format!("good {rows}"),
+                    Err(why) => format!("bad: {why}"),
+                }
+            }
+            ("summary", _) => ledger.summary(),
+            _ => return Err(format!("line {number} is not understood: {line:?}").into()),
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", answer.replace('\n', " "))?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn connect(server: &str) -> Cluster {
+    Cluster::connect(World::real(), Options::new(Registry::rpc(server.split(','))))
+}
+
+/// Chance of a task's own, from the seed.
+fn chance(seed: u64, task: u64) -> World {
+    World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0))
+}
+
+fn begin(runtime: &Runtime, ledger: &Arc<Ledger>, server: &str, seed: u64) -> Load {
+    let cluster = connect(server);
+    let (stop, stopped) = watch::channel(false);
+    let mut tasks = Vec::new();
+    let mut task = |work: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
+        let mut stopped = stopped.clone();
+        tasks.push(runtime.spawn(async move {
+            tokio::select! {
+                // The sender is kept until the tasks have ended.
+                _dead = stopped.wait_for(|dead| *dead) => {}
+                () = work => {}
+            }
+        }));
+    };
+    for writer in 0..WRITERS {
+        let work = writer::Writer::new(writer, &cluster, ledger, chance(seed, writer));
+        task(Box::pin(guard(Arc::clone(ledger), format!("writer {writer}"), work.run())));
+    }
+    for reader in 0..READERS {
+        let work = reader::run(cluster.clone(), Arc::clone(ledger), chance(seed, 100 + reader));
+        task(Box::pin(guard(Arc::clone(ledger), format!("reader {reader}"), work)));
+    }
+    let work = admin::run(cluster, Arc::clone(ledger), chance(seed, 200));
+    task(Box::pin(guard(Arc::clone(ledger), "administrator".to_owned(), work)));
+    Load { stop, tasks }
+}
+
+/// Runs a task; an error while the server lives, or that is more than its death, is a complaint.
+async fn guard(ledger: Arc<Ledger>, who: String, work: impl Future<Output = Result<(), client::Error>>) {
+    if let Err(error) = work.await
+        && !(ledger.may_die() && is_death(&error))
+    {
+        ledger.complain(format!("{who}: {error}"));
+    }
+}
+
+/// Whether the server's death alone explains this error: nobody answered, for as long as it was tried.
+fn is_death(error: &client::Error) -> bool {
+    match error {
+        client::Error::GivenUp { last, .. } => is_death(last),
+        client::Error::Batch { failed, .. } => failed.iter().all(|(_, error)| is_death(error)),
+        client::Error::Call(_) | client::Error::Registry(_) | client::Error::RegionOffline(_) => true,
+        _ => false,
+    }
+}
+
+fn end(runtime: &Runtime, load: Load) -> Result<(), Failure> {
+    load.stop.send_replace(true);
+    for task in load.tasks {
+        wait(runtime, task)?.map_err(|broken| format!("a task broke: {broken}"))?;
+    }
+    Ok(())
+}
+
+/// Waits for a future on the runtime.
+fn wait<T: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Failure> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    runtime.spawn(async move {
+        // The receiver waits below.
+        let _sent = sender.send(work.await);
+    });
+    receiver.recv().map_err(|_| "the task broke".into())
+}
