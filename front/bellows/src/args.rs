@@ -18,6 +18,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Starts master, region server and registry in this process, on files of this machine.
     Start(Start),
+    /// Drives a server, Bellows or Apache HBase, with a load and says what came of it and what it cost.
+    Bench(Box<bench::Args>),
     /// Lists every configuration key with its default and meaning.
     Keys,
 }

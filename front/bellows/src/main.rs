@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Args, Command};
+use failure::Failure;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -34,6 +35,10 @@ fn main() -> ExitCode {
                     tracing::warn!(%error, "the greeting is not heard");
                 }
             })
+        }
+        Command::Bench(args) => {
+            bench::run(&args, &mut |line| eprintln!("{line}"), &mut |line| println!("{line}"))
+                .map_err(Failure::new)
         }
         Command::Keys => {
             println!("{}", conf::Conf::new().table());

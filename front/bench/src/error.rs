@@ -1,0 +1,30 @@
+//! What can go wrong in a run.
+
+/// A run that did not come to its end, or not to a good one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The cluster does not answer as it should.
+    #[error(transparent)]
+    Client(#[from] client::Error),
+    /// A combination of options that cannot work.
+    #[error("{0}")]
+    Options(String),
+    /// The process whose cost was asked for cannot be looked at.
+    #[error("process {pid} cannot be looked at: {reason}; is --pid the server's, and is it yours?")]
+    Process {
+        /// Its id.
+        pid: u32,
+        /// What the system says.
+        reason: String,
+    },
+    /// No thread could be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// Operations failed or gave back what was not written. The results are printed all the same.
+    #[error("{count} operations failed or gave back something other than what was written; see the table")]
+    Failed {
+        /// How many.
+        count: u64,
+    },
+}

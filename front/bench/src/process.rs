@@ -1,0 +1,122 @@
+//! What a process costs, from `/proc`.
+//!
+//! CPU time is the figure to trust on a machine that others use too: waiting for a core does not count. It comes in
+//! hundredths of a second, so a window of ten seconds is exact to a part in a thousand of a core.
+
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// The clock ticks of `/proc/<pid>/stat`: 100 a second for every Linux that user programs see.
+const TICK_US: u64 = 10_000;
+
+/// What a process has used since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time in user and system mode, in microseconds.
+    pub cpu_us: u64,
+    /// Of that, in the system.
+    pub system_us: u64,
+    /// Resident memory now, in bytes.
+    pub resident: u64,
+    /// The most resident memory ever, in bytes.
+    pub resident_max: u64,
+    /// Bytes that went to the disk, where the system lets us read that.
+    pub disk_written: Option<u64>,
+    /// System calls that read or wrote, where the system lets us read that. Receiving from a socket may not count.
+    pub io_calls: Option<u64>,
+}
+
+impl Usage {
+    /// Looks at a process.
+    pub fn of(pid: u32) -> Result<Usage> {
+        let text = |name: &str| {
+            storage::read_text(Path::new(&format!("/proc/{pid}/{name}")))
+                .map_err(|error| Error::Process { pid, reason: error.to_string() })
+        };
+        let strange = |what: &str| Error::Process { pid, reason: format!("its {what} has another form") };
+        let stat = text("stat")?;
+        let (user, system) = cpu(&stat).ok_or_else(|| strange("stat"))?;
+        let status = text("status")?;
+        let size = |name| kilobytes(&status, name).ok_or_else(|| strange("status"));
+        // Of a process of another user only this one file may not be read.
+        let io = text("io").ok();
+        let counted = |name| io.as_deref().and_then(|io| number(io, name));
+        Ok(Usage {
+            cpu_us: (user + system) * TICK_US,
+            system_us: system * TICK_US,
+            resident: size("VmRSS:")?,
+            resident_max: size("VmHWM:")?,
+            disk_written: counted("write_bytes:"),
+            io_calls: counted("syscr:").zip(counted("syscw:")).map(|(reads, writes)| reads + writes),
+        })
+    }
+}
+
+/// User and system ticks. The name of the program, in brackets, may hold anything.
+fn cpu(stat: &str) -> Option<(u64, u64)> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ').skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+fn number(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+}
+
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+}
+
+/// What a process used in a span of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// CPU time, in microseconds.
+    pub cpu_us: u64,
+    /// Of that, in the system.
+    pub system_us: u64,
+    /// Resident memory at the end, in bytes.
+    pub resident: u64,
+    /// The most resident memory up to the end, in bytes.
+    pub resident_max: u64,
+    /// Bytes that went to the disk.
+    pub disk_written: Option<u64>,
+    /// System calls that read or wrote.
+    pub io_calls: Option<u64>,
+}
+
+impl Cost {
+    /// From one look to a later one.
+    pub fn between(before: Usage, after: Usage) -> Cost {
+        let less = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
+        Cost {
+            cpu_us: after.cpu_us.saturating_sub(before.cpu_us),
+            system_us: after.system_us.saturating_sub(before.system_us),
+            resident: after.resident,
+            resident_max: after.resident_max,
+            disk_written: less(after.disk_written, before.disk_written),
+            io_calls: less(after.io_calls, before.io_calls),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_may_be_called_what_it_likes() {
+        let stat = "42 (a) R b) S 1 1 1 0 -1 4194304 10 0 0 0 123 45 0 0 20 0 7 0 99 1 2 3";
+        assert_eq!(cpu(stat), Some((123, 45)));
+    }
+
+    #[test]
+    fn this_process_has_used_something() {
+        let usage = Usage::of(std::process::id()).expect("it is ours");
+        assert!(usage.resident > 0 && usage.resident_max >= usage.resident);
+        assert!(usage.io_calls.is_some_and(|calls| calls > 0));
+        let error = Usage::of(u32::MAX).expect_err("there is none").to_string();
+        assert!(error.contains("--pid"), "{error}");
+    }
+}

@@ -1,0 +1,189 @@
+//! What callers saw: counts, latencies, and both over time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use env::Moment;
+use hdrhistogram::Histogram;
+
+/// Latencies above this are counted as this.
+const LATENCY_MAX_NS: u64 = 600_000_000_000;
+/// One step of what is shown over time.
+pub(crate) const SLOT: Duration = Duration::from_millis(500);
+/// So many different failures are remembered by their words.
+const FAILURES_MAX: usize = 8;
+
+/// What one operation was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// Which kind of operation, as a place in the workload's kinds.
+    pub(crate) kind: usize,
+    /// Rows written, read or looked at.
+    pub(crate) rows: u64,
+    /// Rows that were not what was written.
+    pub(crate) wrong: u64,
+}
+
+/// All operations of one kind.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Operations that succeeded.
+    pub operations: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Rows that were not what was written.
+    pub wrong: u64,
+    /// Operations that failed, by what was said.
+    pub failures: BTreeMap<String, u64>,
+    /// Latencies in ns of what succeeded.
+    pub latencies: Histogram<u64>,
+    /// What happened when.
+    pub slots: Vec<Slot>,
+}
+
+/// What happened in one step of time.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// Operations that ended in it.
+    pub operations: u64,
+    /// The longest latency among them, in ns.
+    pub latency_max_ns: u64,
+}
+
+impl Recorded {
+    fn new() -> Recorded {
+        Recorded {
+            operations: 0,
+            rows: 0,
+            wrong: 0,
+            failures: BTreeMap::new(),
+            latencies: Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)
+                .expect("constants that fit each other"),
+            slots: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, other: &Recorded) {
+        self.operations += other.operations;
+        self.rows += other.rows;
+        self.wrong += other.wrong;
+        for (words, count) in &other.failures {
+            *self.failures.entry(words.clone()).or_default() += count;
+        }
+        self.latencies.add(&other.latencies).expect("of the same bounds");
+        if self.slots.len() < other.slots.len() {
+            self.slots.resize(other.slots.len(), Slot { operations: 0, latency_max_ns: 0 });
+        }
+        for (mine, theirs) in self.slots.iter_mut().zip(&other.slots) {
+            mine.operations += theirs.operations;
+            mine.latency_max_ns = mine.latency_max_ns.max(theirs.latency_max_ns);
+        }
+    }
+
+    /// Operations that failed.
+    pub fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
+
+    /// Rows that were not what was written.
+    pub fn wrong(&self) -> u64 {
+        self.wrong
+    }
+
+    /// The latency that this part of all operations did not exceed, in µs. `part` is from 0 to 1.
+    pub fn latency_us(&self, part: f64) -> f64 {
+        self.latencies.value_at_quantile(part) as f64 / 1_000.0
+    }
+}
+
+/// Takes down what ends between two moments.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    from: Moment,
+    to: Moment,
+    kinds: Vec<Recorded>,
+}
+
+impl Recorder {
+    /// For a workload with so many kinds of operations.
+    pub(crate) fn new(kinds: usize, from: Moment, to: Moment) -> Recorder {
+        Recorder { from, to, kinds: vec![Recorded::new(); kinds] }
+    }
+
+    /// An operation that succeeded.
+    pub(crate) fn done(&mut self, done: Done, began: Moment, ended: Moment) {
+        if ended < self.from || ended >= self.to {
+            return;
+        }
+        let latency = u64::try_from(ended.since(began).as_nanos()).unwrap_or(u64::MAX);
+        let recorded = &mut self.kinds[done.kind];
+        recorded.operations += 1;
+        recorded.rows += done.rows;
+        recorded.wrong += done.wrong;
+        recorded.latencies.saturating_record(latency);
+        let at = (ended.since(self.from).as_nanos() / SLOT.as_nanos()) as usize;
+        if recorded.slots.len() <= at {
+            recorded.slots.resize(at + 1, Slot { operations: 0, latency_max_ns: 0 });
+        }
+        let slot = &mut recorded.slots[at];
+        slot.operations += 1;
+        slot.latency_max_ns = slot.latency_max_ns.max(latency);
+    }
+
+    /// An operation that failed; what failed before the time counts too, for it may explain what follows.
+    pub(crate) fn failed(&mut self, kind: usize, words: String) {
+        let failures = &mut self.kinds[kind].failures;
+        if failures.len() < FAILURES_MAX || failures.contains_key(&words) {
+            *failures.entry(words).or_default() += 1;
+        } else {
+            *failures.entry("other failures".to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Operations so far.
+    pub(crate) fn operations(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.operations).sum()
+    }
+
+    /// Everything of several recorders, kind by kind.
+    pub(crate) fn merged<'a>(all: impl IntoIterator<Item = &'a Recorder>) -> Vec<Recorded> {
+        let mut merged: Vec<Recorded> = Vec::new();
+        for recorder in all {
+            merged.resize_with(recorder.kinds.len(), Recorded::new);
+            for (mine, theirs) in merged.iter_mut().zip(&recorder.kinds) {
+                mine.add(theirs);
+            }
+        }
+        merged
+    }
+
+    /// All kinds as one.
+    pub(crate) fn total(kinds: &[Recorded]) -> Recorded {
+        let mut total = Recorded::new();
+        kinds.iter().for_each(|kind| total.add(kind));
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::{WallTime, World};
+
+    #[test]
+    fn only_what_ends_in_the_measured_time_counts() {
+        let world = World::simulated(1, WallTime(0));
+        let start = world.moment();
+        let at = |ms| start.plus(Duration::from_millis(ms));
+        let mut recorder = Recorder::new(1, at(1_000), at(3_000));
+        let done = Done { kind: 0, rows: 2, wrong: 0 };
+        for (began, ended) in [(0, 999), (999, 1_000), (1_400, 1_500), (2_000, 2_999), (2_000, 3_000)] {
+            recorder.done(done, at(began), at(ended));
+        }
+        let merged = Recorder::merged([&recorder, &recorder]);
+        assert_eq!((merged[0].operations, merged[0].rows), (6, 12));
+        assert!((merged[0].latency_us(1.0) - 999_000.0).abs() < 1_000.0);
+        let slots: Vec<u64> = merged[0].slots.iter().map(|slot| slot.operations).collect();
+        assert_eq!(slots, [2, 2, 0, 2]);
+    }
+}

@@ -1,0 +1,208 @@
+//! One caller: makes one operation after the other, and checks what comes back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use client::{Append, CheckAndMutate, Comparison, Filter, Get, Increment, Put, Row, Scan, Scanner, Table};
+
+use crate::Plan;
+use crate::chance::Chance;
+use crate::recorder::Done;
+use crate::rows::Rows;
+use crate::workload::{SCAN_STEP, Workload};
+
+/// The family of every table here, as in PerformanceEvaluation.
+pub(crate) const FAMILY: Bytes = Bytes::from_static(b"info0");
+/// The column of the value.
+pub(crate) const VALUE: Bytes = Bytes::from_static(b"0");
+/// The column that increments count in.
+const NUMBER: Bytes = Bytes::from_static(b"n");
+/// The column that appends grow.
+const GROWN: Bytes = Bytes::from_static(b"a");
+
+/// One caller of a workload.
+pub(crate) struct Worker {
+    plan: Arc<Plan>,
+    rows: Rows,
+    table: Table,
+    workload: Workload,
+    chance: Chance,
+    /// The rows that this one goes through in order: from the first up to but without the second.
+    part: (u64, u64),
+    /// The next of them.
+    next: u64,
+    scanner: Option<Scanner>,
+}
+
+impl Worker {
+    /// Caller `index` of all callers of the plan.
+    pub(crate) fn new(plan: Arc<Plan>, rows: Rows, table: Table, workload: Workload, index: usize) -> Worker {
+        let cut = |at: usize| (u128::from(rows.count()) * at as u128 / plan.threads as u128) as u64;
+        let from = cut(index);
+        let part = (from, cut(index + 1).max(from + 1).min(rows.count().max(from + 1)));
+        let chance = Chance::new(plan.seed, index as u64);
+        Worker { chance, part, next: from, scanner: None, plan, rows, table, workload }
+    }
+
+    /// Makes one operation.
+    pub(crate) async fn step(&mut self) -> client::Result<Done> {
+        let (rows, wrong) = match self.workload {
+            Workload::SequentialWrite => {
+                let number = self.in_order();
+                self.put(number).await?
+            }
+            Workload::RandomWrite => {
+                let number = self.any();
+                self.put(number).await?
+            }
+            Workload::BatchWrite => {
+                let numbers = self.any_batch();
+                self.table.put_all(numbers.into_iter().map(|number| self.a_put(number))).await?;
+                (self.plan.batch as u64, 0)
+            }
+            Workload::SequentialRead => {
+                let number = self.in_order();
+                self.get(number).await?
+            }
+            Workload::RandomRead => {
+                let number = self.any();
+                self.get(number).await?
+            }
+            Workload::MultiGet => self.multi_get().await?,
+            Workload::Scan => self.scan_on().await?,
+            Workload::ScanRange(rows) => self.scan_range(u64::from(rows)).await?,
+            Workload::Filter0 => self.scan_filtered(0).await?,
+            Workload::Filter10 => self.scan_filtered(1).await?,
+            Workload::Increment => {
+                let increment = Increment::row(Rows::key(self.any())).add(FAMILY, NUMBER, 1);
+                let row = self.table.increment(increment.durability(self.plan.durability)).await?;
+                (1, u64::from(row.number(FAMILY, NUMBER).is_none()))
+            }
+            Workload::Append => {
+                let number = self.any();
+                let append = Append::row(Rows::key(number)).add(
+                    FAMILY,
+                    GROWN,
+                    self.rows.value(number).slice(..8.min(self.plan.value_size)),
+                );
+                // The grown value is not wanted: it would be sent longer each time.
+                let append = append.return_results(false).durability(self.plan.durability);
+                self.table.append(append).await?;
+                (1, 0)
+            }
+            Workload::CheckAndPut => {
+                let number = self.any();
+                let check =
+                    CheckAndMutate::column(Rows::key(number), FAMILY, VALUE).equals(self.rows.value(number));
+                let (held, _) = self.table.check_and_mutate(check.then(self.a_put(number))).await?;
+                (1, u64::from(!held))
+            }
+        };
+        Ok(Done { kind: 0, rows, wrong })
+    }
+
+    fn any(&mut self) -> u64 {
+        self.chance.below(self.rows.count())
+    }
+
+    fn any_batch(&mut self) -> Vec<u64> {
+        (0..self.plan.batch).map(|_| self.any()).collect()
+    }
+
+    fn in_order(&mut self) -> u64 {
+        let number = self.next;
+        self.next = if number + 1 < self.part.1 { number + 1 } else { self.part.0 };
+        number
+    }
+
+    fn a_put(&self, number: u64) -> Put {
+        Put::row(Rows::key(number))
+            .set(FAMILY, VALUE, self.rows.value(number))
+            .durability(self.plan.durability)
+    }
+
+    async fn put(&self, number: u64) -> client::Result<(u64, u64)> {
+        self.table.put(self.a_put(number)).await?;
+        Ok((1, 0))
+    }
+
+    async fn get(&self, number: u64) -> client::Result<(u64, u64)> {
+        let row = self.table.get(Get::row(Rows::key(number)).column(FAMILY, VALUE)).await?;
+        Ok((1, u64::from(!self.is_right(number, &row))))
+    }
+
+    fn is_right(&self, number: u64, row: &Row) -> bool {
+        row.value(FAMILY, VALUE) == Some(&self.rows.value(number)[..])
+    }
+
+    async fn multi_get(&mut self) -> client::Result<(u64, u64)> {
+        let numbers = self.any_batch();
+        let gets = numbers.iter().map(|number| Get::row(Rows::key(*number)).column(FAMILY, VALUE));
+        let rows = self.table.get_all(gets).await?;
+        let wrong = numbers.iter().zip(&rows).filter(|(number, row)| !self.is_right(**number, row)).count();
+        Ok((numbers.len() as u64, wrong as u64))
+    }
+
+    fn a_scan(&self, from: u64, to: u64) -> Scan {
+        let scan = Scan::new().from(Rows::key(from)).to(Rows::key(to)).column(FAMILY, VALUE);
+        match self.plan.caching {
+            Some(rows) => scan.caching(rows),
+            None => scan,
+        }
+    }
+
+    /// A step further through this caller's part of the table, over and over.
+    async fn scan_on(&mut self) -> client::Result<(u64, u64)> {
+        let (mut rows, mut wrong) = (0, 0);
+        while rows < SCAN_STEP {
+            let (from, to) = self.part;
+            let mut scanner = match self.scanner.take() {
+                Some(scanner) => scanner,
+                None => {
+                    self.next = from;
+                    self.table.scan(self.a_scan(from, to))
+                }
+            };
+            let Some(row) = scanner.next().await? else {
+                wrong += to - self.next;
+                if self.next == from {
+                    break; // A table without rows would be scanned for ever.
+                }
+                continue;
+            };
+            wrong += u64::from(self.next >= to || !self.is_right(self.next, &row));
+            self.next += 1;
+            rows += 1;
+            self.scanner = Some(scanner);
+        }
+        Ok((rows, wrong))
+    }
+
+    async fn scan_range(&mut self, rows: u64) -> client::Result<(u64, u64)> {
+        let rows = rows.min(self.rows.count());
+        let from = self.chance.below(self.rows.count() - rows + 1);
+        let mut scanner = self.table.scan(self.a_scan(from, from + rows).limit(rows));
+        let (mut at, mut wrong) = (from, 0);
+        while let Some(row) = scanner.next().await? {
+            wrong += u64::from(!self.is_right(at, &row));
+            at += 1;
+        }
+        Ok((rows, wrong + (from + rows).abs_diff(at)))
+    }
+
+    /// Looks at as many rows as the plan's range has; the values of `tenths` of ten pass.
+    async fn scan_filtered(&mut self, tenths: u8) -> client::Result<(u64, u64)> {
+        let looked_at = self.plan.range;
+        let from = self.chance.below(self.rows.count() - looked_at + 1);
+        let filter = Filter::value(Comparison::Less, vec![b'0' + tenths]);
+        let mut scanner = self.table.scan(self.a_scan(from, from + looked_at).filter(filter));
+        let passes = |number: &u64| number % 10 < u64::from(tenths);
+        let mut expected = (from..from + looked_at).filter(passes);
+        let mut wrong = 0;
+        while let Some(row) = scanner.next().await? {
+            let right = expected.next().is_some_and(|number| self.is_right(number, &row));
+            wrong += u64::from(!right);
+        }
+        Ok((looked_at, wrong + expected.count() as u64))
+    }
+}
