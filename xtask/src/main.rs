@@ -15,8 +15,12 @@
 mod chance;
 mod crash;
 mod java;
+mod loadtest;
+mod pe;
 mod server;
+mod tools;
 mod workload;
+mod ycsb;
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -35,11 +39,17 @@ const PARTS: &[Part] = &[
     ("descriptors", "our messages are HBase's, field by field (JDK and Maven)", descriptors),
     ("client", "the native client against a server of its own, over both registries", client),
     ("java", "the stock Java client over every registry, codec and compressor (JDK and Maven)", java::suite),
+    ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
+    ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
+    ("loadtest", "HBase's LoadTestTool writes, updates and verifies (JDK and Maven)", || loadtest::run(&[])),
     ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5, None)),
 ];
 
 const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask crash [--rounds N] [--seed S]   (50 rounds and a seed from the clock unless said otherwise)
+       cargo xtask pe [--rows N] [--threads N]
+       cargo xtask ycsb [--records N] [--operations N] [--threads N]
+       cargo xtask loadtest [--keys N] [--threads N]
        cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)";
 
 fn main() -> ExitCode {
@@ -60,6 +70,9 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
+        ["pe", ref options @ ..] => report("pe", &pe::run(options)),
+        ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
+        ["loadtest", ref options @ ..] => report("loadtest", &loadtest::run(options)),
         ["java", bootstrap, quorum, ref more @ ..] => report("java", &java::against(bootstrap, quorum, more)),
         _ => usage(),
     }
