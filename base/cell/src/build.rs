@@ -1,5 +1,7 @@
 //! Making cells and keys.
 
+use smallvec::SmallVec;
+
 use crate::{
     Cell, CellType, Comparator, FAMILY_LENGTH_MAX, KEY_LENGTH_MIN, Key, Malformed, ROW_LENGTH_MAX, Result,
     SequenceId, TAGS_LENGTH_MAX, Timestamp,
@@ -53,7 +55,9 @@ impl CellParts<'_> {
         out.reserve(self.size());
         out.extend_from_slice(&(key_length as u32).to_be_bytes());
         out.extend_from_slice(&(self.value.len() as u32).to_be_bytes());
-        write_key(out, self.row, self.family, self.qualifier, self.timestamp, self.cell_type);
+        write_key(self.row, self.family, self.qualifier, self.timestamp, self.cell_type, |part| {
+            out.extend_from_slice(part);
+        });
         out.extend_from_slice(self.value);
         if !self.tags.is_empty() {
             out.extend_from_slice(&(self.tags.len() as u16).to_be_bytes());
@@ -70,27 +74,34 @@ impl CellParts<'_> {
     }
 }
 
+/// Gives the key, part by part, to `out`.
+#[inline]
 fn write_key(
-    out: &mut Vec<u8>,
     row: &[u8],
     family: &[u8],
     qualifier: &[u8],
     timestamp: Timestamp,
     kind: CellType,
+    mut out: impl FnMut(&[u8]),
 ) {
-    out.extend_from_slice(&(row.len() as u16).to_be_bytes());
-    out.extend_from_slice(row);
-    out.push(family.len() as u8);
-    out.extend_from_slice(family);
-    out.extend_from_slice(qualifier);
-    out.extend_from_slice(&timestamp.0.to_be_bytes());
-    out.push(kind.code());
+    out(&(row.len() as u16).to_be_bytes());
+    out(row);
+    out(&[family.len() as u8]);
+    out(family);
+    out(qualifier);
+    let mut tail = [0; 9];
+    tail[..8].copy_from_slice(&timestamp.0.to_be_bytes());
+    tail[8] = kind.code();
+    out(&tail);
 }
+
+/// Keys up to this length are kept without a buffer on the heap; most are.
+const INLINE: usize = 96;
 
 /// A key of one's own, made for seeking. Its buffer can be filled again and again.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct KeyBuf {
-    bytes: Vec<u8>,
+    bytes: SmallVec<[u8; INLINE]>,
     sequence: SequenceId,
 }
 
@@ -152,7 +163,7 @@ impl KeyBuf {
     ) {
         assert!(row.len() <= ROW_LENGTH_MAX && family.len() <= FAMILY_LENGTH_MAX, "a key beyond its layout");
         self.bytes.clear();
-        write_key(&mut self.bytes, row, family, qualifier, timestamp, kind);
+        write_key(row, family, qualifier, timestamp, kind, |part| self.bytes.extend_from_slice(part));
         self.sequence = sequence;
     }
 

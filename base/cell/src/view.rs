@@ -54,6 +54,12 @@ impl<'a> Cell<'a> {
         Cell { bytes, sequence }
     }
 
+    /// The key of the cell with which `bytes` begin; they were checked before.
+    #[inline]
+    pub fn key_within(bytes: &'a [u8]) -> Key<'a> {
+        Key::trusted(&bytes[8..8 + length_at(bytes, 0)])
+    }
+
     /// The whole cell, with its tags if it has any.
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
