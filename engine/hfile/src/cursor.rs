@@ -1,9 +1,10 @@
 //! Walking over a file.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cache::{Block, BlockKind};
-use cell::{Cell, KeyBuf, Position};
+use cell::{Cell, KeyBuf, Position, SequenceId};
 
 use crate::{Reader, Result};
 
@@ -29,11 +30,14 @@ pub struct Cursor {
     options: ReadOptions,
     block: Option<(u64, Arc<Block>)>,
     index: usize,
+    /// Where the cell at `index` lies in the block, and its number: it is looked at again and again.
+    cell: Range<usize>,
+    sequence: SequenceId,
 }
 
 impl Cursor {
     pub(crate) fn new(reader: Arc<Reader>, options: ReadOptions) -> Cursor {
-        Cursor { reader, options, block: None, index: 0 }
+        Cursor { reader, options, block: None, index: 0, cell: 0..0, sequence: SequenceId::ZERO }
     }
 
     /// Changes how blocks are got from now on.
@@ -50,13 +54,23 @@ impl Cursor {
     #[inline]
     pub fn peek(&self) -> Option<Cell<'_>> {
         let (_, block) = self.block.as_ref()?;
-        Some(self.reader.cell_at(&block.bytes, *block.offsets.get(self.index)? as usize))
+        Some(Cell::trusted(&block.bytes[self.cell.clone()], self.sequence))
+    }
+
+    /// Stands on the cell at `index` of the open block; `false` behind its last.
+    #[inline]
+    fn stand_on(&mut self, index: usize) -> bool {
+        let (_, block) = self.block.as_ref().expect("a block is open");
+        self.index = index;
+        let Some(&place) = block.offsets.get(index) else { return false };
+        (self.cell, self.sequence) = self.reader.place_of_cell(&block.bytes, place as usize);
+        true
     }
 
     /// Stands on the first cell at or after `position`.
     pub fn seek(&mut self, position: Position<'_>) -> Result<()> {
         if self.is_within_block(position) {
-            self.index = self.place_of(position);
+            self.stand_on(self.place_of(position));
             return Ok(());
         }
         self.block = None;
@@ -64,11 +78,10 @@ impl Cursor {
         let block = self.reader.block(offset, Some(length), BlockKind::Data, self.options)?;
         self.block = Some((offset, block));
         loop {
-            self.index = self.place_of(position);
-            let (offset, block) = self.block.as_ref().expect("set above");
-            if self.index < block.offsets.len() {
+            if self.stand_on(self.place_of(position)) {
                 return Ok(());
             }
+            let (offset, block) = self.block.as_ref().expect("set above");
             match self.reader.block_after(*offset, block, self.options) {
                 Ok(next @ Some(_)) => self.block = next,
                 Ok(None) => {
@@ -98,31 +111,39 @@ impl Cursor {
         let (_, block) = self.block.as_ref().expect("a block is open");
         let comparator = self.reader.comparator();
         block.offsets.partition_point(|&offset| {
-            comparator.compare(self.reader.cell_at(&block.bytes, offset as usize).into(), position).is_lt()
+            // The number stands behind the value, and is asked for only where keys are the same.
+            let order =
+                comparator.compare_keys(Cell::key_within(&block.bytes[offset as usize..]), position.key);
+            order.is_lt()
+                || order.is_eq()
+                    && self.reader.cell_at(&block.bytes, offset as usize).sequence() > position.sequence
         })
     }
 
     /// Stands on the next cell.
     #[inline]
     pub fn advance(&mut self) -> Result<()> {
-        let Some((_, block)) = &self.block else { return Ok(()) };
-        self.index += 1;
-        if self.index < block.offsets.len() { Ok(()) } else { self.next_block() }
+        if self.block.is_none() || self.stand_on(self.index + 1) {
+            return Ok(());
+        }
+        self.next_block()
     }
 
     fn next_block(&mut self) -> Result<()> {
         let (offset, block) = self.block.take().expect("a block is open");
         self.block = self.reader.block_after(offset, &block, self.options)?;
-        self.index = 0;
+        if self.block.is_some() {
+            self.stand_on(0);
+        }
         Ok(())
     }
 
     /// Stands on the first cell of all.
     pub fn seek_first(&mut self) -> Result<()> {
         self.block = None;
-        self.index = 0;
         if let Some(first) = self.reader.first_data() {
             self.block = Some((first, self.reader.block(first, None, BlockKind::Data, self.options)?));
+            self.stand_on(0);
         }
         Ok(())
     }
@@ -130,11 +151,11 @@ impl Cursor {
     /// Stands on the first cell of the last row before `row`, or, without `row`, of the last row of all. Says whether
     /// there is one.
     pub fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {
-        let found = self.last_cell_before(row)?;
-        let Some(key) = found else {
+        let found = self.last_cell_before(row);
+        if !matches!(found, Ok(Some(_))) {
             self.block = None;
-            return Ok(false);
-        };
+        }
+        let Some(key) = found? else { return Ok(false) };
         let first = KeyBuf::first_on_row(key.key().row());
         self.seek(first.position())?;
         Ok(true)

@@ -1,5 +1,6 @@
 //! An open file: what was loaded when it was opened, and its blocks.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -375,6 +376,7 @@ impl Reader {
     }
 
     /// Where the cell at `place` ends, and where the next begins.
+    #[inline]
     fn cell_end(&self, bytes: &[u8], place: usize) -> Option<(usize, usize)> {
         let word = |at: usize| -> Option<usize> {
             bytes.get(at..)?.first_chunk::<4>().map(|word| u32::from_be_bytes(*word) as usize)
@@ -389,16 +391,23 @@ impl Reader {
         Some((end, next))
     }
 
-    /// The cell that begins at `place` of a block that was checked.
+    /// Where the cell lies that begins at `place` of a block that was checked, and its number.
     #[inline]
-    pub(crate) fn cell_at<'a>(&self, bytes: &'a [u8], place: usize) -> Cell<'a> {
+    pub(crate) fn place_of_cell(&self, bytes: &[u8], place: usize) -> (Range<usize>, SequenceId) {
         let (end, _) = self.cell_end(bytes, place).expect("the block was checked");
         let sequence = if self.has_mvcc {
             read_vlong(&bytes[end..]).map_or(0, |(number, _)| u64::try_from(number).unwrap_or(0))
         } else {
             0
         };
-        Cell::trusted(&bytes[place..end], SequenceId(sequence))
+        (place..end, SequenceId(sequence))
+    }
+
+    /// The cell that begins at `place` of a block that was checked.
+    #[inline]
+    pub(crate) fn cell_at<'a>(&self, bytes: &'a [u8], place: usize) -> Cell<'a> {
+        let (cell, sequence) = self.place_of_cell(bytes, place);
+        Cell::trusted(&bytes[cell], sequence)
     }
 
     /// Where the data block begins that would hold `position`, or the first one when it lies before all.
