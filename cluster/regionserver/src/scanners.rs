@@ -29,7 +29,7 @@ pub(crate) struct ScannerId(pub(crate) u64);
 /// What is kept between two calls of one scanner.
 pub(crate) struct Kept {
     /// The engine's scanner.
-    pub(crate) scanner: RegionScanner,
+    pub(crate) scanner: RegionScanner<'static>,
     /// The row that the last reply ended in the middle of.
     pub(crate) unfinished_row: Option<Bytes>,
 }

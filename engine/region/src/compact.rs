@@ -95,8 +95,7 @@ impl Region {
         let options = ReadOptions { cache_blocks: false, memory_only: false };
         let sources = chosen.iter().rev().map(|file| Source::File(file.reader.cursor(options))).collect();
         let heap = Heap::new(store.comparator, SequenceId::MAX, sources);
-        let rewrite =
-            Rewrite::new(store.keeping.clone(), all, self.world.now().0, self.options.purge_deletes_after);
+        let rewrite = Rewrite::new(store.keeping, all, self.world.now().0, self.options.purge_deletes_after);
         let codec = if all { store.options.compression_major } else { store.options.compression_minor };
         let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
         let info = StoreFileInfo { max_sequence: newest, major: all };

@@ -18,7 +18,7 @@ use hfile::{Reader, StoreFileInfo, Writer};
 use memstore::Segment;
 use storage::FileName;
 
-use crate::heap::{Heap, Source};
+use crate::heap::{Heap, Source, Sources};
 use crate::mvcc::Awaits;
 use crate::region::Region;
 use crate::rewrite::Rewrite;
@@ -86,8 +86,8 @@ impl Region {
     fn flush_store(&self, store: &Store, sequence: SequenceId) -> Result<Option<u64>> {
         let Some(snapshot) = store.view.load().snapshot.clone() else { return Ok(None) };
         let source = Source::Memory(memstore::Cursor::new(Arc::clone(&snapshot)));
-        let heap = Heap::new(store.comparator, SequenceId::MAX, vec![source]);
-        let rewrite = Rewrite::new(store.keeping.clone(), false, self.world.now().0, 0);
+        let heap = Heap::new(store.comparator, SequenceId::MAX, Sources::from_iter([source]));
+        let rewrite = Rewrite::new(store.keeping, false, self.world.now().0, 0);
         let codec = store.options.compression.as_str();
         let info = StoreFileInfo { max_sequence: sequence, major: false };
         let file = self.write_file(store, heap, rewrite, codec, info, &mut |_| {})?;
@@ -162,7 +162,7 @@ impl Region {
         if self.closed.load(Ordering::Acquire) {
             return Ok(Flushed::default());
         }
-        if let Some(cause) = self.aborted.lock().clone() {
+        if let Some(cause) = self.aborted.get().cloned() {
             self.closed.store(true, Ordering::Release);
             return Err(Error::Aborted(cause));
         }

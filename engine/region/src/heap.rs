@@ -6,12 +6,19 @@
 
 use std::cmp::Ordering;
 
-use cell::{Cell, Comparator, Position, SequenceId};
+use cell::{Cell, Comparator, KeyBuf, Position, SequenceId};
+use smallvec::SmallVec;
 
 use crate::Result;
 
 /// Steps before a seek is worth its price.
 const STEPS_MAX: usize = 8;
+
+/// Sources of a store that has nothing to compact: more make a buffer on the heap.
+const SOURCES: usize = 4;
+
+/// What a heap merges.
+pub(crate) type Sources = SmallVec<[Source; SOURCES]>;
 
 /// One source.
 pub(crate) enum Source {
@@ -57,17 +64,17 @@ impl Source {
 pub(crate) struct Heap {
     comparator: Comparator,
     read_point: SequenceId,
-    sources: Vec<Source>,
+    sources: Sources,
     /// Reversed: which sources stand on the current row. Forward: all of them.
-    active: Vec<bool>,
+    active: SmallVec<[bool; SOURCES]>,
     current: Option<usize>,
     runner_up: Option<usize>,
 }
 
 impl Heap {
     /// `sources` come newest first: of two cells that are the same in every respect the first source's counts.
-    pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Vec<Source>) -> Heap {
-        let active = vec![true; sources.len()];
+    pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Sources) -> Heap {
+        let active = SmallVec::from_elem(true, sources.len());
         Heap { comparator, read_point, sources, active, current: None, runner_up: None }
     }
 
@@ -113,14 +120,28 @@ impl Heap {
         Ok(())
     }
 
-    /// Goes forward to the first cell at or after `position`: by steps if it is near, else by seeking.
-    pub(crate) fn forward(&mut self, position: Position<'_>) -> Result<()> {
+    /// Goes on to the first cell that is not `behind`: by steps if it is near, else by seeking `target`, which must be
+    /// the place that `behind` means; it is told the cell that is still behind.
+    #[inline]
+    pub(crate) fn pass(
+        &mut self,
+        behind: impl Fn(Cell<'_>) -> bool,
+        target: impl FnOnce(Cell<'_>) -> KeyBuf,
+    ) -> Result<()> {
         for _ in 0..STEPS_MAX {
-            match self.peek() {
-                Some(cell) if self.comparator.compare(cell.into(), position).is_lt() => self.advance()?,
-                _ => return Ok(()),
+            if !self.peek().is_some_and(&behind) {
+                return Ok(());
             }
+            self.advance()?;
         }
+        match self.peek().filter(|cell| behind(*cell)).map(target) {
+            Some(target) => self.forward(target.position()),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes forward to the first cell at or after `position` by seeking, unless it stands there.
+    pub(crate) fn forward(&mut self, position: Position<'_>) -> Result<()> {
         for index in 0..self.sources.len() {
             let behind = self.active[index]
                 && self.sources[index]
@@ -184,6 +205,10 @@ impl Heap {
     /// Finds the source with the smallest head, and the one after it.
     fn settle(&mut self) {
         (self.current, self.runner_up) = (None, None);
+        if let [only] = &self.sources[..] {
+            self.current = only.peek().map(|_| 0).filter(|_| self.active[0]);
+            return;
+        }
         for index in 0..self.sources.len() {
             let Some(cell) = self.sources[index].peek().filter(|_| self.active[index]) else { continue };
             let order = |other: Option<usize>| -> Ordering {

@@ -8,11 +8,12 @@ use cell::{Cell, CellType, TagType, Timestamp};
 use filter::{Filter, ReturnCode};
 use proto::FamilyOptions;
 use proto::descriptor::KeepDeletedCells;
+use smallvec::SmallVec;
 
 use crate::TimeRange;
 
 /// What a family keeps, as its descriptor says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Keeping {
     pub(crate) max_versions: u32,
     pub(crate) min_versions: u32,
@@ -124,19 +125,21 @@ pub(crate) enum Next {
     Hint,
 }
 
+/// The columns that were asked for, in order; `None` for all.
+pub(crate) type Wanted<'a> = Option<&'a [Bytes]>;
+
 /// Judges the cells of one family, row by row.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     keeping: Keeping,
-    wanted: Option<Vec<Bytes>>,
     range: TimeRange,
     scan_versions: u32,
     raw: bool,
     now: i64,
     deletes: Deletes,
-    /// Which of `wanted` comes next.
+    /// Which of the wanted columns comes next.
     next_wanted: usize,
-    column: Vec<u8>,
+    column: SmallVec<[u8; 32]>,
     in_column: bool,
     /// Versions of the column that count, and those that were included.
     versions: u32,
@@ -147,7 +150,6 @@ pub(crate) struct Matcher {
 impl Matcher {
     pub(crate) fn new(
         keeping: Keeping,
-        wanted: Option<Vec<Bytes>>,
         range: TimeRange,
         scan_versions: u32,
         raw: bool,
@@ -155,14 +157,13 @@ impl Matcher {
     ) -> Matcher {
         Matcher {
             keeping,
-            wanted,
             range,
             scan_versions,
             raw,
             now,
             deletes: Deletes::default(),
             next_wanted: 0,
-            column: Vec::new(),
+            column: SmallVec::new(),
             in_column: false,
             versions: 0,
             included: 0,
@@ -177,15 +178,20 @@ impl Matcher {
         self.in_column = false;
     }
 
-    /// The column to go to next, when columns were asked for.
-    pub(crate) fn next_wanted(&self) -> Option<&[u8]> {
-        self.wanted.as_ref()?.get(self.next_wanted).map(|qualifier| &qualifier[..])
+    /// The column of the cell that was judged last.
+    pub(crate) fn column(&self) -> &[u8] {
+        &self.column
     }
 
-    fn column_done(&mut self) -> Next {
-        match &self.wanted {
+    /// The column to go to next, when columns were asked for.
+    pub(crate) fn next_wanted<'w>(&self, wanted: Wanted<'w>) -> Option<&'w [u8]> {
+        wanted?.get(self.next_wanted).map(|qualifier| &qualifier[..])
+    }
+
+    fn column_done(&mut self, wanted: Wanted<'_>) -> Next {
+        match wanted {
             Some(wanted) => {
-                if wanted.get(self.next_wanted).is_some_and(|qualifier| *qualifier == self.column) {
+                if wanted.get(self.next_wanted).is_some_and(|qualifier| qualifier[..] == self.column[..]) {
                     self.next_wanted += 1;
                 }
                 if self.next_wanted < wanted.len() { Next::Column } else { Next::Row }
@@ -194,12 +200,17 @@ impl Matcher {
         }
     }
 
-    /// Judges the next cell of the row.
-    pub(crate) fn judge(&mut self, cell: Cell<'_>, filter: &mut Option<Filter>) -> Verdict {
+    /// Judges the next cell of the row; `wanted` is the same for all of them.
+    pub(crate) fn judge(
+        &mut self,
+        cell: Cell<'_>,
+        wanted: Wanted<'_>,
+        filter: &mut Option<Filter>,
+    ) -> Verdict {
         let key = cell.key();
         let (timestamp, qualifier) = (key.timestamp(), key.qualifier());
         let kind = key.cell_type().unwrap_or(CellType::Put);
-        if !self.in_column || self.column != qualifier {
+        if !self.in_column || self.column[..] != *qualifier {
             self.in_column = true;
             self.column.clear();
             self.column.extend_from_slice(qualifier);
@@ -216,7 +227,7 @@ impl Matcher {
             && self.keeping.is_expired(timestamp, self.now)
         {
             // Versions come newest first: all that follow in the column are older.
-            return Verdict::Skip(self.column_done_unless_early(qualifier));
+            return Verdict::Skip(self.column_done_unless_early(qualifier, wanted));
         }
         if is_cell_expired(cell, self.now) {
             return Verdict::Skip(Next::Cell);
@@ -236,15 +247,15 @@ impl Matcher {
         match self.deletes.masks(timestamp) {
             Masked::No => {}
             Masked::Version => return Verdict::Skip(Next::Cell),
-            Masked::Rest => return Verdict::Skip(self.column_done_unless_early(qualifier)),
+            Masked::Rest => return Verdict::Skip(self.column_done_unless_early(qualifier, wanted)),
         }
         if self.range.is_before(timestamp) {
             return Verdict::Skip(Next::Cell);
         }
         if self.range.is_after(timestamp) {
-            return Verdict::Skip(self.column_done_unless_early(qualifier));
+            return Verdict::Skip(self.column_done_unless_early(qualifier, wanted));
         }
-        if let Some(next) = self.step_to_wanted(qualifier) {
+        if let Some(next) = self.step_to_wanted(qualifier, wanted) {
             return Verdict::Skip(next);
         }
         // Two writes of one timestamp are one version, the newer one.
@@ -257,27 +268,27 @@ impl Matcher {
         let limit = if filter.is_some() { family_limit } else { family_limit.min(self.scan_versions) };
         let kept_by_minimum = self.versions <= self.keeping.min_versions;
         if self.versions > limit || (self.keeping.is_expired(timestamp, self.now) && !kept_by_minimum) {
-            return Verdict::Skip(self.column_done());
+            return Verdict::Skip(self.column_done(wanted));
         }
         let last_version = self.versions == limit && filter.is_none();
         match filter {
-            None if last_version => Verdict::Include(self.column_done()),
+            None if last_version => Verdict::Include(self.column_done(wanted)),
             None => Verdict::Include(Next::Cell),
-            Some(filter) => self.judge_by_filter(cell, filter),
+            Some(filter) => self.judge_by_filter(cell, wanted, filter),
         }
     }
 
     /// A column that comes before the next wanted one is not done: it was never wanted.
-    fn column_done_unless_early(&mut self, qualifier: &[u8]) -> Next {
-        match self.step_to_wanted(qualifier) {
+    fn column_done_unless_early(&mut self, qualifier: &[u8], wanted: Wanted<'_>) -> Next {
+        match self.step_to_wanted(qualifier, wanted) {
             Some(next) => next,
-            None => self.column_done(),
+            None => self.column_done(wanted),
         }
     }
 
     /// `None` when `qualifier` is wanted, else where to go.
-    fn step_to_wanted(&mut self, qualifier: &[u8]) -> Option<Next> {
-        let wanted = self.wanted.as_ref()?;
+    fn step_to_wanted(&mut self, qualifier: &[u8], wanted: Wanted<'_>) -> Option<Next> {
+        let wanted = wanted?;
         while let Some(next) = wanted.get(self.next_wanted) {
             match qualifier.cmp(next) {
                 std::cmp::Ordering::Less => return Some(Next::Column),
@@ -288,29 +299,31 @@ impl Matcher {
         Some(Next::Row)
     }
 
-    fn judge_by_filter(&mut self, cell: Cell<'_>, filter: &mut Filter) -> Verdict {
+    fn judge_by_filter(&mut self, cell: Cell<'_>, wanted: Wanted<'_>, filter: &mut Filter) -> Verdict {
         let code = filter.filter_cell(cell);
         let scan_limit = self.scan_versions.min(self.keeping.max_versions);
         match code {
             ReturnCode::Skip => {
                 if self.versions == self.keeping.max_versions {
-                    Verdict::Skip(self.column_done())
+                    Verdict::Skip(self.column_done(wanted))
                 } else {
                     Verdict::Skip(Next::Cell)
                 }
             }
-            ReturnCode::NextColumn => Verdict::Skip(self.column_done()),
+            ReturnCode::NextColumn => Verdict::Skip(self.column_done(wanted)),
             ReturnCode::NextRow => Verdict::Skip(Next::Row),
             ReturnCode::SeekNextUsingHint => Verdict::Skip(Next::Hint),
             ReturnCode::Include | ReturnCode::IncludeAndNextColumn | ReturnCode::IncludeAndSeekNextRow => {
                 self.included += 1;
                 if self.included > scan_limit {
-                    return Verdict::Skip(self.column_done());
+                    return Verdict::Skip(self.column_done(wanted));
                 }
                 match code {
                     ReturnCode::IncludeAndSeekNextRow => Verdict::Include(Next::Row),
-                    ReturnCode::IncludeAndNextColumn => Verdict::Include(self.column_done()),
-                    _ if self.versions == self.keeping.max_versions => Verdict::Include(self.column_done()),
+                    ReturnCode::IncludeAndNextColumn => Verdict::Include(self.column_done(wanted)),
+                    _ if self.versions == self.keeping.max_versions => {
+                        Verdict::Include(self.column_done(wanted))
+                    }
                     _ => Verdict::Include(Next::Cell),
                 }
             }

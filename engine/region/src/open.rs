@@ -1,7 +1,7 @@
 //! Opening a region: its files from their lists, the rest from the log.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::{Arc, OnceLock};
 
 use cache::Cache;
 use cell::{CellBlock, Comparator, SequenceId};
@@ -95,7 +95,7 @@ impl Region {
             flushing: Mutex::default(),
             open_sequence: SequenceId::ZERO,
             closed: AtomicBool::new(false),
-            aborted: Mutex::default(),
+            aborted: OnceLock::new(),
             counters: Counters::default(),
             oldest_edit: AtomicI64::new(0),
             recovered_nonces: Mutex::default(),

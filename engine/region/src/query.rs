@@ -133,6 +133,11 @@ impl Scan {
     pub fn get(row: Bytes) -> Scan {
         Scan { start: row.clone(), stop: row, include_stop: true, ..Scan::default() }
     }
+
+    /// Whether no second row can belong.
+    pub(crate) fn is_one_row(&self) -> bool {
+        !self.start.is_empty() && self.start == self.stop
+    }
 }
 
 /// How much one step of a scanner may give.

@@ -1,7 +1,8 @@
 //! The region itself: its stores, its state, its counters.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use cache::Cache;
@@ -67,7 +68,7 @@ pub struct Region {
     pub(crate) open_sequence: SequenceId,
     pub(crate) closed: AtomicBool,
     /// Why the region acknowledges nothing any more.
-    pub(crate) aborted: Mutex<Option<String>>,
+    pub(crate) aborted: OnceLock<String>,
     pub(crate) counters: Counters,
     /// When the oldest edit in memory was made, in ms since 1970; 0 for none.
     pub(crate) oldest_edit: AtomicI64,
@@ -172,7 +173,7 @@ impl Region {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
         }
-        match &*self.aborted.lock() {
+        match self.aborted.get() {
             Some(cause) => Err(Error::Aborted(cause.clone())),
             None => Ok(()),
         }
@@ -197,9 +198,7 @@ impl Region {
 
     /// The region acknowledges nothing any more; `cause` says why.
     pub(crate) fn abort(&self, cause: String) -> Error {
-        let mut aborted = self.aborted.lock();
-        let cause = aborted.get_or_insert(cause).clone();
-        drop(aborted);
+        let cause = self.aborted.get_or_init(|| cause).clone();
         self.mvcc.wake_all();
         Error::Aborted(cause)
     }
@@ -211,20 +210,20 @@ impl Region {
         }
         self.check_row(&scan.start, "get")?;
         let mut counting = CountingSink { count: 0, sink };
-        let mut scanner = RegionScanner::open(Arc::clone(self), scan.clone())?;
+        let mut scanner = RegionScanner::open(Arc::clone(self), Cow::Borrowed(scan))?;
         scanner.next_row(&Limits::NONE, &mut counting, mode)?;
         Ok(counting.count)
     }
 
     /// Opens a scanner, which sees what is complete now.
-    pub fn scanner(self: &Arc<Self>, scan: Scan) -> Result<RegionScanner> {
+    pub fn scanner(self: &Arc<Self>, scan: Scan) -> Result<RegionScanner<'static>> {
         self.check_serving()?;
         if !scan.start.is_empty() && !scan.reversed && !scan.include_start {
             // The row itself need not lie inside when it does not belong.
         } else if !scan.start.is_empty() && !scan.reversed {
             self.check_row(&scan.start, "scan")?;
         }
-        RegionScanner::open(Arc::clone(self), scan)
+        RegionScanner::open(Arc::clone(self), Cow::Owned(scan))
     }
 
     /// Bytes in memory, of all stores.

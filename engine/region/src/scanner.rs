@@ -4,18 +4,22 @@
 //! not wait for, the row is begun anew at the next call: what was given of it before is counted, judged again, and not
 //! given twice.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use cell::{Cell, KeyBuf, SequenceId};
-use filter::{Filter, Transform};
+use filter::Filter;
 use hfile::ReadOptions;
+use smallvec::SmallVec;
 
+use crate::Result;
 use crate::heap::Heap;
-use crate::matcher::{Matcher, Next, Verdict};
+use crate::matcher::{Matcher, Wanted};
 use crate::query::{CellSink, Isolation, Limits, ReadMode, Scan};
 use crate::region::Region;
-use crate::{Error, Result};
+use crate::store::Store;
+
+mod row;
 
 /// What one step of a scanner gave, besides cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,23 +38,29 @@ pub struct Step {
 
 /// One family of a scan.
 struct StoreScanner {
-    family: Bytes,
     heap: Heap,
     matcher: Matcher,
-    only: Option<Vec<Bytes>>,
+    /// Which of the scan's families it is; `None` when the scan names none.
+    query: Option<usize>,
+}
+
+impl StoreScanner {
+    fn wanted<'s>(&self, scan: &'s Scan) -> Wanted<'s> {
+        self.query.and_then(|query| scan.families[query].qualifiers.as_deref())
+    }
 }
 
 /// A walk over the rows of a region.
-pub struct RegionScanner {
+pub struct RegionScanner<'q> {
     region: Arc<Region>,
-    scan: Scan,
+    scan: Cow<'q, Scan>,
     filter: Option<Filter>,
     read_point: SequenceId,
-    stores: Vec<StoreScanner>,
+    stores: SmallVec<[StoreScanner; 1]>,
     /// Whether the heaps stand where they should.
     positioned: bool,
     /// The row that comes next or is under way; empty before the first.
-    row: Vec<u8>,
+    row: SmallVec<[u8; 64]>,
     has_row: bool,
     /// Cells of the row that were given in earlier steps.
     given: usize,
@@ -59,30 +69,8 @@ pub struct RegionScanner {
     counted: u64,
 }
 
-/// Collects the cells of a row until it is certain that they are given.
-#[derive(Default)]
-struct RowBuffer {
-    bytes: Vec<u8>,
-    cells: Vec<(usize, usize, SequenceId)>,
-}
-
-impl RowBuffer {
-    fn push(&mut self, cell: Cell<'_>) {
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(cell.bytes());
-        self.cells.push((at, self.bytes.len(), cell.sequence()));
-    }
-
-    fn cells(&self) -> Vec<Cell<'_>> {
-        self.cells
-            .iter()
-            .map(|&(from, to, sequence)| Cell::trusted(&self.bytes[from..to], sequence))
-            .collect()
-    }
-}
-
-impl RegionScanner {
-    pub(crate) fn open(region: Arc<Region>, scan: Scan) -> Result<RegionScanner> {
+impl<'q> RegionScanner<'q> {
+    pub(crate) fn open(region: Arc<Region>, scan: Cow<'q, Scan>) -> Result<RegionScanner<'q>> {
         let read_point = match (scan.isolation, scan.read_point) {
             (Isolation::ReadUncommitted, _) => SequenceId::MAX,
             (Isolation::ReadCommitted, Some(earlier)) => earlier.min(region.mvcc.read_point()),
@@ -96,9 +84,9 @@ impl RegionScanner {
             region,
             filter,
             read_point,
-            stores: Vec::new(),
+            stores: SmallVec::new(),
             positioned: false,
-            row: Vec::new(),
+            row: SmallVec::new(),
             has_row: false,
             given: 0,
             done: false,
@@ -170,42 +158,53 @@ impl RegionScanner {
             self.position()?;
             self.positioned = true;
         }
-        if !self.has_row {
-            if !self.find_row() {
-                return Ok(self.finish());
-            }
-            self.given = 0;
+        if !self.has_row && !self.find_row() {
+            return Ok(self.finish());
         }
-        self.read_row(limits, sink)
+        let step = self.read_row(limits, sink)?;
+        if step.partial {
+            return Ok(step);
+        }
+        (self.has_row, self.given) = (false, 0);
+        // Nobody needs to ask again only to hear that there is nothing.
+        let more = !self.scan.is_one_row()
+            && self.leave_row().map(|()| self.find_row()).unwrap_or_else(|_| {
+                // The row is judged and given, and stays so; what stands behind it is for the next step to find out.
+                self.positioned = false;
+                true
+            });
+        if !more {
+            self.finish();
+        }
+        Ok(Step { more, ..step })
     }
 
-    fn open_stores(&self, options: ReadOptions) -> Result<Vec<StoreScanner>> {
-        let open = |family: &Bytes, only: Option<Vec<Bytes>>, range: Option<crate::TimeRange>| {
-            let store = self.region.store(family)?;
-            let range = range.unwrap_or(self.scan.time_range);
-            let qualifiers = only.as_deref().filter(|_| !self.scan.raw);
+    fn open_stores(&self, options: ReadOptions) -> Result<SmallVec<[StoreScanner; 1]>> {
+        let scan = &*self.scan;
+        let open = |store: &Store, query: Option<usize>| {
+            let asked = query.map(|query| &scan.families[query]);
+            let range = asked.and_then(|asked| asked.time_range).unwrap_or(scan.time_range);
+            let qualifiers = asked.and_then(|asked| asked.qualifiers.as_deref()).filter(|_| !scan.raw);
             Ok(StoreScanner {
-                family: family.clone(),
-                heap: store.heap(&self.scan, range, self.read_point, qualifiers, options)?,
+                heap: store.heap(scan, range, self.read_point, qualifiers, options)?,
                 matcher: Matcher::new(
-                    store.keeping.clone(),
-                    only.clone(),
+                    store.keeping,
                     range,
-                    self.scan.max_versions.max(1),
-                    self.scan.raw,
+                    scan.max_versions.max(1),
+                    scan.raw,
                     self.region.world.now().0,
                 ),
-                only,
+                query,
             })
         };
-        if self.scan.families.is_empty() {
-            return self.region.stores().map(|store| open(&store.family, None, None)).collect();
+        if scan.families.is_empty() {
+            return self.region.stores().map(|store| open(store, None)).collect();
         }
-        let mut families: Vec<_> = self.scan.families.iter().collect();
-        families.sort_by(|left, right| left.family.cmp(&right.family));
-        families
+        let mut queries: SmallVec<[usize; 4]> = (0..scan.families.len()).collect();
+        queries.sort_by(|&left, &right| scan.families[left].family.cmp(&scan.families[right].family));
+        queries
             .into_iter()
-            .map(|query| open(&query.family, query.qualifiers.clone(), query.time_range))
+            .map(|query| open(self.region.store(&scan.families[query].family)?, Some(query)))
             .collect()
     }
 
@@ -223,7 +222,7 @@ impl RegionScanner {
             } else if self.has_row {
                 Some(successor(&self.row))
             } else {
-                Some(self.row.clone())
+                Some(self.row.to_vec())
             };
             for store in &mut self.stores {
                 store.heap.seek_row_before(bound.as_deref())?;
@@ -265,159 +264,15 @@ impl RegionScanner {
                 return false;
             }
         }
-        let next = next.to_vec();
-        self.row = next;
+        self.row.clear();
+        self.row.extend_from_slice(next);
         self.has_row = true;
+        self.given = 0;
         true
-    }
-
-    fn read_row(&mut self, limits: &Limits, sink: &mut dyn CellSink) -> Result<Step> {
-        let mut step = Step { more: true, ..Step::default() };
-        let resumed = self.given;
-        // Judging begins at the row's start: the heaps are put there when a part was given before.
-        if resumed > 0 {
-            self.position()?;
-        } else {
-            step.rows_scanned = 1;
-        }
-        if let Some(filter) = &mut self.filter {
-            filter.reset();
-            if filter.filter_row_key(&self.row) {
-                step.rows_filtered = 1;
-                self.leave_row()?;
-                return Ok(step);
-            }
-        }
-        let buffered = self.filter.as_ref().is_some_and(Filter::has_filter_row);
-        let mut buffer = RowBuffer::default();
-        let batch = self.scan.batch.map_or(usize::MAX, |batch| batch as usize);
-        let (mut seen, mut out, mut heap_size) = (0usize, 0usize, 0u64);
-        let row_limit = self.region.options.row_size_max;
-        let mut cut = false;
-        'families: for index in 0..self.stores.len() {
-            let (store_limit, store_offset) = (self.scan.store_limit, self.scan.store_offset);
-            let mut in_store = 0u32;
-            let store = &mut self.stores[index];
-            store.matcher.begin_row();
-            let mut hint: Option<KeyBuf> = None;
-            while let Some(cell) = store.heap.peek().filter(|cell| cell.row() == self.row) {
-                let verdict = store.matcher.judge(cell, &mut self.filter);
-                let (included, next) = match verdict {
-                    Verdict::Include(next) => (true, next),
-                    Verdict::Skip(next) => (false, next),
-                };
-                if included {
-                    in_store += 1;
-                    let in_window = in_store > store_offset
-                        && store_limit.is_none_or(|limit| in_store <= store_offset + limit);
-                    if in_window {
-                        if seen >= resumed {
-                            if out == batch
-                                || (heap_size >= limits.bytes && limits.allow_partial && !buffered && out > 0)
-                            {
-                                step.size_limit = out != batch;
-                                cut = true;
-                                break 'families;
-                            }
-                            heap_size += cell.heap_size() as u64;
-                            if heap_size > row_limit {
-                                return Err(Error::RowTooBig {
-                                    limit: row_limit,
-                                    row: self.row.escape_ascii().to_string(),
-                                });
-                            }
-                            out += 1;
-                            if buffered {
-                                give(cell, &self.filter, &mut |cell| buffer.push(cell));
-                            } else {
-                                give(cell, &self.filter, &mut |cell| sink.cell(cell));
-                            }
-                        }
-                        seen += 1;
-                    }
-                    if store_limit.is_some_and(|limit| in_store >= store_offset + limit) {
-                        let end = KeyBuf::last_on_row(&self.row);
-                        store.heap.forward(end.position())?;
-                        break;
-                    }
-                }
-                match next {
-                    Next::Cell => store.heap.advance()?,
-                    Next::Row => {
-                        let end = KeyBuf::last_on_row(&self.row);
-                        store.heap.forward(end.position())?;
-                        break;
-                    }
-                    Next::Column => {
-                        let target = match store.matcher.next_wanted() {
-                            Some(qualifier) => KeyBuf::first_on_column(&self.row, &store.family, qualifier),
-                            None => KeyBuf::last_on_column(&self.row, &store.family, cell.qualifier()),
-                        };
-                        if cell_is_before(self.region.comparator, cell, &target) {
-                            store.heap.forward(target.position())?;
-                        } else {
-                            store.heap.advance()?;
-                        }
-                    }
-                    Next::Hint => {
-                        hint = self.filter.as_ref().and_then(|filter| filter.next_hint(cell));
-                        match &hint {
-                            Some(target) if cell_is_before(self.region.comparator, cell, target) => {
-                                let target = target.clone();
-                                store.heap.forward(target.position())?;
-                            }
-                            _ => store.heap.advance()?,
-                        }
-                    }
-                }
-            }
-            // A hint into a later row is one for every family.
-            if let Some(target) = hint.filter(|target| target.key().row() != self.row && !self.scan.reversed)
-            {
-                for store in &mut self.stores {
-                    if store
-                        .heap
-                        .peek()
-                        .is_some_and(|cell| cell_is_before(self.region.comparator, cell, &target))
-                    {
-                        store.heap.forward(target.position())?;
-                    }
-                }
-                break;
-            }
-        }
-        if cut {
-            self.given = resumed + out;
-            self.positioned = false;
-            step.partial = true;
-            return Ok(step);
-        }
-        if let Some(filter) = &mut self.filter {
-            if buffered {
-                let cells = buffer.cells();
-                let mut keep = vec![true; cells.len()];
-                filter.filter_row_cells(&cells, &mut keep);
-                let dropped = (out > 0 || resumed > 0) && filter.filter_row();
-                if dropped {
-                    step.rows_filtered = 1;
-                } else {
-                    for (cell, _) in cells.into_iter().zip(keep).filter(|(_, keep)| *keep) {
-                        sink.cell(cell);
-                    }
-                }
-            } else if out == 0 && resumed == 0 {
-                step.rows_filtered = 1;
-            }
-        }
-        self.counted += 1;
-        self.leave_row()?;
-        Ok(step)
     }
 
     /// Goes behind the row.
     fn leave_row(&mut self) -> Result<()> {
-        self.has_row = false;
-        self.given = 0;
         if self.scan.reversed {
             for store in &mut self.stores {
                 // A store without the row stands before it already.
@@ -431,34 +286,27 @@ impl RegionScanner {
             }
             return Ok(());
         }
-        let end = KeyBuf::last_on_row(&self.row);
-        for store in &mut self.stores {
-            if store.heap.peek().is_some_and(|cell| cell.row() == self.row) {
-                store.heap.forward(end.position())?;
-            }
-        }
-        Ok(())
+        let row = &self.row[..];
+        self.stores
+            .iter_mut()
+            .try_for_each(|store| store.heap.pass(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row)))
     }
 }
 
-impl Drop for RegionScanner {
+impl Drop for RegionScanner<'_> {
     fn drop(&mut self) {
         self.region.counters.rows_read(self.counted);
     }
 }
 
-impl std::fmt::Debug for RegionScanner {
+impl std::fmt::Debug for RegionScanner<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RegionScanner")
             .field("region", &self.region)
             .field("row", &self.row.escape_ascii().to_string())
-            .field("stores", &self.stores.iter().map(|store| &store.only).collect::<Vec<_>>())
+            .field("stores", &self.stores.len())
             .finish_non_exhaustive()
     }
-}
-
-fn cell_is_before(comparator: cell::Comparator, cell: Cell<'_>, target: &KeyBuf) -> bool {
-    comparator.compare(cell.into(), target.position()).is_lt()
 }
 
 /// The row right after `row`.
@@ -466,22 +314,4 @@ fn successor(row: &[u8]) -> Vec<u8> {
     let mut next = row.to_vec();
     next.push(0);
     next
-}
-
-/// Gives a cell as the filter wants it shown.
-fn give(cell: Cell<'_>, filter: &Option<Filter>, out: &mut dyn FnMut(Cell<'_>)) {
-    let value: Option<Vec<u8>> =
-        match filter.as_ref().map_or(Transform::Keep, |filter| filter.transform(cell)) {
-            Transform::Keep => None,
-            Transform::EmptyValue => Some(Vec::new()),
-            Transform::LengthValue => Some((cell.value().len() as u32).to_be_bytes().to_vec()),
-        };
-    let Some(value) = value else { return out(cell) };
-    let key = cell.key().bytes();
-    let mut bytes = Vec::with_capacity(8 + key.len() + value.len());
-    bytes.extend_from_slice(&(key.len() as u32).to_be_bytes());
-    bytes.extend_from_slice(&(value.len() as u32).to_be_bytes());
-    bytes.extend_from_slice(key);
-    bytes.extend_from_slice(&value);
-    out(Cell::trusted(&bytes, cell.sequence()));
 }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use proto::{FamilyDescriptor, FamilyOptions};
 use storage::FileName;
 
-use crate::heap::{Heap, Source};
+use crate::heap::{Heap, Source, Sources};
 use crate::matcher::Keeping;
 use crate::tracker::{Listed, Tracker};
 use crate::{Error, Result, Scan, TimeRange};
@@ -114,10 +114,9 @@ impl Store {
         qualifiers: Option<&[Bytes]>,
         options: ReadOptions,
     ) -> Result<Heap> {
-        let view = self.view.load_full();
-        let single_row =
-            (!scan.start.is_empty() && scan.start == scan.stop && !scan.reversed).then_some(&scan.start[..]);
-        let mut sources = Vec::with_capacity(view.files.len() + 2);
+        let view = self.view.load();
+        let single_row = (scan.is_one_row() && !scan.reversed).then_some(&scan.start[..]);
+        let mut sources = Sources::new();
         for segment in
             std::iter::once(&view.active).chain(&view.snapshot).filter(|segment| !segment.is_empty())
         {

@@ -350,6 +350,85 @@ fn a_read_that_must_not_wait_is_tried_again() {
 }
 
 #[test]
+fn a_row_that_was_given_is_not_judged_again_because_the_next_one_is_far() {
+    let bench = Bench::new();
+    // A block each.
+    for row in ["a", "b", "c", "d"] {
+        bench.put(row, "f:x", 1, &"v".repeat(70_000));
+    }
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let bench = bench.kill();
+    let mut scanner =
+        bench.region.scanner(Scan { filter: Some(Filter::page(3)), ..Scan::default() }).expect("serving");
+    let (mut rows, mut refused) = (Vec::new(), 0);
+    loop {
+        let mut shown = Shown::default();
+        let step = match scanner.next_row(&Limits::NONE, &mut shown, ReadMode::MemoryOnly) {
+            Err(Error::WouldBlock) => {
+                refused += 1;
+                shown.0.clear();
+                scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read")
+            }
+            step => step.expect("read"),
+        };
+        rows.extend(shown.0.iter().map(|cell| cell[..1].to_owned()));
+        if !step.more {
+            break;
+        }
+    }
+    assert_eq!((rows.concat(), refused > 0), ("abc".to_owned(), true));
+}
+
+#[test]
+fn the_last_row_says_that_it_is_the_last() {
+    let bench = Bench::new();
+    for row in ["a", "b", "c"] {
+        bench.put(row, "f:x", 1, "v");
+    }
+    let rows = |scan: Scan| {
+        let mut scanner = bench.region.scanner(scan).expect("serving");
+        let mut steps = 1;
+        while scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::Any).expect("read").more {
+            steps += 1;
+        }
+        steps
+    };
+    assert_eq!(rows(Scan::default()), 3);
+    assert_eq!(rows(Scan { reversed: true, ..Scan::default() }), 3);
+    assert_eq!(rows(Scan { stop: "c".into(), ..Scan::default() }), 2);
+    assert_eq!(rows(Scan::get("b".into())), 1);
+}
+
+#[test]
+fn a_marker_among_the_versions_of_the_nameless_column_is_met() {
+    let bench = Bench::new();
+    bench.put("a", "f:", 9, "newest");
+    bench.put("a", "f:", 3, "old");
+    bench.delete("a", "f:", 8, CellType::DeleteFamily);
+    bench.put("a", "f:x", 7, "masked");
+    bench.put("a", "f:x", 8, "masked");
+    bench.put("a", "f:y", 10, "newer");
+    assert_eq!(bench.scan(Scan::default()), "a/f:@9=newest a/f:y@10=newer");
+    let families = vec![FamilyQuery {
+        family: "f".into(),
+        qualifiers: Some(vec!["".into(), "x".into(), "y".into()]),
+        time_range: None,
+    }];
+    assert_eq!(bench.scan(Scan { families, ..Scan::default() }), "a/f:@9=newest a/f:y@10=newer");
+}
+
+#[test]
+fn a_filter_that_judges_whole_rows_refuses_parts_of_them() {
+    let bench = Bench::new();
+    bench.put("a", "f:x", 1, "v");
+    bench.put("a", "f:y", 1, "v");
+    let scan = Scan { filter: Some(Filter::page(9)), batch: Some(1), ..Scan::default() };
+    let mut scanner = bench.region.scanner(scan).expect("serving");
+    let refused = scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::Any);
+    assert!(matches!(refused, Err(Error::BadRequest(why)) if why.contains("hasFilterRow")));
+}
+
+#[test]
 fn writes_that_read_are_exact() {
     let bench = Bench::new();
     let add = |amount: i64| {

@@ -1,0 +1,250 @@
+//! One row: its families one after the other, each cell judged and given, until the row or the step ends.
+
+use std::ops::ControlFlow;
+
+use cell::{Cell, KeyBuf, SequenceId};
+use filter::{Filter, Transform};
+
+use super::{RegionScanner, Step};
+use crate::matcher::{Next, Verdict};
+use crate::query::{CellSink, Limits};
+use crate::{Error, Result};
+
+/// Collects the cells of a row until it is certain that they are given.
+#[derive(Default)]
+struct RowBuffer {
+    bytes: Vec<u8>,
+    cells: Vec<(usize, usize, SequenceId)>,
+}
+
+impl RowBuffer {
+    fn cells(&self) -> Vec<Cell<'_>> {
+        self.cells
+            .iter()
+            .map(|&(from, to, sequence)| Cell::trusted(&self.bytes[from..to], sequence))
+            .collect()
+    }
+}
+
+impl CellSink for RowBuffer {
+    fn cell(&mut self, cell: Cell<'_>) {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(cell.bytes());
+        self.cells.push((at, self.bytes.len(), cell.sequence()));
+    }
+}
+
+/// What the step may give of the row, and has given.
+struct Part<'a> {
+    sink: &'a mut dyn CellSink,
+    /// Whether the filter may still drop the whole row.
+    buffered: bool,
+    buffer: RowBuffer,
+    limits: &'a Limits,
+    batch: usize,
+    row_bytes_max: u64,
+    /// Cells that earlier steps gave.
+    resumed: usize,
+    /// Cells that belong to the row, given now or earlier.
+    seen: usize,
+    given: usize,
+    heap_size: u64,
+    is_cut_by_size: bool,
+}
+
+impl Part<'_> {
+    /// Gives a cell of the row, unless an earlier step did. Breaks when the cell belongs into the next step.
+    #[inline]
+    fn give(&mut self, cell: Cell<'_>, filter: &Option<Filter>) -> Result<ControlFlow<()>> {
+        self.seen += 1;
+        if self.seen <= self.resumed {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let is_full = self.heap_size >= self.limits.bytes
+            && self.limits.allow_partial
+            && !self.buffered
+            && self.given > 0;
+        if self.given == self.batch || is_full {
+            if self.buffered {
+                return Err(Error::BadRequest(
+                    "Filter whose hasFilterRow() returns true is incompatible with scans that must stop \
+                     mid-row because of a limit: ask without a batch"
+                        .to_owned(),
+                ));
+            }
+            self.is_cut_by_size = self.given != self.batch;
+            return Ok(ControlFlow::Break(()));
+        }
+        self.heap_size += cell.heap_size() as u64;
+        if self.heap_size > self.row_bytes_max {
+            let row = cell.row().escape_ascii().to_string();
+            return Err(Error::RowTooBig { limit: self.row_bytes_max, row });
+        }
+        self.given += 1;
+        let sink = if self.buffered { &mut self.buffer } else { &mut *self.sink };
+        match filter.as_ref().map_or(Transform::Keep, |filter| filter.transform(cell)) {
+            Transform::Keep => sink.cell(cell),
+            Transform::EmptyValue => give_with_value(cell, b"", sink),
+            Transform::LengthValue => {
+                give_with_value(cell, &(cell.value().len() as u32).to_be_bytes(), sink);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Gives the key of a cell with another value.
+fn give_with_value(cell: Cell<'_>, value: &[u8], sink: &mut dyn CellSink) {
+    let key = cell.key().bytes();
+    let mut bytes = Vec::with_capacity(8 + key.len() + value.len());
+    bytes.extend_from_slice(&(key.len() as u32).to_be_bytes());
+    bytes.extend_from_slice(&(value.len() as u32).to_be_bytes());
+    bytes.extend_from_slice(key);
+    bytes.extend_from_slice(value);
+    sink.cell(Cell::trusted(&bytes, cell.sequence()));
+}
+
+/// How the reading of one family ended.
+enum Ended {
+    /// Nothing is left of the row.
+    Family,
+    /// The filter named a place in a later row: nothing is left of this one in any family.
+    Row(KeyBuf),
+    /// What is left belongs into the next step.
+    Cut,
+}
+
+impl RegionScanner<'_> {
+    /// Gives the row under way, or what the limits let through of the rest of it.
+    pub(super) fn read_row(&mut self, limits: &Limits, sink: &mut dyn CellSink) -> Result<Step> {
+        let mut step = Step { more: true, ..Step::default() };
+        // Judging begins at the row's start: the heaps are put there when a part was given before.
+        if self.given > 0 {
+            self.position()?;
+        } else {
+            step.rows_scanned = 1;
+        }
+        if let Some(filter) = &mut self.filter {
+            filter.reset();
+            if filter.filter_row_key(&self.row) {
+                step.rows_filtered = 1;
+                return Ok(step);
+            }
+        }
+        let mut part = Part {
+            sink,
+            buffered: self.filter.as_ref().is_some_and(Filter::has_filter_row),
+            buffer: RowBuffer::default(),
+            limits,
+            batch: self.scan.batch.map_or(usize::MAX, |batch| batch as usize),
+            row_bytes_max: self.region.options.row_size_max,
+            resumed: self.given,
+            seen: 0,
+            given: 0,
+            heap_size: 0,
+            is_cut_by_size: false,
+        };
+        for index in 0..self.stores.len() {
+            match self.read_family(index, &mut part)? {
+                Ended::Family => {}
+                Ended::Row(target) => {
+                    let comparator = self.region.comparator;
+                    for store in &mut self.stores {
+                        store.heap.pass(|cell| target.is_after(comparator, cell), |_| target.clone())?;
+                    }
+                    break;
+                }
+                Ended::Cut => {
+                    self.given += part.given;
+                    self.positioned = false;
+                    (step.partial, step.size_limit) = (true, part.is_cut_by_size);
+                    return Ok(step);
+                }
+            }
+        }
+        let is_dropped = match &mut self.filter {
+            Some(filter) if part.buffered => !finish_row(filter, &part.buffer, part.sink),
+            _ => self.given == 0 && part.given == 0,
+        };
+        step.rows_filtered = u64::from(is_dropped);
+        self.counted += 1;
+        Ok(step)
+    }
+
+    fn read_family(&mut self, index: usize, part: &mut Part<'_>) -> Result<Ended> {
+        let RegionScanner { region, scan, filter, stores, row, .. } = self;
+        let (comparator, row) = (region.comparator, &row[..]);
+        let store = &mut stores[index];
+        let wanted = store.wanted(scan);
+        let offset = scan.store_offset;
+        let last = scan.store_limit.map_or(u32::MAX, |limit| offset.saturating_add(limit));
+        let mut included = 0u32;
+        store.matcher.begin_row();
+        while let Some(cell) = store.heap.peek().filter(|cell| cell.row() == row) {
+            let next = match store.matcher.judge(cell, wanted, filter) {
+                Verdict::Skip(next) => next,
+                Verdict::Include(next) => {
+                    included += 1;
+                    if included > offset && included <= last && part.give(cell, filter)?.is_break() {
+                        return Ok(Ended::Cut);
+                    }
+                    if included >= last { Next::Row } else { next }
+                }
+            };
+            match next {
+                Next::Cell => store.heap.advance()?,
+                Next::Row => {
+                    store.heap.pass(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row))?;
+                    break;
+                }
+                // Markers that delete the whole family stand among the versions of the column without a name: none of
+                // its cells can be passed over unseen.
+                Next::Column if cell.qualifier().is_empty() => store.heap.advance()?,
+                Next::Column => match store.matcher.next_wanted(wanted) {
+                    Some(qualifier) => {
+                        store.heap.pass(
+                            |cell| cell.row() == row && cell.qualifier() < qualifier,
+                            |cell| KeyBuf::first_on_column(row, cell.family(), qualifier),
+                        )?;
+                    }
+                    None => {
+                        let column = store.matcher.column();
+                        store.heap.pass(
+                            |cell| cell.row() == row && cell.qualifier() == column,
+                            |cell| KeyBuf::last_on_column(row, cell.family(), column),
+                        )?;
+                    }
+                },
+                Next::Hint => match filter.as_ref().and_then(|filter| filter.next_hint(cell)) {
+                    Some(target) if target.is_after(comparator, cell) => {
+                        // A hint into a later row is one for every family.
+                        if target.key().row() != row && !scan.reversed {
+                            return Ok(Ended::Row(target));
+                        }
+                        store.heap.pass(|cell| target.is_after(comparator, cell), |_| target.clone())?;
+                    }
+                    _ => store.heap.advance()?,
+                },
+            }
+        }
+        Ok(Ended::Family)
+    }
+}
+
+/// Lets the filter judge the whole row, and gives what it leaves; `false` when that is nothing.
+fn finish_row(filter: &mut Filter, buffer: &RowBuffer, sink: &mut dyn CellSink) -> bool {
+    if buffer.cells.is_empty() {
+        return false;
+    }
+    let cells = buffer.cells();
+    let mut keep = vec![true; cells.len()];
+    filter.filter_row_cells(&cells, &mut keep);
+    // A row of which nothing is left does not count as one that was met, as in HBase.
+    if !keep.contains(&true) || filter.filter_row() {
+        return false;
+    }
+    for (cell, _) in cells.into_iter().zip(keep).filter(|(_, keep)| *keep) {
+        sink.cell(cell);
+    }
+    true
+}
