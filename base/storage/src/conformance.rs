@@ -57,6 +57,15 @@ fn check(files: &dyn Files) {
     files.swap(&object, Some(b"first"), b"second").expect("as expected");
     assert_eq!(files.read(&object, 100).expect("there"), b"second");
 
+    // What was taken back is gone, and writing goes on there.
+    let mut writer = files.create(&name("c/cut")).expect("new");
+    writer.write(b"kept and taken back").expect("written");
+    writer.cut(5).expect("cut");
+    assert_eq!(writer.size(), 5);
+    writer.write(b"too").expect("written");
+    assert_eq!(writer.finish().expect("durable"), 8);
+    assert_eq!(files.read(&name("c/cut"), 100).expect("there"), b"kept too");
+
     // What is abandoned leaves no name.
     let mut writer = files.create(&name("a/gone")).expect("new");
     writer.write(b"half").expect("written");
@@ -186,5 +195,5 @@ fn each_act_can_be_made_to_fail() {
     writer.sync().expect("the third");
     place.set_bytes_max(Some(4));
     assert_eq!(writer.write(b"de").expect_err("full").kind(), Kind::Full);
-    assert_eq!(place.bytes_free().expect("known"), Some(1));
+    assert_eq!(place.bytes_free().expect("known"), Some(0));
 }

@@ -62,6 +62,9 @@ pub trait Files: Send + Sync + 'static {
         Ok(content)
     }
 
+    /// Where this is, for people: the folder that an operator looks at.
+    fn place(&self) -> String;
+
     /// Bytes that can still be written, where the place can tell.
     fn bytes_free(&self) -> Result<Option<u64>>;
 }
@@ -70,6 +73,10 @@ pub trait Files: Send + Sync + 'static {
 pub trait FileWriter: Send {
     /// Appends `bytes`. When it fails, what is in the file past the last sync is not known.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Takes back what was written past `size`, also what a failed write has left: the next write goes there. What was
+    /// taken back may be there again after the loss of power, until the next sync.
+    fn cut(&mut self, size: u64) -> Result<()>;
 
     /// Makes all that was written so far durable: after success it survives the loss of power.
     fn sync(&mut self) -> Result<()>;

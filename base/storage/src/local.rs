@@ -219,6 +219,10 @@ impl Files for Local {
         sync_folder(&folder).map_err(|source| Error::from_io(&source, Outcome::MayHaveHappened, name, "swap"))
     }
 
+    fn place(&self) -> String {
+        self.root.display().to_string()
+    }
+
     fn bytes_free(&self) -> Result<Option<u64>> {
         let free = rustix::fs::statvfs(&self.root).map_err(|source| {
             Error::from_io(&source.into(), Outcome::DidNotHappen, &FileName::root(), "measure the space of")
@@ -247,6 +251,13 @@ impl FileWriter for Writer {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|source| self.failed(&source, "write"))?;
         self.size += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn cut(&mut self, size: u64) -> Result<()> {
+        let cut = self.file.set_len(size).and_then(|()| self.file.seek(io::SeekFrom::Start(size)));
+        cut.map_err(|source| self.failed(&source, "cut"))?;
+        self.size = size;
         Ok(())
     }
 

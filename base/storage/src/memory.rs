@@ -129,8 +129,14 @@ impl Memory {
 
     /// The place after the process was killed: the system keeps all that was written.
     pub fn kill(&self) -> Memory {
-        let mut state = self.state.lock();
-        state.dead = true;
+        let copy = self.copy();
+        self.state.lock().dead = true;
+        copy
+    }
+
+    /// A second place as this one is now, which goes on.
+    pub fn copy(&self) -> Memory {
+        let state = self.state.lock();
         let copy = |file: &File| {
             let bytes = file.bytes.lock().clone();
             File { durable: file.durable, named: file.named, bytes: Arc::new(Mutex::new(bytes)) }
@@ -250,6 +256,10 @@ impl Files for Memory {
         done(failure)
     }
 
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+
     fn bytes_free(&self) -> Result<Option<u64>> {
         let state = self.state.lock();
         let used: u64 = state.files.values().map(|file| file.bytes.lock().len() as u64).sum();
@@ -286,9 +296,26 @@ impl FileWriter for Writer {
         let mut state = self.place.state.lock();
         let failure = state.act(&self.name, "write")?;
         if !state.has_room(bytes.len()) {
+            // As much as there is room for is written, as a disk does.
+            let fits = (0..bytes.len()).rev().find(|&part| state.has_room(part)).unwrap_or(0);
+            self.bytes.lock().extend_from_slice(&bytes[..fits]);
             return Err(Error::new(Kind::Full, Outcome::MayHaveHappened, &self.name, "write"));
         }
         self.bytes.lock().extend_from_slice(bytes);
+        drop(state);
+        done(failure)
+    }
+
+    fn cut(&mut self, size: u64) -> Result<()> {
+        let mut state = self.place.state.lock();
+        let failure = state.act(&self.name, "cut")?;
+        let size = size as usize;
+        self.bytes.lock().truncate(size);
+        if let Some(file) = state.files.get_mut(&self.name)
+            && Arc::ptr_eq(&file.bytes, &self.bytes)
+        {
+            file.durable = file.durable.min(size);
+        }
         drop(state);
         done(failure)
     }

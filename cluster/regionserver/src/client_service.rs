@@ -6,7 +6,6 @@ mod get;
 mod multi;
 mod mutate;
 mod scan;
-mod settling;
 mod write;
 
 use std::sync::Arc;

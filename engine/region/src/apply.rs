@@ -6,11 +6,8 @@
 //! 4. Under the region's write lock each row gets the next sequence id, goes into the log's buffer and the memstore.
 //! 5. The locks are released. What is left is waiting for the log: see [`Pending`].
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use cell::{Cell, CellBlock, CellType, SequenceId, Timestamp};
@@ -18,6 +15,7 @@ use env::WallTime;
 use proto::descriptor::Durability as TableDurability;
 
 use crate::mvcc::Awaits;
+use crate::pending::Pending;
 use crate::query::{CellSink, FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
 use crate::region::Region;
 use crate::{Error, Result};
@@ -80,96 +78,6 @@ pub struct Applied {
     pub pending: Pending,
 }
 
-/// A write that was applied and is not answered yet.
-///
-/// Resolves when it is as safe as was asked and every reader that begins afterwards sees it. An error means that it may
-/// have happened. Dropping it gives up waiting, not the write.
-#[must_use = "a write may be answered only when this has resolved"]
-pub struct Pending {
-    region: Arc<Region>,
-    /// The last sequence id of the write; `None` when nothing was written.
-    sequence: Option<SequenceId>,
-    awaits: Awaits,
-    durable: Option<wal::Durable>,
-}
-
-impl Pending {
-    /// Nothing to wait for but what was read: everything that was written before now must be complete.
-    pub(crate) fn for_reading(region: &Arc<Region>) -> Pending {
-        let (sequence, ticket) = {
-            let state = region.write.lock();
-            (state.last_sequence, state.last_ticket)
-        };
-        let level = if region.options.sync_to_disk { wal::Level::Disk } else { wal::Level::Os };
-        Pending {
-            region: Arc::clone(region),
-            sequence: Some(sequence),
-            awaits: Awaits::Log(level),
-            durable: ticket.map(|ticket| region.log.sync(ticket, level)),
-        }
-    }
-
-    fn nothing(region: &Arc<Region>) -> Pending {
-        Pending { region: Arc::clone(region), sequence: None, awaits: Awaits::Nothing, durable: None }
-    }
-
-    /// The sequence id of the (last) write, by which a reader can see what was then; `None` when nothing was written.
-    pub fn sequence(&self) -> Option<SequenceId> {
-        self.sequence
-    }
-
-    /// Waits, holding the thread.
-    pub fn wait_blocking(mut self) -> Result<()> {
-        let waker = std::task::Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match Pin::new(&mut self).poll(&mut context) {
-                Poll::Ready(result) => return result,
-                Poll::Pending => std::thread::park(),
-            }
-        }
-    }
-}
-
-struct Unpark(std::thread::Thread);
-
-impl std::task::Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-impl Future for Pending {
-    type Output = Result<()>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let Some(sequence) = self.sequence else { return Poll::Ready(Ok(())) };
-        if let Some(durable) = &mut self.durable {
-            match Pin::new(durable).poll(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => {
-                    self.durable = None;
-                    self.region.mvcc.complete_through(sequence, self.awaits);
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.region.abort(error.to_string()))),
-            }
-        }
-        if self.region.mvcc.reached(sequence, context.waker()) {
-            return Poll::Ready(Ok(()));
-        }
-        match self.region.aborted.get().cloned() {
-            Some(cause) => Poll::Ready(Err(Error::Aborted(cause))),
-            None => Poll::Pending,
-        }
-    }
-}
-
-impl std::fmt::Debug for Pending {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pending").field("sequence", &self.sequence).finish_non_exhaustive()
-    }
-}
-
 /// The cells of one atomic write, with their final timestamps, as they go into log and memstore.
 pub(crate) struct Edit {
     /// `length 4B · cell` again and again.
@@ -217,6 +125,8 @@ impl Region {
         if self.read_only {
             return Err(Error::ReadOnly(self.info.name().escape_ascii().to_string()));
         }
+        // While the disk is full a new write would only wait, in memory, for the room that it needs.
+        self.log.admits()?;
         let (bytes, limit) =
             (self.memstore_bytes(), self.flush_size.saturating_mul(self.options.block_multiplier));
         if bytes > limit && !self.info.is_meta() {
@@ -350,6 +260,10 @@ impl Region {
         };
         let now = self.world.now();
         let rows = edits.len() as u64;
+        // Before the first of them has a sequence id: what comes after cannot be refused by itself.
+        for (edit, _) in edits.iter().filter(|(_, durability)| *durability != Durability::Skip) {
+            self.log.check(&self.record(edit, SequenceId::ZERO, now))?;
+        }
         let (last, ticket) = {
             let mut state = self.write.lock();
             if state.closing {
@@ -359,23 +273,8 @@ impl Region {
             for (edit, durability) in edits {
                 let sequence = state.last_sequence.next();
                 if durability != Durability::Skip {
-                    let record = wal::Record {
-                        kind: wal::Kind::Edit,
-                        region: self.info.encoded_name().as_str().as_bytes(),
-                        table: self.table.name().as_bytes(),
-                        sequence,
-                        time: now,
-                        nonce: edit.nonce,
-                        cells: &edit.block,
-                    };
-                    match self.log.append(&record) {
-                        Ok(appended) => ticket = Some(appended),
-                        // Nothing of this edit happened; those before it are complete once the log is.
-                        Err(error @ wal::Error::TooLarge { .. }) if ticket.is_none() => {
-                            return Err(error.into());
-                        }
-                        Err(error) => return Err(self.abort(error.to_string())),
-                    }
+                    let record = self.record(&edit, sequence, now);
+                    ticket = Some(self.log.append(&record).map_err(|error| self.abort(error.to_string()))?);
                 }
                 state.last_sequence = sequence;
                 self.mvcc.begin(sequence, awaits);
@@ -395,7 +294,20 @@ impl Region {
                 None
             }
         };
-        Ok(Pending { region: Arc::clone(self), sequence: Some(last), awaits, durable })
+        Ok(Pending::for_writing(self, last, awaits, durable))
+    }
+
+    /// What the log gets of an edit.
+    fn record<'a>(&'a self, edit: &'a Edit, sequence: SequenceId, time: WallTime) -> wal::Record<'a> {
+        wal::Record {
+            kind: wal::Kind::Edit,
+            region: self.info.encoded_name().as_str().as_bytes(),
+            table: self.table.name().as_bytes(),
+            sequence,
+            time,
+            nonce: edit.nonce,
+            cells: &edit.block,
+        }
     }
 
     /// Puts the cells of a block into the memstores of their families. The cells share the block's memory.

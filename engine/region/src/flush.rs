@@ -8,7 +8,7 @@
 //! 4. The store's list is replaced; from then on the file exists. The view drops the snapshot.
 //! 5. The log is told what it need not keep.
 //!
-//! When 3 or 4 fails, the snapshot stays and is flushed, together with what came since, by the next flush.
+//! When 2, 3 or 4 fails, the snapshot stays and is flushed, together with what came since, by the next flush.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -69,7 +69,9 @@ impl Region {
         };
         if let Some(ticket) = ticket {
             let level = if self.options.sync_to_disk { wal::Level::Disk } else { wal::Level::Os };
-            self.log.sync_blocking(ticket, level).map_err(|error| self.abort(error.to_string()))?;
+            self.log.sync_blocking(ticket, level).map_err(|error| {
+                if error.passes() { Error::from(error) } else { self.abort(error.to_string()) }
+            })?;
             self.mvcc.complete_through(sequence, Awaits::Log(wal::Level::Disk));
         }
         let mut flushed = Flushed { sequence, ..Flushed::default() };

@@ -59,6 +59,22 @@ impl Bench {
         Bench { files, world, table, region, log }
     }
 
+    /// The same region, empty, over another log.
+    fn reopen_over(&self, log: Arc<wal::Log>) -> Arc<Region> {
+        Region::open(Opening {
+            info: self.region.info().clone(),
+            table: Arc::clone(&self.table),
+            files: Arc::new(Memory::new()),
+            folder: FileName::new("data/default/t/r"),
+            log,
+            cache: Arc::new(Cache::with_bytes(1 << 20)),
+            world: self.world.clone(),
+            options: RegionOptions::default(),
+            recovered: None,
+        })
+        .expect("opened")
+    }
+
     /// The process dies, and another begins.
     fn kill(self) -> Bench {
         let files = self.files.kill();
@@ -591,4 +607,89 @@ fn a_compaction_that_ends_after_the_closing_leaves_list_and_files() {
     let outcome = bench.region.compact_store(store, true);
     assert!(matches!(outcome, Err(Error::NotServing(_))), "{outcome:?}");
     assert_eq!(names(), before);
+}
+
+#[test]
+fn a_full_disk_refuses_writes_reads_go_on_and_room_mends_it_without_a_restart() {
+    let bench = Bench::new();
+    bench.put("before", "f:q", 1, "there");
+    let used: u64 = bench.files.list(&FileName::root()).expect("there").iter().map(|entry| entry.size).sum();
+    bench.files.set_bytes_max(Some(used + 1_200));
+    let large = "x".repeat(400);
+    let mut written = Vec::new();
+    let failure = loop {
+        let row = format!("row{:03}", written.len());
+        let put = mutation(MutationKind::Put, &row, &[("f:q", 1, CellType::Put, large.as_bytes())]);
+        let applied = bench.region.apply(&[put]).expect("the disk has room, as far as is known");
+        match applied.pending.wait_blocking() {
+            Ok(()) => written.push(row),
+            Err(error) => break error,
+        }
+    };
+    let remedy = "free some space there: writes are taken again without a restart";
+    assert!(failure.to_string().contains(remedy), "{failure}");
+    // Refused before anything is done, in words; and the same for those that read first.
+    let put = || mutation(MutationKind::Put, "late", &[("f:q", 1, CellType::Put, b"v")]);
+    let refused = bench.region.apply(&[put()]).expect_err("no room");
+    assert!(matches!(refused, Error::Log(wal::Error::Full { .. })) && refused.to_string().contains(remedy));
+    assert!(bench.region.mutate_row(&[put()]).is_err());
+    // Reads go on, of what was acknowledged alone.
+    let rows = |bench: &Bench| bench.all().split_whitespace().count();
+    assert_eq!(rows(&bench), written.len() + 1);
+    // A flush has no room either: what it wanted to write stays in memory and is tried again.
+    assert!(bench.region.flush(FlushReason::Requested).is_err());
+    assert_eq!(rows(&bench), written.len() + 1);
+    bench.files.set_bytes_max(None);
+    // What was kept becomes durable and visible by itself, without another write.
+    bench.region.settled().wait_blocking().unwrap_or_else(|_| {
+        // The log has not tried again yet: it does so within a second.
+        while bench.log.admits().is_err() {
+            std::thread::yield_now();
+        }
+        bench.region.settled().wait_blocking().expect("room");
+    });
+    assert_eq!(rows(&bench), written.len() + 2, "with the write that was answered by an error");
+    bench.apply(put());
+    bench.region.flush(FlushReason::Requested).expect("room");
+    let bench = bench.crash(7);
+    assert_eq!(rows(&bench), written.len() + 3);
+}
+
+#[test]
+fn a_write_whose_caller_went_away_holds_back_nobody() {
+    let bench = Bench::new();
+    let put = mutation(MutationKind::Put, "r", &[("f:q", 1, CellType::Put, b"v")]);
+    let applied = bench.region.apply(&[put]).expect("serving");
+    let sequence = applied.pending.sequence().expect("written");
+    drop(applied);
+    // Nobody writes or flushes: the log itself wakes what is left of the caller. A write that waits for nothing but its
+    // turn is behind it.
+    let mut skipped = mutation(MutationKind::Put, "s", &[("f:q", 1, CellType::Put, b"v")]);
+    skipped.durability = Durability::Skip;
+    let applied = bench.region.apply(&[skipped]).expect("serving");
+    applied.pending.wait_blocking().expect("its turn comes");
+    assert!(bench.region.read_point() > sequence);
+}
+
+#[test]
+fn a_record_over_the_limit_behind_one_that_skips_the_log_is_refused_whole() {
+    let bench = Bench::new();
+    let mut skipped = mutation(MutationKind::Put, "a", &[("f:q", 1, CellType::Put, b"v")]);
+    skipped.durability = Durability::Skip;
+    let limit = 1 << 20;
+    let (log, _) = wal::Log::open(
+        Arc::new(Memory::new()),
+        FileName::new("WALs"),
+        wal::Options { record_bytes_max: limit, ..wal::Options::default() },
+    )
+    .expect("a log");
+    let region = bench.reopen_over(Arc::new(log));
+    let large = vec![1; limit];
+    let over = mutation(MutationKind::Put, "b", &[("f:q", 1, CellType::Put, &large)]);
+    let before = region.read_point();
+    let refused = region.apply(&[skipped, over]).expect_err("over the limit of the log");
+    assert!(matches!(refused, Error::Log(wal::Error::TooLarge { .. })), "{refused}");
+    let good = mutation(MutationKind::Put, "c", &[("f:q", 1, CellType::Put, b"v")]);
+    region.apply(&[good]).expect("serving").pending.wait_blocking().expect("nothing holds the read point");
+    assert_eq!(region.read_point(), before.next());
 }

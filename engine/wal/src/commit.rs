@@ -12,6 +12,8 @@ use crate::{Level, Result, Ticket};
 pub(crate) struct Waiter {
     pub(crate) ticket: Ticket,
     pub(crate) level: Level,
+    /// Whether it waits on while the disk is full.
+    pub(crate) patient: bool,
     pub(crate) waker: Waker,
 }
 
@@ -21,11 +23,17 @@ pub struct Durable {
     shared: Arc<Shared>,
     ticket: Ticket,
     level: Level,
+    patient: bool,
 }
 
 impl Durable {
     pub(crate) fn new(shared: Arc<Shared>, ticket: Ticket, level: Level) -> Durable {
-        Durable { shared, ticket, level }
+        Durable { shared, ticket, level, patient: false }
+    }
+
+    /// Waits on while the disk is full: only the log's end is an error.
+    pub fn patiently(self) -> Durable {
+        Durable { patient: true, ..self }
     }
 
     /// The answer, if it is known already.
@@ -34,7 +42,9 @@ impl Durable {
         if self.shared.reached(self.level) >= self.ticket.0 && !self.shared.is_fenced() {
             return Some(Ok(()));
         }
-        self.shared.front.lock().failure.clone().map(Err)
+        let front = self.shared.front.lock();
+        let full = front.full.as_ref().filter(|_| !self.patient);
+        front.failure.as_ref().or(full).cloned().map(Err)
     }
 
     /// Writes for everybody, if nobody else is at it. Only the system's level is reached that way.
@@ -43,9 +53,15 @@ impl Durable {
             && let Some(mut back) = self.shared.back.try_lock()
         {
             // The caller looks for the failure that this may have left.
-            let _seen = self.shared.drain(&mut back, when_full);
+            let _seen = self.shared.drain(&mut back);
+            if when_full == WhenFull::Ask {
+                self.shared.ask_for_roll(&back);
+            }
             drop(back);
             self.shared.wake_reached();
+            if when_full == WhenFull::Roll {
+                self.shared.roll_if_due();
+            }
         }
     }
 
@@ -62,6 +78,7 @@ impl Durable {
             front.waiters.push(Waiter {
                 ticket: self.ticket,
                 level: self.level,
+                patient: self.patient,
                 waker: context.waker().clone(),
             });
             if self.level == Level::Disk && front.disk_wanted < self.ticket.0 {

@@ -18,6 +18,19 @@ pub enum Error {
         /// What happened first.
         cause: String,
     },
+    /// There is no room for the log. What waits is written when there is; nothing needs to be started again.
+    #[error(
+        "no space is left in {place} for the write-ahead log ({cause}); free some space there: writes are taken again \
+         without a restart"
+    )]
+    Full {
+        /// The folder or device.
+        place: String,
+        /// What the system said.
+        cause: String,
+        /// Whether the write that is answered with this may become durable all the same.
+        outcome: Outcome,
+    },
     /// Somebody else owns the log now.
     #[error("the log was fenced by epoch {epoch}: this server owns its regions no more")]
     Fenced {
@@ -69,10 +82,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the log goes on by itself: the error is this write's alone.
+    pub fn passes(&self) -> bool {
+        matches!(self, Error::Full { .. } | Error::TooLarge { .. })
+    }
+
     /// Whether the write may be durable all the same.
     pub fn outcome(&self) -> Outcome {
         match self {
             Error::Dead { .. } | Error::Fenced { .. } => Outcome::MayHaveHappened,
+            Error::Full { outcome, .. } => *outcome,
             _ => Outcome::DidNotHappen,
         }
     }

@@ -1,7 +1,7 @@
 //! The bytes of a log file. All integers are big endian.
 //!
 //! ```text
-//! header    magic 8B "BELLOWAL" · version 4B (1) · epoch 8B · number 8B · crc32c 4B of the 28 bytes before
+//! header    magic 8B "BELLOWAL" · version 4B (2) · epoch 8B · number 8B · crc32c 4B of the 28 bytes before
 //! batch     length 4B (of the payload) · synced 8B · crc32c 4B · payload
 //! payload   record, record, …
 //! record    length 4B (of what follows) · kind 1B · sequence 8B · time 8B · nonce group 8B · nonce 8B
@@ -13,8 +13,15 @@
 //! `synced` and the payload, so bytes that belong elsewhere never pass. `synced` is the offset up to which the file was
 //! known to be on the disk when the batch was written: it tells a torn tail (nothing says the bytes were ever durable)
 //! from a damaged middle (a later batch says they were). A batch whose payload is one record of kind `End` closes a
-//! file that was finished in order; its `synced` is its own offset, since all before it is synced before it is written.
-//! Within one epoch a file is begun only after the one before was finished.
+//! file. When the log is closed all before it is synced before it is written, and its `synced` is its own offset. When
+//! the log is rolled the file is synced only after the next one was begun; when it is, the next one gets a record of kind
+//! `Whole` whose sequence is the number of the file that is now durable to its end. Nothing in a file is acknowledged as
+//! durable before that record is durable with it. So a file that is not whole, followed by one of the same epoch,
+//!
+//! * is damaged when any later file of the epoch says `Whole` of it or of one after it;
+//! * else lost its tail to the loss of power between the two, and with it the next file is void: order is kept.
+//!
+//! In format 1 a file was begun only after the one before was finished and durable: there every such file is damaged.
 //!
 //! One damage cannot be told from a torn tail: that of the last batch of a file that was not finished.
 
@@ -24,7 +31,7 @@ use env::WallTime;
 /// The first bytes of every log file.
 pub(crate) const MAGIC: &[u8; 8] = b"BELLOWAL";
 /// The format written here.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Bytes before the first batch.
 pub(crate) const HEADER_LENGTH: usize = 32;
 /// Bytes of a batch before its payload.
@@ -40,6 +47,8 @@ pub enum Kind {
     Edit = 1,
     /// The region was opened at this sequence id.
     Open = 2,
+    /// The file whose number is the sequence is on the disk to its end.
+    Whole = 3,
     /// The file ends here, in order.
     End = 255,
 }
@@ -93,6 +102,7 @@ impl<'a> Record<'a> {
         let kind = match kind {
             1 => Kind::Edit,
             2 => Kind::Open,
+            3 => Kind::Whole,
             255 => Kind::End,
             _ => return None,
         };

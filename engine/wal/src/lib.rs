@@ -16,7 +16,8 @@
 //! (leader), and those who come meanwhile wait for it (followers).
 //!
 //! **A failure is final.** When a write or sync fails nobody knows what the device kept, and a second sync that succeeds
-//! would say nothing about the first. So the log is dead from then on, and everybody who waits or comes is told so.
+//! would say nothing about the first. So the log is dead from then on, and everybody who waits or comes is told so. A disk
+//! that is full is no failure: what was not written is kept and tried again, see [`Error::Full`].
 //!
 //! What it does not know: regions' contents, cells, memstores. Bytes are drawn in [`format`].
 

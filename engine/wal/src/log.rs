@@ -1,8 +1,15 @@
 //! The log that is being written: its buffer, its files, and what may be forgotten.
 //!
-//! Two locks, always taken back before front. The *front* holds what appenders touch: the buffer and who waits. The
-//! *back* holds the file; whoever has it takes the buffer away in one exchange and writes it as one batch, while
-//! appending goes on into the other buffer.
+//! Three locks, always taken in this order: rolling, back, front. The *front* holds what appenders touch: the buffer and
+//! who waits. The *back* holds the file; whoever has it takes the buffer away in one exchange and writes it as one batch,
+//! while appending goes on into the other buffer. *Rolling* is held by who waits for the disk: a sync, a roll.
+//!
+//! **A roll** waits for the disk only where nobody else writes: the next file is made first, then the back is taken for
+//! as long as writing the end record takes, then the old file is made durable while others write the new one. Nothing in
+//! the new file is called durable before the old one is. When the next file cannot be made the old one goes on.
+//!
+//! **A full disk** is no failure of the log. A write that finds no room is cut off the file again, and the batch is kept:
+//! who waits for it is told, new writes are [refused](Log::admits), and the log's thread tries again until there is room.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,11 +18,11 @@ use std::time::Duration;
 
 use cell::SequenceId;
 use env::{Priority, Thread};
-use parking_lot::{Condvar, Mutex};
-use storage::{FileName, FileWriter, Files};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use storage::{FileName, FileWriter, Files, Outcome};
 
 use crate::commit::{Durable, Waiter};
-use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, Record, VERSION};
+use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, Header, Kind, Record, VERSION};
 use crate::recover::{self, Recovered};
 use crate::{Error, Level, Result, Ticket};
 
@@ -33,6 +40,8 @@ pub struct Options {
     pub files_max: usize,
     /// How long a write that nobody waits for may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
     pub idle_write: Duration,
+    /// How long to wait before a write that found the disk full is tried again.
+    pub full_retry: Duration,
 }
 
 impl Default for Options {
@@ -43,6 +52,7 @@ impl Default for Options {
             record_bytes_max: 1 << 30,
             files_max: 32,
             idle_write: Duration::from_secs(1),
+            full_retry: Duration::from_secs(1),
         }
     }
 }
@@ -55,6 +65,10 @@ pub struct Log {
 
 /// What appenders, waiters and the syncing thread share.
 pub(crate) struct Shared {
+    /// The log's thread.
+    thread: Mutex<Option<std::thread::ThreadId>>,
+    /// Held by who waits for the disk. What it guards is that the file before the current one is durable.
+    rolling: Mutex<()>,
     pub(crate) front: Mutex<Front>,
     pub(crate) back: Mutex<Back>,
     /// Told when somebody waits for the disk, or the log ends.
@@ -64,6 +78,8 @@ pub(crate) struct Shared {
     durable: AtomicU64,
     /// Set once, before the failure it goes with.
     fenced: AtomicBool,
+    /// Whether a batch waits for room, without a lock.
+    full: AtomicBool,
     files: Arc<dyn Files>,
     folder: FileName,
     options: Options,
@@ -81,14 +97,34 @@ pub(crate) struct Front {
     /// The file is full, and who found it so could not wait for the disk.
     roll_wanted: bool,
     pub(crate) failure: Option<Error>,
+    /// What is told while a batch waits for room.
+    pub(crate) full: Option<Error>,
     stopping: bool,
+}
+
+/// What one write hands to the system.
+struct Batch {
+    /// The batch's header, to be filled in, and its records.
+    bytes: Vec<u8>,
+    /// The newest sequence id of each region in it.
+    regions: HashMap<Box<[u8]>, SequenceId>,
+    /// The stream's position after it.
+    upto: u64,
 }
 
 pub(crate) struct Back {
     writer: Option<Box<dyn FileWriter>>,
     number: u64,
+    /// The largest number that a file may have, also one whose making failed.
+    number_tried: u64,
     synced_offset: u64,
+    /// Bytes at which the file is full. After a roll that came to nothing it may grow on.
+    roll_at: u64,
     spare: Vec<u8>,
+    /// A batch that found no room.
+    stuck: Option<Batch>,
+    /// The file before the current one, while it is made durable.
+    retiring: Option<u64>,
     live: BTreeMap<u64, LogFile>,
     /// Files that nobody needs, not yet removed.
     unneeded: Vec<FileName>,
@@ -115,16 +151,23 @@ impl Log {
         let mut back = Back {
             writer: None,
             number,
+            number_tried: number,
             synced_offset: 0,
+            roll_at: options.file_bytes_max,
             spare: empty_batch(),
+            stuck: None,
+            retiring: None,
             live: found.live,
             unneeded: Vec::new(),
             flushed: HashMap::new(),
         };
-        begin_file(&files, &folder, epoch, &mut back)?;
+        let writer = make_file(&*files, &folder, epoch, number)?;
+        back.begin(&folder, number, writer);
         // What earlier lives left empty or torn before the first record is needed by nobody.
         back.forget();
         let shared = Arc::new(Shared {
+            thread: Mutex::default(),
+            rolling: Mutex::default(),
             front: Mutex::new(Front {
                 buffer: empty_batch(),
                 regions: HashMap::new(),
@@ -133,6 +176,7 @@ impl Log {
                 disk_wanted: 0,
                 roll_wanted: false,
                 failure: None,
+                full: None,
                 stopping: false,
             }),
             back: Mutex::new(back),
@@ -140,6 +184,7 @@ impl Log {
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             fenced: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             files,
             folder,
             options,
@@ -149,16 +194,36 @@ impl Log {
         let syncer = env::spawn_thread("wal-sync", Priority::Foreground, move || syncing.sync_for_waiters())
             .map_err(|error| Error::Storage(format!("cannot start the log's thread: {error}")))?;
         let log = Log { shared, syncer: Mutex::new(Some(syncer)) };
-        log.remove_unneeded();
+        log.shared.remove_unneeded();
         Ok((log, recovered))
+    }
+
+    /// Whether new writes should be begun: not while the disk is full. A write that has begun may be appended all the
+    /// same; it reaches the disk when there is room.
+    pub fn admits(&self) -> Result<()> {
+        if !self.shared.full.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match &self.shared.front.lock().full {
+            Some(Error::Full { place, cause, .. }) => Err(Error::Full {
+                place: place.clone(),
+                cause: cause.clone(),
+                outcome: Outcome::DidNotHappen,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `record` is within the limit.
+    pub fn check(&self, record: &Record<'_>) -> Result<()> {
+        let (found, limit) = (record.size(), self.shared.options.record_bytes_max);
+        if found > limit { Err(Error::TooLarge { found, limit }) } else { Ok(()) }
     }
 
     /// Copies `record` into the buffer. Order of appending is order in the log.
     pub fn append(&self, record: &Record<'_>) -> Result<Ticket> {
+        self.check(record)?;
         let size = record.size();
-        if size > self.shared.options.record_bytes_max {
-            return Err(Error::TooLarge { found: size, limit: self.shared.options.record_bytes_max });
-        }
         let mut front = self.shared.front.lock();
         if front.buffer.len() + size > self.shared.options.buffer_bytes_max
             && front.buffer.len() > BATCH_HEADER_LENGTH
@@ -166,8 +231,10 @@ impl Log {
             drop(front);
             {
                 let mut back = self.shared.back.lock();
-                // Its failure is found again, with the same words, below.
-                let _dead = self.shared.drain(&mut back, WhenFull::Roll);
+                // A failure is found again, with the same words, below; a full disk lets the buffer grow by the writes
+                // that have begun.
+                let _told = self.shared.drain(&mut back);
+                self.shared.ask_for_roll(&back);
             }
             self.shared.wake_reached();
             front = self.shared.front.lock();
@@ -196,14 +263,16 @@ impl Log {
         self.sync(ticket, level).wait()
     }
 
-    /// Ends the current file and begins another. All that was appended before is on the disk afterwards.
+    /// Like [`sync_blocking`](Log::sync_blocking), but a full disk is waited out: only the log's end is an error.
+    pub fn sync_patiently(&self, ticket: Ticket, level: Level) -> Result<()> {
+        self.sync(ticket, level).patiently().wait()
+    }
+
+    /// Ends the current file and begins another. All that was appended before is on the disk afterwards. When the next
+    /// file cannot be made, the error says so and the log goes on in the current one.
     pub fn roll(&self) -> Result<()> {
-        let rolled = {
-            let mut back = self.shared.back.lock();
-            self.shared.drain(&mut back, WhenFull::Leave).and_then(|()| self.shared.roll(&mut back))
-        };
+        let rolled = self.shared.roll(&self.shared.rolling.lock());
         self.shared.wake_reached();
-        self.remove_unneeded();
         rolled
     }
 
@@ -220,17 +289,7 @@ impl Log {
             }
             back.forget();
         }
-        self.remove_unneeded();
-    }
-
-    /// Removes files outside of the locks: a large one takes the system its time.
-    fn remove_unneeded(&self) {
-        let mut names = std::mem::take(&mut self.shared.back.lock().unneeded);
-        // A file that could not be removed is tried again at the next occasion.
-        names.retain(|name| self.shared.files.delete(name).is_err());
-        if !names.is_empty() {
-            self.shared.back.lock().unneeded.append(&mut names);
-        }
+        self.shared.remove_unneeded();
     }
 
     /// The region is gone for good (its table was deleted): nothing of it is needed.
@@ -280,8 +339,9 @@ impl Log {
     /// Ends the log in order: all that was appended is on the disk, the file says that it is whole.
     pub fn close(&self) -> Result<()> {
         let closed = {
+            let _rolling = self.shared.rolling.lock();
             let mut back = self.shared.back.lock();
-            self.shared.drain(&mut back, WhenFull::Leave).and_then(|()| self.shared.finish_current(&mut back))
+            self.shared.drain(&mut back).and_then(|()| self.shared.finish_current(&mut back))
         };
         self.shared.fail(Error::Closed);
         self.stop();
@@ -291,7 +351,12 @@ impl Log {
     fn stop(&self) {
         self.shared.front.lock().stopping = true;
         self.shared.disk_wanted.notify_all();
-        if let Some(syncer) = self.syncer.lock().take() {
+        let syncer = self.syncer.lock().take();
+        // Who was woken by the log's thread may hold the last of the log; the thread ends by itself then.
+        if *self.shared.thread.lock() == Some(std::thread::current().id()) {
+            return;
+        }
+        if let Some(syncer) = syncer {
             let panicked = syncer.join().is_err();
             debug_assert!(!panicked, "the log's thread broke an invariant");
         }
@@ -322,17 +387,45 @@ pub(crate) fn file_name(folder: &FileName, number: u64) -> FileName {
     folder.join(&format!("{number:020}.wal"))
 }
 
-fn begin_file(files: &Arc<dyn Files>, folder: &FileName, epoch: u64, back: &mut Back) -> storage::Result<()> {
-    let mut writer = files.create(&file_name(folder, back.number))?;
-    writer.write(&Header { version: VERSION, epoch, number: back.number }.to_bytes())?;
-    writer.sync()?;
-    back.writer = Some(writer);
-    back.synced_offset = HEADER_LENGTH as u64;
-    back.live.insert(
-        back.number,
-        LogFile { name: file_name(folder, back.number), bytes: 0, regions: HashMap::new() },
-    );
-    Ok(())
+/// Makes file `number`, durable with its header.
+fn make_file(
+    files: &dyn Files,
+    folder: &FileName,
+    epoch: u64,
+    number: u64,
+) -> storage::Result<Box<dyn FileWriter>> {
+    let mut writer = files.create(&file_name(folder, number))?;
+    let made =
+        writer.write(&Header { version: VERSION, epoch, number }.to_bytes()).and_then(|()| writer.sync());
+    match made {
+        Ok(()) => Ok(writer),
+        Err(error) => {
+            writer.abandon();
+            Err(error)
+        }
+    }
+}
+
+/// The batch that ends a file, to be written at `offset`.
+fn end_batch(number: u64, offset: u64, synced: u64) -> Vec<u8> {
+    let mut payload = Vec::new();
+    own_record(Kind::End, 0).write(&mut payload);
+    let mut batch = BatchHeader::of(number, offset, synced, &payload).to_bytes().to_vec();
+    batch.extend_from_slice(&payload);
+    batch
+}
+
+/// A record by which the log speaks of itself.
+fn own_record(kind: Kind, number: u64) -> Record<'static> {
+    Record {
+        kind,
+        region: b"",
+        table: b"",
+        sequence: SequenceId(number),
+        time: env::WallTime(0),
+        nonce: None,
+        cells: b"",
+    }
 }
 
 /// What a writer does that finds the file full.
@@ -342,21 +435,28 @@ pub(crate) enum WhenFull {
     Roll,
     /// It must not wait: the log's thread is asked to.
     Ask,
-    /// Nothing: the caller does what is needed.
-    Leave,
 }
 
 impl Back {
+    /// From now on `writer`, of file `number`, is the current one.
+    fn begin(&mut self, folder: &FileName, number: u64, writer: Box<dyn FileWriter>) {
+        self.synced_offset = writer.size();
+        self.writer = Some(writer);
+        self.number = number;
+        let file = LogFile { name: file_name(folder, number), bytes: 0, regions: HashMap::new() };
+        self.live.insert(number, file);
+    }
+
     /// Gives up the closed files that no region needs.
     fn forget(&mut self) {
-        let Back { live, unneeded, flushed, number, writer, .. } = self;
+        let Back { live, unneeded, flushed, number, writer, retiring, .. } = self;
         let current = writer.is_some().then_some(*number);
         live.retain(|number, file| {
             let needed = file
                 .regions
                 .iter()
                 .any(|(region, newest)| flushed.get(region).is_none_or(|through| through < newest));
-            let keep = Some(*number) == current || needed;
+            let keep = Some(*number) == current || Some(*number) == *retiring || needed;
             if !keep {
                 unneeded.push(file.name.clone());
             }
@@ -380,97 +480,221 @@ impl Shared {
         }
     }
 
-    /// Writes all that was appended as one batch. Must be followed by [`wake_reached`](Shared::wake_reached) once the
-    /// back is free.
-    pub(crate) fn drain(&self, back: &mut Back, when_full: WhenFull) -> Result<()> {
-        let (mut batch, regions, upto) = {
+    /// Writes all that was appended as one batch, after the one that found no room if there is one. Must be followed by
+    /// [`wake_reached`](Shared::wake_reached) once the back is free.
+    pub(crate) fn drain(&self, back: &mut Back) -> Result<()> {
+        if let Some(failure) = &self.front.lock().failure {
+            return Err(failure.clone());
+        }
+        if let Some(stuck) = back.stuck.take() {
+            self.write_batch(back, stuck)?;
+            self.has_room();
+        }
+        let batch = {
             let mut front = self.front.lock();
-            if let Some(failure) = &front.failure {
-                return Err(failure.clone());
-            }
             if front.buffer.len() == BATCH_HEADER_LENGTH {
                 return Ok(());
             }
             let spare = std::mem::take(&mut back.spare);
-            (std::mem::replace(&mut front.buffer, spare), std::mem::take(&mut front.regions), front.appended)
+            Batch {
+                bytes: std::mem::replace(&mut front.buffer, spare),
+                regions: std::mem::take(&mut front.regions),
+                upto: front.appended,
+            }
         };
-        let result = self.write_batch(back, &mut batch);
-        // A buffer that one huge batch has grown goes back to the system.
-        if batch.capacity() > 2 * self.options.buffer_bytes_max {
-            batch = empty_batch();
+        self.write_batch(back, batch)
+    }
+
+    fn write_batch(&self, back: &mut Back, mut batch: Batch) -> Result<()> {
+        let Some(writer) = back.writer.as_mut() else {
+            return Err(Error::Closed);
+        };
+        let offset = writer.size();
+        let (header, payload) = batch.bytes.split_at_mut(BATCH_HEADER_LENGTH);
+        header.copy_from_slice(&BatchHeader::of(back.number, offset, back.synced_offset, payload).to_bytes());
+        if let Err(error) = writer.write(&batch.bytes) {
+            if error.kind() != storage::Kind::Full {
+                return Err(self.dead(back.number, &error));
+            }
+            // A part may be written: the next attempt must find the file as it was.
+            writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
+            back.stuck = Some(batch);
+            back.spare = empty_batch();
+            return Err(self.is_full_now(&error));
         }
-        batch.truncate(BATCH_HEADER_LENGTH);
-        back.spare = batch;
-        result?;
+        let Batch { mut bytes, regions, upto } = batch;
         let file = back.live.get_mut(&back.number).expect("the current file is live");
         for (region, newest) in regions {
             let known = file.regions.entry(region).or_insert(newest);
             *known = (*known).max(newest);
         }
         self.written.store(upto, Ordering::Release);
-        match when_full {
-            WhenFull::Roll => self.roll_if_full(back),
-            WhenFull::Ask if self.is_full(back) => {
-                self.front.lock().roll_wanted = true;
-                self.disk_wanted.notify_one();
-                Ok(())
-            }
-            WhenFull::Ask | WhenFull::Leave => Ok(()),
+        // A buffer that one huge batch has grown goes back to the system.
+        if bytes.capacity() > 2 * self.options.buffer_bytes_max {
+            bytes = empty_batch();
+        }
+        bytes.truncate(BATCH_HEADER_LENGTH);
+        back.spare = bytes;
+        Ok(())
+    }
+
+    /// Says that there is no room, to everybody who waits and is not patient; what it says is returned.
+    fn is_full_now(&self, cause: &storage::Error) -> Error {
+        let error = Error::Full {
+            place: self.files.place(),
+            cause: cause.to_string(),
+            outcome: Outcome::MayHaveHappened,
+        };
+        let (waiters, is_news) = {
+            let mut front = self.front.lock();
+            let is_news = front.full.is_none();
+            front.full = Some(error.clone());
+            self.full.store(true, Ordering::Relaxed);
+            (front.waiters.extract_if(.., |waiter| !waiter.patient).collect::<Vec<_>>(), is_news)
+        };
+        if is_news {
+            tracing::error!(target: "wal", place = self.files.place(), cause = %cause,
+                "the disk is full: writes are refused until there is room; free some space, no restart is needed");
+        }
+        // The log's thread tries again.
+        self.disk_wanted.notify_one();
+        for waiter in waiters {
+            waiter.waker.wake();
+        }
+        error
+    }
+
+    fn has_room(&self) {
+        self.front.lock().full = None;
+        self.full.store(false, Ordering::Relaxed);
+        tracing::info!(target: "wal", place = self.files.place(), "there is room again: writes are taken");
+    }
+
+    fn is_due(&self, back: &Back) -> bool {
+        back.writer.as_ref().is_some_and(|writer| writer.size() >= back.roll_at)
+    }
+
+    /// Asks the log's thread for a roll if the file is full.
+    pub(crate) fn ask_for_roll(&self, back: &Back) {
+        if self.is_due(back) {
+            self.front.lock().roll_wanted = true;
+            self.disk_wanted.notify_one();
         }
     }
 
-    fn write_batch(&self, back: &mut Back, batch: &mut [u8]) -> Result<()> {
-        let Some(writer) = back.writer.as_mut() else {
-            return Err(Error::Closed);
+    /// Rolls if the file is full and nobody else is at it. A roll that came to nothing is told in the log and tried
+    /// again when the file has grown.
+    pub(crate) fn roll_if_due(&self) {
+        if !self.is_due(&self.back.lock()) {
+            return;
+        }
+        if let Some(rolling) = self.rolling.try_lock() {
+            self.roll_if_still_due(&rolling);
+            drop(rolling);
+            self.wake_reached();
+        }
+    }
+
+    fn roll_if_still_due(&self, rolling: &MutexGuard<'_, ()>) {
+        if self.is_due(&self.back.lock()) {
+            // A dead log has told everybody; one that could not roll has told the operator.
+            let _told = self.roll(rolling);
+        }
+    }
+
+    fn roll(&self, _rolling: &MutexGuard<'_, ()>) -> Result<()> {
+        let number = {
+            let mut back = self.back.lock();
+            self.drain(&mut back)?;
+            back.number_tried += 1;
+            back.number_tried
         };
-        let (header, payload) = batch.split_at_mut(BATCH_HEADER_LENGTH);
-        header.copy_from_slice(
-            &BatchHeader::of(back.number, writer.size(), back.synced_offset, payload).to_bytes(),
-        );
-        writer.write(batch).map_err(|error| self.dead(back.number, &error))
-    }
-
-    fn roll_if_full(&self, back: &mut Back) -> Result<()> {
-        if self.is_full(back) { self.roll(back) } else { Ok(()) }
-    }
-
-    fn is_full(&self, back: &Back) -> bool {
-        back.writer.as_ref().is_some_and(|writer| writer.size() >= self.options.file_bytes_max)
-    }
-
-    fn roll(&self, back: &mut Back) -> Result<()> {
-        self.finish_current(back)?;
-        back.number += 1;
-        begin_file(&self.files, &self.folder, self.epoch, back)
-            .map_err(|error| self.dead(back.number, &error))?;
-        back.forget();
+        let next = match make_file(&*self.files, &self.folder, self.epoch, number) {
+            Ok(next) => next,
+            Err(error) => return Err(self.put_off(&mut self.back.lock(), &error)),
+        };
+        let (retired, old, upto) = {
+            let mut back = self.back.lock();
+            match self.write_end(&mut back) {
+                Ok(()) => {}
+                Err(error) => {
+                    next.abandon();
+                    return Err(error);
+                }
+            }
+            let (retired, old) = (back.writer.take().expect("its end was just written"), back.number);
+            back.retiring = Some(old);
+            back.roll_at = self.options.file_bytes_max;
+            back.begin(&self.folder, number, next);
+            (retired, old, self.written.load(Ordering::Acquire))
+        };
+        let bytes = retired.finish().map_err(|error| self.dead(old, &error))?;
+        self.durable.fetch_max(upto, Ordering::AcqRel);
+        {
+            // Before anything in the new file is called durable, the new file says that the old one is.
+            let mut front = self.front.lock();
+            let whole = own_record(Kind::Whole, old);
+            whole.write(&mut front.buffer);
+            front.appended += whole.size() as u64;
+        }
+        {
+            let mut back = self.back.lock();
+            back.live.get_mut(&old).expect("it is kept while it retires").bytes = bytes;
+            back.retiring = None;
+            back.forget();
+        }
+        self.remove_unneeded();
+        tracing::debug!(target: "wal", file = %file_name(&self.folder, old), bytes, next = number, "rolled");
         Ok(())
+    }
+
+    /// The next file cannot be begun: the current one grows on for a while.
+    fn put_off(&self, back: &mut Back, cause: &storage::Error) -> Error {
+        let size = back.writer.as_ref().map_or(0, |writer| writer.size());
+        back.roll_at = size.saturating_add((self.options.file_bytes_max / 4).max(1));
+        tracing::warn!(target: "wal", file = %file_name(&self.folder, back.number), bytes = size, cause = %cause,
+            "the next log file cannot be begun: this one goes on, and it is tried again at {} bytes; see to the disk",
+            back.roll_at);
+        Error::Storage(cause.to_string())
+    }
+
+    /// Writes what was appended meanwhile, and that the file ends there; it is not durable yet.
+    fn write_end(&self, back: &mut Back) -> Result<()> {
+        self.drain(back)?;
+        let (number, synced) = (back.number, back.synced_offset);
+        let Some(writer) = back.writer.as_mut() else { return Err(Error::Closed) };
+        let offset = writer.size();
+        match writer.write(&end_batch(number, offset, synced)) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == storage::Kind::Full => {
+                writer.cut(offset).map_err(|error| self.dead(number, &error))?;
+                Err(self.put_off(back, &error))
+            }
+            Err(error) => Err(self.dead(number, &error)),
+        }
     }
 
     /// Writes the batch that says the file is whole, and makes everything durable.
     fn finish_current(&self, back: &mut Back) -> Result<()> {
         let Some(mut writer) = back.writer.take() else { return Ok(()) };
-        let mut payload = Vec::new();
-        Record {
-            kind: Kind::End,
-            region: b"",
-            table: b"",
-            sequence: SequenceId::ZERO,
-            time: env::WallTime(0),
-            nonce: None,
-            cells: b"",
-        }
-        .write(&mut payload);
-        // The end record says that all before it is durable, so it is, before the record is written.
+        // This end record says that all before it is durable, so it is, before the record is written.
         writer.sync().map_err(|error| self.dead(back.number, &error))?;
         let offset = writer.size();
-        let mut batch = BatchHeader::of(back.number, offset, offset, &payload).to_bytes().to_vec();
-        batch.extend_from_slice(&payload);
-        let finished = writer.write(&batch).and_then(|()| writer.finish());
+        let finished = writer.write(&end_batch(back.number, offset, offset)).and_then(|()| writer.finish());
         let bytes = finished.map_err(|error| self.dead(back.number, &error))?;
         back.live.get_mut(&back.number).expect("the current file is live").bytes = bytes;
         self.durable.fetch_max(self.written.load(Ordering::Acquire), Ordering::AcqRel);
         Ok(())
+    }
+
+    /// Removes files outside of the locks: a large one takes the system its time.
+    fn remove_unneeded(&self) {
+        let mut names = std::mem::take(&mut self.back.lock().unneeded);
+        // A file that could not be removed is tried again at the next occasion.
+        names.retain(|name| self.files.delete(name).is_err());
+        if !names.is_empty() {
+            self.back.lock().unneeded.append(&mut names);
+        }
     }
 
     /// The first failure decides; it is returned to every later caller.
@@ -512,14 +736,20 @@ impl Shared {
         }
     }
 
-    /// The thread that syncs for all who wait for the disk, and writes out what nobody waits for.
+    /// The thread that syncs for all who wait for the disk, writes out what nobody waits for, and tries again what found
+    /// the disk full.
     fn sync_for_waiters(&self) {
+        *self.thread.lock() = Some(std::thread::current().id());
         loop {
             let wanted = {
                 let mut front = self.front.lock();
                 loop {
                     if front.stopping || front.failure.is_some() {
                         return;
+                    }
+                    if front.full.is_some() {
+                        self.disk_wanted.wait_for(&mut front, self.options.full_retry);
+                        break true;
                     }
                     if front.disk_wanted > self.reached(Level::Disk) {
                         break true;
@@ -534,18 +764,23 @@ impl Shared {
                 }
             };
             {
-                let mut back = self.back.lock();
+                let rolling = self.rolling.lock();
                 // A failure has told everybody already.
-                let _told = self
-                    .drain(&mut back, WhenFull::Leave)
-                    .and_then(|()| self.roll_if_full(&mut back))
-                    .and_then(|()| if wanted { self.sync_file(&mut back) } else { Ok(()) });
+                let drained = self.drain(&mut self.back.lock());
+                if drained.is_ok() {
+                    self.roll_if_still_due(&rolling);
+                    if wanted && self.front.lock().disk_wanted > self.reached(Level::Disk) {
+                        let _told = self.sync_file(&mut self.back.lock());
+                    }
+                }
             }
             self.wake_reached();
         }
     }
 
+    /// The caller is at rolling: the file before this one is durable.
     fn sync_file(&self, back: &mut Back) -> Result<()> {
+        self.drain(back)?;
         let upto = self.written.load(Ordering::Acquire);
         if let Some(writer) = back.writer.as_mut() {
             writer.sync().map_err(|error| self.dead(back.number, &error))?;

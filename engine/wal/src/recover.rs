@@ -195,19 +195,34 @@ pub(crate) fn read_all(files: &Arc<dyn Files>, folder: &FileName) -> Result<Foun
     }
     numbered.sort();
     let mut before: Option<Read> = None;
+    let mut empty: Vec<Read> = Vec::new();
     for (number, name) in numbered {
         found.number_max = number;
-        let Some(read) = read_file(files, number, &name, &mut found)? else { continue };
-        // A life begins a file only after it has finished the one before.
-        if let Some(before) = before.filter(|before| before.epoch == read.epoch && !before.ended) {
-            return Err(Error::Corrupt {
-                file: before.name,
-                offset: before.whole,
-                what: "no end of a file that was finished",
-                expected: format!("an end record, as file {number} was begun after it"),
-                found: format!("{} bytes that are none", before.size - before.whole),
-            });
+        let Some((read, mut content)) = read_file(files, number, &name, &mut found)? else { continue };
+        if read.size <= HEADER_LENGTH as u64 {
+            // It was made and never begun, so that the one before need not have an end.
+            found.live.insert(number, content.live);
+            empty.push(read);
+            continue;
         }
+        if let Some(lost) = empty.iter().find(|empty| read.whole_to == Some(empty.number)) {
+            return Err(no_end(lost, number));
+        }
+        if let Some(before) = before.as_ref().filter(|before| before.epoch == read.epoch && !before.ended) {
+            if before.version < 2 || read.whole_to.is_some_and(|whole| whole >= before.number) {
+                return Err(no_end(before, number));
+            }
+            // The power was lost before the file before was durable: what came after it would leave a gap.
+            let offset = HEADER_LENGTH as u64;
+            found.recovered.cuts.push(Cut { file: name, offset, bytes: read.size - offset });
+            content.live.regions.clear();
+            found.live.insert(number, content.live);
+            continue;
+        }
+        for (region, places) in content.places {
+            found.regions.entry(region).or_default().extend(places);
+        }
+        found.live.insert(number, content.live);
         before = Some(read);
     }
     for places in found.regions.values() {
@@ -220,15 +235,36 @@ pub(crate) fn read_all(files: &Arc<dyn Files>, folder: &FileName) -> Result<Foun
     Ok(found)
 }
 
+/// `file` was durable to its end, as file `later` says, and has none.
+fn no_end(file: &Read, later: u64) -> Error {
+    Error::Corrupt {
+        file: file.name.clone(),
+        offset: file.whole,
+        what: "no end of a file that was finished",
+        expected: format!("an end record, as file {later} says it was durable"),
+        found: format!("{} bytes that are none", file.size - file.whole),
+    }
+}
+
 /// What was learnt of one file.
 struct Read {
     name: FileName,
+    number: u64,
+    version: u32,
     epoch: u64,
     size: u64,
     /// Where the whole batches end.
     whole: u64,
-    /// Whether it says that it was finished.
+    /// Whether it is whole to its end record.
     ended: bool,
+    /// The newest file that it says is durable to its end.
+    whole_to: Option<u64>,
+}
+
+/// What a file holds.
+struct Content {
+    live: LogFile,
+    places: HashMap<Box<[u8]>, Vec<Place>>,
 }
 
 /// `None` for a file that was never begun.
@@ -237,7 +273,7 @@ fn read_file(
     number: u64,
     name: &FileName,
     found: &mut Found,
-) -> Result<Option<Read>> {
+) -> Result<Option<(Read, Content)>> {
     let file = files.open(name)?;
     let size = file.size();
     let corrupt = |offset, what, expected: String, found: String| Error::Corrupt {
@@ -269,7 +305,7 @@ fn read_file(
 
     let mut offset = HEADER_LENGTH as u64;
     let mut payload = Vec::new();
-    let mut ended = false;
+    let (mut ended, mut whole_to, mut places) = (false, None, HashMap::new());
     while offset < size && !ended {
         if !read_batch(&*file, number, offset, size, &mut payload)? {
             if let Some(later) = durable_claim_after(&*file, number, offset, size)? {
@@ -290,10 +326,10 @@ fn read_file(
             let (record, after) = Record::read(rest).ok_or_else(|| {
                 corrupt(at, "record", "a whole record".to_owned(), "other bytes".to_owned())
             })?;
-            if record.kind == Kind::End {
-                ended = true;
-            } else {
-                note(&mut found.regions, &mut live, index, at, &record);
+            match record.kind {
+                Kind::End => ended = true,
+                Kind::Whole => whole_to = whole_to.max(Some(record.sequence.0)),
+                Kind::Edit | Kind::Open => note(&mut places, &mut live, index, at, &record),
             }
             rest = after;
         }
@@ -307,8 +343,17 @@ fn read_file(
             format!("{} bytes", size - offset),
         ));
     }
-    found.live.insert(number, live);
-    Ok(Some(Read { name: name.clone(), epoch: header.epoch, size, whole: offset, ended }))
+    let read = Read {
+        name: name.clone(),
+        number,
+        version: header.version,
+        epoch: header.epoch,
+        size,
+        whole: offset,
+        ended,
+        whole_to,
+    };
+    Ok(Some((read, Content { live, places })))
 }
 
 fn note(

@@ -62,6 +62,15 @@ impl Model {
         self.writes.push(write);
     }
 
+    /// The last write was refused, and did not happen.
+    ///
+    /// # Panics
+    /// When it was acknowledged.
+    pub fn refuse(&mut self) {
+        assert!(self.writes.len() > self.acknowledged, "what was acknowledged was not refused");
+        self.writes.pop();
+    }
+
     /// The last write, and so every one before it, was acknowledged.
     pub fn acknowledge(&mut self) {
         self.acknowledged = self.writes.len();

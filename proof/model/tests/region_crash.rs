@@ -171,7 +171,13 @@ fn marker(row: u64, now: i64) -> Vec<Edit> {
 fn write(region: &Arc<Region>, model: &mut Model, write: Vec<Edit>) -> region::Result<Pending> {
     let mutation = mutation(&write);
     model.begin(write);
-    let applied = region.apply(&[mutation])?;
+    let applied = region.apply(&[mutation]).inspect_err(|error| {
+        if let region::Error::Log(refused @ wal::Error::Full { .. }) = error
+            && refused.outcome() == Outcome::DidNotHappen
+        {
+            model.refuse();
+        }
+    })?;
     for outcome in applied.outcomes {
         outcome?;
     }
@@ -250,6 +256,7 @@ impl Life<'_> {
             file_bytes_max: 1_500,
             // What nobody waits for is not written by a clock that the seed does not know.
             idle_write: std::time::Duration::from_secs(3_600),
+            full_retry: std::time::Duration::ZERO,
             ..Options::default()
         };
         let files: Arc<dyn Files> = Arc::new(self.place.clone());

@@ -19,10 +19,9 @@ use std::sync::Arc;
 
 use cell::SequenceId;
 use proto::pb;
-use region::{Check, Mutation, ReadMode, Region};
+use region::{Check, Mutation, Pending, ReadMode, Region};
 use rpc::{Answer, Call, Codec, Exception, Reply, class};
 
-use super::settling::Settling;
 use super::{exec, get, write};
 use crate::RegionServer;
 use crate::cells::CellsOut;
@@ -72,7 +71,7 @@ enum Run {
 /// Something that was written and is not yet durable.
 struct Unsettled {
     region: Arc<Region>,
-    pending: Settling,
+    pending: Pending,
     /// The RegionAction, and which of its entries; all of it when none is named.
     region_action: usize,
     entries: Vec<usize>,
@@ -310,7 +309,7 @@ impl Work {
                 if !written.is_empty() {
                     self.unsettled.push(Unsettled {
                         region: current.region.clone(),
-                        pending: Settling::new(applied.pending),
+                        pending: applied.pending,
                         region_action: self.results.len(),
                         entries: written,
                     });

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use cell::SequenceId;
 use proto::pb;
-use region::{Check, Region};
+use region::{Check, Pending, Region};
 use rpc::{Answer, Call, Codec, Exception, Reply};
 
-use super::settling::Settling;
 use super::write::{self, Written};
 use crate::RegionServer;
 use crate::cells::CellsOut;
@@ -81,7 +80,7 @@ impl Work {
         })
     }
 
-    fn run(&self, running: Option<Running>) -> Result<(Reply, Settling), region::Error> {
+    fn run(&self, running: Option<Running>) -> Result<(Reply, Pending), region::Error> {
         let mut out = CellsOut::new(self.codec);
         let start = out.mark();
         let mutations = std::slice::from_ref(&self.asked.mutation);
@@ -110,7 +109,7 @@ impl Work {
     fn when_durable(
         &self,
         reply: Reply,
-        pending: Settling,
+        pending: Pending,
     ) -> impl Future<Output = Result<Reply, Exception>> + Send + 'static {
         let server = self.server.clone();
         async move { pending.await.map(|()| reply).map_err(|error| server.exception(&error)) }

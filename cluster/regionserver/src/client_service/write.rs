@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::{CellType, SequenceId};
-use region::{Check, FamilyQuery, Mutation, MutationKind, ReadMode, Region, Scan};
+use region::{Check, FamilyQuery, Mutation, MutationKind, Pending, ReadMode, Region, Scan};
 
-use super::settling::Settling;
 use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::count;
@@ -22,7 +21,7 @@ pub(super) struct Written {
     /// The write's sequence id, if anything was written.
     pub(super) sequence: Option<SequenceId>,
     /// Resolves when the write is durable and visible.
-    pub(super) pending: Settling,
+    pub(super) pending: Pending,
 }
 
 /// Whether applying it reads first, and so may need the disk.
@@ -67,7 +66,7 @@ pub(super) fn write_row(
                 processed: Some(checked.passed),
                 has_result: checked.passed && mutations.iter().any(gives),
                 sequence: checked.pending.sequence().filter(|_| checked.passed),
-                pending: Settling::new(checked.pending),
+                pending: checked.pending,
             }
         }
         (None, [one]) if matches!(one.kind, MutationKind::Increment | MutationKind::Append) => {
@@ -77,7 +76,7 @@ pub(super) fn write_row(
             };
             put_out(&row.cells, out);
             let sequence = row.pending.sequence();
-            Written { processed: None, has_result: true, sequence, pending: Settling::new(row.pending) }
+            Written { processed: None, has_result: true, sequence, pending: row.pending }
         }
         (None, mutations) => {
             let row = region.mutate_row(mutations)?;
@@ -86,7 +85,7 @@ pub(super) fn write_row(
                 processed: Some(true),
                 has_result: row.cells.count() > 0,
                 sequence: row.pending.sequence(),
-                pending: Settling::new(row.pending),
+                pending: row.pending,
             }
         }
     };

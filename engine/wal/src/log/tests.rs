@@ -8,6 +8,7 @@ use storage::memory::Fault;
 use storage::{Memory, Outcome};
 
 use super::*;
+use crate::format::HEADER_LENGTH;
 
 /// A folder of its own for each test, removed at the end.
 struct Place(PathBuf);
@@ -165,7 +166,7 @@ fn a_newer_format_is_refused_by_name() {
         bytes.extend_from_slice(&Header { version: VERSION + 1, epoch: 1, number: 1 }.to_bytes());
     });
     let error = place.open(Options::default()).expect_err("refused");
-    assert!(matches!(error, Error::Newer { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(error, Error::Newer { found: 3, known: 2, .. }), "{error}");
 }
 
 #[test]
@@ -265,26 +266,189 @@ fn after_a_failed_sync_nothing_is_acknowledged_again() {
 }
 
 #[test]
-fn a_full_disk_ends_the_log_and_loses_nothing_acknowledged() {
-    let place = Memory::new();
-    place.set_bytes_max(Some(3_000));
-    let (log, _) = in_memory(&place, Options::default());
-    let mut acknowledged = 0;
-    let error = loop {
-        let ticket = log.append(&edit("a", acknowledged + 1, &[1; 100])).expect("the buffer has room");
-        match log.sync_blocking(ticket, Level::Disk) {
-            Ok(()) => acknowledged += 1,
-            Err(error) => break error,
+fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing_acknowledged() {
+    for level in [Level::Disk, Level::Os] {
+        let place = Memory::new();
+        place.set_bytes_max(Some(3_000));
+        let options = Options { full_retry: Duration::from_millis(1), ..Options::default() };
+        let (log, _) = in_memory(&place, options.clone());
+        let (mut last, mut acknowledged) = (SequenceId(0), 0);
+        let mut fill = |log: &Log| loop {
+            log.admits()?;
+            last = last.next();
+            let ticket = log.append(&edit("a", last.0, &[1; 100])).expect("the buffer has room");
+            match log.sync_blocking(ticket, level) {
+                Ok(()) => acknowledged = last.0,
+                Err(error) => return Ok::<_, Error>((ticket, error, last.0, acknowledged)),
+            }
+        };
+        let (waiting, error, sequence, before) = fill(&log).expect("room at first");
+        assert!(before > 10 && sequence == before + 1);
+        assert_eq!(error.outcome(), Outcome::MayHaveHappened, "the batch is kept");
+        let refused = log.admits().expect_err("no room");
+        assert_eq!(refused.outcome(), Outcome::DidNotHappen);
+        for text in [error.to_string(), refused.to_string()] {
+            assert!(
+                text.contains("no space is left in memory") && text.contains("free some space"),
+                "{text}"
+            );
         }
-    };
-    assert!(error.to_string().contains("no space left"), "{error}");
-    assert!(acknowledged > 10);
-    drop(log);
-    let after = place.crash(3);
-    after.set_bytes_max(None);
-    let (_log, recovered) = in_memory(&after, Options::default());
-    let found: Vec<_> = replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
-    assert_eq!(found, (1..=acknowledged).collect::<Vec<_>>());
+        assert!(log.failure().is_none(), "a full disk is no failure");
+        assert!(log.roll().is_err(), "no new file either");
+        // Room returns: what waits is written by itself, and writes are taken again.
+        place.set_bytes_max(Some(6_000));
+        log.sync_patiently(waiting, Level::Disk).expect("written when there was room");
+        log.admits().expect("room again");
+        let (_, _, _, acknowledged) = fill(&log).expect("room for some");
+        assert!(acknowledged > sequence);
+        drop(log);
+        let after = place.crash(3);
+        after.set_bytes_max(None);
+        let (_log, recovered) = in_memory(&after, options);
+        let found: Vec<_> = replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
+        let durable = if level == Level::Disk { acknowledged } else { sequence };
+        assert!(found.len() as u64 >= durable, "{found:?} of {durable}");
+        assert_eq!(found, (1..=found.len() as u64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn when_the_next_file_cannot_be_made_the_old_one_goes_on() {
+    let options = Options { file_bytes_max: 1_000, ..Options::default() };
+    for (failing, outcome) in [
+        (1, Outcome::DidNotHappen),
+        (1, Outcome::MayHaveHappened),
+        (2, Outcome::MayHaveHappened),
+        (3, Outcome::MayHaveHappened),
+    ] {
+        let place = Memory::new();
+        let (log, _) = in_memory(&place, options.clone());
+        let ticket = log.append(&edit("a", 1, &[1; 100])).expect("alive");
+        log.sync_blocking(ticket, Level::Os).expect("alive");
+        // Its create, the writing of its header, its sync.
+        let act = place.acts() + failing;
+        place.set_fault(Some(Fault { act, kind: storage::Kind::Failed, outcome, last: false }));
+        let error = log.roll().expect_err("the next file cannot be made").to_string();
+        assert!(error.contains("00000000000000000002.wal"), "{error}");
+        assert!(log.failure().is_none());
+        for sequence in 2..=30 {
+            let ticket = log.append(&edit("a", sequence, &[1; 100])).expect("alive");
+            log.sync_blocking(ticket, Level::Disk).expect("alive");
+        }
+        assert!(log.size().0 >= 3, "it rolled when the file had grown");
+        drop(log);
+        let (_log, recovered) = in_memory(&place.crash(failing), options.clone());
+        assert_eq!(replayed(&recovered, "a").len(), 30);
+    }
+}
+
+/// A place that holds the second act of finishing a file back until the test lets it go.
+#[derive(Clone)]
+struct SlowToFinish {
+    place: Memory,
+    gate: Arc<(Mutex<(bool, bool)>, Condvar)>,
+}
+
+struct SlowWriter(Box<dyn FileWriter>, SlowToFinish);
+
+impl FileWriter for SlowWriter {
+    fn write(&mut self, bytes: &[u8]) -> storage::Result<()> {
+        self.0.write(bytes)
+    }
+
+    fn cut(&mut self, size: u64) -> storage::Result<()> {
+        self.0.cut(size)
+    }
+
+    fn sync(&mut self) -> storage::Result<()> {
+        self.0.sync()
+    }
+
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn finish(self: Box<Self>) -> storage::Result<u64> {
+        let SlowWriter(writer, slow) = *self;
+        let (state, changed) = &*slow.gate;
+        let mut state = state.lock();
+        state.0 = true;
+        changed.notify_all();
+        changed.wait_while(&mut state, |(_, free)| !*free);
+        drop(state);
+        writer.finish()
+    }
+
+    fn abandon(self: Box<Self>) {
+        self.0.abandon();
+    }
+}
+
+impl Files for SlowToFinish {
+    fn create(&self, name: &FileName) -> storage::Result<Box<dyn FileWriter>> {
+        Ok(Box::new(SlowWriter(self.place.create(name)?, self.clone())))
+    }
+
+    fn open(&self, name: &FileName) -> storage::Result<Arc<dyn storage::FileReader>> {
+        self.place.open(name)
+    }
+
+    fn list(&self, folder: &FileName) -> storage::Result<Vec<storage::Entry>> {
+        self.place.list(folder)
+    }
+
+    fn delete(&self, name: &FileName) -> storage::Result<()> {
+        self.place.delete(name)
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&[u8]>, new: &[u8]) -> storage::Result<()> {
+        self.place.swap(name, expected, new)
+    }
+
+    fn place(&self) -> String {
+        self.place.place()
+    }
+
+    fn bytes_free(&self) -> storage::Result<Option<u64>> {
+        self.place.bytes_free()
+    }
+}
+
+#[test]
+fn others_write_while_a_roll_waits_for_the_disk_and_power_lost_there_leaves_no_gap() {
+    for seed in 0..40 {
+        let slow = SlowToFinish { place: Memory::new(), gate: Arc::default() };
+        let files: Arc<dyn Files> = Arc::new(slow.clone());
+        let (log, _) = Log::open(files, FileName::new("WALs"), Options::default()).expect("new");
+        let ticket = log.append(&edit("a", 1, b"durable")).expect("alive");
+        log.sync_blocking(ticket, Level::Disk).expect("alive");
+        let ticket = log.append(&edit("a", 2, &[2; 50])).expect("alive");
+        log.sync_blocking(ticket, Level::Os).expect("alive");
+        std::thread::scope(|scope| {
+            let rolling = scope.spawn(|| log.roll());
+            let (state, changed) = &*slow.gate;
+            changed.wait_while(&mut state.lock(), |(begun, _)| !*begun);
+            // The old file waits for the disk; this goes into the new one.
+            let ticket = log.append(&edit("a", 3, b"meanwhile")).expect("alive");
+            log.sync_blocking(ticket, Level::Os).expect("nobody is in the way");
+            // A process that is killed here finds everything.
+            let copy = slow.place.copy();
+            let (_log, recovered) = in_memory(&copy.kill(), Options::default());
+            assert_eq!(replayed(&recovered, "a").len(), 3);
+            // A machine that loses power here may lose the end of the old file, and then the new one with it.
+            let (_log, recovered) = in_memory(&slow.place.copy().crash(seed), Options::default());
+            let found: Vec<_> = replayed(&recovered, "a").into_iter().map(|(n, _)| n).collect();
+            assert!([&[1][..], &[1, 2], &[1, 2, 3]].contains(&&found[..]), "{found:?}");
+            state.lock().1 = true;
+            changed.notify_all();
+            rolling.join().expect("no panic").expect("rolled");
+        });
+        let ticket = log.append(&edit("a", 4, b"after")).expect("alive");
+        log.sync_blocking(ticket, Level::Disk).expect("alive");
+        drop(log);
+        let (_log, recovered) = in_memory(&slow.place.crash(seed), Options::default());
+        assert_eq!(replayed(&recovered, "a").len(), 4, "all of it was durable");
+    }
 }
 
 #[test]

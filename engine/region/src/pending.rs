@@ -1,0 +1,207 @@
+//! Waiting for a write to its end.
+//!
+//! A write becomes visible when somebody who waits for it sees that it is durable. When whoever waits goes away, or is
+//! told that the disk is full while the log keeps the write for later, the waiting is left to an [`Orphan`]: it is woken
+//! by the log and moves the read point, so that no write behind it has to wait for a stranger.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+use cell::SequenceId;
+use parking_lot::Mutex;
+
+use crate::mvcc::Awaits;
+use crate::region::Region;
+use crate::{Error, Result};
+
+/// A write that was applied and is not answered yet.
+///
+/// Resolves when it is as safe as was asked and every reader that begins afterwards sees it. An error means that it may
+/// have happened. Dropping it gives up waiting, not the write.
+#[must_use = "a write may be answered only when this has resolved"]
+pub struct Pending {
+    region: Arc<Region>,
+    /// The last sequence id of the write; `None` when nothing was written.
+    sequence: Option<SequenceId>,
+    awaits: Awaits,
+    durable: Option<wal::Durable>,
+    /// Whether somebody must see the write to its end.
+    is_own: bool,
+}
+
+impl Pending {
+    /// The write up to `sequence`, which is as safe as asked when `durable` is.
+    pub(crate) fn for_writing(
+        region: &Arc<Region>,
+        sequence: SequenceId,
+        awaits: Awaits,
+        durable: Option<wal::Durable>,
+    ) -> Pending {
+        Pending { region: Arc::clone(region), sequence: Some(sequence), awaits, durable, is_own: true }
+    }
+
+    /// Nothing to wait for but what was read: everything that was written before now must be complete.
+    pub(crate) fn for_reading(region: &Arc<Region>) -> Pending {
+        let (sequence, ticket) = {
+            let state = region.write.lock();
+            (state.last_sequence, state.last_ticket)
+        };
+        let level = if region.options.sync_to_disk { wal::Level::Disk } else { wal::Level::Os };
+        Pending {
+            region: Arc::clone(region),
+            sequence: Some(sequence),
+            awaits: Awaits::Log(level),
+            durable: ticket.map(|ticket| region.log.sync(ticket, level)),
+            is_own: false,
+        }
+    }
+
+    pub(crate) fn nothing(region: &Arc<Region>) -> Pending {
+        let region = Arc::clone(region);
+        Pending { region, sequence: None, awaits: Awaits::Nothing, durable: None, is_own: false }
+    }
+
+    /// The sequence id of the (last) write, by which a reader can see what was then; `None` when nothing was written.
+    pub fn sequence(&self) -> Option<SequenceId> {
+        self.sequence
+    }
+
+    /// Waits, holding the thread.
+    pub fn wait_blocking(mut self) -> Result<()> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match Pin::new(&mut self).poll(&mut context) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+
+    /// Leaves the rest of the waiting to the log's threads.
+    fn leave(&mut self) {
+        if let (true, Some(sequence), Some(durable)) = (self.is_own, self.sequence, self.durable.take()) {
+            let orphan = Arc::new(Orphan {
+                region: Arc::downgrade(&self.region),
+                sequence,
+                awaits: self.awaits,
+                state: Mutex::new(State::Waiting(durable.patiently())),
+            });
+            orphan.look();
+        }
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl Future for Pending {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let Some(sequence) = self.sequence else { return Poll::Ready(Ok(())) };
+        if let Some(durable) = &mut self.durable {
+            match std::task::ready!(Pin::new(durable).poll(context)) {
+                Ok(()) => {
+                    self.durable = None;
+                    self.region.mvcc.complete_through(sequence, self.awaits);
+                }
+                Err(error) if error.passes() => {
+                    self.leave();
+                    return Poll::Ready(Err(error.into()));
+                }
+                Err(error) => {
+                    self.durable = None;
+                    return Poll::Ready(Err(self.region.abort(error.to_string())));
+                }
+            }
+        }
+        if self.region.mvcc.reached(sequence, context.waker()) {
+            return Poll::Ready(Ok(()));
+        }
+        match self.region.aborted.get().cloned() {
+            Some(cause) => Poll::Ready(Err(Error::Aborted(cause))),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pending").field("sequence", &self.sequence).finish_non_exhaustive()
+    }
+}
+
+/// A write that nobody waits for any more.
+struct Orphan {
+    region: Weak<Region>,
+    sequence: SequenceId,
+    awaits: Awaits,
+    state: Mutex<State>,
+}
+
+enum State {
+    Waiting(wal::Durable),
+    /// Somebody looks; `true` when it must be looked at again.
+    Looking(bool),
+    Done,
+}
+
+impl Orphan {
+    /// Asks the log, which may call this again while it is asked: it then writes for all who wait.
+    fn look(self: &Arc<Orphan>) {
+        let waker = Waker::from(Arc::clone(self));
+        let mut durable = match &mut *self.state.lock() {
+            State::Looking(again) => {
+                *again = true;
+                return;
+            }
+            State::Done => return,
+            state => match std::mem::replace(state, State::Looking(false)) {
+                State::Waiting(durable) => durable,
+                State::Looking(_) | State::Done => unreachable!("the other states were just met"),
+            },
+        };
+        loop {
+            match Pin::new(&mut durable).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(outcome) => {
+                    *self.state.lock() = State::Done;
+                    // A region that is gone has no readers.
+                    let Some(region) = self.region.upgrade() else { return };
+                    match outcome {
+                        Ok(()) => region.mvcc.complete_through(self.sequence, self.awaits),
+                        Err(error) => drop(region.abort(error.to_string())),
+                    }
+                    return;
+                }
+                Poll::Pending => {
+                    let mut state = self.state.lock();
+                    if !matches!(*state, State::Looking(true)) {
+                        *state = State::Waiting(durable);
+                        return;
+                    }
+                    *state = State::Looking(false);
+                }
+            }
+        }
+    }
+}
+
+impl Wake for Orphan {
+    fn wake(self: Arc<Self>) {
+        self.look();
+    }
+}
