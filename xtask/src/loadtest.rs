@@ -10,7 +10,7 @@
 //! and so its readers find errors with HBase, too.
 
 use crate::Outcome;
-use crate::server::{Server, build, fresh_folder};
+use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::tools::{Registry, Tools, numbers};
 
 /// The rounds: a name, options of the writing run, options of both runs.
@@ -79,5 +79,6 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         println!("{name:10} {rows} rows, {cells} cells after kill -9");
     }
     server.stop()?;
+    no_panic(&log_of(&folder.join("data")))?;
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }

@@ -16,6 +16,7 @@ mod chance;
 mod crash;
 mod java;
 mod loadtest;
+mod packages;
 mod pe;
 mod server;
 mod tools;
@@ -39,6 +40,7 @@ const PARTS: &[Part] = &[
     ("descriptors", "our messages are HBase's, field by field (JDK and Maven)", descriptors),
     ("client", "the native client against a server of its own, over both registries", client),
     ("java", "the stock Java client over every registry, codec and compressor (JDK and Maven)", java::suite),
+    ("packages", "Debian's package index, loaded and compared whole after kill -9", || packages::run(&[])),
     ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
     ("loadtest", "HBase's LoadTestTool writes, updates and verifies (JDK and Maven)", || loadtest::run(&[])),
@@ -47,6 +49,7 @@ const PARTS: &[Part] = &[
 
 const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask crash [--rounds N] [--seed S]   (50 rounds and a seed from the clock unless said otherwise)
+       cargo xtask packages [LIST… | --made-up]   (apt's own lists unless some are named)
        cargo xtask pe [--rows N] [--threads N]
        cargo xtask ycsb [--records N] [--operations N] [--threads N]
        cargo xtask loadtest [--keys N] [--threads N]
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
+        ["packages", ref lists @ ..] => report("packages", &packages::run(lists)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
         ["loadtest", ref options @ ..] => report("loadtest", &loadtest::run(options)),

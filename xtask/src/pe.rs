@@ -5,7 +5,7 @@
 //! first, so that they meet. After the last command the stock client counts rows, cells and counters.
 
 use crate::Outcome;
-use crate::server::{Server, build, fresh_folder};
+use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::tools::{Registry, Tools, numbers};
 
 /// What PerformanceEvaluation is told, for each run.
@@ -60,6 +60,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     }
     println!("{total} rows of {} cells are there; each of {rows} counters says {threads}", expected.1);
     server.stop()?;
+    no_panic(&log_of(&folder.join("data")))?;
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::Outcome;
-use crate::server::{Server, build, fresh_folder};
+use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::tools::{Registry, Tools, numbers};
 
 /// A workload's letter, and its shares of read, update, insert, scan and read-modify-write with the choice of keys.
@@ -84,6 +84,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     }
     println!("{rows} rows of {FIELDS} fields are there");
     server.stop()?;
+    no_panic(&log_of(&folder.join("data")))?;
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 

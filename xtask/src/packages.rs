@@ -1,0 +1,115 @@
+//! Debian's package index goes into a table and comes back whole, also after `kill -9`.
+//!
+//! The example `cluster/client/examples/packages` does the work. Its source is what apt has on this machine; where apt has
+//! nothing, a list of a few hundred packages is made up, in the same shape, and the part says so.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::server::{Server, build, fresh_folder, log_of, no_panic};
+use crate::{Outcome, run as run_command};
+
+const APT: &str = "/var/lib/apt/lists";
+
+/// Packages in a list that is made up.
+const MADE_UP: usize = 400;
+
+/// Lists may be named, or `--made-up`; apt's own are the default.
+pub(crate) fn run(lists: &[&str]) -> Outcome {
+    build()?;
+    run_command("cargo", &["build", "--quiet", "-p", "client", "--example", "packages"])?;
+    let folder = fresh_folder("packages")?;
+    let mut lists: Vec<String> = lists.iter().map(|&list| list.to_owned()).collect();
+    if lists == ["--made-up"] || lists.is_empty() && !apt_has_lists() {
+        let path = folder.join("made-up_Packages");
+        println!("not from apt (apt-get update brings its lists): {MADE_UP} packages are made up");
+        std::fs::write(&path, made_up()).map_err(|error| format!("{}: {error}", path.display()))?;
+        lists = vec![path.display().to_string()];
+    }
+    let lists: Vec<&str> = lists.iter().map(String::as_str).collect();
+    let data = folder.join("data");
+    // Small enough that most of the index is in files when the server is killed, and the rest in its log.
+    let start = || Server::start_in(&data, &["-D", "hbase.hregion.memstore.flush.size=8388608"]);
+
+    let server = start()?;
+    print!("{}", packages(&server, &[&["load"], &lists[..]].concat())?);
+    server.kill()?;
+    let server = start()?;
+    print!("{}", packages(&server, &[&["verify"], &lists[..]].concat())?);
+    for (words, expected) in [
+        (&["get", "bash"][..], "Package: bash\n"),
+        (&["prefix", "bash"], "\nbash-completion "),
+        (&["find", "Package", "bash"], "\n1 packages\n"),
+    ] {
+        let said = format!("\n{}", packages(&server, words)?);
+        if !said.contains(expected) {
+            return Err(format!("packages {}: {expected:?} was expected in {said:?}", words.join(" ")));
+        }
+    }
+    if let Ok(said) = packages(&server, &["get", "no such package"]) {
+        return Err(format!("a package that is not there is found: {said:?}"));
+    }
+    server.stop()?;
+    no_panic(&log_of(&data))?;
+    std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
+}
+
+fn apt_has_lists() -> bool {
+    let Ok(entries) = std::fs::read_dir(Path::new(APT)) else { return false };
+    entries.filter_map(Result::ok).any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
+}
+
+/// Runs the example to its end; what it says.
+fn packages(server: &Server, words: &[&str]) -> Result<String, String> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let program = target.join("debug/examples/packages");
+    let output = Command::new(&program)
+        .args(["--server", &server.rpc])
+        .args(words)
+        .output()
+        .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        let why = String::from_utf8_lossy(&output.stderr);
+        Err(format!("packages {} ended with {}: {}", words.join(" "), output.status, why.trim()))
+    }
+}
+
+/// A list in the shape of Debian's: a third of the packages in several versions, values over many lines, fields that only
+/// some have.
+fn made_up() -> String {
+    let sections = ["admin", "libs", "python", "games"];
+    let mut list = String::new();
+    let names = ["bash".to_owned(), "bash-completion".to_owned()].into_iter();
+    let names = names.chain((2..MADE_UP).map(|index| match index % 3 {
+        0 => format!("lib{index}-dev"),
+        1 => format!("python3-{index}"),
+        _ => format!("{}-tool", char::from(b'a' + (index % 26) as u8).to_string() + &index.to_string()),
+    }));
+    for (index, name) in names.enumerate() {
+        let versions: &[&str] = if index % 3 == 0 { &["1.10-2", "1.9-1", "1:0.1~rc1-1"] } else { &["2.0-1"] };
+        for version in versions {
+            let section = sections[(index / 7) % sections.len()];
+            let mut line = |field: &str, value: &str| {
+                writeln!(list, "{field}: {value}").expect("text grows");
+            };
+            line("Package", &name);
+            line("Version", version);
+            line("Architecture", if index % 2 == 0 { "amd64" } else { "all" });
+            line("Installed-Size", &(index * 13 + version.len()).to_string());
+            line("Section", section);
+            if index % 5 == 0 {
+                line("Depends", "libc6 (>= 2.36), bash (>= 1.9)");
+            }
+            line(
+                "Description",
+                &format!("package {index}\n It has a longer text, too,\n .\n of {index} words."),
+            );
+            line("Filename", &format!("pool/main/{name}/{name}_{version}.deb"));
+            list.push('\n');
+        }
+    }
+    list
+}
