@@ -17,7 +17,7 @@ pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) ->
     }
     let table = cluster.table(TABLE)?;
     loop {
-        if chance.random() % 8 == 0 {
+        if chance.random().is_multiple_of(8) {
             let before = ledger.with(|content| {
                 let rows = content.rows.iter().filter(|(key, _)| key.contains("-atomic-"));
                 rows.map(|(key, row)| (key.clone(), row.least().clone())).collect::<Vec<_>>()
@@ -31,7 +31,7 @@ pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) ->
                 look(&ledger, &key, &least, found.get(&key).unwrap_or(&Row::default()));
             }
             ledger.count("scan");
-        } else if chance.random() % 8 == 0 {
+        } else if chance.random().is_multiple_of(8) {
             let key = key(WRITERS, "shared", chance.random() % SHARED);
             let least = ledger.least_of_counter(&key);
             let row = table.get(Get::row(key.clone())).await?;
