@@ -53,6 +53,8 @@ pub struct Block {
     pub bytes: Bytes,
     /// For data: where each cell begins, in bytes from the start of `bytes`.
     pub offsets: Box<[u32]>,
+    /// For data in the plain order of rows: four bytes of each cell's row, to search in; else empty.
+    pub heads: Box<[u32]>,
     /// Length of the block on disk, header and checksums included: the next one begins there.
     pub disk_length: u32,
     /// Where the block of the same kind before it lies, in bytes from the start of the file.
@@ -62,7 +64,7 @@ pub struct Block {
 impl Block {
     /// What the cache counts for it, in bytes.
     pub fn weight(&self) -> usize {
-        self.bytes.len() + 4 * self.offsets.len() + 128
+        self.bytes.len() + 4 * (self.offsets.len() + self.heads.len()) + 144
     }
 }
 
@@ -282,6 +284,7 @@ mod tests {
             kind: BlockKind::Data,
             bytes: vec![0; size].into(),
             offsets: [].into(),
+            heads: [].into(),
             disk_length: 0,
             previous: None,
         })
@@ -308,9 +311,9 @@ mod tests {
         let cache = Cache::with_bytes(SHARDS * 10_000);
         let file = FileId::next();
         let hot = BlockKey { file, offset: 0 };
-        cache.insert(hot, &block(872), false);
+        cache.insert(hot, &block(856), false);
         for offset in 1..2_000 {
-            cache.insert(BlockKey { file, offset }, &block(872), false);
+            cache.insert(BlockKey { file, offset }, &block(856), false);
             assert!(cache.get(hot).is_some(), "the block in use went at {offset}");
             assert!(cache.counts().bytes <= SHARDS as u64 * 10_000);
         }

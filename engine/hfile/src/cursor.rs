@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cache::{Block, BlockKind};
 use cell::{Cell, KeyBuf, Position, SequenceId};
 
-use crate::{Reader, Result};
+use crate::{Reader, Result, heads};
 
 /// How blocks are got.
 #[derive(Clone, Copy, Debug)]
@@ -110,14 +110,21 @@ impl Cursor {
     fn place_of(&self, position: Position<'_>) -> usize {
         let (_, block) = self.block.as_ref().expect("a block is open");
         let comparator = self.reader.comparator();
-        block.offsets.partition_point(|&offset| {
+        let key = |index: usize| Cell::key_within(&block.bytes[block.offsets[index] as usize..]);
+        let candidates = match block.heads.len() {
+            0 => 0..block.offsets.len(),
+            count => heads::narrow(&block.heads, key(0).row(), key(count - 1).row(), position.key.row()),
+        };
+        let from = candidates.start;
+        let before = |&offset: &u32| {
             // The number stands behind the value, and is asked for only where keys are the same.
-            let order =
-                comparator.compare_keys(Cell::key_within(&block.bytes[offset as usize..]), position.key);
-            order.is_lt()
-                || order.is_eq()
-                    && self.reader.cell_at(&block.bytes, offset as usize).sequence() > position.sequence
-        })
+            let place = offset as usize;
+            comparator
+                .compare_keys(Cell::key_within(&block.bytes[place..]), position.key)
+                .then_with(|| position.sequence.cmp(&self.reader.cell_at(&block.bytes, place).sequence()))
+                .is_lt()
+        };
+        from + block.offsets[candidates].partition_point(before)
     }
 
     /// Stands on the next cell.

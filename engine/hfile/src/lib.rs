@@ -22,6 +22,7 @@ mod compress;
 mod cursor;
 mod error;
 pub mod format;
+mod heads;
 mod index;
 mod info;
 mod reader;

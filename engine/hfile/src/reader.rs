@@ -16,6 +16,7 @@ use crate::cursor::{Cursor, ReadOptions};
 use crate::format::{
     BlockHeader, BlockType, Encoding, HEADER_LENGTH, ROW_INDEX_V1_ID, TRAILER_LENGTH, read_vlong,
 };
+use crate::heads;
 use crate::index::{Entries, Leaf, Ordered};
 use crate::info::{FileInfo, TimeSpan, name};
 use crate::{Error, Result};
@@ -313,6 +314,7 @@ impl Reader {
         let previous = u64::try_from(raw.header.previous).ok();
         let block = |kind, bytes: Bytes, offsets: Vec<u32>| Block {
             kind,
+            heads: self.heads_of(&bytes, &offsets),
             bytes,
             offsets: offsets.into_boxed_slice(),
             disk_length: raw.disk_length,
@@ -342,6 +344,16 @@ impl Reader {
             }
             BlockType::BloomChunk => Ok(block(BlockKind::Bloom, raw.bytes.into(), Vec::new())),
             kind => Err(self.corrupt(at, "block kind", "one between data", format!("{kind:?}"))),
+        }
+    }
+
+    fn heads_of(&self, bytes: &[u8], offsets: &[u32]) -> Box<[u32]> {
+        let row = |place: u32| Cell::key_within(&bytes[place as usize..]).row();
+        match (self.comparator, offsets) {
+            (Comparator::Table, [first, .., last]) => {
+                heads::build(row(*first), row(*last), offsets.iter().map(|&place| row(place)))
+            }
+            _ => [].into(),
         }
     }
 
