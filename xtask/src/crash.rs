@@ -23,6 +23,7 @@ pub(crate) const OPTIONS: &[&str] =
 pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
     let seed = seed.unwrap_or_else(seed_from_the_clock);
     build()?;
+    Workload::build()?;
     let mut workload = Workload::start(seed)?;
     let folder = fresh_folder("crash")?;
     println!("{rounds} rounds, seed {seed}");

@@ -18,9 +18,13 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// Builds and starts the client.
+    /// Builds the client.
+    pub(crate) fn build() -> Result<(), String> {
+        run("cargo", &["build", "--quiet", "-p", "client", "--example", "crash"])
+    }
+
+    /// Starts the built client.
     pub(crate) fn start(seed: u64) -> Result<Workload, String> {
-        run("cargo", &["build", "--quiet", "-p", "client", "--example", "crash"])?;
         let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
         let program = format!("{target}/debug/examples/crash");
         let mut child = Command::new(&program)
@@ -54,7 +58,16 @@ impl Workload {
 
     /// The server is about to be killed: only from now on may an operation fail.
     pub(crate) fn dying(&mut self) -> Result<(), String> {
-        match self.ask("dying")?.as_str() {
+        self.may_fail("dying")
+    }
+
+    /// The server's disk is about to fail: from now on it may refuse.
+    pub(crate) fn breaking(&mut self) -> Result<(), String> {
+        self.may_fail("breaking")
+    }
+
+    fn may_fail(&mut self, how: &str) -> Result<(), String> {
+        match self.ask(how)?.as_str() {
             "alive" => Ok(()),
             why => Err(why.to_owned()),
         }

@@ -73,6 +73,10 @@ fn check(files: &dyn Files) {
     writer.sync().expect("durable");
     writer.abandon();
     assert_eq!(listed("a"), ["a/two"]);
+
+    // What another life left is made durable by name.
+    files.sync(&name("a/two")).expect("there");
+    assert_eq!(files.sync(&name("a/gone")).expect_err("absent").kind(), Kind::NotFound);
 }
 
 /// A folder of its own for a test, removed at the end.
@@ -196,4 +200,15 @@ fn each_act_can_be_made_to_fail() {
     place.set_bytes_max(Some(4));
     assert_eq!(writer.write(b"de").expect_err("full").kind(), Kind::Full);
     assert_eq!(place.bytes_free().expect("known"), Some(0));
+}
+
+#[test]
+fn what_a_killed_process_wrote_is_durable_once_the_next_one_syncs_it() {
+    for seed in 0..40 {
+        let place = Memory::new();
+        place.create(&name("log")).expect("new").write(b"never synced").expect("written");
+        let place = place.kill();
+        place.sync(&name("log")).expect("there");
+        assert_eq!(place.crash(seed).read(&name("log"), 100).expect("named"), b"never synced", "seed {seed}");
+    }
 }

@@ -35,6 +35,10 @@ pub trait Files: Send + Sync + 'static {
     /// Opens a finished (or, after a crash, an unfinished) file for reading.
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>>;
 
+    /// Makes a file that is there durable, its name included: a process that died may have left it in the system's memory
+    /// alone, where everybody can read it and the loss of power ends it.
+    fn sync(&self, name: &FileName) -> Result<()>;
+
     /// All files whose names begin with the folder `folder`, at any depth, in order of name.
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>>;
 

@@ -163,6 +163,13 @@ impl Files for Local {
         Ok(Arc::new(Reader { file, name: name.clone(), size: metadata.len() }))
     }
 
+    fn sync(&self, name: &FileName) -> Result<()> {
+        File::open(self.path(name))
+            .and_then(|file| file.sync_data())
+            .and_then(|()| sync_folder(&self.folder_of(name)))
+            .map_err(|source| Error::from_io(&source, Outcome::MayHaveHappened, name, "sync"))
+    }
+
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         self.collect(&self.path(folder), &mut entries)

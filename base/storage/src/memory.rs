@@ -225,6 +225,20 @@ impl Files for Memory {
         Ok(Arc::new(Reader { bytes: Arc::clone(&file.bytes), name: name.clone(), size }))
     }
 
+    fn sync(&self, name: &FileName) -> Result<()> {
+        let mut state = self.state.lock();
+        let failure = state.act(name, "sync")?;
+        let file = state
+            .files
+            .get_mut(name)
+            .ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, name, "sync"))?;
+        file.durable = file.bytes.lock().len();
+        if !std::mem::replace(&mut file.named, true) {
+            state.sync_folder_of(name);
+        }
+        done(failure)
+    }
+
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
         let state = self.state.lock();
         let inside = state.files.iter().filter(|(name, _)| name.below(folder).is_some());

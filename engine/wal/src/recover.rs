@@ -2,8 +2,9 @@
 //!
 //! Every file is read once from end to end when the log is opened: batches are checked, and the place of each record is
 //! noted under its region. Replay then reads a region's records alone, so regions can be replayed side by side, and
-//! memory is bound by the number of records, not by their size. What a region has [taken](Recovered::taken) is let go:
-//! an old file that is removed gives its space back only when nobody holds it open.
+//! memory is bound by the number of records, not by their size. A file that is not known to be durable is synced before
+//! anything of it is given: what one life reads must not be gone in the next. What a region has
+//! [taken](Recovered::taken) is let go: an old file that is removed gives its space back only when nobody holds it open.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -196,9 +197,11 @@ pub(crate) fn read_all(files: &Arc<dyn Files>, folder: &FileName) -> Result<Foun
     numbered.sort();
     let mut before: Option<Read> = None;
     let mut empty: Vec<Read> = Vec::new();
+    let mut durable_to = 0;
     for (number, name) in numbered {
         found.number_max = number;
         let Some((read, mut content)) = read_file(files, number, &name, &mut found)? else { continue };
+        durable_to = durable_to.max(read.whole_to.unwrap_or(0));
         if read.size <= HEADER_LENGTH as u64 {
             // It was made and never begun, so that the one before need not have an end.
             found.live.insert(number, content.live);
@@ -224,6 +227,10 @@ pub(crate) fn read_all(files: &Arc<dyn Files>, folder: &FileName) -> Result<Foun
         }
         found.live.insert(number, content.live);
         before = Some(read);
+    }
+    // Who wrote the newest files may have been killed before their last sync. Whoever reads what is replayed relies on it.
+    for (_, file) in found.live.range(durable_to + 1..) {
+        files.sync(&file.name)?;
     }
     for places in found.regions.values() {
         files_of(places).for_each(|file| found.files[file].regions += 1);

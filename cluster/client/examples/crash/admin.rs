@@ -9,7 +9,7 @@ use client::{Admin, Cluster, Error, Put};
 use env::World;
 use proto::{FamilyDescriptor, TableDescriptor, TableName};
 
-use crate::ledger::{Ledger, SideTable};
+use crate::ledger::{Fate, Ledger, SideTable};
 use crate::writer::TABLE;
 
 const SIDE_TABLES: u64 = 3;
@@ -19,7 +19,7 @@ const COMPRESSIONS: [&str; 5] = ["NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"];
 const ENCODINGS: [&str; 2] = ["NONE", "ROW_INDEX_V1"];
 const BLOOMS: [&str; 3] = ["ROW", "ROWCOL", "NONE"];
 
-/// Works until an operation fails.
+/// Works until an operation fails, or what is answered counts no more.
 pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) -> Result<(), Error> {
     let admin = cluster.admin();
     let table: TableName = TABLE.parse()?;
@@ -29,9 +29,9 @@ pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) ->
             let cuts = [&b"4"[..], b"8", b"c"].map(Bytes::from_static);
             admin.create_table(&descriptor(&table, 0, &below)?, &cuts).await?;
         }
-        ledger.with(|content| content.made = true);
+        ledger.made();
     }
-    loop {
+    while ledger.fate() != Fate::Breaks {
         match below(10) {
             0..=2 => {
                 admin.flush(&table).await?;
@@ -49,16 +49,13 @@ pub(crate) async fn run(cluster: Cluster, ledger: Arc<Ledger>, chance: World) ->
                     next
                 });
                 admin.modify_table(&descriptor(&table, next, &below)?).await?;
-                ledger.with(|content| {
-                    content.alteration.now = next;
-                    content.alteration.next = None;
-                });
-                ledger.count("alter");
+                ledger.settle("alter", |content| &mut content.alteration);
             }
             _ => side_table(&cluster, &admin, &ledger, &below).await?,
         }
         env::sleep(Duration::from_millis(below(60))).await;
     }
+    Ok(())
 }
 
 /// The table, its families stored in one of many ways.
@@ -134,10 +131,6 @@ async fn side_table(
             }
         },
     };
-    ledger.with(|content| {
-        let state = content.side_tables.get_mut(&name).expect("looked at before");
-        state.now = state.next.take().expect("begun above");
-    });
-    ledger.count(kind);
+    ledger.settle(kind, |content| content.side_tables.get_mut(&name).expect("looked at before"));
     Ok(())
 }

@@ -59,6 +59,20 @@ pub(crate) struct Uncertain<T> {
     pub(crate) next: Option<T>,
 }
 
+/// What the server does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Every operation succeeds.
+    #[default]
+    Lives,
+    /// It is killed at any moment, or was.
+    Dies,
+    /// Its disk goes down, then it is killed. A system that is about to lose its disk calls a sync good that began
+    /// before and kept nothing; without power it would say nothing any more. So what is answered from now on counts as
+    /// not answered.
+    Breaks,
+}
+
 #[derive(Default)]
 pub(crate) struct Content {
     pub(crate) rows: BTreeMap<String, Row>,
@@ -68,8 +82,7 @@ pub(crate) struct Content {
     pub(crate) alteration: Uncertain<u64>,
     /// Whether the table was made.
     pub(crate) made: bool,
-    /// The server is killed at any moment now, or was.
-    dying: bool,
+    fate: Fate,
     complaints: Vec<String>,
     counts: BTreeMap<&'static str, u64>,
     tick: i64,
@@ -116,6 +129,9 @@ impl Ledger {
     /// It was acknowledged.
     pub(crate) fn done(&self, key: &str, kind: &'static str) {
         let mut content = self.0.lock();
+        if content.fate == Fate::Breaks {
+            return;
+        }
         let row = content.rows.get_mut(key).expect("begun before");
         row.now = row.next.take().expect("begun before");
         row.next_seen = false;
@@ -127,6 +143,26 @@ impl Ledger {
         *self.0.lock().counts.entry(kind).or_default() += 1;
     }
 
+    /// The table is there.
+    pub(crate) fn made(&self) {
+        let mut content = self.0.lock();
+        content.made = content.fate != Fate::Breaks;
+    }
+
+    /// A change of the administrator's was acknowledged.
+    pub(crate) fn settle<T>(
+        &self,
+        kind: &'static str,
+        thing: impl FnOnce(&mut Content) -> &mut Uncertain<T>,
+    ) {
+        let mut content = self.0.lock();
+        if content.fate != Fate::Breaks {
+            let thing = thing(&mut content);
+            thing.now = thing.next.take().expect("begun before");
+            *content.counts.entry(kind).or_default() += 1;
+        }
+    }
+
     /// An addition is about to be sent.
     pub(crate) fn begin_addition(&self, key: &str, amount: i64) {
         self.0.lock().counters.entry(key.to_owned()).or_default().under_way += amount;
@@ -135,6 +171,9 @@ impl Ledger {
     /// It was acknowledged, with this new value.
     pub(crate) fn done_addition(&self, key: &str, amount: i64, value: i64) {
         let mut content = self.0.lock();
+        if content.fate == Fate::Breaks {
+            return;
+        }
         let counter = content.counters.get_mut(key).expect("begun before");
         counter.under_way -= amount;
         counter.acknowledged += amount;
@@ -150,6 +189,16 @@ impl Ledger {
         }
     }
 
+    /// A row was read with the content that its change under way leaves: it can't go away any more.
+    pub(crate) fn saw_next(&self, key: &str, is_next: impl FnOnce(&Columns) -> bool) {
+        let mut content = self.0.lock();
+        if content.fate != Fate::Breaks
+            && let Some(row) = content.rows.get_mut(key)
+        {
+            row.next_seen |= row.next.as_ref().is_some_and(is_next);
+        }
+    }
+
     /// What a reader of a counter must see at least.
     pub(crate) fn least_of_counter(&self, key: &str) -> i64 {
         self.0.lock().counters.get(key).map_or(0, |counter| counter.seen)
@@ -157,9 +206,14 @@ impl Ledger {
 
     /// It was read.
     pub(crate) fn saw_counter(&self, key: &str, least: i64, value: i64) {
-        if let Some(counter) = self.0.lock().counters.get_mut(key) {
+        let mut content = self.0.lock();
+        if content.fate == Fate::Breaks {
+            return;
+        }
+        if let Some(counter) = content.counters.get_mut(key) {
             counter.seen = counter.seen.max(value);
         }
+        drop(content);
         if value < least {
             self.complain(format!("counter {key} was read as {value}, after it had been {least}"));
         }
@@ -170,21 +224,16 @@ impl Ledger {
         look(&mut self.0.lock())
     }
 
-    /// The server lives from here on.
-    pub(crate) fn live(&self) {
-        self.0.lock().dying = false;
-    }
-
-    /// The server dies from here on. Gives the complaints so far.
-    pub(crate) fn let_die(&self) -> Vec<String> {
+    /// What the server does from here on. Gives the complaints so far.
+    pub(crate) fn seal(&self, fate: Fate) -> Vec<String> {
         let mut content = self.0.lock();
-        content.dying = true;
+        content.fate = fate;
         content.complaints.clone()
     }
 
-    /// Whether an operation may fail because the server dies.
-    pub(crate) fn may_die(&self) -> bool {
-        self.0.lock().dying
+    /// What the server does.
+    pub(crate) fn fate(&self) -> Fate {
+        self.0.lock().fate
     }
 
     /// Something that must not be.

@@ -5,6 +5,7 @@
 //! ```text
 //! load HOST:PORT      loading                     writers, readers and an administrator work from now on
 //! dying               alive | bad: WHY            it is about to be killed: operations may fail from now on
+//! breaking            alive | bad: WHY            its disk is about to fail: it may refuse from now on, too
 //! dead                dead ACKNOWLEDGED           the server was killed: what had no answer may or may not be there
 //! verify HOST:PORT    good ROWS | bad: WHY        everything acknowledged is there, and nothing that was never asked for
 //! summary             KIND COUNT, …               how much of each kind was acknowledged
@@ -27,7 +28,7 @@ use env::{Runtime, WallTime, World};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use ledger::Ledger;
+use ledger::{Fate, Ledger};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -53,14 +54,12 @@ fn main() -> Result<(), Failure> {
         let line = line?;
         let answer = match line.split_once(' ').unwrap_or((&line, "")) {
             ("load", server) => {
-                ledger.live();
+                ledger.seal(Fate::Lives);
                 load = Some(begin(&runtime, &ledger, server, seed.wrapping_add(number as u64)));
                 "loading".to_owned()
             }
-            ("dying", _) => match ledger.let_die().first() {
-                None => "alive".to_owned(),
-                Some(why) => format!("bad: {why}"),
-            },
+            ("dying", _) => still_good(&ledger, Fate::Dies),
+            ("breaking", _) => still_good(&ledger, Fate::Breaks),
             ("dead", _) => {
                 if let Some(load) = load.take() {
                     end(&runtime, load)?;
@@ -123,19 +122,29 @@ fn begin(runtime: &Runtime, ledger: &Arc<Ledger>, server: &str, seed: u64) -> Lo
 /// Runs a task; an error while the server lives, or that is more than its death, is a complaint.
 async fn guard(ledger: Arc<Ledger>, who: String, work: impl Future<Output = Result<(), client::Error>>) {
     if let Err(error) = work.await
-        && !(ledger.may_die() && is_death(&error))
+        && !is_fate(ledger.fate(), &error)
     {
         ledger.complain(format!("{who}: {error}"));
     }
 }
 
-/// Whether the server's death alone explains this error: nobody answered, for as long as it was tried.
-fn is_death(error: &client::Error) -> bool {
+/// Whether the server's fate explains this error: nobody answered, for as long as it was tried, or its disk is gone.
+fn is_fate(fate: Fate, error: &client::Error) -> bool {
     match error {
-        client::Error::GivenUp { last, .. } => is_death(last),
-        client::Error::Batch { failed, .. } => failed.iter().all(|(_, error)| is_death(error)),
+        _ if fate == Fate::Lives => false,
+        client::Error::GivenUp { last, .. } => is_fate(fate, last),
+        client::Error::Batch { failed, .. } => failed.iter().all(|(_, error)| is_fate(fate, error)),
         client::Error::Call(_) | client::Error::Registry(_) | client::Error::RegionOffline(_) => true,
+        client::Error::Remote(_) | client::Error::Procedure { .. } => fate == Fate::Breaks,
         _ => false,
+    }
+}
+
+/// The server's fate is sealed; until now all must have been well.
+fn still_good(ledger: &Ledger, fate: Fate) -> String {
+    match ledger.seal(fate).first() {
+        None => "alive".to_owned(),
+        Some(why) => format!("bad: {why}"),
     }
 }
 

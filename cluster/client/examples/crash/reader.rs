@@ -75,11 +75,5 @@ fn look(ledger: &Ledger, key: &str, least: &Columns, row: &Row) {
         return ledger
             .complain(format!("{key} was seen at {seen} after {least} had been acknowledged or seen"));
     }
-    ledger.with(|content| {
-        if let Some(row) = content.rows.get_mut(key)
-            && row.next.as_ref().and_then(common_tick) == Some(seen)
-        {
-            row.next_seen = true;
-        }
-    });
+    ledger.saw_next(key, |next| common_tick(next) == Some(seen));
 }

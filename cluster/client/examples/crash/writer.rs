@@ -12,7 +12,7 @@ use client::{
 use env::World;
 
 use crate::WRITERS;
-use crate::ledger::{Columns, Ledger};
+use crate::ledger::{Columns, Fate, Ledger};
 
 /// The table that is written.
 pub(crate) const TABLE: &str = "crash";
@@ -78,12 +78,12 @@ impl Writer {
         value.into()
     }
 
-    /// Writes until an operation fails.
+    /// Writes until an operation fails, or what is answered counts no more.
     pub(crate) async fn run(self) -> Done {
         while !self.ledger.with(|content| content.made) {
             env::sleep(std::time::Duration::from_millis(2)).await;
         }
-        loop {
+        while self.ledger.fate() != Fate::Breaks {
             match self.below(9) {
                 0 | 1 => self.put_or_delete().await?,
                 2 => self.batch().await?,
@@ -95,6 +95,7 @@ impl Writer {
                 _ => self.several_at_once().await?,
             }
         }
+        Ok(())
     }
 
     /// A change of a row: a put of some columns, or a delete of some kind. At timestamps of our own.

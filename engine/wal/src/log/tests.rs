@@ -393,6 +393,10 @@ impl Files for SlowToFinish {
         self.place.open(name)
     }
 
+    fn sync(&self, name: &FileName) -> storage::Result<()> {
+        self.place.sync(name)
+    }
+
     fn list(&self, folder: &FileName) -> storage::Result<Vec<storage::Entry>> {
         self.place.list(folder)
     }
@@ -625,4 +629,22 @@ fn all_who_wait_share_one_write_and_one_sync() {
         wait.wait().expect("alive");
     }
     assert_eq!(place.acts() - before, 2);
+}
+
+#[test]
+fn what_a_killed_process_left_unsynced_and_the_next_one_read_survives_the_loss_of_power() {
+    for seed in 0..50 {
+        let place = Memory::new();
+        let (log, _) = in_memory(&place, Options::default());
+        for sequence in 1..=20 {
+            let ticket = log.append(&edit("a", sequence, &[7; 90])).expect("alive");
+            log.sync_blocking(ticket, Level::Os).expect("alive");
+        }
+        let place = place.kill();
+        let (_log, recovered) = in_memory(&place, Options::default());
+        let read = replayed(&recovered, "a");
+        assert_eq!(read.len(), 20, "the system kept what it was given");
+        let (_log, recovered) = in_memory(&place.crash(seed), Options::default());
+        assert_eq!(replayed(&recovered, "a"), read, "seed {seed}");
+    }
 }
