@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use conf::{Conf, keys};
+use memstore::Pool;
 use region::RegionOptions;
 
 /// What a region server may be told. Each field is one of HBase's keys, with HBase's default.
@@ -77,16 +78,19 @@ impl Options {
         })
     }
 
-    /// What `conf` says of each region.
+    /// What `conf` says of each region. How many chunks are kept for later is not said by `conf` alone: it depends on
+    /// the memory that memstores may take.
     pub fn of_regions(conf: &Conf) -> conf::Result<RegionOptions> {
         use keys::{region, regionserver, store};
         let count = |key| conf.value(key).map(|count: u64| usize::try_from(count).unwrap_or(usize::MAX));
         let slop = i64::try_from(conf.value(&region::TIMESTAMP_SLOP)?.as_millis()).unwrap_or(i64::MAX);
         let cell = conf.value(&regionserver::MAX_CELL_SIZE)?;
         let purge = conf.value(&store::PURGE_DELETES_AFTER)?.as_millis();
+        let chunk_size = conf.value(&region::MEMSTORE_CHUNK_SIZE)?;
         Ok(RegionOptions {
             flush_size: conf.value(&region::MEMSTORE_FLUSH_SIZE)?,
             block_multiplier: conf.value(&region::MEMSTORE_BLOCK_MULTIPLIER)?,
+            memory: Pool::new(usize::try_from(chunk_size).unwrap_or(usize::MAX), RegionOptions::CHUNKS_KEPT),
             row_lock_wait: conf.value(&region::ROW_LOCK_WAIT)?,
             timestamp_slop: (slop < i64::MAX).then_some(slop),
             cell_size_max: (cell > 0).then(|| usize::try_from(cell).unwrap_or(usize::MAX)),

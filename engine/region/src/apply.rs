@@ -278,7 +278,7 @@ impl Region {
                 }
                 state.last_sequence = sequence;
                 self.mvcc.begin(sequence, awaits);
-                self.insert(edit.block, sequence)?;
+                self.insert(&edit.block, sequence);
             }
             if ticket.is_some() {
                 state.last_ticket = ticket;
@@ -310,35 +310,32 @@ impl Region {
         }
     }
 
-    /// Puts the cells of a block into the memstores of their families. The cells share the block's memory.
-    pub(crate) fn insert(&self, block: Vec<u8>, sequence: SequenceId) -> Result<()> {
-        let block = Bytes::from(block);
-        let mut at = 0;
-        let mut cells: Vec<Bytes> = Vec::with_capacity(4);
-        let mut family: Option<usize> = None;
-        while at < block.len() {
-            let length =
-                u32::from_be_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]) as usize;
-            let cell = block.slice(at + 4..at + 4 + length);
-            at += 4 + length;
-            let name = Cell::trusted(&cell, sequence).family().to_vec();
-            let store = self.stores.iter().position(|store| store.family == name);
-            let Some(store) = store else {
+    /// Copies the cells of a block into the memstores of their families, a run of cells of one family at a time.
+    pub(crate) fn insert(&self, block: &[u8], sequence: SequenceId) {
+        let mut rest = block;
+        while let Some((first, _)) = split_cell(rest) {
+            let family = Cell::trusted(first, sequence).family();
+            let cells = std::iter::from_fn(|| {
+                let (cell, after) = split_cell(rest)?;
+                (Cell::trusted(cell, sequence).family() == family).then(|| {
+                    rest = after;
+                    cell
+                })
+            });
+            match self.stores.iter().find(|store| store.family == family) {
+                Some(store) => store.view.load().active.insert(cells, sequence),
                 // Only a record of a family that was deleted since can say so.
-                continue;
-            };
-            if family.is_some_and(|family| family != store) {
-                let done = std::mem::take(&mut cells);
-                self.stores[family.expect("checked")].view.load().active.insert(done, sequence);
+                None => cells.for_each(drop),
             }
-            family = Some(store);
-            cells.push(cell);
         }
-        if let Some(family) = family {
-            self.stores[family].view.load().active.insert(cells, sequence);
-        }
-        Ok(())
     }
+}
+
+/// The first cell of a block of our own making, and what is after it.
+#[inline]
+fn split_cell(block: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = block.split_first_chunk::<4>()?;
+    Some(rest.split_at(u32::from_be_bytes(*length) as usize))
 }
 
 /// Appends `cell` under `timestamp` to a block of cells with tags.

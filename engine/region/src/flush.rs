@@ -15,10 +15,10 @@ use std::sync::atomic::Ordering;
 
 use cell::{KeyBuf, SequenceId};
 use hfile::{Reader, StoreFileInfo, Writer};
-use memstore::Segment;
+use memstore::Pool;
 use storage::FileName;
 
-use crate::heap::{Heap, Source, Sources};
+use crate::heap::{Heap, Source};
 use crate::mvcc::Awaits;
 use crate::region::Region;
 use crate::rewrite::Rewrite;
@@ -62,7 +62,7 @@ impl Region {
         let (sequence, ticket) = {
             let state = self.write.lock();
             for store in &self.stores {
-                store.begin_flush();
+                store.begin_flush(&self.options.memory);
             }
             self.oldest_edit.store(0, Ordering::Relaxed);
             (state.last_sequence, state.last_ticket)
@@ -86,9 +86,12 @@ impl Region {
     }
 
     fn flush_store(&self, store: &Store, sequence: SequenceId) -> Result<Option<u64>> {
-        let Some(snapshot) = store.view.load().snapshot.clone() else { return Ok(None) };
-        let source = Source::Memory(memstore::Cursor::new(Arc::clone(&snapshot)));
-        let heap = Heap::new(store.comparator, SequenceId::MAX, Sources::from_iter([source]));
+        let snapshot = store.view.load().snapshot.clone();
+        if snapshot.is_empty() {
+            return Ok(None);
+        }
+        let sources = snapshot.into_iter().map(|segment| Source::Memory(memstore::Cursor::new(segment)));
+        let heap = Heap::new(store.comparator, SequenceId::MAX, sources.collect());
         let rewrite = Rewrite::new(store.keeping, false, self.world.now().0, 0);
         let codec = store.options.compression.as_str();
         let info = StoreFileInfo { max_sequence: sequence, major: false };
@@ -100,7 +103,7 @@ impl Region {
         tracker.replace(&list)?;
         store.change_view(|view| View {
             active: Arc::clone(&view.active),
-            snapshot: None,
+            snapshot: Vec::new(),
             files: files.clone(),
         });
         Ok(Some(file.listed.size))
@@ -184,24 +187,16 @@ impl Region {
 }
 
 impl Store {
-    /// Makes the active segment the snapshot. With one that an earlier flush has left, both become one.
-    fn begin_flush(&self) {
+    /// Makes the active segment part of the snapshot, before what an earlier flush has left.
+    fn begin_flush(&self, memory: &Arc<Pool>) {
         let view = self.view.load_full();
         if view.active.is_empty() {
             return;
         }
-        let snapshot = match &view.snapshot {
-            None => Arc::clone(&view.active),
-            Some(left) => {
-                let both = Segment::new(self.comparator);
-                both.absorb(left);
-                both.absorb(&view.active);
-                Arc::new(both)
-            }
-        };
+        let active = Arc::new(view.active.successor(memory));
         self.change_view(|view| View {
-            active: Arc::new(Segment::new(self.comparator)),
-            snapshot: Some(Arc::clone(&snapshot)),
+            active: Arc::clone(&active),
+            snapshot: std::iter::once(&view.active).chain(&view.snapshot).cloned().collect(),
             files: view.files.clone(),
         });
     }

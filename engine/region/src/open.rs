@@ -70,7 +70,7 @@ impl Region {
             }
             remove_unnamed(&*files, &store_folder, &open)?;
             open.sort_by_key(|file| file.max_sequence());
-            stores.push(Store::new(family, comparator, store_folder, open, tracker)?);
+            stores.push(Store::new(family, comparator, store_folder, open, tracker, &options.memory)?);
         }
         stores.sort_by(|left, right| left.family.cmp(&right.family));
         let in_files = stores
@@ -152,7 +152,8 @@ impl Region {
                     cell::block::write_with_tags(&mut kept, cell);
                 }
             }
-            self.insert(kept, record.sequence)
+            self.insert(&kept, record.sequence);
+            Ok(())
         })?;
         Ok(last)
     }

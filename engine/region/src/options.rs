@@ -1,6 +1,9 @@
 //! Limits of a region.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use memstore::Pool;
 
 /// What a region is opened with. Attributes of its table go before these.
 #[derive(Clone, Debug)]
@@ -9,6 +12,9 @@ pub struct RegionOptions {
     pub flush_size: u64,
     /// At this many flush sizes it takes no writes (`hbase.hregion.memstore.block.multiplier`).
     pub block_multiplier: u64,
+    /// Where memstores get their memory (`hbase.hregion.memstore.mslab.chunksize`, `…chunkpool.maxsize`). The regions
+    /// of a server share it.
+    pub memory: Arc<Pool>,
     /// How long a write waits for its row (`hbase.rowlock.wait.duration`).
     pub row_lock_wait: Duration,
     /// How far in the future a timestamp may lie, in ms; `None` for any
@@ -36,11 +42,17 @@ pub struct RegionOptions {
     pub purge_deletes_after: i64,
 }
 
+impl RegionOptions {
+    /// Chunks that the pool of default options keeps for later.
+    pub const CHUNKS_KEPT: usize = 64;
+}
+
 impl Default for RegionOptions {
     fn default() -> RegionOptions {
         RegionOptions {
             flush_size: 128 << 20,
             block_multiplier: 4,
+            memory: Pool::new(memstore::CHUNK_SIZE_MAX, RegionOptions::CHUNKS_KEPT),
             row_lock_wait: Duration::from_secs(30),
             timestamp_slop: None,
             cell_size_max: Some(10 << 20),

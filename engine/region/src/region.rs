@@ -252,8 +252,7 @@ impl Region {
             let view = store.view.load();
             let file_bytes = view.files.iter().map(|file| file.listed.size).sum();
             let flushed = view.files.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
-            let memstore_bytes =
-                view.active.bytes() + view.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes());
+            let memstore_bytes = view.memory_bytes();
             for file in &view.files {
                 all_major &= file.reader.is_major();
                 oldest_major = oldest_major.min(file.reader.created().unwrap_or(i64::MAX));

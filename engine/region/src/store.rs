@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use cell::{Comparator, SequenceId};
 use hfile::{BloomType, Compression, Encoding, ReadOptions, Reader, WriterOptions};
-use memstore::Segment;
+use memstore::{Pool, Segment};
 use parking_lot::Mutex;
 use proto::{FamilyDescriptor, FamilyOptions};
 use storage::FileName;
@@ -37,9 +37,22 @@ impl StoreFile {
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) active: Arc<Segment>,
-    pub(crate) snapshot: Option<Arc<Segment>>,
+    /// What is being written out: newest first, more than one when an earlier flush has failed.
+    pub(crate) snapshot: Vec<Arc<Segment>>,
     /// Oldest first.
     pub(crate) files: Vec<Arc<StoreFile>>,
+}
+
+impl View {
+    /// What is in memory, newest first.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        std::iter::once(&self.active).chain(&self.snapshot)
+    }
+
+    /// Bytes in memory, the snapshot included.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.segments().map(|segment| segment.bytes()).sum()
+    }
 }
 
 /// One family of a region.
@@ -70,9 +83,11 @@ impl Store {
         folder: FileName,
         files: Vec<Arc<StoreFile>>,
         tracker: Tracker,
+        memory: &Arc<Pool>,
     ) -> Result<Store> {
         let options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
-        let view = View { active: Arc::new(Segment::new(comparator)), snapshot: None, files };
+        let active = Arc::new(Segment::new(comparator, memory));
+        let view = View { active, snapshot: Vec::new(), files };
         Ok(Store {
             family: family.name().clone(),
             keeping: Keeping::of(&options),
@@ -101,8 +116,7 @@ impl Store {
 
     /// Bytes in memory, the snapshot included.
     pub(crate) fn memstore_bytes(&self) -> u64 {
-        let view = self.view.load();
-        view.active.bytes() + view.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes())
+        self.view.load().memory_bytes()
     }
 
     /// The sources that a scan of `range` must look at; `row` and `qualifiers` when it looks at one row only.
@@ -117,9 +131,7 @@ impl Store {
         let view = self.view.load();
         let single_row = (scan.is_one_row() && !scan.reversed).then_some(&scan.start[..]);
         let mut sources = Sources::new();
-        for segment in
-            std::iter::once(&view.active).chain(&view.snapshot).filter(|segment| !segment.is_empty())
-        {
+        for segment in view.segments().filter(|segment| !segment.is_empty()) {
             sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
         }
         for file in view.files.iter().rev() {

@@ -62,6 +62,10 @@ impl Settings {
         let threads = usize::try_from(conf.value(&keys::rpc::SERVING_THREADS)?).unwrap_or(0);
         let defaults = rpc::Options::default();
         let slop = conf.value(&keys::region::TIMESTAMP_SLOP)?.as_millis();
+        let memstore_bytes = share(conf.value(&keys::regionserver::GLOBAL_MEMSTORE_SHARE)?);
+        let chunk_size = count(conf.value(&keys::region::MEMSTORE_CHUNK_SIZE)?)
+            .clamp(memstore::CHUNK_SIZE_MIN, memstore::CHUNK_SIZE_MAX);
+        let chunks_kept = memstore_bytes as f64 * conf.value(&keys::region::CHUNK_POOL_SHARE)?;
         let cell_max = usize::try_from(conf.value(&keys::regionserver::MAX_CELL_SIZE)?).unwrap_or(usize::MAX);
         Ok(Settings {
             root: root(start, &conf)?,
@@ -90,6 +94,7 @@ impl Settings {
             region: RegionOptions {
                 flush_size: conf.value(&keys::region::MEMSTORE_FLUSH_SIZE)?,
                 block_multiplier: conf.value(&keys::region::MEMSTORE_BLOCK_MULTIPLIER)?,
+                memory: memstore::Pool::new(chunk_size, chunks_kept as usize / chunk_size),
                 row_lock_wait: conf.value(&keys::region::ROW_LOCK_WAIT)?,
                 timestamp_slop: i64::try_from(slop).ok().filter(|slop| *slop < i64::MAX / 2),
                 cell_size_max: (cell_max > 0).then_some(cell_max),
@@ -104,7 +109,7 @@ impl Settings {
                 ..RegionOptions::default()
             },
             cache_bytes: share(conf.value(&keys::regionserver::BLOCK_CACHE_SHARE)?) as usize,
-            memstore_bytes: share(conf.value(&keys::regionserver::GLOBAL_MEMSTORE_SHARE)?),
+            memstore_bytes,
             conf,
         })
     }

@@ -5,6 +5,10 @@ keys! {
     MEMSTORE_FLUSH_SIZE: Size = "hbase.hregion.memstore.flush.size", "134217728";
     /// A memstore of this many flush sizes takes no more until it has been flushed.
     MEMSTORE_BLOCK_MULTIPLIER: Count = "hbase.hregion.memstore.block.multiplier", "4";
+    /// Bytes of a chunk, into which memstores copy cells: 4 KB to 2 MB, beyond them the nearer of both.
+    MEMSTORE_CHUNK_SIZE: Size = "hbase.hregion.memstore.mslab.chunksize", "2097152";
+    /// Of the memory that memstores may take, the part whose chunks are kept for later when memstores are flushed.
+    CHUNK_POOL_SHARE: Ratio = "hbase.hregion.memstore.chunkpool.maxsize", "1.0";
     /// How long an edit stays in memory before its region is flushed; 0 means for ever.
     PERIODIC_FLUSH_INTERVAL: Millis = "hbase.regionserver.optionalcacheflushinterval", "3600000";
     /// How long a write waits for the lock of its row.

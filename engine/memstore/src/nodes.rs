@@ -1,0 +1,273 @@
+//! The nodes of an index: how their slots are put in order, and where they lie.
+//!
+//! A node has fourteen slots, filled in the order of arrival; one word, its [`Order`], says which slots are in use and
+//! how they sort. Adding an entry is filling a free slot and then storing that word, so whoever has loaded the word sees
+//! the node as it was then, whole, for as long as no slot is used a second time.
+//!
+//! Slots are used a second time after a split has given them up. Then `reuse` has been counted up first: a reader that
+//! finds it unchanged after it has read the slots has read what belonged to the word; else it reads once more. It does
+//! not wait for the writer by that, since a count that has changed is a change that is done.
+//!
+//! All fields are atomics: a reader that reads too late reads old numbers, never memory that is not there.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::arena::Place;
+use crate::table::Table;
+
+/// Slots of a node.
+pub(crate) const SLOTS: usize = 14;
+/// In the place of a node's number: none.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Which slots are in use, and how they sort.
+///
+/// ```text
+///   bits 0–3     how many are in use
+///   bits 4–59    fourteen slot numbers of four bits: first those in use, in order; then those that are free
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Order(u64);
+
+impl Order {
+    /// No slot in use.
+    pub(crate) const EMPTY: Order = Order(0x0dcb_a987_6543_2100);
+
+    #[inline]
+    pub(crate) fn count(self) -> usize {
+        (self.0 & 15) as usize
+    }
+
+    /// The slot at a rank below 14.
+    #[inline]
+    pub(crate) fn slot(self, rank: usize) -> usize {
+        (self.0 >> (4 + 4 * rank) & 15) as usize
+    }
+
+    /// The slot that the next entry goes into.
+    #[inline]
+    pub(crate) fn free(self) -> usize {
+        debug_assert!(self.count() < SLOTS, "a full node has no free slot");
+        self.slot(self.count())
+    }
+
+    /// With the free slot put in at `rank`.
+    #[inline]
+    pub(crate) fn with(self, rank: usize) -> Order {
+        let (count, slot) = (self.count(), self.free() as u64);
+        debug_assert!(rank <= count, "rank {rank} of {count}");
+        let below = |rank: usize| (1u64 << (4 + 4 * rank)) - 1;
+        let keep = self.0 & (below(rank) | !below(count + 1));
+        let moved = (self.0 & below(count) & !below(rank)) << 4;
+        Order((keep | moved | slot << (4 + 4 * rank)) + 1)
+    }
+
+    /// With only the first `count`; the slots of the others are free.
+    #[inline]
+    pub(crate) fn cut(self, count: usize) -> Order {
+        debug_assert!(count <= self.count(), "{count} of {}", self.count());
+        Order(self.0 & !15 | count as u64)
+    }
+}
+
+impl std::fmt::Debug for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries((0..self.count()).map(|rank| self.slot(rank))).finish()
+    }
+}
+
+/// What leaves and inner nodes share: keys in order.
+pub(crate) struct Keys {
+    order: AtomicU64,
+    reuse: AtomicU32,
+    heads: [AtomicU64; SLOTS],
+    places: [AtomicU32; SLOTS],
+}
+
+impl Keys {
+    fn new() -> Keys {
+        Keys {
+            order: AtomicU64::new(Order::EMPTY.0),
+            reuse: AtomicU32::new(0),
+            heads: [const { AtomicU64::new(0) }; SLOTS],
+            places: [const { AtomicU32::new(0) }; SLOTS],
+        }
+    }
+
+    /// As it is now: for the writer, whose doing alone it is, or within [`Keys::read`].
+    #[inline]
+    pub(crate) fn order(&self) -> Order {
+        Order(self.order.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(crate) fn head(&self, slot: usize) -> u64 {
+        self.heads[slot].load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, slot: usize) -> Place {
+        Place(self.places[slot].load(Ordering::Relaxed))
+    }
+
+    /// What `reading` makes of the node as it was at one moment. It may be called more than once.
+    #[inline]
+    pub(crate) fn read<T>(&self, mut reading: impl FnMut(Order) -> T) -> T {
+        loop {
+            let before = self.reuse.load(Ordering::Acquire);
+            let read = reading(self.order());
+            // Together with the fence in `set_order`: who has read a slot that is in use again finds the count changed.
+            fence(Ordering::Acquire);
+            if self.reuse.load(Ordering::Relaxed) == before {
+                return read;
+            }
+        }
+    }
+
+    /// Fills a free slot. Readers see it once the order says so.
+    #[inline]
+    pub(crate) fn fill(&self, slot: usize, head: u64, place: Place) {
+        self.heads[slot].store(head, Ordering::Relaxed);
+        self.places[slot].store(place.0, Ordering::Relaxed);
+    }
+
+    /// Puts a longer order in the place of the old one, whose slots all stay.
+    #[inline]
+    pub(crate) fn grow(&self, order: Order) {
+        self.order.store(order.0, Ordering::Release);
+    }
+
+    /// Puts a shorter order in the place of the old one; slots that are missing in it may be filled again.
+    pub(crate) fn shrink(&self, order: Order) {
+        self.order.store(order.0, Ordering::Release);
+        let reuse = self.reuse.load(Ordering::Relaxed).wrapping_add(1);
+        self.reuse.store(reuse, Ordering::Release);
+        // Nothing is filled from here on without the count being seen by whoever sees what was filled.
+        fence(Ordering::Release);
+    }
+}
+
+/// A leaf: entries, and the leaf to the right.
+#[repr(align(64))]
+pub(crate) struct Leaf {
+    pub(crate) keys: Keys,
+    next: AtomicU32,
+}
+
+impl Leaf {
+    /// The leaf to the right. To be loaded after the order: it goes on where that order ends, or before.
+    #[inline]
+    pub(crate) fn next(&self) -> u32 {
+        self.next.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_next(&self, next: u32) {
+        self.next.store(next, Ordering::Release);
+    }
+}
+
+impl Default for Leaf {
+    fn default() -> Leaf {
+        Leaf { keys: Keys::new(), next: AtomicU32::new(NONE) }
+    }
+}
+
+/// An inner node: the child before the first key, and one from each key on.
+#[repr(align(64))]
+pub(crate) struct Inner {
+    pub(crate) keys: Keys,
+    first: AtomicU32,
+    children: [AtomicU32; SLOTS],
+}
+
+impl Inner {
+    /// The child at a rank of the keys, zero being the one before the first of them.
+    #[inline]
+    pub(crate) fn child(&self, order: Order, rank: usize) -> u32 {
+        match rank {
+            0 => self.first.load(Ordering::Relaxed),
+            rank => self.children[order.slot(rank - 1)].load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn set_first(&self, child: u32) {
+        self.first.store(child, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fill(&self, slot: usize, head: u64, place: Place, child: u32) {
+        self.keys.fill(slot, head, place);
+        self.children[slot].store(child, Ordering::Relaxed);
+    }
+}
+
+impl Default for Inner {
+    fn default() -> Inner {
+        Inner {
+            keys: Keys::new(),
+            first: AtomicU32::new(NONE),
+            children: [const { AtomicU32::new(NONE) }; SLOTS],
+        }
+    }
+}
+
+/// Nodes of one kind by number, made a block at a time: no block is so large that making it is felt.
+pub(crate) struct Nodes<T> {
+    blocks: Table<Box<[T]>>,
+}
+
+/// Nodes of a block.
+const BLOCK: usize = 32;
+
+impl<T: Default> Nodes<T> {
+    pub(crate) fn new() -> Nodes<T> {
+        Nodes { blocks: Table::new() }
+    }
+
+    /// Makes the node of this number, the next one.
+    pub(crate) fn make(&self, number: u32) -> &T {
+        if number.is_multiple_of(BLOCK as u32) {
+            self.blocks.set(number / BLOCK as u32, (0..BLOCK).map(|_| T::default()).collect());
+        }
+        self.at(number)
+    }
+
+    /// The node of this number.
+    #[inline]
+    pub(crate) fn at(&self, number: u32) -> &T {
+        let block = self.blocks.get(number / BLOCK as u32).expect("nodes are made before they are named");
+        &block[number as usize % BLOCK]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_a_list_of_slots() {
+        let mut word = 1u64;
+        for _ in 0..if cfg!(miri) { 10 } else { 1_000 } {
+            let (mut order, mut list) = (Order::EMPTY, Vec::new());
+            for _ in 0..40 {
+                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let chance = (word >> 33) as usize;
+                if list.len() == SLOTS || chance.is_multiple_of(7) {
+                    let count = chance % (list.len() + 1);
+                    order = order.cut(count);
+                    list.truncate(count);
+                } else {
+                    let rank = chance % (list.len() + 1);
+                    assert!(!list.contains(&order.free()), "{order:?}");
+                    list.insert(rank, order.free());
+                    order = order.with(rank);
+                }
+                assert_eq!((0..order.count()).map(|rank| order.slot(rank)).collect::<Vec<_>>(), list);
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_fill_whole_cache_lines() {
+        assert_eq!((size_of::<Leaf>(), size_of::<Inner>()), (192, 256));
+    }
+}

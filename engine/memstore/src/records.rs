@@ -1,0 +1,38 @@
+//! The chunks of a segment by number, and the cells in them.
+
+use std::sync::Arc;
+
+use cell::{Cell, Comparator};
+
+use crate::arena::{Place, cell_in};
+use crate::chunk::Chunk;
+use crate::table::Table;
+
+/// The cells of a segment, by place.
+pub(crate) struct Records {
+    comparator: Comparator,
+    chunks: Table<Arc<Chunk>>,
+}
+
+impl Records {
+    pub(crate) fn new(comparator: Comparator) -> Records {
+        Records { comparator, chunks: Table::new() }
+    }
+
+    #[inline]
+    pub(crate) fn comparator(&self) -> Comparator {
+        self.comparator
+    }
+
+    /// Takes in the next chunk.
+    pub(crate) fn add(&self, number: u32, chunk: &Arc<Chunk>) {
+        self.chunks.set(number, Arc::clone(chunk));
+    }
+
+    /// The cell at a place that this segment gave out.
+    #[inline]
+    pub(crate) fn cell(&self, place: Place) -> Cell<'_> {
+        let chunk = self.chunks.get(place.chunk()).expect("a place names a chunk of its segment");
+        cell_in(chunk, place)
+    }
+}

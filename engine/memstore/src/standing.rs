@@ -1,0 +1,54 @@
+//! A cell that is kept together with what it lies in.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use cell::{Cell, SequenceId};
+
+/// An owner, and perhaps a cell that lies in it. So that the cell a cursor stands on is looked up once.
+///
+/// Its safe twin is to look the cell up at every [`Standing::cell`]; the tests of cursors compare both.
+pub(crate) struct Standing<T> {
+    owner: Arc<T>,
+    found: Option<(NonNull<[u8]>, SequenceId)>,
+}
+
+impl<T> Standing<T> {
+    pub(crate) fn new(owner: Arc<T>) -> Standing<T> {
+        Standing { owner, found: None }
+    }
+
+    #[inline]
+    pub(crate) fn owner(&self) -> &Arc<T> {
+        &self.owner
+    }
+
+    /// Stands on what `find` finds. Whatever the lifetime, the cell lies in the owner.
+    #[inline]
+    pub(crate) fn stand(&mut self, find: impl for<'a> FnOnce(&'a T) -> Option<Cell<'a>>) {
+        self.found = find(&self.owner).map(|cell| (NonNull::from(cell.bytes()), cell.sequence()));
+    }
+
+    #[inline]
+    pub(crate) fn cell(&self) -> Option<Cell<'_>> {
+        let (bytes, sequence) = self.found?;
+        Some(Cell::trusted(Self::borrow(self, bytes), sequence))
+    }
+
+    #[inline]
+    #[expect(unsafe_code, reason = "a borrow that lives as long as its owner")]
+    fn borrow(_owner: &Self, bytes: NonNull<[u8]>) -> &[u8] {
+        // SAFETY: `bytes` was borrowed in `stand` from `&'a T` for an `'a` of our choice. The `T` lies behind an `Arc`
+        // that this value holds and never gives out as `&mut`, so that borrow could have lasted until now: the bytes
+        // are there and nobody writes them. The borrow given here ends with that of `self`.
+        unsafe { bytes.as_ref() }
+    }
+}
+
+// SAFETY: the pointer is a shared borrow of what `owner` owns (see `borrow`); sending it is sending `&T`, which needs
+// what `Arc<T>` needs.
+#[expect(unsafe_code, reason = "a pointer that stands for a shared borrow")]
+unsafe impl<T: Send + Sync> Send for Standing<T> {}
+// SAFETY: as above; through `&Standing` the bytes are only read.
+#[expect(unsafe_code, reason = "a pointer that stands for a shared borrow")]
+unsafe impl<T: Send + Sync> Sync for Standing<T> {}

@@ -1,0 +1,314 @@
+//! Segments compared with a plain ordered map, alone and while they are written.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
+
+use crate::{Cursor, Pool, Segment};
+
+/// SplitMix64: chance that follows from the seed.
+pub(crate) struct Chance(pub(crate) u64);
+
+impl Chance {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (word ^ (word >> 31)) % bound
+    }
+}
+
+/// A cell as the model keeps it: ordered as the comparator says.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    comparator: Comparator,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) sequence: SequenceId,
+}
+
+impl Known {
+    pub(crate) fn cell(&self) -> Cell<'_> {
+        Cell::parse(&self.bytes, self.sequence).expect("whole")
+    }
+}
+
+impl PartialEq for Known {
+    fn eq(&self, other: &Known) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Known {}
+
+impl PartialOrd for Known {
+    fn partial_cmp(&self, other: &Known) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Known {
+    fn cmp(&self, other: &Known) -> std::cmp::Ordering {
+        self.comparator.compare(self.cell().into(), other.cell().into())
+    }
+}
+
+/// How rows are drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rows {
+    /// `user` and a number.
+    Random,
+    Ascending,
+    Descending,
+    /// A handful of rows, many versions each.
+    Few,
+    /// Rows that begin alike at first, and otherwise later.
+    Shifting,
+    Catalog,
+}
+
+pub(crate) const ALL_ROWS: [Rows; 6] =
+    [Rows::Random, Rows::Ascending, Rows::Descending, Rows::Few, Rows::Shifting, Rows::Catalog];
+
+impl Rows {
+    pub(crate) fn comparator(self) -> Comparator {
+        match self {
+            Rows::Catalog => Comparator::Meta,
+            _ => Comparator::Table,
+        }
+    }
+
+    fn row(self, number: u64, chance: &mut Chance) -> String {
+        match self {
+            Rows::Random => format!("user{:09}", chance.below(1_000_000_000)),
+            Rows::Ascending => format!("{number:026}"),
+            Rows::Descending => format!("{:026}", 1_000_000 - number),
+            Rows::Few => format!("r{}", chance.below(5)),
+            Rows::Shifting if number < 200 => format!("the-same-for-all-{:04}", chance.below(10_000)),
+            Rows::Shifting => {
+                "abcdtuz"[chance.below(7) as usize..].to_owned() + &chance.below(100).to_string()
+            }
+            Rows::Catalog => format!("t{},{},{}.x.", chance.below(3), chance.below(50), chance.below(3)),
+        }
+    }
+
+    pub(crate) fn cell(self, number: u64, chance: &mut Chance) -> Known {
+        let row = self.row(number, chance);
+        let value = vec![b'v'; chance.below(40) as usize * chance.below(20) as usize];
+        let parts = CellParts {
+            row: row.as_bytes(),
+            family: b"f",
+            qualifier: [&b""[..], b"q", b"qualifier"][chance.below(3) as usize],
+            timestamp: Timestamp(chance.below(4) as i64),
+            cell_type: [CellType::Put, CellType::DeleteColumn][usize::from(chance.below(9) == 0)],
+            value: &value,
+            tags: b"",
+        };
+        let bytes = parts.to_vec().expect("within limits");
+        Known { comparator: self.comparator(), bytes, sequence: SequenceId(number + 1) }
+    }
+}
+
+pub(crate) fn walk(cursor: &mut Cursor) -> Vec<(Vec<u8>, SequenceId)> {
+    let mut cells = Vec::new();
+    while let Some(cell) = cursor.peek() {
+        cells.push((cell.bytes().to_vec(), cell.sequence()));
+        cursor.advance();
+    }
+    cells
+}
+
+fn flat<'a>(model: impl IntoIterator<Item = &'a Known>) -> Vec<(Vec<u8>, SequenceId)> {
+    model.into_iter().map(|known| (known.bytes.clone(), known.sequence)).collect()
+}
+
+/// Everything that a cursor can do gives what the model gives.
+pub(crate) fn check(segment: &Arc<Segment>, model: &BTreeSet<Known>, chance: &mut Chance) {
+    let mut cursor = Cursor::new(Arc::clone(segment));
+    assert!(cursor.peek().is_none(), "a new cursor stands nowhere");
+    cursor.seek(KeyBuf::first_on_row(b"").position());
+    assert_eq!(walk(&mut cursor), flat(model), "everything in order");
+    assert_eq!(segment.cells(), model.len() as u64);
+    let comparator = segment.comparator();
+    for _ in 0..if cfg!(miri) { 3 } else { 20 } {
+        let Some(from) = model.iter().nth(chance.below(model.len().max(1) as u64) as usize) else { break };
+        let positions = [
+            KeyBuf::of(from.cell()),
+            KeyBuf::first_on_row(from.cell().row()),
+            KeyBuf::last_on_row(from.cell().row()),
+            KeyBuf::first_on_column(from.cell().row(), b"f", b"q"),
+            KeyBuf::last_on_column(from.cell().row(), b"f", b"q"),
+        ];
+        for position in &positions {
+            let at = position.position();
+            let expected = model.iter().filter(|known| comparator.compare(known.cell().into(), at).is_ge());
+            cursor.seek(at);
+            assert_eq!(walk(&mut cursor), flat(expected), "from {position:?}");
+        }
+        let row = from.cell().row();
+        let before = model.iter().rfind(|known| comparator.compare_rows(known.cell().row(), row).is_lt());
+        assert_eq!(cursor.seek_row_before(Some(row)), before.is_some());
+        let first =
+            before.and_then(|before| model.iter().find(|known| known.cell().row() == before.cell().row()));
+        assert_eq!(cursor.peek().map(Cell::bytes), first.map(|first| &first.bytes[..]));
+    }
+    let last_row = model.last().map(|last| last.cell().row().to_vec());
+    assert_eq!(cursor.seek_row_before(None), last_row.is_some());
+    assert_eq!(cursor.peek().map(|cell| cell.row().to_vec()), last_row);
+}
+
+#[test]
+fn a_segment_is_an_ordered_set() {
+    for (rows, seed) in ALL_ROWS.into_iter().flat_map(|rows| [(rows, 1), (rows, 2)]) {
+        let pool = Pool::new(4 << 10, 4);
+        let mut chance = Chance(seed);
+        let segment = Arc::new(Segment::new(rows.comparator(), &pool));
+        let mut model = BTreeSet::new();
+        let count = if cfg!(miri) { 90 } else { 3_000 };
+        for number in 0..count {
+            let known = rows.cell(number, &mut chance);
+            segment.insert([&known.bytes[..]], known.sequence);
+            if chance.below(10) == 0 {
+                // The same write once more.
+                let before = segment.bytes();
+                segment.insert([&known.bytes[..]], known.sequence);
+                assert_eq!(segment.bytes(), before);
+            }
+            model.insert(known);
+            if [1, 15, 33, 300, 1_100].contains(&(number + 1)) || number + 1 == count {
+                check(&segment, &model, &mut chance);
+            }
+        }
+        let timestamps = model.iter().map(|known| known.cell().timestamp());
+        let span = timestamps.clone().min().zip(timestamps.max());
+        assert_eq!(segment.timestamps(), span, "{rows:?}");
+        drop(segment);
+        assert_eq!(pool.usage().used, 0, "the chunks are back");
+    }
+}
+
+#[test]
+fn cells_of_a_write_may_come_in_any_order() {
+    let pool = Pool::new(64 << 10, 4);
+    let segment = Arc::new(Segment::new(Comparator::Table, &pool));
+    let (mut chance, mut model) = (Chance(3), BTreeSet::new());
+    for write in 0..if cfg!(miri) { 20 } else { 300 } {
+        let mut cells: Vec<Known> =
+            (0..chance.below(20)).map(|_| Rows::Random.cell(write, &mut chance)).collect();
+        if chance.below(2) == 0 {
+            cells.sort();
+        }
+        segment.insert(cells.iter().map(|known| &known.bytes[..]), SequenceId(write + 1));
+        model.extend(cells);
+    }
+    check(&segment, &model, &mut chance);
+}
+
+#[test]
+fn the_successor_goes_on_in_the_same_chunk_and_the_older_one_stays_as_it_is() {
+    let pool = Pool::new(64 << 10, 4);
+    let first = Arc::new(Segment::new(Comparator::Table, &pool));
+    let (mut chance, mut models) = (Chance(4), [BTreeSet::new(), BTreeSet::new()]);
+    let mut fill = |segment: &Segment, model: &mut BTreeSet<Known>| {
+        for number in 0..50 {
+            let known = Rows::Random.cell(number, &mut chance);
+            segment.insert([&known.bytes[..]], known.sequence);
+            model.insert(known);
+        }
+    };
+    fill(&first, &mut models[0]);
+    let used = pool.usage().used;
+    let second = Arc::new(first.successor(&pool));
+    fill(&second, &mut models[1]);
+    assert!(pool.usage().used < used * 2, "{:?}", pool.usage());
+    check(&first, &models[0], &mut Chance(5));
+    check(&second, &models[1], &mut Chance(5));
+    let mut cursor = Cursor::new(Arc::clone(&first));
+    drop(first);
+    cursor.seek(KeyBuf::first_on_row(b"").position());
+    assert_eq!(walk(&mut cursor), flat(&models[0]), "a cursor keeps its segment alive");
+}
+
+/// What was there when a reader began is there for it, once and in order, whatever is written meanwhile.
+#[test]
+fn readers_see_all_that_was_there_when_they_began() {
+    for (rows, seed) in ALL_ROWS.into_iter().zip(10..) {
+        let pool = Pool::new(16 << 10, 4);
+        let mut chance = Chance(seed);
+        let count = if cfg!(miri) { 80 } else { 20_000 };
+        let cells: Vec<Known> = (0..count).map(|number| rows.cell(number, &mut chance)).collect();
+        let segment = Arc::new(Segment::new(rows.comparator(), &pool));
+        let (written, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..2)
+                .map(|reader| {
+                    let (segment, cells, written, over) = (&segment, &cells, &written, &over);
+                    scope.spawn(move || {
+                        let mut chance = Chance(reader);
+                        while !over.load(Ordering::Acquire) {
+                            read_once(segment, cells, written.load(Ordering::Acquire), &mut chance);
+                        }
+                        read_once(segment, cells, count, &mut chance);
+                    })
+                })
+                .collect();
+            for known in &cells {
+                segment.insert([&known.bytes[..]], known.sequence);
+                written.store(known.sequence.0, Ordering::Release);
+            }
+            over.store(true, Ordering::Release);
+            readers.into_iter().for_each(|reader| reader.join().expect("saw what it should"));
+        });
+    }
+}
+
+/// Reads everything, or a part, and finds of the first `begun` cells each that belongs.
+fn read_once(segment: &Arc<Segment>, cells: &[Known], begun: u64, chance: &mut Chance) {
+    let comparator = segment.comparator();
+    let from = match (chance.below(3), begun) {
+        (0, _) | (_, 0) => KeyBuf::first_on_row(b""),
+        (_, begun) => KeyBuf::of(cells[chance.below(begun) as usize].cell()),
+    };
+    let limit = if chance.below(2) == 0 { usize::MAX } else { 50 };
+    let mut cursor = Cursor::new(Arc::clone(segment));
+    cursor.seek(from.position());
+    let mut seen: Vec<(KeyBuf, bool)> = Vec::new();
+    while let Some(cell) = cursor.peek().filter(|_| seen.len() < limit) {
+        let key = KeyBuf::of(cell);
+        if let Some((last, _)) = seen.last() {
+            let order = comparator.compare(last.position(), key.position());
+            assert!(order.is_lt(), "{last:?} before {key:?}");
+        }
+        assert_eq!(cell.bytes(), cells[cell.sequence().0 as usize - 1].bytes);
+        seen.push((key, cell.sequence().0 <= begun));
+        cursor.advance();
+    }
+    let end = seen.last().map(|(last, _)| last.clone()).filter(|_| seen.len() == limit);
+    let belongs = |known: &&Known| {
+        let position = known.cell().into();
+        comparator.compare(position, from.position()).is_ge()
+            && end.as_ref().is_none_or(|end| comparator.compare(position, end.position()).is_le())
+    };
+    let expected = cells[..begun as usize].iter().filter(belongs).count();
+    assert_eq!(seen.iter().filter(|(_, early)| *early).count(), expected, "of {begun}");
+    if begun > 0 {
+        // The row before a row that was there is found, or a later one that came since.
+        let known = cells[chance.below(begun) as usize].cell();
+        let before = cells[..begun as usize]
+            .iter()
+            .map(|known| known.cell().row())
+            .filter(|row| comparator.compare_rows(row, known.row()).is_lt())
+            .max_by(|left, right| comparator.compare_rows(left, right));
+        let found = cursor.seek_row_before(Some(known.row()));
+        assert!(found || before.is_none());
+        if let Some(before) = before {
+            let row = cursor.peek().expect("found").row();
+            assert!(
+                comparator.compare_rows(row, before).is_ge()
+                    && comparator.compare_rows(row, known.row()).is_lt()
+            );
+        }
+    }
+}
