@@ -229,6 +229,22 @@ impl Admin {
         self.cluster.locations(table).await
     }
 
+    /// What each region of a table holds, as its server says now.
+    pub async fn region_loads(&self, table: &TableName) -> Result<Vec<pb::RegionLoad>> {
+        let mut servers: Vec<_> =
+            self.cluster.locations(table).await?.into_iter().map(|location| location.server).collect();
+        servers.sort();
+        servers.dedup();
+        let request = pb::GetRegionLoadRequest { table_name: Some(table.into()) };
+        let mut loads = Vec::new();
+        for server in servers {
+            let answer: pb::GetRegionLoadResponse =
+                self.cluster.on_server(&server, "AdminService", "GetRegionLoad", &request).await?;
+            loads.extend(answer.region_loads);
+        }
+        Ok(loads)
+    }
+
     /// Makes a namespace.
     pub async fn create_namespace(&self, name: &str, configuration: &[(&str, &str)]) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();

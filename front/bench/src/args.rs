@@ -1,17 +1,19 @@
 //! The command line of `bellows bench`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use client::{Durability, Registry};
 
-use crate::{Error, Plan, Result, Workload};
+use crate::{Error, Keys, Plan, Result, Workload};
 
 /// Drives a server with a load and says what came of it and what it cost.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// What to do, one after the other; `--list` names all. Default: every workload of PerformanceEvaluation.
+    /// What to do, one after the other; `--list` names all, `ycsb` means all six of YCSB. Default: every workload of
+    /// PerformanceEvaluation.
     #[arg(value_name = "WORKLOAD")]
-    pub workload: Vec<Workload>,
+    pub workload: Vec<String>,
 
     /// Lists the workloads.
     #[arg(long)]
@@ -29,11 +31,15 @@ pub struct Args {
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
 
+    /// Counts all system calls of that process, by the perf program.
+    #[arg(long, requires = "pid")]
+    pub count_calls: bool,
+
     /// Callers at the same time; each has one operation under way.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub threads: usize,
 
-    /// Connections that the callers share.
+    /// Connections that the callers share: requests of callers on one connection are pipelined.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub connections: usize,
 
@@ -41,13 +47,30 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub generator_threads: usize,
 
-    /// Rows of the table.
+    /// The open loop: so many operations begin in a second, and latency counts from when each should have begun.
+    /// Default: the closed loop, in which a caller's next operation begins when its last one has ended.
+    #[arg(long, value_name = "OPERATIONS")]
+    pub rate: Option<f64>,
+
+    /// Rows of a table.
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
     pub rows: u64,
 
-    /// Bytes of a value.
+    /// Bytes of a value of PerformanceEvaluation's table, which has one column.
     #[arg(long, value_name = "BYTES", default_value_t = 1000)]
     pub value_size: usize,
+
+    /// Fields of a row of YCSB's table.
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub fields: usize,
+
+    /// Bytes of one of them.
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    pub field_size: usize,
+
+    /// How rows are chosen: uniform, zipfian, latest or hotspot. Default: uniform, and what YCSB says for its own.
+    #[arg(long, value_name = "HOW")]
+    pub keys: Option<Keys>,
 
     /// Rows of a batch: of multi-get and batch-write.
     #[arg(long, value_name = "ROWS", default_value_t = 100)]
@@ -73,11 +96,15 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value = "default", value_parser = durability)]
     pub durability: Durability,
 
-    /// The table.
+    /// PerformanceEvaluation's table.
     #[arg(long, value_name = "NAME", default_value = "TestTable")]
     pub table: String,
 
-    /// Regions that the table is cut into when it is made.
+    /// YCSB's table.
+    #[arg(long, value_name = "NAME", default_value = "usertable")]
+    pub ycsb_table: String,
+
+    /// Regions that a table is cut into when it is made.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub regions: u64,
 
@@ -88,6 +115,28 @@ pub struct Args {
     /// Where chance begins: the same seed asks for the same rows.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
+
+    /// Prints JSON instead of the table: an object a line for each workload.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Whose results these are: what they are called in JSON and in pictures.
+    #[arg(long, value_name = "NAME", default_value = "server")]
+    pub label: String,
+
+    /// Draws pictures of the results into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub pictures: Option<PathBuf>,
+
+    /// Runs no workload, but waits for the first read and the first write that a server answers which is just being
+    /// started, and says how long each took. The words say after what, for example `start`.
+    #[arg(long, value_name = "WORDS", conflicts_with_all = ["workload", "pictures"])]
+    pub until_first: Option<String>,
+
+    /// Runs nothing, but sets results of earlier runs side by side: files of what --json printed. Ratios are those of the
+    /// first label to each other.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["workload", "json", "until_first"])]
+    pub beside: Vec<PathBuf>,
 }
 
 fn durability(text: &str) -> std::result::Result<Durability, String> {
@@ -103,8 +152,18 @@ fn durability(text: &str) -> std::result::Result<Durability, String> {
 
 impl Args {
     /// The workloads asked for.
-    pub fn workloads(&self) -> Vec<Workload> {
-        if self.workload.is_empty() { Workload::evaluation() } else { self.workload.clone() }
+    pub fn workloads(&self) -> Result<Vec<Workload>> {
+        if self.workload.is_empty() {
+            return Ok(Workload::evaluation());
+        }
+        let mut workloads = Vec::new();
+        for name in &self.workload {
+            match name.as_str() {
+                "ycsb" => workloads.extend(Workload::ycsb()),
+                name => workloads.push(name.parse().map_err(Error::Options)?),
+            }
+        }
+        Ok(workloads)
     }
 
     /// What is to be done, checked.
@@ -122,6 +181,8 @@ impl Args {
         positive("generator-threads", self.generator_threads as u64)?;
         positive("rows", self.rows)?;
         positive("value-size", self.value_size as u64)?;
+        positive("fields", self.fields as u64)?;
+        positive("field-size", self.field_size as u64)?;
         positive("batch", self.batch as u64)?;
         positive("range", self.range)?;
         positive("regions", self.regions)?;
@@ -130,6 +191,11 @@ impl Args {
                 "--connections {} is more than --threads {}: some would carry nothing",
                 self.connections, self.threads
             )));
+        }
+        if let Some(rate) = self.rate
+            && !(rate.is_finite() && rate > 0.0)
+        {
+            return Err(Error::Options(format!("--rate {rate} is no number of operations in a second")));
         }
         let seconds = |name: &str, value: f64| {
             Duration::try_from_secs_f64(value)
@@ -141,8 +207,12 @@ impl Args {
             threads: self.threads,
             connections: self.connections,
             generator_threads: self.generator_threads,
+            rate: self.rate,
             rows: self.rows,
             value_size: self.value_size,
+            fields: self.fields,
+            field_size: self.field_size,
+            keys: self.keys,
             batch: self.batch,
             range: self.range.min(self.rows),
             caching: self.caching,
@@ -150,8 +220,10 @@ impl Args {
             warm_up: seconds("warm-up", self.warm_up)?,
             durability: self.durability,
             table: self.table.parse().map_err(client::Error::from)?,
+            ycsb_table: self.ycsb_table.parse().map_err(client::Error::from)?,
             regions: self.regions,
             flush: !self.no_flush,
+            count_calls: self.count_calls,
             seed: self.seed,
         })
     }

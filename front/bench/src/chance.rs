@@ -34,6 +34,11 @@ impl Chance {
         // The high half of the product: as even as the 64 bits are, and without a division.
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
+
+    /// A number from 0 up to but without 1.
+    pub(crate) fn part(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
 }
 
 #[cfg(test)]

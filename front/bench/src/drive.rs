@@ -1,76 +1,45 @@
 //! Runs: callers, connections, time.
 //!
 //! Callers are tasks, spread over the generator's own threads; each of these has one or more connections, and a recorder
-//! that its callers share. Whoever runs a workload waits on a thread of its own, looks at the server's process at both
-//! ends of the measured time and tells how it goes in between.
+//! that its callers share. Callers of one connection do not wait for each other: what they ask for at the same time goes
+//! out together, which is how requests are pipelined. Whoever runs a workload waits on a thread of its own, looks at the
+//! server's process at both ends of the measured time and tells how it goes in between.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use client::{Cluster, Durability, Options, Registry, Table};
+use client::{Cluster, Options};
 use env::{Moment, Runtime, World};
 use parking_lot::Mutex;
-use proto::TableName;
 
+use crate::calls::Tally;
+use crate::first::{First, first};
+use crate::mix::Growth;
+use crate::pace::Pace;
+use crate::prepare::prepare;
 use crate::process::{Cost, Usage};
-use crate::recorder::Recorder;
-use crate::rows::Rows;
+use crate::recorder::{Counts, Recorder};
+use crate::rows::Layout;
+use crate::watch::Watch;
 use crate::worker::Worker;
-use crate::{Error, Report, Result, Workload};
+use crate::{Error, Plan, Report, Result, Workload};
 
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
 /// A caller whose operation failed waits so long before its next.
 const AFTER_FAILURE: Duration = Duration::from_millis(20);
 
-/// What a run does, apart from its workloads.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Where the cluster is looked up.
-    pub registry: Registry,
-    /// The server's process.
-    pub pid: Option<u32>,
-    /// Callers, each with one operation under way.
-    pub threads: usize,
-    /// Connections they share.
-    pub connections: usize,
-    /// Threads of the generator.
-    pub generator_threads: usize,
-    /// Rows of the table.
-    pub rows: u64,
-    /// Bytes of a value.
-    pub value_size: usize,
-    /// Rows of a batch.
-    pub batch: usize,
-    /// Rows that a filtered scan looks at; at most `rows`.
-    pub range: u64,
-    /// Rows of one call of a scan.
-    pub caching: Option<u32>,
-    /// Measured time.
-    pub measured: Duration,
-    /// Time before it.
-    pub warm_up: Duration,
-    /// What writes ask for.
-    pub durability: Durability,
-    /// The table.
-    pub table: TableName,
-    /// Regions of the table when it is made here.
-    pub regions: u64,
-    /// Whether the rows are flushed to files after they were loaded.
-    pub flush: bool,
-    /// Where chance begins.
-    pub seed: u64,
-}
-
 /// Threads and connections, ready to run workloads.
 pub(crate) struct Bench {
     world: World,
     plan: Arc<Plan>,
-    rows: Rows,
     runtimes: Vec<Runtime>,
     /// Connection `n` lives on runtime `n` modulo their number.
     clusters: Vec<Cluster>,
+    /// Asks how the server does; what it learns must not disturb the others.
+    observer: Cluster,
 }
 
 impl Bench {
@@ -81,55 +50,79 @@ impl Bench {
             .map(|index| Runtime::start(&format!("bench-{index}"), 1))
             .collect::<std::io::Result<_>>()
             .map_err(Error::Thread)?;
-        let clusters = (0..plan.connections)
-            .map(|_| Cluster::connect(world.clone(), Options::new(plan.registry.clone())))
-            .collect();
-        let rows = Rows::new(plan.rows, plan.value_size);
-        Ok(Bench { world, plan: Arc::new(plan), rows, runtimes, clusters })
+        let cluster = || Cluster::connect(world.clone(), Options::new(plan.registry.clone()));
+        let (clusters, observer) = ((0..plan.connections).map(|_| cluster()).collect(), cluster());
+        Ok(Bench { world, plan: Arc::new(plan), runtimes, clusters, observer })
     }
 
-    /// Makes and fills the table.
-    pub(crate) fn prepare(&self, say: &mut dyn FnMut(&str)) -> Result<()> {
-        let (plan, cluster) = (Arc::clone(&self.plan), self.clusters[0].clone());
-        let began = self.world.moment();
+    /// Runs a task to its end on the first thread.
+    fn wait_for<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T {
         let (sender, receiver) = channel();
         self.runtimes[0].spawn(async move {
             // The receiver waits below.
-            let _sent = sender.send(crate::prepare(&plan, &cluster).await);
+            let _sent = sender.send(task.await);
         });
-        let filled = receiver.recv().expect("the task answers before it ends")?;
-        if filled {
-            let seconds = self.world.moment().since(began).as_secs_f64();
-            say(&format!("{} has {} rows after {seconds:.1} s", self.plan.table, self.plan.rows));
+        receiver.recv().expect("the task answers before it ends")
+    }
+
+    /// Makes and fills the tables that these workloads need.
+    pub(crate) fn prepare(&self, workloads: &[Workload], say: &mut dyn FnMut(&str)) -> Result<()> {
+        let layouts: BTreeSet<Layout> = workloads.iter().map(|workload| workload.layout()).collect();
+        for layout in layouts {
+            let (plan, cluster) = (Arc::clone(&self.plan), self.clusters[0].clone());
+            let began = self.world.moment();
+            let filled = self.wait_for(async move { prepare(&plan, layout, &cluster).await })?;
+            if filled {
+                let seconds = self.world.moment().since(began).as_secs_f64();
+                let name = self.plan.table(layout);
+                say(&format!("{name} has {} rows after {seconds:.1} s", self.plan.rows));
+            }
         }
         Ok(())
+    }
+
+    /// Waits for the first answers of a server that is being started.
+    pub(crate) fn first(&self) -> Result<First> {
+        self.wait_for(first(self.world.clone(), Plan::clone(&self.plan)))
     }
 
     /// Runs one workload.
     pub(crate) fn drive(&self, workload: Workload, say: &mut dyn FnMut(&str)) -> Result<Report> {
         let plan = &self.plan;
+        let rows = plan.rows(workload.layout());
+        let table = plan.table(workload.layout());
+        let growth = Arc::new(Growth::new(rows.count()));
         let began = self.world.moment();
         let from = began.plus(plan.warm_up);
         let to = from.plus(plan.measured);
-        let recorders: Vec<Arc<Mutex<Recorder>>> = self
-            .runtimes
-            .iter()
-            .map(|_| Arc::new(Mutex::new(Recorder::new(workload.kinds().len(), from, to))))
-            .collect();
+        let pace = match plan.rate {
+            Some(rate) => Some(Pace::start(&self.world, began, to, rate).map_err(Error::Thread)?),
+            None => None,
+        };
+        let counts = if pace.is_some() { Counts::Due } else { Counts::Ended };
+        let recorder = || Recorder::new(workload.kinds().len(), counts, from, to);
+        let recorders: Vec<_> = self.runtimes.iter().map(|_| Arc::new(Mutex::new(recorder()))).collect();
+        let watch = Arc::new(Watch::default());
+        let looking = Arc::clone(&watch).look(self.world.clone(), self.observer.admin(), table.clone());
+        let looking = self.runtimes[0].spawn(looking);
         let (alive, ended) = channel::<()>();
         for index in 0..plan.threads {
             let connection = index % plan.connections;
             let place = connection % self.runtimes.len();
-            let table = self.clusters[connection].table(&plan.table.to_string())?;
+            let table = self.clusters[connection].table(&table.to_string())?;
+            let (plan, growth) = (Arc::clone(plan), Arc::clone(&growth));
             let caller = Caller {
                 world: self.world.clone(),
-                worker: self.worker(table, workload, index),
+                worker: Worker::new(plan, rows.clone(), growth, table, workload, index),
                 recorder: Arc::clone(&recorders[place]),
                 to,
             };
-            let alive = alive.clone();
+            let (alive, pace) = (alive.clone(), pace.as_ref().map(|(pace, _)| Arc::clone(pace)));
             self.runtimes[place].spawn(async move {
-                caller.run().await;
+                match pace {
+                    Some(pace) => caller.run_at(&pace).await,
+                    None => caller.run().await,
+                }
                 drop(alive);
             });
         }
@@ -137,6 +130,10 @@ impl Bench {
 
         self.wait(&ended, from);
         let own = std::process::id();
+        let tally = match plan.pid {
+            Some(pid) if plan.count_calls => Some(Tally::start(pid, plan.measured)?),
+            _ => None,
+        };
         let (server_before, own_before) = (plan.pid.map(Usage::of).transpose()?, Usage::of(own)?);
         let measured_from = self.world.moment();
         let mut operations = 0;
@@ -153,22 +150,27 @@ impl Bench {
         let elapsed = self.world.moment().since(measured_from);
         // Operations that were under way end by themselves.
         while ended.recv().is_ok() {}
+        looking.abort();
+        let mut not_begun = 0;
+        if let Some((pace, thread)) = pace {
+            thread.join().expect("the pace is kept without a panic");
+            not_begun = pace.left();
+        }
 
         let recorders: Vec<_> = recorders.iter().map(|recorder| recorder.lock()).collect();
         let kinds = Recorder::merged(recorders.iter().map(|recorder| &**recorder));
         Ok(Report {
             workload,
+            name: plan.name(workload),
             elapsed,
             recorded: Recorder::total(&kinds),
             kinds,
+            not_begun,
             server: server_before.zip(server_after).map(|(before, after)| Cost::between(before, after)),
+            server_calls: tally.map(Tally::finish).transpose()?,
             generator: Cost::between(own_before, own_after),
-            value_size: plan.value_size,
+            marks: watch.marks(from, to),
         })
-    }
-
-    fn worker(&self, table: Table, workload: Workload, index: usize) -> Worker {
-        Worker::new(Arc::clone(&self.plan), self.rows.clone(), table, workload, index)
     }
 
     /// Waits until `moment`, or until all callers have ended.
@@ -191,19 +193,29 @@ struct Caller {
 }
 
 impl Caller {
+    /// The closed loop: one operation after the other.
     async fn run(mut self) {
         let mut began = self.world.moment();
         while began < self.to {
-            let outcome = self.worker.step().await;
-            let ended = self.world.moment();
-            match outcome {
-                Ok(done) => self.recorder.lock().done(done, began, ended),
-                Err(error) => {
-                    self.recorder.lock().failed(0, error.to_string());
-                    env::sleep(AFTER_FAILURE).await;
-                }
-            }
+            self.step(began).await;
             began = self.world.moment();
+        }
+    }
+
+    /// The open loop: operations begin when they are due.
+    async fn run_at(mut self, pace: &Pace) {
+        while let Some(intended) = pace.next().await {
+            self.step(intended).await;
+        }
+    }
+
+    async fn step(&mut self, began: Moment) {
+        match self.worker.step().await {
+            Ok(done) => self.recorder.lock().done(done, began, self.world.moment()),
+            Err(error) => {
+                self.recorder.lock().failed(0, error.to_string());
+                env::sleep(AFTER_FAILURE).await;
+            }
         }
     }
 }

@@ -18,6 +18,19 @@ pub enum Error {
         /// What the system says.
         reason: String,
     },
+    /// System calls cannot be counted.
+    #[error(
+        "system calls cannot be counted: {0}; leave out --count-calls, or let perf read tracepoints of this process"
+    )]
+    Calls(String),
+    /// A file of results cannot be read or written.
+    #[error("{file}: {reason}")]
+    File {
+        /// Its name.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// No thread could be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),

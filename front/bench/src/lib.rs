@@ -8,34 +8,51 @@
 //! How a run goes:
 //!
 //! 1. [`Plan`] says what to do: servers, workloads, how many callers over how many connections, sizes, durations.
-//! 2. The table is made and filled if it is not there already ([`prepare`]).
-//! 3. For each [`Workload`] every caller works as fast as answers come (or at a [target rate](Plan::rate)) through the
-//!    warm-up and the measured time. Recording begins after the warm-up. Everything read is compared with what was
-//!    written: rows that are not right are counted apart.
-//! 4. A [`Report`] per workload is the result.
+//! 2. The tables are made and filled if they are not there already.
+//! 3. For each [`Workload`] every caller works as fast as answers come, or at a [rate](Plan::rate), through the warm-up
+//!    and the measured time. Recording begins after the warm-up. Everything read is compared with what was written:
+//!    rows that are not right are counted apart.
+//! 4. A [`Report`] per workload is the result: in a table, in JSON, in pictures.
+//!
+//! Results of several servers are [set side by side](Args::beside) afterwards, from the JSON of each.
 //!
 //! What this crate does not know: how a server works, and which of the two it talks to.
 
 mod args;
+mod beside;
+mod calls;
 mod chance;
+mod chart;
 mod drive;
 mod error;
+mod first;
+mod keys;
+mod mix;
+mod outcome;
+mod pace;
+mod pictures;
+mod plan;
 mod prepare;
 mod process;
 mod recorder;
 mod report;
 mod rows;
+mod watch;
 mod worker;
 mod workload;
 
 pub use args::Args;
-pub use drive::Plan;
 pub use error::Error;
-pub use prepare::prepare;
+pub use first::First;
+pub use keys::Keys;
+pub use plan::Plan;
 pub use process::{Cost, Usage};
 pub use recorder::{Recorded, Slot};
 pub use report::{Report, table};
-pub use workload::Workload;
+pub use watch::{Event, Mark};
+pub use workload::{Workload, Ycsb};
+
+use outcome::Outcomes;
 
 /// The result of what this crate does.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -48,14 +65,56 @@ pub fn run(args: &Args, say: &mut dyn FnMut(&str), out: &mut dyn FnMut(&str)) ->
         }
         return Ok(());
     }
-    let plan = args.plan()?;
-    let bench = drive::Bench::start(plan)?;
-    bench.prepare(say)?;
-    let mut reports = Vec::new();
-    for workload in args.workloads() {
-        reports.push(bench.drive(workload, say)?);
+    let mut outcomes = Outcomes::default();
+    if !args.beside.is_empty() {
+        for file in &args.beside {
+            outcomes.add_file(file)?;
+        }
+        out(&beside::beside(&outcomes));
+        return draw(args, &outcomes, say);
     }
-    out(&table(&reports));
-    let failed: u64 = reports.iter().map(|report| report.recorded.failed() + report.recorded.wrong()).sum();
+    let bench = drive::Bench::start(args.plan()?)?;
+    if let Some(after) = &args.until_first {
+        let first = bench.first()?;
+        if args.json {
+            out(&outcome::first_line(&args.label, after, first));
+        } else {
+            let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+            out(&format!(
+                "first read after {:.1} ms, first write after {:.1} ms",
+                ms(first.read),
+                ms(first.write)
+            ));
+        }
+        return Ok(());
+    }
+    let workloads = args.workloads()?;
+    bench.prepare(&workloads, say)?;
+    let mut reports = Vec::new();
+    for workload in workloads {
+        let report = bench.drive(workload, say)?;
+        let line = outcome::line(&args.label, &report);
+        if args.json {
+            out(&line);
+        }
+        if args.pictures.is_some() {
+            outcomes.add(&line).expect("what was written can be read");
+        }
+        reports.push(report);
+    }
+    if !args.json {
+        out(&table(&reports));
+    }
+    draw(args, &outcomes, say)?;
+    let failed: u64 = reports.iter().map(|report| report.recorded.failed() + report.recorded.wrong).sum();
     if failed > 0 { Err(Error::Failed { count: failed }) } else { Ok(()) }
+}
+
+fn draw(args: &Args, outcomes: &Outcomes, say: &mut dyn FnMut(&str)) -> Result<()> {
+    if let Some(folder) = &args.pictures {
+        for file in pictures::draw(outcomes, folder)? {
+            say(&format!("drawn: {}", file.display()));
+        }
+    }
+    Ok(())
 }

@@ -22,6 +22,8 @@ pub(crate) struct Done {
     pub(crate) rows: u64,
     /// Rows that were not what was written.
     pub(crate) wrong: u64,
+    /// Bytes of keys and values written.
+    pub(crate) written: u64,
 }
 
 /// All operations of one kind.
@@ -33,6 +35,8 @@ pub struct Recorded {
     pub rows: u64,
     /// Rows that were not what was written.
     pub wrong: u64,
+    /// Bytes of keys and values written.
+    pub written: u64,
     /// Operations that failed, by what was said.
     pub failures: BTreeMap<String, u64>,
     /// Latencies in ns of what succeeded.
@@ -56,6 +60,7 @@ impl Recorded {
             operations: 0,
             rows: 0,
             wrong: 0,
+            written: 0,
             failures: BTreeMap::new(),
             latencies: Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)
                 .expect("constants that fit each other"),
@@ -67,6 +72,7 @@ impl Recorded {
         self.operations += other.operations;
         self.rows += other.rows;
         self.wrong += other.wrong;
+        self.written += other.written;
         for (words, count) in &other.failures {
             *self.failures.entry(words.clone()).or_default() += count;
         }
@@ -85,20 +91,25 @@ impl Recorded {
         self.failures.values().sum()
     }
 
-    /// Rows that were not what was written.
-    pub fn wrong(&self) -> u64 {
-        self.wrong
-    }
-
     /// The latency that this part of all operations did not exceed, in µs. `part` is from 0 to 1.
     pub fn latency_us(&self, part: f64) -> f64 {
         self.latencies.value_at_quantile(part) as f64 / 1_000.0
     }
 }
 
-/// Takes down what ends between two moments.
+/// Which operations belong to the measured time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// Those that ended in it: the closed loop.
+    Ended,
+    /// Those that should have begun in it, however long they took: the open loop.
+    Due,
+}
+
+/// Takes down what happens between two moments.
 #[derive(Debug)]
 pub(crate) struct Recorder {
+    counts: Counts,
     from: Moment,
     to: Moment,
     kinds: Vec<Recorded>,
@@ -106,13 +117,17 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// For a workload with so many kinds of operations.
-    pub(crate) fn new(kinds: usize, from: Moment, to: Moment) -> Recorder {
-        Recorder { from, to, kinds: vec![Recorded::new(); kinds] }
+    pub(crate) fn new(kinds: usize, counts: Counts, from: Moment, to: Moment) -> Recorder {
+        Recorder { counts, from, to, kinds: vec![Recorded::new(); kinds] }
     }
 
     /// An operation that succeeded.
     pub(crate) fn done(&mut self, done: Done, began: Moment, ended: Moment) {
-        if ended < self.from || ended >= self.to {
+        let moment = match self.counts {
+            Counts::Ended => ended,
+            Counts::Due => began,
+        };
+        if moment < self.from || moment >= self.to {
             return;
         }
         let latency = u64::try_from(ended.since(began).as_nanos()).unwrap_or(u64::MAX);
@@ -120,8 +135,9 @@ impl Recorder {
         recorded.operations += 1;
         recorded.rows += done.rows;
         recorded.wrong += done.wrong;
+        recorded.written += done.written;
         recorded.latencies.saturating_record(latency);
-        let at = (ended.since(self.from).as_nanos() / SLOT.as_nanos()) as usize;
+        let at = (moment.since(self.from).as_nanos() / SLOT.as_nanos()) as usize;
         if recorded.slots.len() <= at {
             recorded.slots.resize(at + 1, Slot { operations: 0, latency_max_ns: 0 });
         }
@@ -175,15 +191,29 @@ mod tests {
         let world = World::simulated(1, WallTime(0));
         let start = world.moment();
         let at = |ms| start.plus(Duration::from_millis(ms));
-        let mut recorder = Recorder::new(1, at(1_000), at(3_000));
-        let done = Done { kind: 0, rows: 2, wrong: 0 };
+        let mut recorder = Recorder::new(1, Counts::Ended, at(1_000), at(3_000));
+        let done = Done { kind: 0, rows: 2, wrong: 0, written: 5 };
         for (began, ended) in [(0, 999), (999, 1_000), (1_400, 1_500), (2_000, 2_999), (2_000, 3_000)] {
             recorder.done(done, at(began), at(ended));
         }
         let merged = Recorder::merged([&recorder, &recorder]);
-        assert_eq!((merged[0].operations, merged[0].rows), (6, 12));
+        assert_eq!((merged[0].operations, merged[0].rows, merged[0].written), (6, 12, 30));
         assert!((merged[0].latency_us(1.0) - 999_000.0).abs() < 1_000.0);
         let slots: Vec<u64> = merged[0].slots.iter().map(|slot| slot.operations).collect();
         assert_eq!(slots, [2, 2, 0, 2]);
+    }
+
+    #[test]
+    fn what_was_due_counts_however_late_it_ends() {
+        let world = World::simulated(1, WallTime(0));
+        let at = |ms| world.moment().plus(Duration::from_millis(ms));
+        let mut recorder = Recorder::new(1, Counts::Due, at(1_000), at(2_000));
+        let done = Done { kind: 0, rows: 1, wrong: 0, written: 0 };
+        for (began, ended) in [(999, 1_500), (1_000, 1_001), (1_999, 9_999), (2_000, 2_001)] {
+            recorder.done(done, at(began), at(ended));
+        }
+        assert_eq!(recorder.operations(), 2);
+        let longest = Recorder::merged([&recorder])[0].latency_us(1.0);
+        assert!((longest - 8_000_000.0).abs() < 8_000.0, "{longest}");
     }
 }

@@ -1,7 +1,8 @@
-//! Results, as a table.
+//! Results: of one workload, and as a table.
 
 use std::time::Duration;
 
+use crate::watch::Mark;
 use crate::{Cost, Recorded, Workload};
 
 /// The result of one workload.
@@ -9,18 +10,24 @@ use crate::{Cost, Recorded, Workload};
 pub struct Report {
     /// The workload.
     pub workload: Workload,
+    /// The workload's name, and what the plan changes of it.
+    pub name: String,
     /// How long was measured.
     pub elapsed: Duration,
     /// All operations.
     pub recorded: Recorded,
     /// The same for each of [`Workload::kinds`].
     pub kinds: Vec<Recorded>,
+    /// Operations that were due at the [rate](crate::Plan::rate) and never began.
+    pub not_begun: u64,
     /// What the server paid, if its process is known.
     pub server: Option<Cost>,
+    /// All system calls of the server, if they were counted.
+    pub server_calls: Option<u64>,
     /// What the generator paid.
     pub generator: Cost,
-    /// Bytes of a value.
-    pub value_size: usize,
+    /// What the server did besides.
+    pub marks: Vec<Mark>,
 }
 
 impl Report {
@@ -54,6 +61,16 @@ impl Report {
         self.per_operation(self.generator.cpu_us)
     }
 
+    /// System calls of the server for one operation: all of them if they were counted, else those of files.
+    pub fn calls_per_operation(&self) -> Option<f64> {
+        self.per_operation(self.server_calls.or(self.server?.io_calls)?)
+    }
+
+    /// Bytes that the server wrote to the disk for each byte of keys and values written.
+    pub fn write_amplification(&self) -> Option<f64> {
+        per(self.server?.disk_written?, self.recorded.written)
+    }
+
     fn per_operation(&self, total: u64) -> Option<f64> {
         per(total, self.recorded.operations)
     }
@@ -76,75 +93,103 @@ const HEAD: [&str; 17] = [
     "of it system",
     "server us/row",
     "generator us/op",
-    "RSS MiB",
-    "disk MB",
-    "io calls/op",
+    "memory MiB",
+    "disk bytes/byte",
+    "calls/op",
     "failed",
     "wrong",
 ];
 
-/// A table in Markdown, a line for each report; below it what failed.
+/// A table in Markdown, a line for each report and, where there are several, for each kind of operation; below it what
+/// failed.
 pub fn table(reports: &[Report]) -> String {
-    let mut lines = vec![HEAD.map(str::to_owned)];
-    lines.extend(reports.iter().map(line));
-    let widths: Vec<usize> =
-        (0..HEAD.len()).map(|at| lines.iter().map(|line| line[at].len()).max().unwrap_or(0)).collect();
-    let mut text = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        for (at, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            let width = *width;
-            text += &if at == 0 { format!("| {cell:width$} ") } else { format!("| {cell:>width$} ") };
-        }
-        text += "|\n";
-        if number == 0 {
-            for (at, width) in widths.iter().enumerate() {
-                text += &if at == 0 {
-                    format!("|{:-<1$}", "", width + 2)
-                } else {
-                    format!("|{:->1$}:", "", width + 1)
-                };
-            }
-            text += "|\n";
-        }
-    }
+    let mut lines = vec![HEAD.map(str::to_owned).to_vec()];
     for report in reports {
-        for (words, count) in &report.recorded.failures {
-            text += &format!("{}: {count} times: {words}\n", report.workload);
+        lines.push(whole(report));
+        let kinds = report.workload.kinds().iter().zip(&report.kinds);
+        let kinds: Vec<_> = kinds.filter(|(_, recorded)| recorded.operations > 0).collect();
+        if kinds.len() > 1 {
+            lines.extend(kinds.iter().map(|(name, recorded)| part(report, name, recorded)));
         }
     }
-    text.truncate(text.trim_end().len());
+    let mut text = lined_up(&lines);
+    for report in reports {
+        if report.not_begun > 0 {
+            text += &format!(
+                "\n{}: {} operations were due and never began: the rate is too high for so many callers",
+                report.name, report.not_begun
+            );
+        }
+        for (words, count) in &report.recorded.failures {
+            text += &format!("\n{}: {count} times: {words}", report.name);
+        }
+    }
     text
 }
 
-fn line(report: &Report) -> [String; HEAD.len()] {
-    let recorded = &report.recorded;
-    let whole = |number: f64| grouped(number.round() as u64);
-    let maybe = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), short);
-    let latency = |part| whole(recorded.latency_us(part));
-    let server = report.server;
-    [
-        report.workload.to_string(),
-        whole(report.operations_per_second()),
-        whole(report.rows_per_second()),
-        latency(0.5),
-        latency(0.95),
-        latency(0.99),
-        latency(0.999),
-        latency(1.0),
+/// A Markdown table; the first line is its head, the first column stands to the left.
+pub(crate) fn lined_up(lines: &[Vec<String>]) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0).max(1);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut rows = Vec::new();
+    for (number, line) in lines.iter().enumerate() {
+        let cells = line.iter().zip(&widths).enumerate().map(|(at, (cell, width))| match at {
+            0 => format!(" {cell:width$} "),
+            _ => format!(" {cell:>width$} "),
+        });
+        rows.push(format!("|{}|", cells.collect::<Vec<_>>().join("|")));
+        if number == 0 {
+            let rules = widths.iter().enumerate().map(|(at, width)| match at {
+                0 => "-".repeat(width + 2),
+                _ => "-".repeat(width + 1) + ":",
+            });
+            rows.push(format!("|{}|", rules.collect::<Vec<_>>().join("|")));
+        }
+    }
+    rows.join("\n")
+}
+
+fn whole(report: &Report) -> Vec<String> {
+    let mut cells = vec![report.name.clone()];
+    cells.extend(seen(report, &report.recorded));
+    cells.extend([
         maybe(report.server_us()),
         maybe(report.server_system_us()),
         maybe(report.server_us_per_row()),
         maybe(report.generator_us()),
-        server.map_or_else(|| "-".to_owned(), |cost| grouped(cost.resident >> 20)),
-        maybe(server.and_then(|cost| cost.disk_written).map(|bytes| bytes as f64 / 1e6)),
-        maybe(server.and_then(|cost| cost.io_calls).and_then(|calls| per(calls, recorded.operations))),
-        recorded.failed().to_string(),
-        recorded.wrong.to_string(),
-    ]
+        report.server.map_or_else(|| "-".to_owned(), |cost| grouped(cost.resident >> 20)),
+        maybe(report.write_amplification()),
+        maybe(report.calls_per_operation()),
+        report.recorded.failed().to_string(),
+        report.recorded.wrong.to_string(),
+    ]);
+    cells
+}
+
+fn part(report: &Report, name: &str, recorded: &Recorded) -> Vec<String> {
+    let mut cells = vec![format!("- {name}")];
+    cells.extend(seen(report, recorded));
+    cells.resize(HEAD.len() - 1, String::new());
+    cells.push(recorded.wrong.to_string());
+    cells
+}
+
+/// What callers saw.
+fn seen(report: &Report, recorded: &Recorded) -> Vec<String> {
+    let rate = |count: u64| grouped((count as f64 / report.elapsed.as_secs_f64()).round() as u64);
+    let latency = |part| grouped(recorded.latency_us(part).round() as u64);
+    let mut cells = vec![rate(recorded.operations), rate(recorded.rows)];
+    cells.extend([0.5, 0.95, 0.99, 0.999, 1.0].map(latency));
+    cells
+}
+
+fn maybe(number: Option<f64>) -> String {
+    number.map_or_else(|| "-".to_owned(), short)
 }
 
 /// Three digits that matter, at least.
-fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     match number {
         number if number >= 100.0 => grouped(number.round() as u64),
         number if number >= 10.0 => format!("{number:.1}"),
@@ -153,7 +198,7 @@ fn short(number: f64) -> String {
 }
 
 /// With a comma between thousands.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -179,5 +224,12 @@ mod tests {
             (short(0.123), short(12.34), short(1_234.5)),
             ("0.12".into(), "12.3".into(), "1,235".into())
         );
+    }
+
+    #[test]
+    fn columns_are_lined_up() {
+        let line = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        let text = lined_up(&[line(["name", "µs"]), line(["a", "1,000"])]);
+        assert_eq!(text, "| name |    µs |\n|------|------:|\n| a    | 1,000 |");
     }
 }

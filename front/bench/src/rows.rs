@@ -1,32 +1,75 @@
 //! Keys and values: which row has which.
 //!
-//! Keys are those of HBase's PerformanceEvaluation: the row's number in 26 decimal digits. The value of a row follows from
-//! its number, so every read can be checked and every write of a row writes the same. Values are slices of one pool of
-//! chance, so that making one costs nothing and no server can compress them away; the first byte of a value is the last
-//! digit of its row's number, by which a filter can pick any tenth of the rows.
+//! Two tables are known. That of HBase's PerformanceEvaluation has the row's number in 26 decimal digits as its key and
+//! one column; that of YCSB has keys that begin with `user`, and several fields. YCSB would hash the number into the key
+//! to spread rows that are popular; here the choice of rows is spread instead ([`Keys`](crate::Keys)), so that the order
+//! of rows is that of their numbers and scans can be checked.
+//!
+//! The value of a field follows from the number of its row, so every read can be checked and every write of a row writes
+//! the same. Values are slices of one pool of chance, so that making one costs nothing and no server can compress them
+//! away; the first byte of a value is the last digit of its row's number, by which a filter can pick any tenth of the
+//! rows.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
+use client::{Put, Row};
 
 use crate::chance::{Chance, spread};
 
 /// Digits of a key.
-const KEY_LENGTH: usize = 26;
+const DIGITS_MAX: usize = 26;
 /// Places in the pool at which values begin, for each digit.
 const PLACES: u64 = 1024;
 /// Bytes between two of them.
 const STRIDE: usize = 64;
 
+/// What a table looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Layout {
+    /// One column, as PerformanceEvaluation has it.
+    Evaluation,
+    /// Several fields, as YCSB has them.
+    Ycsb,
+}
+
+impl Layout {
+    /// The family of all columns.
+    pub(crate) fn family(self) -> Bytes {
+        Bytes::from_static(match self {
+            Layout::Evaluation => b"info0",
+            Layout::Ycsb => b"family",
+        })
+    }
+
+    fn prefix(self) -> &'static [u8] {
+        match self {
+            Layout::Evaluation => b"",
+            Layout::Ycsb => b"user",
+        }
+    }
+
+    fn digits(self) -> usize {
+        match self {
+            Layout::Evaluation => DIGITS_MAX,
+            Layout::Ycsb => 20,
+        }
+    }
+}
+
 /// All rows of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
+    layout: Layout,
     count: u64,
+    qualifiers: Arc<[Bytes]>,
     value_size: usize,
     pool: Bytes,
 }
 
 impl Rows {
-    /// So many rows with values of so many bytes.
-    pub(crate) fn new(count: u64, value_size: usize) -> Rows {
+    /// So many rows with so many columns, and values of so many bytes.
+    pub(crate) fn new(layout: Layout, count: u64, fields: usize, value_size: usize) -> Rows {
         let mut chance = Chance::new(0, 0);
         let places = 10 * PLACES as usize;
         let mut pool: Vec<u8> = Vec::with_capacity(places * STRIDE + value_size + 8);
@@ -36,17 +79,52 @@ impl Rows {
         for place in 0..places {
             pool[place * STRIDE] = b'0' + (place % 10) as u8;
         }
-        Rows { count, value_size, pool: pool.into() }
+        let mut qualifiers: Vec<Bytes> = (0..fields)
+            .map(|field| match layout {
+                Layout::Evaluation => field.to_string().into(),
+                Layout::Ycsb => format!("field{field}").into(),
+            })
+            .collect();
+        qualifiers.sort();
+        Rows { layout, count, qualifiers: qualifiers.into(), value_size, pool: pool.into() }
     }
 
-    /// How many there are.
+    /// What the table looks like.
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// How many rows there are from the beginning.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
+    /// Bytes of a value.
+    pub(crate) fn value_size(&self) -> usize {
+        self.value_size
+    }
+
+    /// The columns, in the order in which a server sorts them.
+    pub(crate) fn qualifiers(&self) -> &[Bytes] {
+        &self.qualifiers
+    }
+
+    /// Bytes of a row's key and its values: what a user means by the size of a row.
+    pub(crate) fn row_size(&self) -> u64 {
+        (self.key_size() + self.qualifiers.len() * self.value_size) as u64
+    }
+
+    /// Bytes of a key.
+    pub(crate) fn key_size(&self) -> usize {
+        self.layout.prefix().len() + self.layout.digits()
+    }
+
     /// The key of a row.
-    pub(crate) fn key(number: u64) -> Bytes {
-        let mut key = [b'0'; KEY_LENGTH];
+    pub(crate) fn key(&self, number: u64) -> Bytes {
+        let prefix = self.layout.prefix();
+        let mut key = [b'0'; 4 + DIGITS_MAX];
+        key[..prefix.len()].copy_from_slice(prefix);
+        let key = &mut key[..self.key_size()];
         let mut rest = number;
         for digit in key.iter_mut().rev() {
             *digit = b'0' + (rest % 10) as u8;
@@ -55,13 +133,40 @@ impl Rows {
                 break;
             }
         }
-        Bytes::copy_from_slice(&key)
+        Bytes::copy_from_slice(key)
     }
 
-    /// The value of a row.
-    pub(crate) fn value(&self, number: u64) -> Bytes {
-        let place = (spread(number) % PLACES * 10 + number % 10) as usize;
+    /// The value of a field of a row.
+    pub(crate) fn value(&self, number: u64, field: usize) -> Bytes {
+        let place = (spread(number ^ (field as u64) << 56) % PLACES * 10 + number % 10) as usize;
         self.pool.slice(place * STRIDE..place * STRIDE + self.value_size)
+    }
+
+    /// The whole row, to be written.
+    pub(crate) fn put(&self, number: u64) -> Put {
+        let family = self.layout.family();
+        self.qualifiers.iter().enumerate().fold(Put::row(self.key(number)), |put, (field, qualifier)| {
+            put.set(family.clone(), qualifier.clone(), self.value(number, field))
+        })
+    }
+
+    /// Whether `row` is the whole row of this number and nothing else.
+    pub(crate) fn is_right(&self, number: u64, row: &Row) -> bool {
+        row.cells().len() == self.qualifiers.len()
+            && row.key() == &self.key(number)[..]
+            && row.cells().iter().zip(&self.qualifiers[..]).enumerate().all(|(field, (cell, qualifier))| {
+                let cell = cell.view();
+                cell.qualifier() == &qualifier[..] && cell.value() == &self.value(number, field)[..]
+            })
+    }
+
+    /// The number of the row that has this key.
+    pub(crate) fn number(&self, key: &[u8]) -> Option<u64> {
+        let digits = key.strip_prefix(self.layout.prefix())?;
+        if digits.len() != self.layout.digits() {
+            return None;
+        }
+        std::str::from_utf8(digits).ok()?.parse().ok()
     }
 
     /// Where the table is cut into `regions` parts of the same size.
@@ -69,7 +174,7 @@ impl Rows {
         let regions = regions.min(self.count);
         (1..regions)
             .map(|region| {
-                Rows::key((u128::from(self.count) * u128::from(region) / u128::from(regions)) as u64)
+                self.key((u128::from(self.count) * u128::from(region) / u128::from(regions)) as u64)
             })
             .collect()
     }
@@ -81,26 +186,34 @@ mod tests {
 
     #[test]
     fn keys_are_in_the_order_of_their_numbers() {
-        assert_eq!(Rows::key(0), "00000000000000000000000000");
-        assert_eq!(Rows::key(1_234), "00000000000000000000001234");
-        assert!(Rows::key(9) < Rows::key(10) && Rows::key(999) < Rows::key(u64::MAX));
+        let rows = Rows::new(Layout::Evaluation, 10, 1, 1);
+        assert_eq!(rows.key(0), "00000000000000000000000000");
+        assert_eq!(rows.key(1_234), "00000000000000000000001234");
+        assert_eq!((rows.number(&rows.key(77)), rows.number(b"77")), (Some(77), None));
+        assert!(rows.key(9) < rows.key(10) && rows.key(999) < rows.key(u64::MAX));
+        let rows = Rows::new(Layout::Ycsb, 10, 10, 1);
+        assert_eq!(rows.key(1_234), "user00000000000000001234");
+        assert_eq!(rows.key(u64::MAX), "user18446744073709551615");
     }
 
     #[test]
     fn a_value_begins_with_the_last_digit_of_its_row_and_is_always_the_same() {
-        let rows = Rows::new(1_000, 100);
+        let rows = Rows::new(Layout::Ycsb, 1_000, 2, 100);
         for number in 0..1_000 {
-            let value = rows.value(number);
-            assert_eq!((value.len(), value[0]), (100, b'0' + (number % 10) as u8));
-            assert_eq!(value, rows.value(number));
+            for field in 0..2 {
+                let value = rows.value(number, field);
+                assert_eq!((value.len(), value[0]), (100, b'0' + (number % 10) as u8));
+                assert_eq!(value, rows.value(number, field));
+            }
         }
-        assert_ne!(rows.value(1), rows.value(11));
+        assert_ne!(rows.value(1, 0), rows.value(11, 0));
+        assert_ne!(rows.value(1, 0), rows.value(1, 1));
     }
 
     #[test]
     fn regions_have_the_same_size() {
-        let rows = Rows::new(1_000, 1);
-        assert_eq!(rows.split_keys(4), [Rows::key(250), Rows::key(500), Rows::key(750)]);
+        let rows = Rows::new(Layout::Evaluation, 1_000, 1, 1);
+        assert_eq!(rows.split_keys(4), [rows.key(250), rows.key(500), rows.key(750)]);
         assert_eq!(rows.split_keys(1), Vec::<Bytes>::new());
     }
 }

@@ -3,30 +3,32 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use client::{Append, CheckAndMutate, Comparison, Filter, Get, Increment, Put, Row, Scan, Scanner, Table};
+use client::{Append, CheckAndMutate, Comparison, Filter, Get, Increment, Put, Scan, Scanner, Table};
 
 use crate::Plan;
 use crate::chance::Chance;
+use crate::keys::Chooser;
+use crate::mix::Growth;
 use crate::recorder::Done;
 use crate::rows::Rows;
 use crate::workload::{SCAN_STEP, Workload};
 
-/// The family of every table here, as in PerformanceEvaluation.
-pub(crate) const FAMILY: Bytes = Bytes::from_static(b"info0");
-/// The column of the value.
-pub(crate) const VALUE: Bytes = Bytes::from_static(b"0");
 /// The column that increments count in.
 const NUMBER: Bytes = Bytes::from_static(b"n");
 /// The column that appends grow.
 const GROWN: Bytes = Bytes::from_static(b"a");
+/// Bytes of one append.
+const APPENDED: usize = 8;
 
 /// One caller of a workload.
 pub(crate) struct Worker {
-    plan: Arc<Plan>,
-    rows: Rows,
-    table: Table,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) rows: Rows,
+    pub(crate) table: Table,
+    pub(crate) growth: Arc<Growth>,
+    pub(crate) chance: Chance,
+    chooser: Chooser,
     workload: Workload,
-    chance: Chance,
     /// The rows that this one goes through in order: from the first up to but without the second.
     part: (u64, u64),
     /// The next of them.
@@ -36,17 +38,27 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Caller `index` of all callers of the plan.
-    pub(crate) fn new(plan: Arc<Plan>, rows: Rows, table: Table, workload: Workload, index: usize) -> Worker {
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        rows: Rows,
+        growth: Arc<Growth>,
+        table: Table,
+        workload: Workload,
+        index: usize,
+    ) -> Worker {
         let cut = |at: usize| (u128::from(rows.count()) * at as u128 / plan.threads as u128) as u64;
         let from = cut(index);
         let part = (from, cut(index + 1).max(from + 1).min(rows.count().max(from + 1)));
         let chance = Chance::new(plan.seed, index as u64);
-        Worker { chance, part, next: from, scanner: None, plan, rows, table, workload }
+        let chooser = Chooser::new(plan.keys.unwrap_or(workload.keys()), rows.count());
+        Worker { chance, chooser, part, next: from, scanner: None, plan, rows, growth, table, workload }
     }
 
     /// Makes one operation.
     pub(crate) async fn step(&mut self) -> client::Result<Done> {
-        let (rows, wrong) = match self.workload {
+        let done = |(rows, wrong)| Done { kind: 0, rows, wrong, written: 0 };
+        let wrote = |rows: u64, wrong, written| Done { kind: 0, rows, wrong, written };
+        Ok(match self.workload {
             Workload::SequentialWrite => {
                 let number = self.in_order();
                 self.put(number).await?
@@ -58,51 +70,59 @@ impl Worker {
             Workload::BatchWrite => {
                 let numbers = self.any_batch();
                 self.table.put_all(numbers.into_iter().map(|number| self.a_put(number))).await?;
-                (self.plan.batch as u64, 0)
+                let rows = self.plan.batch as u64;
+                wrote(rows, 0, rows * self.rows.row_size())
             }
             Workload::SequentialRead => {
                 let number = self.in_order();
-                self.get(number).await?
+                done(self.get(number).await?)
             }
             Workload::RandomRead => {
                 let number = self.any();
-                self.get(number).await?
+                done(self.get(number).await?)
             }
-            Workload::MultiGet => self.multi_get().await?,
-            Workload::Scan => self.scan_on().await?,
-            Workload::ScanRange(rows) => self.scan_range(u64::from(rows)).await?,
-            Workload::Filter0 => self.scan_filtered(0).await?,
-            Workload::Filter10 => self.scan_filtered(1).await?,
+            Workload::MultiGet => done(self.multi_get().await?),
+            Workload::Scan => done(self.scan_on().await?),
+            Workload::ScanRange(rows) => done(self.scan_range(u64::from(rows)).await?),
+            Workload::Filter0 => done(self.scan_filtered(0).await?),
+            Workload::Filter10 => done(self.scan_filtered(1).await?),
             Workload::Increment => {
-                let increment = Increment::row(Rows::key(self.any())).add(FAMILY, NUMBER, 1);
+                let increment = Increment::row(self.any_key()).add(self.family(), NUMBER, 1);
                 let row = self.table.increment(increment.durability(self.plan.durability)).await?;
-                (1, u64::from(row.number(FAMILY, NUMBER).is_none()))
+                let wrong = u64::from(row.number(self.family(), NUMBER).is_none());
+                wrote(1, wrong, (self.rows.key_size() + 8) as u64)
             }
             Workload::Append => {
                 let number = self.any();
-                let append = Append::row(Rows::key(number)).add(
-                    FAMILY,
-                    GROWN,
-                    self.rows.value(number).slice(..8.min(self.plan.value_size)),
-                );
+                let value = self.rows.value(number, 0);
+                let value = value.slice(..APPENDED.min(value.len()));
+                let written = (self.rows.key_size() + value.len()) as u64;
+                let append = Append::row(self.rows.key(number)).add(self.family(), GROWN, value);
                 // The grown value is not wanted: it would be sent longer each time.
                 let append = append.return_results(false).durability(self.plan.durability);
                 self.table.append(append).await?;
-                (1, 0)
+                wrote(1, 0, written)
             }
             Workload::CheckAndPut => {
                 let number = self.any();
-                let check =
-                    CheckAndMutate::column(Rows::key(number), FAMILY, VALUE).equals(self.rows.value(number));
-                let (held, _) = self.table.check_and_mutate(check.then(self.a_put(number))).await?;
-                (1, u64::from(!held))
+                let (key, column) = (self.rows.key(number), self.column());
+                let check = CheckAndMutate::column(key, self.family(), column);
+                let check = check.equals(self.rows.value(number, 0)).then(self.a_put(number));
+                let (held, _) = self.table.check_and_mutate(check).await?;
+                wrote(1, u64::from(!held), self.rows.row_size())
             }
-        };
-        Ok(Done { kind: 0, rows, wrong })
+            Workload::Ycsb(ycsb) => self.mixed(ycsb.mix()).await?,
+        })
     }
 
-    fn any(&mut self) -> u64 {
-        self.chance.below(self.rows.count())
+    /// A row, chosen as the plan or the workload says.
+    pub(crate) fn any(&mut self) -> u64 {
+        self.chooser.pick(&mut self.chance, self.growth.there())
+    }
+
+    fn any_key(&mut self) -> Bytes {
+        let number = self.any();
+        self.rows.key(number)
     }
 
     fn any_batch(&mut self) -> Vec<u64> {
@@ -115,36 +135,44 @@ impl Worker {
         number
     }
 
-    fn a_put(&self, number: u64) -> Put {
-        Put::row(Rows::key(number))
-            .set(FAMILY, VALUE, self.rows.value(number))
-            .durability(self.plan.durability)
+    fn family(&self) -> Bytes {
+        self.rows.layout().family()
     }
 
-    async fn put(&self, number: u64) -> client::Result<(u64, u64)> {
+    /// The first column, which is the only one where it is used.
+    fn column(&self) -> Bytes {
+        self.rows.qualifiers()[0].clone()
+    }
+
+    fn a_put(&self, number: u64) -> Put {
+        self.rows.put(number).durability(self.plan.durability)
+    }
+
+    async fn put(&self, number: u64) -> client::Result<Done> {
         self.table.put(self.a_put(number)).await?;
-        Ok((1, 0))
+        Ok(Done { kind: 0, rows: 1, wrong: 0, written: self.rows.row_size() })
+    }
+
+    fn a_get(&self, number: u64) -> Get {
+        Get::row(self.rows.key(number)).column(self.family(), self.column())
     }
 
     async fn get(&self, number: u64) -> client::Result<(u64, u64)> {
-        let row = self.table.get(Get::row(Rows::key(number)).column(FAMILY, VALUE)).await?;
-        Ok((1, u64::from(!self.is_right(number, &row))))
-    }
-
-    fn is_right(&self, number: u64, row: &Row) -> bool {
-        row.value(FAMILY, VALUE) == Some(&self.rows.value(number)[..])
+        let row = self.table.get(self.a_get(number)).await?;
+        Ok((1, u64::from(!self.rows.is_right(number, &row))))
     }
 
     async fn multi_get(&mut self) -> client::Result<(u64, u64)> {
         let numbers = self.any_batch();
-        let gets = numbers.iter().map(|number| Get::row(Rows::key(*number)).column(FAMILY, VALUE));
-        let rows = self.table.get_all(gets).await?;
-        let wrong = numbers.iter().zip(&rows).filter(|(number, row)| !self.is_right(**number, row)).count();
+        let rows = self.table.get_all(numbers.iter().map(|number| self.a_get(*number))).await?;
+        let wrong =
+            numbers.iter().zip(&rows).filter(|(number, row)| !self.rows.is_right(**number, row)).count();
         Ok((numbers.len() as u64, wrong as u64))
     }
 
     fn a_scan(&self, from: u64, to: u64) -> Scan {
-        let scan = Scan::new().from(Rows::key(from)).to(Rows::key(to)).column(FAMILY, VALUE);
+        let scan = Scan::new().from(self.rows.key(from)).to(self.rows.key(to));
+        let scan = scan.column(self.family(), self.column());
         match self.plan.caching {
             Some(rows) => scan.caching(rows),
             None => scan,
@@ -170,7 +198,7 @@ impl Worker {
                 }
                 continue;
             };
-            wrong += u64::from(self.next >= to || !self.is_right(self.next, &row));
+            wrong += u64::from(self.next >= to || !self.rows.is_right(self.next, &row));
             self.next += 1;
             rows += 1;
             self.scanner = Some(scanner);
@@ -184,7 +212,7 @@ impl Worker {
         let mut scanner = self.table.scan(self.a_scan(from, from + rows).limit(rows));
         let (mut at, mut wrong) = (from, 0);
         while let Some(row) = scanner.next().await? {
-            wrong += u64::from(!self.is_right(at, &row));
+            wrong += u64::from(!self.rows.is_right(at, &row));
             at += 1;
         }
         Ok((rows, wrong + (from + rows).abs_diff(at)))
@@ -200,7 +228,7 @@ impl Worker {
         let mut expected = (from..from + looked_at).filter(passes);
         let mut wrong = 0;
         while let Some(row) = scanner.next().await? {
-            let right = expected.next().is_some_and(|number| self.is_right(number, &row));
+            let right = expected.next().is_some_and(|number| self.rows.is_right(number, &row));
             wrong += u64::from(!right);
         }
         Ok((looked_at, wrong + expected.count() as u64))

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::Keys;
+use crate::rows::Layout;
+
 /// One kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -33,12 +36,58 @@ pub enum Workload {
     Append,
     /// Puts any row if it has the value that it has.
     CheckAndPut,
+    /// One of YCSB's.
+    Ycsb(Ycsb),
+}
+
+/// The workloads of YCSB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ycsb {
+    /// Half reads, half updates of one field.
+    A,
+    /// Nineteen reads to one update of one field.
+    B,
+    /// Reads alone.
+    C,
+    /// Nineteen reads of what is new to one row added.
+    D,
+    /// Nineteen scans of up to a hundred rows to one row added.
+    E,
+    /// Half reads, half reads with an update of one field after them.
+    F,
+}
+
+/// How many of a hundred operations are what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mix {
+    pub(crate) reads: u8,
+    pub(crate) updates: u8,
+    pub(crate) inserts: u8,
+    pub(crate) scans: u8,
+    pub(crate) modifies: u8,
 }
 
 /// Rows of one operation of [`Workload::Scan`].
 pub(crate) const SCAN_STEP: u64 = 1_000;
 
 use Workload::*;
+
+impl Ycsb {
+    /// All of them.
+    pub const ALL: [Ycsb; 6] = [Ycsb::A, Ycsb::B, Ycsb::C, Ycsb::D, Ycsb::E, Ycsb::F];
+
+    pub(crate) fn mix(self) -> Mix {
+        let none = Mix { reads: 0, updates: 0, inserts: 0, scans: 0, modifies: 0 };
+        match self {
+            Ycsb::A => Mix { reads: 50, updates: 50, ..none },
+            Ycsb::B => Mix { reads: 95, updates: 5, ..none },
+            Ycsb::C => Mix { reads: 100, ..none },
+            Ycsb::D => Mix { reads: 95, inserts: 5, ..none },
+            Ycsb::E => Mix { scans: 95, inserts: 5, ..none },
+            Ycsb::F => Mix { reads: 50, modifies: 50, ..none },
+        }
+    }
+}
 
 impl Workload {
     /// Those of HBase's PerformanceEvaluation, in the order in which a run makes most sense of them: reads first, for
@@ -64,9 +113,16 @@ impl Workload {
         ]
     }
 
+    /// Those of YCSB, in the order in which YCSB says they should run.
+    pub fn ycsb() -> Vec<Workload> {
+        [Ycsb::A, Ycsb::B, Ycsb::C, Ycsb::F, Ycsb::D, Ycsb::E].map(Ycsb).to_vec()
+    }
+
     /// All there are.
     pub fn all() -> Vec<Workload> {
-        Workload::evaluation()
+        let mut all = Workload::evaluation();
+        all.extend(Ycsb::ALL.map(Ycsb));
+        all
     }
 
     /// One line about it.
@@ -85,10 +141,16 @@ impl Workload {
             Increment => "adds one to a number of any row",
             Append => "appends eight bytes to any row",
             CheckAndPut => "puts any row if it has the value that it has",
+            Ycsb(Ycsb::A) => "50 % reads, 50 % updates of a field; zipfian keys",
+            Ycsb(Ycsb::B) => "95 % reads, 5 % updates of a field; zipfian keys",
+            Ycsb(Ycsb::C) => "reads alone; zipfian keys",
+            Ycsb(Ycsb::D) => "95 % reads, 5 % rows added; the latest keys",
+            Ycsb(Ycsb::E) => "95 % scans of up to 100 rows, 5 % rows added; zipfian keys",
+            Ycsb(Ycsb::F) => "50 % reads, 50 % reads with an update of a field after them; zipfian keys",
         }
     }
 
-    /// What its operations are called, in the order of [`Done::kind`](crate::recorder::Done::kind).
+    /// What its operations are called, in the order of `Done::kind`.
     pub fn kinds(self) -> &'static [&'static str] {
         match self {
             SequentialWrite | RandomWrite => &["put"],
@@ -99,7 +161,22 @@ impl Workload {
             Increment => &["increment"],
             Append => &["append"],
             CheckAndPut => &["check and put"],
+            Ycsb(_) => &["read", "update", "insert", "scan", "read and update"],
         }
+    }
+
+    /// How it chooses rows when nothing else is said.
+    pub(crate) fn keys(self) -> Keys {
+        match self {
+            Ycsb(Ycsb::D) => Keys::Latest,
+            Ycsb(_) => Keys::Zipfian,
+            _ => Keys::Uniform,
+        }
+    }
+
+    /// The table that it works on.
+    pub(crate) fn layout(self) -> Layout {
+        if matches!(self, Ycsb(_)) { Layout::Ycsb } else { Layout::Evaluation }
     }
 }
 
@@ -119,6 +196,12 @@ impl fmt::Display for Workload {
             Increment => "increment",
             Append => "append",
             CheckAndPut => "check-and-put",
+            Ycsb(Ycsb::A) => "ycsb-a",
+            Ycsb(Ycsb::B) => "ycsb-b",
+            Ycsb(Ycsb::C) => "ycsb-c",
+            Ycsb(Ycsb::D) => "ycsb-d",
+            Ycsb(Ycsb::E) => "ycsb-e",
+            Ycsb(Ycsb::F) => "ycsb-f",
         };
         f.write_str(name)
     }
@@ -153,5 +236,13 @@ mod tests {
         assert_eq!("scan-range-7".parse(), Ok(ScanRange(7)));
         assert!("scan-range-0".parse::<Workload>().is_err());
         assert!("reading".parse::<Workload>().expect_err("there is none").contains("--list"));
+    }
+
+    #[test]
+    fn a_mix_is_a_hundred() {
+        for ycsb in Ycsb::ALL {
+            let Mix { reads, updates, inserts, scans, modifies } = ycsb.mix();
+            assert_eq!(reads + updates + inserts + scans + modifies, 100, "{ycsb:?}");
+        }
     }
 }

@@ -1,0 +1,246 @@
+//! Results of several servers beside each other.
+//!
+//! A figure that was measured several times is its median. Figures of the first label are divided into those of each
+//! other one, always so that more than 1 is better for the first.
+
+use crate::outcome::{Outcome, Outcomes};
+use crate::report::{lined_up, short};
+
+/// What the server's CPU time for an operation, or a row of it, should be at most: the other's divided by this.
+const BARS: [(&str, f64); 9] = [
+    ("random-read", 8.0),
+    ("multi-get", 6.0),
+    ("scan", 6.0),
+    ("filter-0", 15.0),
+    ("random-write", 10.0),
+    ("random-write fsync", 5.0),
+    ("batch-write", 8.0),
+    ("increment", 10.0),
+    ("check-and-put", 10.0),
+];
+
+/// From this many rows of an operation on its cost is told for a row.
+const MANY_ROWS: f64 = 2.0;
+
+/// Everything that `outcomes` say, as Markdown.
+pub(crate) fn beside(outcomes: &Outcomes) -> String {
+    let labels = labels(outcomes);
+    let mut parts = Vec::new();
+    let medians: Vec<Outcome> = medians(outcomes);
+    let of = |label: &str, workload: &str| {
+        medians.iter().find(|outcome| outcome.label == label && outcome.workload == workload)
+    };
+    let mut workloads: Vec<&str> = Vec::new();
+    for outcome in &medians {
+        if !workloads.contains(&outcome.workload.as_str()) {
+            workloads.push(&outcome.workload);
+        }
+    }
+    if let Some((first, others)) = labels.split_first() {
+        for other in others {
+            let head = [
+                "workload", "CPU µs", other, "ratio", "bar", "ops/s", "p50", "p99", "p99.9", "memory", "disk",
+            ];
+            let mut lines = vec![head.map(str::to_owned).to_vec()];
+            for workload in &workloads {
+                if let (Some(ours), Some(theirs)) = (of(first, workload), of(other, workload)) {
+                    lines.push(ratios(ours, theirs));
+                }
+            }
+            if lines.len() > 1 {
+                parts.push(format!(
+                    "{first} beside {other}: CPU time of the server for an operation, or for a row where an operation \
+                     has several; then {other}'s figure for each of {first}'s (operations a second: the other way \
+                     round), more than 1 is better for {first}.\n\n{}",
+                    lined_up(&lines)
+                ));
+            }
+        }
+    }
+    for label in &labels {
+        let head = [
+            "workload",
+            "ops/s",
+            "p50 µs",
+            "p99 µs",
+            "p99.9 µs",
+            "CPU µs/op",
+            "CPU µs/row",
+            "generator µs/op",
+            "memory MiB",
+            "disk bytes/byte",
+            "calls/op",
+        ];
+        let mut lines = vec![head.map(str::to_owned).to_vec()];
+        lines.extend(workloads.iter().filter_map(|workload| of(label, workload)).map(plain));
+        if lines.len() > 1 {
+            parts.push(format!("{label}\n\n{}", lined_up(&lines)));
+        }
+    }
+    if !outcomes.firsts.is_empty() {
+        parts.push(firsts(outcomes, &labels));
+    }
+    parts.join("\n\n")
+}
+
+/// All labels in order of their first line.
+pub(crate) fn labels(outcomes: &Outcomes) -> Vec<&str> {
+    let mut labels: Vec<&str> = Vec::new();
+    let all = outcomes.workloads.iter().map(|outcome| &outcome.label);
+    for label in all.chain(outcomes.firsts.iter().map(|first| &first.label)) {
+        if !labels.contains(&label.as_str()) {
+            labels.push(label);
+        }
+    }
+    labels
+}
+
+fn firsts(outcomes: &Outcomes, labels: &[&str]) -> String {
+    let mut afters: Vec<&str> = Vec::new();
+    for first in &outcomes.firsts {
+        if !afters.contains(&first.after.as_str()) {
+            afters.push(&first.after);
+        }
+    }
+    let mut head = vec!["first answer, s".to_owned()];
+    head.extend(labels.iter().map(|label| (*label).to_owned()));
+    let mut lines = vec![head];
+    for after in afters {
+        for (what, is_read) in [("read", true), ("write", false)] {
+            let mut line = vec![format!("{what} after {after}")];
+            for label in labels {
+                let of = outcomes.firsts.iter().filter(|first| first.label == *label && first.after == after);
+                let seconds =
+                    median(of.map(|first| if is_read { first.read_ms } else { first.write_ms } / 1e3));
+                line.push(seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.3}")));
+            }
+            lines.push(line);
+        }
+    }
+    lined_up(&lines)
+}
+
+/// One outcome for each label and workload.
+pub(crate) fn medians(outcomes: &Outcomes) -> Vec<Outcome> {
+    let mut medians: Vec<Outcome> = Vec::new();
+    for outcome in &outcomes.workloads {
+        let is_same = |other: &Outcome| other.label == outcome.label && other.workload == outcome.workload;
+        if medians.iter().any(is_same) {
+            continue;
+        }
+        let all: Vec<&Outcome> = outcomes.workloads.iter().filter(|other| is_same(other)).collect();
+        let of = |figure: fn(&Outcome) -> f64| median(all.iter().map(|one| figure(one))).unwrap_or(0.0);
+        let maybe = |figure: fn(&Outcome) -> Option<f64>| median(all.iter().filter_map(|one| figure(one)));
+        medians.push(Outcome {
+            rows_per_operation: of(|one| one.rows_per_operation),
+            per_second: of(|one| one.per_second),
+            p50_us: of(|one| one.p50_us),
+            p99_us: of(|one| one.p99_us),
+            p999_us: of(|one| one.p999_us),
+            server_us: maybe(|one| one.server_us),
+            generator_us: of(|one| one.generator_us),
+            memory_mib: maybe(|one| one.memory_mib),
+            amplification: maybe(|one| one.amplification),
+            calls: maybe(|one| one.calls),
+            ..outcome.clone()
+        });
+    }
+    medians
+}
+
+fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.len() / 2;
+    match figures.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(figures[middle]),
+        _ => Some((figures[middle - 1] + figures[middle]) / 2.0),
+    }
+}
+
+/// What one operation costs, or one row of it.
+fn cost(outcome: &Outcome) -> Option<f64> {
+    let rows = outcome.rows_per_operation;
+    outcome.server_us.map(|cost| if rows >= MANY_ROWS { cost / rows } else { cost })
+}
+
+fn ratios(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
+    let maybe = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), short);
+    let ratio = |theirs: Option<f64>, ours: Option<f64>| match (theirs, ours) {
+        (Some(theirs), Some(ours)) if ours > 0.0 => Some(theirs / ours),
+        _ => None,
+    };
+    let reached = ratio(cost(theirs), cost(ours));
+    let bar = BARS.iter().find(|(workload, _)| *workload == ours.workload).map(|(_, bar)| *bar);
+    let bar = match (bar, reached) {
+        (Some(bar), Some(reached)) if reached >= bar => format!("{bar} reached"),
+        (Some(bar), _) => format!("{bar} short"),
+        (None, _) => String::new(),
+    };
+    let latency = |figure: fn(&Outcome) -> f64| maybe(ratio(Some(figure(theirs)), Some(figure(ours))));
+    vec![
+        ours.workload.clone(),
+        maybe(cost(ours)),
+        maybe(cost(theirs)),
+        maybe(reached),
+        bar,
+        maybe(ratio(Some(ours.per_second), Some(theirs.per_second))),
+        latency(|one| one.p50_us),
+        latency(|one| one.p99_us),
+        latency(|one| one.p999_us),
+        maybe(ratio(theirs.memory_mib, ours.memory_mib)),
+        maybe(ratio(theirs.amplification, ours.amplification)),
+    ]
+}
+
+fn plain(outcome: &Outcome) -> Vec<String> {
+    let maybe = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), short);
+    vec![
+        outcome.workload.clone(),
+        short(outcome.per_second),
+        short(outcome.p50_us),
+        short(outcome.p99_us),
+        short(outcome.p999_us),
+        maybe(outcome.server_us),
+        maybe(outcome.server_us.map(|cost| cost / outcome.rows_per_operation)),
+        short(outcome.generator_us),
+        maybe(outcome.memory_mib),
+        maybe(outcome.amplification),
+        maybe(outcome.calls),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(label: &str, server_us: f64, per_second: f64) -> Outcome {
+        Outcome {
+            label: label.to_owned(),
+            workload: "random-read".to_owned(),
+            rows_per_operation: 1.0,
+            per_second,
+            p50_us: 10.0,
+            p99_us: 20.0,
+            p999_us: 30.0,
+            server_us: Some(server_us),
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn medians_are_compared_and_bars_are_judged() {
+        let workloads = vec![
+            outcome("a", 4.0, 9.0),
+            outcome("b", 36.0, 3.0),
+            outcome("a", 5.0, 7.0),
+            outcome("a", 3.0, 8.0),
+        ];
+        let mut outcomes = Outcomes { workloads, firsts: Vec::new() };
+        let text = beside(&outcomes);
+        assert!(text.contains("| random-read |   4.00 | 36.0 |  9.00 | 8 reached |  2.67 |"), "{text}");
+        outcomes.workloads[1].server_us = Some(31.0);
+        assert!(beside(&outcomes).contains("8 short"));
+    }
+}

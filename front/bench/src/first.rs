@@ -1,0 +1,79 @@
+//! How long it takes until a server that is just being started gives its first answers.
+//!
+//! Begun at the same moment as the server, it tries again and again, without the growing pauses of an ordinary client:
+//! what is measured is the server's patience, not the client's.
+
+use std::time::Duration;
+
+use client::{Cluster, Get, Options, Table};
+use env::World;
+use proto::{FamilyDescriptor, TableDescriptor};
+
+use crate::rows::{Layout, Rows};
+use crate::{Error, Plan, Result};
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(5);
+/// One try takes at most so long; a server that was killed may leave a connection behind that nobody answers.
+const TRY_MAX: Duration = Duration::from_secs(1);
+/// Then nothing is waited for any more.
+const GIVE_UP: Duration = Duration::from_secs(300);
+
+/// When what was answered, from the begin of waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First {
+    /// The first read that gave the row back.
+    pub read: Duration,
+    /// The first write.
+    pub write: Duration,
+}
+
+/// Waits for the first read and the first write of a row of the plan's table, both tried at once. A table that is not
+/// there is made; then the read waits for the write, for before it there is nothing to read.
+pub(crate) async fn first(world: World, plan: Plan) -> Result<First> {
+    let began = world.moment();
+    let rows = plan.rows(Layout::Evaluation);
+    let mut options = Options::new(plan.registry.clone());
+    (options.retries, options.call_max, options.operation_max) = (0, TRY_MAX, TRY_MAX);
+    let fresh = || Cluster::connect(world.clone(), options.clone());
+    let is_late = || world.moment().since(began) > GIVE_UP;
+    let name = plan.table.to_string();
+    let write = async {
+        loop {
+            let cluster = fresh();
+            let put = rows.put(0).durability(plan.durability);
+            match cluster.table(&name)?.put(put).await {
+                Ok(()) => return Ok(world.moment().since(began)),
+                Err(client::Error::TableNotFound(_)) => make(&cluster, &plan, &rows).await,
+                Err(error) if is_late() => return Err(Error::from(error)),
+                Err(_) => env::sleep(PAUSE).await,
+            }
+        }
+    };
+    let read = async {
+        loop {
+            match read_one(&fresh().table(&name)?, &rows).await {
+                Ok(true) => return Ok(world.moment().since(began)),
+                Err(error) if is_late() => return Err(Error::from(error)),
+                _ => env::sleep(PAUSE).await,
+            }
+        }
+    };
+    let (read, write) = tokio::try_join!(read, write)?;
+    Ok(First { read, write })
+}
+
+/// Asks for the table once; whether it is there now shows with the next write.
+async fn make(cluster: &Cluster, plan: &Plan, rows: &Rows) {
+    let family = FamilyDescriptor::new(rows.layout().family()).expect("a family of ours");
+    let mut table = TableDescriptor::new(plan.table.clone());
+    table.set_family(family);
+    if cluster.admin().create_table(&table, &[]).await.is_err() {
+        env::sleep(PAUSE).await;
+    }
+}
+
+async fn read_one(table: &Table, rows: &Rows) -> client::Result<bool> {
+    let get = Get::row(rows.key(0)).column(rows.layout().family(), rows.qualifiers()[0].clone());
+    Ok(!table.get(get).await?.is_empty())
+}

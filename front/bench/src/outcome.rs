@@ -1,0 +1,197 @@
+//! Results as they are kept: an object of JSON on a line for each.
+//!
+//! Two shapes, told apart by what they have: a workload's (`workload`, and everything measured of it), and the first
+//! answers of a server that was started (`first`: after what, and the times). What is read back is what comparisons and
+//! pictures need; all else in a line is for whoever reads it.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::first::First;
+use crate::recorder::SLOT;
+use crate::watch::Event;
+use crate::{Error, Recorded, Report, Result};
+
+/// Points of a curve of latencies for every nine of the quantile, and so many nines.
+const POINTS_PER_NINE: u32 = 8;
+const NINES: u32 = 5;
+
+/// What one workload of one server came to, as far as it is compared and drawn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) label: String,
+    pub(crate) workload: String,
+    pub(crate) rows_per_operation: f64,
+    pub(crate) per_second: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+    pub(crate) server_us: Option<f64>,
+    pub(crate) generator_us: f64,
+    pub(crate) memory_mib: Option<f64>,
+    pub(crate) amplification: Option<f64>,
+    pub(crate) calls: Option<f64>,
+    /// Nines of the quantile, and µs.
+    pub(crate) curve: Vec<(f64, f64)>,
+    /// Seconds, and operations in a second.
+    pub(crate) progress: Vec<(f64, f64)>,
+    /// Seconds, and the longest latency in µs.
+    pub(crate) longest: Vec<(f64, f64)>,
+    /// Seconds at which something was flushed, and compacted.
+    pub(crate) flushes: Vec<f64>,
+    pub(crate) compactions: Vec<f64>,
+}
+
+/// The first answers of one server after one kind of start.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FirstOutcome {
+    pub(crate) label: String,
+    pub(crate) after: String,
+    pub(crate) read_ms: f64,
+    pub(crate) write_ms: f64,
+}
+
+/// All that a file of results holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Outcomes {
+    pub(crate) workloads: Vec<Outcome>,
+    pub(crate) firsts: Vec<FirstOutcome>,
+}
+
+/// The line of a workload.
+pub(crate) fn line(label: &str, report: &Report) -> String {
+    let recorded = &report.recorded;
+    let kinds = report.workload.kinds().iter().zip(&report.kinds);
+    let kinds: Vec<Value> = kinds
+        .filter(|(_, recorded)| recorded.operations > 0)
+        .map(|(name, recorded)| json!({ "kind": name, "seen": seen(recorded) }))
+        .collect();
+    let curve: Vec<[f64; 2]> = (0..=NINES * POINTS_PER_NINE)
+        .map(|point| {
+            let nines = f64::from(point) / f64::from(POINTS_PER_NINE);
+            [nines, recorded.latency_us(1.0 - 10f64.powf(-nines))]
+        })
+        .collect();
+    let at = |event: Event| {
+        let marks = report.marks.iter().filter(|mark| mark.event == event);
+        marks.map(|mark| mark.at.as_secs_f64()).collect::<Vec<f64>>()
+    };
+    json!({
+        "label": label,
+        "workload": report.name,
+        "seconds": report.elapsed.as_secs_f64(),
+        "operations_per_second": report.operations_per_second(),
+        "rows_per_second": report.rows_per_second(),
+        "seen": seen(recorded),
+        "kinds": kinds,
+        "not_begun": report.not_begun,
+        "server": report.server.map(|cost| json!({
+            "cpu_us_per_operation": report.server_us(),
+            "system_us_per_operation": report.server_system_us(),
+            "cpu_us_per_row": report.server_us_per_row(),
+            "memory_bytes": cost.resident,
+            "disk_bytes_written": cost.disk_written,
+            "disk_bytes_per_byte_written": report.write_amplification(),
+            "calls_per_operation": report.calls_per_operation(),
+            "all_calls_counted": report.server_calls.is_some(),
+        })),
+        "generator_cpu_us_per_operation": report.generator_us(),
+        "curve_nines_us": curve,
+        "slot_seconds": SLOT.as_secs_f64(),
+        "slot_operations": recorded.slots.iter().map(|slot| slot.operations).collect::<Vec<_>>(),
+        "slot_latency_max_us":
+            recorded.slots.iter().map(|slot| slot.latency_max_ns as f64 / 1e3).collect::<Vec<_>>(),
+        "flushes_at_seconds": at(Event::Flush),
+        "compactions_at_seconds": at(Event::Compaction),
+    })
+    .to_string()
+}
+
+fn seen(recorded: &Recorded) -> Value {
+    json!({
+        "operations": recorded.operations,
+        "rows": recorded.rows,
+        "wrong": recorded.wrong,
+        "bytes_written": recorded.written,
+        "failures": recorded.failures,
+        "p50_us": recorded.latency_us(0.5),
+        "p95_us": recorded.latency_us(0.95),
+        "p99_us": recorded.latency_us(0.99),
+        "p999_us": recorded.latency_us(0.999),
+        "max_us": recorded.latency_us(1.0),
+    })
+}
+
+/// The line of first answers. `after` says after what, for example `start`.
+pub(crate) fn first_line(label: &str, after: &str, first: First) -> String {
+    json!({
+        "label": label,
+        "first": after,
+        "read_ms": first.read.as_secs_f64() * 1e3,
+        "write_ms": first.write.as_secs_f64() * 1e3,
+    })
+    .to_string()
+}
+
+impl Outcomes {
+    /// Reads what [`line`] and [`first_line`] made.
+    pub(crate) fn add(&mut self, text: &str) -> std::result::Result<(), String> {
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let line: Value =
+                serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))?;
+            let missing = || format!("line {} is no result of `bellows bench --json`", number + 1);
+            let label = line["label"].as_str().ok_or_else(missing)?.to_owned();
+            if let Some(after) = line["first"].as_str() {
+                self.firsts.push(FirstOutcome {
+                    label,
+                    after: after.to_owned(),
+                    read_ms: line["read_ms"].as_f64().ok_or_else(missing)?,
+                    write_ms: line["write_ms"].as_f64().ok_or_else(missing)?,
+                });
+            } else {
+                self.workloads.push(workload(label, &line).ok_or_else(missing)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a file.
+    pub(crate) fn add_file(&mut self, file: &Path) -> Result<()> {
+        let failed = |reason: String| Error::File { file: file.display().to_string(), reason };
+        let text = storage::read_text(file).map_err(|error| failed(error.to_string()))?;
+        self.add(&text).map_err(failed)
+    }
+}
+
+fn workload(label: String, line: &Value) -> Option<Outcome> {
+    let (seen, server) = (&line["seen"], &line["server"]);
+    let (rows, operations) = (seen["rows"].as_f64()?, seen["operations"].as_f64()?);
+    let slot = line["slot_seconds"].as_f64()?;
+    let numbers =
+        |name: &str| -> Option<Vec<f64>> { line[name].as_array()?.iter().map(Value::as_f64).collect() };
+    let over_time = |name: &str, factor: f64| -> Option<Vec<(f64, f64)>> {
+        let numbers = numbers(name)?.into_iter().enumerate();
+        Some(numbers.map(|(at, number)| ((at as f64 + 0.5) * slot, number * factor)).collect())
+    };
+    let curve = line["curve_nines_us"].as_array()?.iter();
+    Some(Outcome {
+        label,
+        workload: line["workload"].as_str()?.to_owned(),
+        rows_per_operation: if operations > 0.0 { rows / operations } else { 1.0 },
+        per_second: line["operations_per_second"].as_f64()?,
+        p50_us: seen["p50_us"].as_f64()?,
+        p99_us: seen["p99_us"].as_f64()?,
+        p999_us: seen["p999_us"].as_f64()?,
+        server_us: server["cpu_us_per_operation"].as_f64(),
+        generator_us: line["generator_cpu_us_per_operation"].as_f64().unwrap_or(0.0),
+        memory_mib: server["memory_bytes"].as_f64().map(|bytes| bytes / f64::from(1 << 20)),
+        amplification: server["disk_bytes_per_byte_written"].as_f64(),
+        calls: server["calls_per_operation"].as_f64(),
+        curve: curve.map(|point| Some((point[0].as_f64()?, point[1].as_f64()?))).collect::<Option<_>>()?,
+        progress: over_time("slot_operations", 1.0 / slot)?,
+        longest: over_time("slot_latency_max_us", 1.0)?,
+        flushes: numbers("flushes_at_seconds")?,
+        compactions: numbers("compactions_at_seconds")?,
+    })
+}
