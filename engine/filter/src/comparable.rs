@@ -1,5 +1,6 @@
 //! What values are compared with.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -37,9 +38,51 @@ pub enum BitOperator {
     Xor,
 }
 
+/// How bytes become the text in which a pattern is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Charset {
+    /// What is not UTF-8 becomes U+FFFD.
+    #[default]
+    Utf8,
+    /// ISO-8859-1: each byte is the character of its number. Clients with binary rows choose it.
+    Latin1,
+    /// US-ASCII: bytes from 128 on become U+FFFD.
+    Ascii,
+}
+
+impl Charset {
+    /// By the names that Java knows it by, whatever their case.
+    pub fn by_name(name: &str) -> Option<Charset> {
+        match name.to_ascii_uppercase().as_str() {
+            "UTF-8" | "UTF8" => Some(Charset::Utf8),
+            "ISO-8859-1" | "ISO8859_1" | "ISO_8859_1" | "ISO_8859-1" | "ISO8859-1" | "LATIN1" | "L1" => {
+                Some(Charset::Latin1)
+            }
+            "US-ASCII" | "ASCII" | "ISO646-US" => Some(Charset::Ascii),
+            _ => None,
+        }
+    }
+
+    fn text(self, bytes: &[u8]) -> Cow<'_, str> {
+        match (self, std::str::from_utf8(bytes)) {
+            // What is ASCII is the same in all of them.
+            (_, Ok(text)) if self == Charset::Utf8 || bytes.is_ascii() => Cow::Borrowed(text),
+            (Charset::Utf8, _) => String::from_utf8_lossy(bytes),
+            (Charset::Latin1, _) => bytes.iter().copied().map(char::from).collect(),
+            (Charset::Ascii, _) => bytes
+                .iter()
+                .map(|byte| if byte.is_ascii() { char::from(*byte) } else { '\u{fffd}' })
+                .collect(),
+        }
+    }
+}
+
 /// A regular expression in Java's manner. What takes too many steps back does not match.
 #[derive(Clone, Debug)]
-pub struct Pattern(Arc<fancy_regex::Regex>);
+pub struct Pattern {
+    regex: Arc<fancy_regex::Regex>,
+    charset: Charset,
+}
 
 /// Steps back after which a pattern is taken not to match.
 const BACKTRACK_MAX: usize = 1_000_000;
@@ -52,8 +95,13 @@ const LITERAL: i32 = 16;
 const DOTALL: i32 = 32;
 
 impl Pattern {
-    /// `flags` are those of `java.util.regex.Pattern`.
+    /// A pattern for UTF-8. `flags` are those of `java.util.regex.Pattern`.
     pub fn new(pattern: &str, flags: i32) -> Result<Pattern> {
+        Pattern::in_charset(pattern, flags, Charset::Utf8)
+    }
+
+    /// A pattern for the text that bytes are in `charset`.
+    pub fn in_charset(pattern: &str, flags: i32, charset: Charset) -> Result<Pattern> {
         let mut modes = String::new();
         for (flag, letter) in [(CASE_INSENSITIVE, 'i'), (COMMENTS, 'x'), (MULTILINE, 'm'), (DOTALL, 's')] {
             if flags & flag != 0 {
@@ -61,18 +109,40 @@ impl Pattern {
             }
         }
         let body =
-            if flags & LITERAL != 0 { fancy_regex::escape(pattern).into_owned() } else { pattern.to_owned() };
+            if flags & LITERAL != 0 { fancy_regex::escape(pattern).into_owned() } else { unquoted(pattern) };
         let whole = if modes.is_empty() { body } else { format!("(?{modes}){body}") };
         fancy_regex::RegexBuilder::new(&whole)
             .backtrack_limit(BACKTRACK_MAX)
             .build()
-            .map(|regex| Pattern(Arc::new(regex)))
+            .map(|regex| Pattern { regex: Arc::new(regex), charset })
             .map_err(|error| Error::Pattern { pattern: pattern.to_owned(), reason: error.to_string() })
     }
 
     fn is_found_in(&self, value: &[u8]) -> bool {
-        self.0.is_match(&String::from_utf8_lossy(value)).unwrap_or(false)
+        self.regex.is_match(&self.charset.text(value)).unwrap_or(false)
     }
+}
+
+/// The pattern with every `\Q…\E` spelt out as escapes: Java takes what stands between them, or up to the end, by the letter.
+fn unquoted(pattern: &str) -> String {
+    let mut plain = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    while let Some(at) = rest.find('\\') {
+        let (before, from) = rest.split_at(at);
+        plain.push_str(before);
+        if let Some(quoted) = from.strip_prefix("\\Q") {
+            let (literal, after) = quoted.split_once("\\E").unwrap_or((quoted, ""));
+            plain.push_str(&fancy_regex::escape(literal));
+            rest = after;
+        } else {
+            // Any other escape is two characters at least; the second one may be a backslash.
+            let end = from.char_indices().nth(2).map_or(from.len(), |(end, _)| end);
+            plain.push_str(&from[..end]);
+            rest = &from[end..];
+        }
+    }
+    plain.push_str(rest);
+    plain
 }
 
 /// What a part of a cell is compared with.

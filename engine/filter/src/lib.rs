@@ -14,7 +14,7 @@ mod single;
 
 use cell::{Cell, KeyBuf};
 
-pub use comparable::{BitOperator, Comparable, CompareOperator, Pattern};
+pub use comparable::{BitOperator, Charset, Comparable, CompareOperator, Pattern};
 pub use error::{Error, Result};
 pub use list::Operator;
 pub use single::{ColumnRange, RowRange};

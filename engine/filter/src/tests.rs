@@ -5,7 +5,8 @@ use cell::{Cell, CellParts, CellType, Comparator, SequenceId, Timestamp};
 
 use crate::list::{merge_all, merge_one};
 use crate::{
-    BitOperator, ColumnRange, Comparable, CompareOperator, Filter, Operator, Pattern, ReturnCode, RowRange,
+    BitOperator, Charset, ColumnRange, Comparable, CompareOperator, Filter, Operator, Pattern, ReturnCode,
+    RowRange,
 };
 
 /// `row/qualifier=value` in order; the timestamp is the number of the cell in its row.
@@ -250,6 +251,26 @@ fn comparables_compare_mine_with_theirs() {
         assert_eq!(mine.compare(theirs), expected, "{mine:?} against {theirs:?}");
     }
     assert!(Pattern::new("(", 0).is_err());
+    for (pattern, value, found) in [
+        (r"^..\Qa.c\E$", &b"..a.c"[..], true),
+        (r"^..\Qa.c\E$", b"..abc", false),
+        (r"a\Q(b", b"a(b", true),
+        (r"\\Q+", br"\QQ", true),
+        (r"\QE\E\Q\\E+", br"E\\\", true),
+    ] {
+        let pattern = Pattern::new(pattern, 32).expect("Java quotes so");
+        assert_eq!(
+            Comparable::Regex(pattern.clone()).compare(value).is_eq(),
+            found,
+            "{pattern:?} in {value:?}"
+        );
+    }
+    let latin = Charset::by_name("iso-8859-1").expect("Java has it");
+    for (charset, found) in [(latin, true), (Charset::Utf8, false), (Charset::Ascii, false)] {
+        let pattern = Pattern::in_charset("^.\\Q\u{e9}\u{0}\\E.$", 32, charset).expect("valid");
+        assert_eq!(Comparable::Regex(pattern).compare(&[255, 0xe9, 0, 128]).is_eq(), found, "{charset:?}");
+    }
+    assert_eq!(Charset::by_name("EBCDIC"), None);
     let slow = Pattern::new("(a|a)*\\1b", 0).expect("valid");
     assert_eq!(Comparable::Regex(slow).compare(&[b'a'; 60]), Greater, "given up, not hung");
 }

@@ -1,7 +1,7 @@
 //! `Comparator` messages and the operators that go with them.
 
 use bytes::Bytes;
-use filter::{BitOperator, Comparable, CompareOperator, Pattern};
+use filter::{BitOperator, Charset, Comparable, CompareOperator, Pattern};
 use prost::Message;
 use proto::pb;
 use rpc::Exception;
@@ -62,7 +62,11 @@ pub(super) fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exce
         }
         "RegexStringComparator" => {
             let read: pb::RegexStringComparator = read(name, bytes)?;
-            let pattern = Pattern::new(&read.pattern, read.pattern_flags)
+            let charset = Charset::by_name(&read.charset).ok_or_else(|| {
+                let charset = &read.charset;
+                Exception::do_not_retry(format!("java.nio.charset.UnsupportedCharsetException: {charset}"))
+            })?;
+            let pattern = Pattern::in_charset(&read.pattern, read.pattern_flags, charset)
                 .map_err(|error| Exception::do_not_retry(error.to_string()))?;
             Comparable::Regex(pattern)
         }
@@ -117,14 +121,17 @@ mod tests {
             bitwise_op: pb::bit_comparator::BitwiseOp::And as i32,
         };
         assert_eq!(compares(of("BitComparator", &bit), &[0b11]), Ordering::Equal);
-        let regex = |pattern: &str| pb::RegexStringComparator {
+        let regex = |pattern: &str, charset: &str| pb::RegexStringComparator {
             pattern: pattern.to_owned(),
             pattern_flags: 32,
-            charset: "UTF-8".to_owned(),
+            charset: charset.to_owned(),
             engine: Some("JAVA".to_owned()),
         };
-        assert_eq!(compares(of("RegexStringComparator", &regex("^a.c$")), b"a\nc"), Ordering::Equal);
-        assert!(of("RegexStringComparator", &regex("(")).expect_err("no pattern").do_not_retry);
+        assert_eq!(compares(of("RegexStringComparator", &regex("^a.c$", "UTF-8")), b"a\nc"), Ordering::Equal);
+        let binary = regex("^\u{ff}$", "ISO-8859-1");
+        assert_eq!(compares(of("RegexStringComparator", &binary), &[255]), Ordering::Equal);
+        assert!(of("RegexStringComparator", &regex("(", "UTF-8")).expect_err("no pattern").do_not_retry);
+        assert!(of("RegexStringComparator", &regex("a", "none")).expect_err("no charset").do_not_retry);
         let substring = pb::SubstringComparator { substr: "BC".to_owned() };
         assert_eq!(compares(of("SubstringComparator", &substring), b"abcd"), Ordering::Equal);
     }

@@ -45,6 +45,14 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
     if raw && scan.column.iter().any(|column| !column.qualifier.is_empty()) {
         return Err(Exception::do_not_retry("Cannot specify any column for a raw scan"));
     }
+    let filter = scan.filter.as_ref().map(|proto| filter::filter(proto, world)).transpose()?;
+    let batch = scan.batch_size.filter(|batch| *batch > 0);
+    if batch.is_some() && filter.as_ref().is_some_and(|filter| filter.has_filter_row()) {
+        // Not one to do without a retry: so HBase has it.
+        return Err(Exception::io(
+            "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
+        ));
+    }
     let pread = match scan.read_type() {
         pb::scan::ReadType::Pread => Some(true),
         pb::scan::ReadType::Stream => Some(false),
@@ -57,10 +65,10 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
         include_stop,
         reversed: scan.reversed(),
         families: families(table, &scan.column, &scan.cf_time_range)?,
-        filter: scan.filter.as_ref().map(|proto| filter::filter(proto, world)).transpose()?,
+        filter,
         time_range: time_range(scan.time_range.as_ref())?.unwrap_or(TimeRange::ALL),
         max_versions: scan.max_versions(),
-        batch: scan.batch_size.filter(|batch| *batch > 0),
+        batch,
         store_limit: scan.store_limit,
         store_offset: scan.store_offset(),
         raw,
@@ -179,6 +187,18 @@ mod tests {
         assert_eq!(scan.families.len(), 2, "spelt out");
         assert_eq!(scan.families[0].time_range, None);
         assert_eq!(scan.families[1].time_range.expect("its own").from.0, 3);
+    }
+
+    #[test]
+    fn a_filter_that_judges_whole_rows_gets_no_parts_of_rows() {
+        let page = pb::Filter {
+            name: "org.apache.hadoop.hbase.filter.PageFilter".to_owned(),
+            serialized_filter: Some(vec![8, 3].into()),
+        };
+        let query = |batch_size| pb::Scan { filter: Some(page.clone()), batch_size, ..Default::default() };
+        assert!(scan(&table(), &query(None), &world()).is_ok());
+        let refusal = scan(&table(), &query(Some(4)), &world()).expect_err("not both");
+        assert!(refusal.message.contains("Cannot set batch") && !refusal.do_not_retry, "{refusal:?}");
     }
 
     #[test]
