@@ -44,6 +44,11 @@ const PARTS: &[Part] = &[
     ("descriptors", "our messages are HBase's, field by field (JDK and Maven)", descriptors),
     ("client", "the native client against a server of its own, over both registries", client),
     ("java", "the stock Java client over every registry, codec and compressor (JDK and Maven)", java::suite),
+    (
+        "asynchbase",
+        "asynchbase with its own look-ups through ZooKeeper (JDK and Maven)",
+        java::asynchbase::suite,
+    ),
     ("packages", "Debian's package index, loaded and compared whole after kill -9", || packages::run(&[])),
     ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
@@ -59,7 +64,8 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask ycsb [--records N] [--operations N] [--threads N]
        cargo xtask loadtest [--keys N] [--threads N]
        cargo xtask powercut [--rounds N] [--seed S]   (20 rounds on each of ext4 and XFS; needs root and loop devices)
-       cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)";
+       cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)
+       cargo xtask asynchbase BOOTSTRAP QUORUM [TEXT]   (the asynchbase suite, likewise)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -91,6 +97,9 @@ fn main() -> ExitCode {
             _ => usage(),
         },
         ["java", bootstrap, quorum, ref more @ ..] => report("java", &java::against(bootstrap, quorum, more)),
+        ["asynchbase", bootstrap, quorum, ref more @ ..] => {
+            report("asynchbase", &java::asynchbase::against(bootstrap, quorum, more))
+        }
         _ => usage(),
     }
 }
