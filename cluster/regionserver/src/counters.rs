@@ -46,6 +46,8 @@ counters! {
     scanner_leases_expired;
     /// Reads that left the serving thread because a block was not in memory.
     reads_from_disk;
+    /// Bytes that regions which were opened took from the log into memory.
+    replayed_bytes;
     /// Flushes done (`flushTime_num_ops`).
     flushes;
     /// Flushes that failed.

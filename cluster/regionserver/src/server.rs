@@ -15,7 +15,7 @@ use storage::{FileName, Files};
 use tokio::sync::Notify;
 
 use crate::background::Background;
-use crate::counters::Counters;
+use crate::counters::{Counters, count_many};
 use crate::nonces::Nonces;
 use crate::regions::{MovedTo, Regions};
 use crate::scanners::Scanners;
@@ -139,6 +139,8 @@ impl RegionServer {
         match Region::open(opening) {
             Ok(region) => {
                 self.nonces.recover(&region.take_recovered_nonces());
+                // Nobody has written to it yet.
+                count_many(&self.counters.replayed_bytes, region.memstore_bytes() as usize);
                 self.note_flush(&encoded);
                 self.regions.insert(region.clone());
                 Ok(region)

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -32,24 +32,24 @@ pub(crate) struct Start {
     pub(crate) data_dir: Option<PathBuf>,
 
     /// Address to listen at [key: hbase.regionserver.ipc.address; default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) bind: Option<IpAddr>,
 
     /// Port of the region server, 0 for a free one [key: hbase.regionserver.port; default: 16020].
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = port)]
     pub(crate) rpc_port: Option<u16>,
 
     /// Port of the master, 0 for a free one; every service answers on both [key: hbase.master.port; default: 16000].
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = port)]
     pub(crate) master_port: Option<u16>,
 
     /// Port for clients that ask a ZooKeeper, 0 for a free one
     /// [key: hbase.zookeeper.property.clientPort; default: 2181].
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = port)]
     pub(crate) zk_port: Option<u16>,
 
     /// Port of /healthz and /metrics, 0 for a free one [key: hbase.master.info.port; default: 16010].
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = port)]
     pub(crate) web_port: Option<u16>,
 
     /// An hbase-site.xml to read keys from.
@@ -61,10 +61,22 @@ pub(crate) struct Start {
     pub(crate) define: Vec<(String, String)>,
 }
 
+/// An IP address of this machine.
+pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
+    match text {
+        "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        text => text.parse().map_err(|_| "expected an IP address such as 127.0.0.1".to_owned()),
+    }
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "expected a port, 0 to 65535".to_owned())
+}
+
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(format!("{text:?} is not KEY=VALUE, for example -D hbase.wal.hsync=false")),
+        _ => Err("expected KEY=VALUE, for example -D hbase.wal.hsync=false".to_owned()),
     }
 }
 
@@ -86,8 +98,20 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_without_a_value_says_how() {
-        let error = Args::try_parse_from(["bellows", "start", "-D", "novalue"]).expect_err("refused");
-        assert!(error.to_string().contains("is not KEY=VALUE"), "{error}");
+    fn what_cannot_be_says_what_would_do() {
+        for (option, value, expected) in [
+            ("-D", "novalue", "expected KEY=VALUE"),
+            ("--rpc-port", "65536", "expected a port"),
+            ("--bind", "nowhere", "expected an IP address"),
+        ] {
+            let error = Args::try_parse_from(["bellows", "start", option, value]).expect_err("refused");
+            let failure = crate::failure::Failure::of_command_line(&error).to_string();
+            assert!(
+                failure.contains(option) && failure.contains(value) && failure.contains(expected),
+                "{failure}"
+            );
+            assert!(failure.contains("--help") && !failure.contains('\n'), "{failure}");
+        }
+        assert_eq!(address("localhost"), Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)));
     }
 }

@@ -1,5 +1,7 @@
 //! Why the server does not start or run: one line each, with the thing and the remedy.
 
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use storage::Kind;
@@ -14,10 +16,53 @@ impl Failure {
         Failure(line.to_string().replace('\n', " "))
     }
 
+    /// A command line that is not understood.
+    pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
+        let text = error.to_string();
+        let lines =
+            text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+        let words: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
+        let words = words.join("; ");
+        let words = words.strip_prefix("error: ").unwrap_or(&words);
+        Failure::new(format!("{words}; bellows start --help lists the options"))
+    }
+
+    /// An address that cannot be listened at, and the option that chooses its port.
+    pub(crate) fn of_listening(address: SocketAddr, option: &str, error: &io::Error) -> Failure {
+        let remedy = match error.kind() {
+            ErrorKind::AddrInUse => {
+                format!(
+                    "end the process that has the port, or choose another with {option} (0: any free one)"
+                )
+            }
+            ErrorKind::AddrNotAvailable => "choose an address of this machine with --bind".to_owned(),
+            ErrorKind::PermissionDenied => format!("choose a port above 1023 with {option}"),
+            _ => format!("choose another address with --bind or another port with {option}"),
+        };
+        Failure::new(format!("cannot listen at {address}: {error}; {remedy}"))
+    }
+
     /// Something about the data directory.
     pub(crate) fn of_storage(root: &Path, error: &storage::Error) -> Failure {
+        Failure::of_kind(root, error.kind(), error)
+    }
+
+    /// The same, when what failed only tells it in words.
+    pub(crate) fn of_words(root: &Path, words: impl std::fmt::Display) -> Failure {
+        let words = words.to_string();
+        let kind = if words.contains("No space left") {
+            Kind::Full
+        } else if words.contains("Read-only") || words.contains("Permission denied") {
+            Kind::ReadOnly
+        } else {
+            Kind::Failed
+        };
+        Failure::of_kind(root, kind, words)
+    }
+
+    fn of_kind(root: &Path, kind: Kind, error: impl std::fmt::Display) -> Failure {
         let root = root.display();
-        Failure::new(match error.kind() {
+        Failure::new(match kind {
             Kind::InUse => format!("{error}; end that process or choose another --data-dir"),
             Kind::Full => format!("the disk of {root} is full ({error}); free some space and start again"),
             Kind::ReadOnly => {
@@ -25,21 +70,14 @@ impl Failure {
                     "{root} cannot be written ({error}); grant the right, mount it writable, or choose another --data-dir"
                 )
             }
+            // Only the folder itself is made where something may be already.
+            Kind::Exists => {
+                format!(
+                    "{root} cannot be a folder, for it or a part of its path is a file; choose another --data-dir"
+                )
+            }
             _ => format!("{root}: {error}"),
         })
-    }
-
-    /// The same, when what failed only tells it in words.
-    pub(crate) fn of_words(root: &Path, words: impl std::fmt::Display) -> Failure {
-        let (root, words) = (root.display(), words.to_string());
-        let remedy = if words.contains("No space left") {
-            "; free some space and start again"
-        } else if words.contains("Read-only") || words.contains("Permission denied") {
-            "; grant the right, mount it writable, or choose another --data-dir"
-        } else {
-            ""
-        };
-        Failure::new(format!("{root}: {words}{remedy}"))
     }
 }
 

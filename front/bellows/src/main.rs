@@ -16,12 +16,24 @@ use clap::Parser;
 use args::{Args, Command};
 use failure::Failure;
 
+const ASKED_NOTHING: clap::error::ErrorKind =
+    clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through these two")]
 fn main() -> ExitCode {
-    let outcome = match Args::parse().command {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        // What was asked for, or everything that could have been, goes over many lines.
+        Err(asked) if asked.exit_code() == 0 || asked.kind() == ASKED_NOTHING => asked.exit(),
+        Err(error) => {
+            eprintln!("bellows: {}", Failure::of_command_line(&error));
+            return ExitCode::from(2);
+        }
+    };
+    let outcome = match args.command {
         Command::Start(options) => {
             // A log whose reader has gone away is no reason to panic: what could not be said is lost.
             tracing_subscriber::fmt()

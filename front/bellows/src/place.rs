@@ -10,6 +10,9 @@ use crate::failure::Failure;
 const VERSION: u32 = 1;
 const VERSION_FILE: &str = "bellows.version";
 
+/// By this an HBase knows its root.
+const HBASE_VERSION_FILE: &str = "hbase.version";
+
 /// Takes hold of `root` and checks its version; an empty one gets ours.
 pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
     let local = Local::open(root).map_err(|error| Failure::of_storage(root, &error))?;
@@ -32,6 +35,14 @@ pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
             }
         }
         Err(error) if error.kind() == Kind::NotFound => {
+            // Ours is written before this one.
+            if local.open(&FileName::new(HBASE_VERSION_FILE)).is_ok() {
+                return Err(Failure::new(format!(
+                    "{} belongs to Apache HBase (it has {HBASE_VERSION_FILE} and no {VERSION_FILE}) and cannot be taken \
+                     over; choose another --data-dir",
+                    root.display()
+                )));
+            }
             let content = format!("{VERSION}\n");
             local.swap(&name, None, content.as_bytes()).map_err(|error| Failure::of_storage(root, &error))?;
             Ok(local)
@@ -54,6 +65,18 @@ mod tests {
         let failure = open(&root).expect_err("newer").to_string();
         assert!(failure.contains("newer version") && failure.contains("layout 2"), "{failure}");
         assert_eq!(std::fs::read(root.join(VERSION_FILE)).expect("there"), b"2\n");
+        std::fs::remove_dir_all(&root).expect("the test's own");
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "real folders are the point")]
+    fn the_root_of_an_hbase_is_refused() {
+        let root = std::env::temp_dir().join(format!("bellows-place-{:x}", env::World::real().random()));
+        std::fs::create_dir_all(&root).expect("new");
+        std::fs::write(root.join(HBASE_VERSION_FILE), "PBUF").expect("writable");
+        let failure = open(&root).expect_err("of another").to_string();
+        assert!(failure.contains("Apache HBase") && failure.contains("--data-dir"), "{failure}");
+        assert!(!root.join(VERSION_FILE).exists());
         std::fs::remove_dir_all(&root).expect("the test's own");
     }
 }

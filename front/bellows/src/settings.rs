@@ -1,18 +1,20 @@
 //! From command line, file and keys to what each part is started with.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use conf::{Conf, keys};
 use region::RegionOptions;
 
-use crate::args::Start;
+use crate::args::{self, Start};
 use crate::failure::Failure;
 
 /// Memory that shares are counted from when the machine's cannot be read, in bytes.
 const MEMORY_ASSUMED: u64 = 4 << 30;
 /// Of the machine's memory, the part that takes the place of HBase's heap: shares of the heap are shares of this.
 const MEMORY_PART: u64 = 2;
+
+const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave --site out";
 
 /// Everything the server is started with.
 #[derive(Debug)]
@@ -39,9 +41,15 @@ impl Settings {
             .with_variable("user.name", user())
             .with_variable("java.io.tmpdir", std::env::temp_dir().display().to_string());
         if let Some(site) = &start.site {
-            let text = storage::read_text(site)
-                .map_err(|error| Failure::new(format!("--site {}: {error}", site.display())))?;
-            conf = conf.with_file(&site.display().to_string(), &text)?;
+            let text = storage::read_text(site).map_err(|error| {
+                Failure::new(format!("--site {}: {error}; {SITE_REMEDY}", site.display()))
+            })?;
+            conf = conf.with_file(&format!("--site {}", site.display()), &text).map_err(
+                |error| match error {
+                    conf::Error::File { .. } => Failure::new(format!("{error}; {SITE_REMEDY}")),
+                    error => error.into(),
+                },
+            )?;
         }
         for (key, value) in &start.define {
             conf = conf.with_definition(&format!("{key}={value}"))?;
@@ -67,7 +75,7 @@ impl Settings {
             .clamp(memstore::CHUNK_SIZE_MIN, memstore::CHUNK_SIZE_MAX);
         let chunks_kept = memstore_bytes as f64 * conf.value(&keys::region::CHUNK_POOL_SHARE)?;
         let cell_max = usize::try_from(conf.value(&keys::regionserver::MAX_CELL_SIZE)?).unwrap_or(usize::MAX);
-        Ok(Settings {
+        check_ports(Settings {
             root: root(start, &conf)?,
             host: if said_host.is_empty() { host_of(bind) } else { said_host },
             rpc: at(start.rpc_port.map_or_else(|| conf.value(&keys::regionserver::PORT), Ok)?),
@@ -125,12 +133,25 @@ fn user() -> String {
 
 fn address(text: &str) -> Result<IpAddr, Failure> {
     let name = keys::regionserver::ADDRESS.name();
-    match text {
-        "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        text => text.parse().map_err(|_| {
-            Failure::new(format!("{name} is {text:?}, expected an IP address such as 127.0.0.1"))
-        }),
+    args::address(text).map_err(|expected| Failure::new(format!("{name} is {text:?}, {expected}")))
+}
+
+/// Two listeners cannot have one port, unless each takes any that is free.
+fn check_ports(settings: Settings) -> Result<Settings, Failure> {
+    let ports = [
+        ("--rpc-port", settings.rpc.port()),
+        ("--master-port", settings.master.port()),
+        ("--zk-port", settings.zookeeper.port()),
+        ("--web-port", settings.web.port()),
+    ];
+    for (index, (option, port)) in ports.iter().enumerate() {
+        if let Some((other, _)) = ports[index + 1..].iter().find(|(_, other)| *port != 0 && port == other) {
+            return Err(Failure::new(format!(
+                "{option} and {other} are both {port}; give each its own port"
+            )));
+        }
     }
+    Ok(settings)
 }
 
 /// What clients are told to connect to.
@@ -194,5 +215,16 @@ mod tests {
         };
         let failure = Settings::gather(&start).expect_err("refused").to_string();
         assert!(failure.contains("hbase.regionserver.port") && failure.contains("many"), "{failure}");
+    }
+
+    #[test]
+    fn a_port_for_two_is_refused_with_both_options() {
+        let start = Start { zk_port: Some(7), web_port: Some(7), ..Start::default() };
+        let failure = Settings::gather(&start).expect_err("refused").to_string();
+        assert_eq!(failure, "--zk-port and --web-port are both 7; give each its own port");
+        let any = Some(0);
+        let start =
+            Start { rpc_port: any, master_port: any, zk_port: any, web_port: any, ..Start::default() };
+        Settings::gather(&start).expect("any free port for each");
     }
 }

@@ -31,19 +31,26 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
 
     let rpc =
         rpc::Server::bind(world.clone(), settings.rpc_options.clone(), &[settings.rpc, settings.master])
-            .map_err(Failure::new)?;
+            .map_err(|error| match error {
+                rpc::server::Error::Listen { address, source } => {
+                    let option = if address == settings.rpc { "--rpc-port" } else { "--master-port" };
+                    Failure::of_listening(address, option, &source)
+                }
+                error => Failure::new(error),
+            })?;
     let registry = registry::Server::bind(world.clone(), registry::Options::default(), settings.zookeeper)
-        .map_err(Failure::new)?;
+        .map_err(|error| match error {
+            registry::server::Error::Listen { address, source } => {
+                Failure::of_listening(address, "--zk-port", &source)
+            }
+            error => Failure::new(error),
+        })?;
     let runtime =
         Runtime::start("web", 2).map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
     let web = {
         let _inside = runtime.handle().enter();
-        env::listen(settings.web).map_err(|error| {
-            Failure::new(format!(
-                "cannot listen at {}: {error}; choose another port with --web-port or end the process that has it",
-                settings.web
-            ))
-        })?
+        env::listen(settings.web)
+            .map_err(|error| Failure::of_listening(settings.web, "--web-port", &error))?
     };
     let web_address = web.local_addr().map_err(Failure::new)?;
     let shown = Arc::new(Shown::default());
@@ -117,6 +124,9 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     let running = Running { server: Arc::clone(&server), cache, log: Arc::clone(&log) };
     assert!(shown.running.set(running).is_ok(), "it is set once");
 
+    for key in settings.conf.unknown() {
+        tracing::info!(key, "no meaning here; bellows keys lists the keys that act");
+    }
     greet(&Greeting {
         host: settings.host.clone(),
         rpc: rpc_address,

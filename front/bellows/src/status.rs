@@ -42,6 +42,11 @@ impl Status for Shown {
             ("multis_total", "Calls of Multi.", counted.multis),
             ("mutates_total", "Calls of Mutate.", counted.mutates),
             ("reads_from_disk_total", "Reads that had to wait for the disk.", counted.reads_from_disk),
+            (
+                "replayed_bytes_total",
+                "Bytes taken from the log into memory by opening.",
+                counted.replayed_bytes,
+            ),
             ("flushes_total", "Flushes done.", counted.flushes),
             ("flushes_failed_total", "Flushes that failed.", counted.flushes_failed),
             ("compactions_total", "Compactions done.", counted.compactions),
