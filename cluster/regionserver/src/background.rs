@@ -3,19 +3,24 @@
 //! Requests for flushes and compactions go into queues, each region once. Threads of low priority take them out. One
 //! more thread, the chore, wakes once in a period and looks what is due: old edits, too much memory, logs that are held
 //! back, scanners without a lease.
+//!
+//! What fails is told with region, cause and remedy, counted, and queued again for later; each failure in a row doubles
+//! the wait, up to a limit. Nothing is lost by a failure: what should be flushed stays in memory and in the log, what
+//! should be compacted stays as it is.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
-use env::Priority;
+use env::{Moment, Priority};
 use parking_lot::{Condvar, Mutex};
 use proto::EncodedName;
 use region::{CompactionRequest, FlushReason, Region};
 
-use crate::RegionServer;
 use crate::counters::{count, count_many};
+use crate::{Options, RegionServer};
 
 /// Of the memory that memstores may take, the part at which flushing begins (HBase's
 /// `hbase.regionserver.global.memstore.size.lower.limit` of 0.95).
@@ -27,11 +32,52 @@ struct Wanted {
     major: bool,
     /// Empty for all.
     families: Vec<Bytes>,
+    again: Again,
+}
+
+/// A flush that waits.
+struct Flush {
+    region: Arc<Region>,
+    again: Again,
+}
+
+/// How often something has failed, and when it is its turn.
+#[derive(Clone, Copy, Default)]
+struct Again {
+    failures: u32,
+    /// `None` for at once.
+    due: Option<Moment>,
+}
+
+impl Again {
+    fn is_due(self, now: Moment) -> bool {
+        self.due.is_none_or(|due| due <= now)
+    }
+
+    /// After one more failure: how long it waits, and the next turn.
+    fn after_failure(self, now: Moment, options: &Options) -> (Duration, Again) {
+        let wait = options.retry_min.saturating_mul(1 << self.failures.min(20)).min(options.retry_max);
+        (wait, Again { failures: self.failures.saturating_add(1), due: Some(now.plus(wait)) })
+    }
+}
+
+/// Takes out the first whose turn it is; else says how long the next has to wait.
+fn next_due<T>(
+    queue: &mut VecDeque<T>,
+    again: impl Fn(&T) -> Again,
+    now: Moment,
+) -> Result<T, Option<Duration>> {
+    match queue.iter().position(|waiting| again(waiting).is_due(now)) {
+        Some(first) => Ok(queue.remove(first).expect("it was just found")),
+        None => Err(queue.iter().filter_map(|waiting| again(waiting).due).map(|due| due.since(now)).min()),
+    }
 }
 
 #[derive(Default)]
 struct Queues {
-    flushes: VecDeque<Arc<Region>>,
+    flushes: VecDeque<Flush>,
+    /// Flushes that run.
+    flushing: usize,
     compactions: VecDeque<Wanted>,
     /// Compactions that wait or run, by region: minor and major ones.
     compacting: HashMap<EncodedName, (usize, usize)>,
@@ -42,6 +88,13 @@ struct Queues {
 pub(crate) struct Compacting {
     pub(crate) minor: bool,
     pub(crate) major: bool,
+}
+
+/// How much waits or runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) flushes: usize,
+    pub(crate) compactions: usize,
 }
 
 /// The queues, and the switches that threads look at.
@@ -113,10 +166,17 @@ impl Background {
     /// Queues a flush; a region that waits already is not queued twice.
     pub(crate) fn request_flush(&self, region: &Arc<Region>) {
         let mut queues = self.queues.lock();
-        if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(waiting, region)) {
-            queues.flushes.push_back(region.clone());
+        if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, region)) {
+            queues.flushes.push_back(Flush { region: region.clone(), again: Again::default() });
             self.wake.notify_all();
         }
+    }
+
+    /// How much waits or runs.
+    pub(crate) fn waiting(&self) -> Waiting {
+        let queues = self.queues.lock();
+        let compactions = queues.compacting.values().map(|(minor, major)| minor + major).sum();
+        Waiting { flushes: queues.flushes.len() + queues.flushing, compactions }
     }
 
     /// Queues a compaction, of every family if none is named.
@@ -130,7 +190,12 @@ impl Background {
         }
         let counts = queues.compacting.entry(region.info().encoded_name().clone()).or_default();
         *(if major { &mut counts.1 } else { &mut counts.0 }) += 1;
-        queues.compactions.push_back(Wanted { region: region.clone(), major, families });
+        queues.compactions.push_back(Wanted {
+            region: region.clone(),
+            major,
+            families,
+            again: Again::default(),
+        });
         self.wake.notify_all();
     }
 
@@ -152,7 +217,7 @@ impl Background {
     /// Forgets a region that is no longer here.
     pub(crate) fn forget(&self, region: &Arc<Region>) {
         let mut queues = self.queues.lock();
-        queues.flushes.retain(|waiting| !Arc::ptr_eq(waiting, region));
+        queues.flushes.retain(|waiting| !Arc::ptr_eq(&waiting.region, region));
         for wanted in std::mem::take(&mut queues.compactions) {
             if Arc::ptr_eq(&wanted.region, region) {
                 queues.finished(&wanted);
@@ -165,32 +230,79 @@ impl Background {
     /// Waits for the next flush and does it.
     pub(crate) fn flush_next(server: &RegionServer) {
         let background = &server.background;
+        let now = server.foundation().world.moment();
         let mut queues = background.queues.lock();
-        let Some(region) = queues.flushes.pop_front() else {
-            background.wake.wait_for(&mut queues, server.options().wake_period);
-            return;
+        let Flush { region, again } = match next_due(&mut queues.flushes, |flush| flush.again, now) {
+            Ok(flush) => flush,
+            Err(next) => {
+                let period = server.options().wake_period;
+                background.wake.wait_for(&mut queues, next.map_or(period, |next| next.min(period)));
+                return;
+            }
         };
+        queues.flushing += 1;
         drop(queues);
-        if server.flush(&region, FlushReason::MemstoreSize).is_err() {
-            count(&server.counters().flushes_failed);
+        let outcome = server.flush(&region, FlushReason::MemstoreSize);
+        let mut queues = background.queues.lock();
+        queues.flushing -= 1;
+        let Err(error) = outcome else { return };
+        if !server.regions().is_open(&region) {
+            return;
         }
+        count(&server.counters().flushes_failed);
+        let (wait, again) = again.after_failure(server.foundation().world.moment(), server.options());
+        // It may have been asked for again meanwhile: that one has its turn at once, and fails, or not, by itself.
+        if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, &region)) {
+            queues.flushes.push_back(Flush { region: region.clone(), again });
+        }
+        drop(queues);
+        tell_failure("flush", &region, &error, wait);
     }
 
     /// Waits for the next compaction and does it.
     pub(crate) fn compact_next(server: &RegionServer) {
         let background = &server.background;
+        let now = server.foundation().world.moment();
         let mut queues = background.queues.lock();
         let enabled = background.compaction_enabled.load(Ordering::Acquire);
-        let Some(wanted) = enabled.then(|| queues.compactions.pop_front()).flatten() else {
-            background.wake.wait_for(&mut queues, server.options().wake_period);
-            return;
+        let next = match enabled {
+            true => next_due(&mut queues.compactions, |wanted| wanted.again, now),
+            false => Err(None),
+        };
+        let mut wanted = match next {
+            Ok(wanted) => wanted,
+            Err(next) => {
+                let period = server.options().wake_period;
+                background.wake.wait_for(&mut queues, next.map_or(period, |next| next.min(period)));
+                return;
+            }
         };
         drop(queues);
         let request = CompactionRequest { major: wanted.major, families: wanted.families.clone() };
         let counters = server.counters();
         match wanted.region.compact(&request) {
-            Ok(_) => count(&counters.compactions),
-            Err(_) => count(&counters.compactions_failed),
+            Ok(files) => {
+                let took = server.foundation().world.moment().since(now);
+                count(&counters.compactions);
+                server.times.compaction.record_time(took);
+                if files > 0 {
+                    let (region, load) = (wanted.region.info(), wanted.region.load());
+                    tracing::info!(region = %region, table = %region.table(), major = wanted.major,
+                        files_before = files, files = load.files, bytes = load.file_bytes,
+                        ms = took.as_millis() as u64, "compacted");
+                }
+            }
+            Err(_) if !server.regions().is_open(&wanted.region) => {}
+            Err(error) => {
+                count(&counters.compactions_failed);
+                let (wait, again) =
+                    wanted.again.after_failure(server.foundation().world.moment(), server.options());
+                tell_failure("compaction", &wanted.region, &error, wait);
+                wanted.again = again;
+                // It still waits: it is counted as before.
+                background.queues.lock().compactions.push_back(wanted);
+                return;
+            }
         }
         background.queues.lock().finished(&wanted);
         if wanted.region.needs_compaction() && server.regions().is_open(&wanted.region) {
@@ -210,6 +322,29 @@ impl Background {
     }
 }
 
+/// Tells the operator what failed, where, why, and what to do. The cause names store and file.
+fn tell_failure(what: &str, region: &Region, error: &region::Error, wait: Duration) {
+    let (info, remedy) = (region.info(), remedy(error));
+    tracing::error!(region = %info, table = %info.table(), %error, remedy,
+        again_in_ms = wait.as_millis() as u64, "{what} failed; nothing is lost, it is tried again");
+}
+
+fn remedy(error: &region::Error) -> &'static str {
+    let of_storage = |error: &storage::Error| match error.kind() {
+        storage::Kind::Full => "free some space on the disk of the data directory",
+        storage::Kind::ReadOnly => "make the data directory writable",
+        storage::Kind::NotFound | storage::Kind::TooShort => "restore the named file from a copy",
+        _ => "see to the disk",
+    };
+    match error {
+        region::Error::Storage(error) => of_storage(error),
+        region::Error::Log(wal::Error::Full { .. }) => "free some space on the disk of the data directory",
+        region::Error::Log(_) | region::Error::Aborted(_) => "see to the disk and start the server again",
+        region::Error::Corrupt { .. } | region::Error::File(_) => "restore the named file from a copy",
+        _ => "none is needed if it passes",
+    }
+}
+
 impl Queues {
     fn finished(&mut self, wanted: &Wanted) {
         let name = wanted.region.info().encoded_name();
@@ -226,9 +361,19 @@ impl Queues {
 impl RegionServer {
     /// Flushes a region now, and queues the compaction that this makes necessary. Touches the disk.
     pub fn flush(&self, region: &Arc<Region>, reason: FlushReason) -> Result<region::Flushed, region::Error> {
+        let (began, memory) = (self.foundation().world.moment(), region.memstore_bytes());
         let flushed = region.flush(reason)?;
+        let took = self.foundation().world.moment().since(began);
         count(&self.counters().flushes);
+        count_many(&self.counters().flushed_bytes, flushed.bytes as usize);
+        self.times.flush.record_time(took);
         self.note_flush(region.info().encoded_name());
+        if flushed.files > 0 {
+            let info = region.info();
+            tracing::info!(region = %info, table = %info.table(), ?reason, memstore_bytes = memory,
+                files = flushed.files, bytes = flushed.bytes, sequence = flushed.sequence.0,
+                ms = took.as_millis() as u64, "flushed");
+        }
         if region.needs_compaction() {
             self.background.request_compaction(region, false, Vec::new());
         }

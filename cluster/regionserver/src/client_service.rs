@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rpc::{Answer, Call, Exception, Service};
 
 use crate::RegionServer;
+use crate::watch::watch;
 
 /// The service that tables are read and written through.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ impl Service for ClientService {
         if let Err(stopped) = self.server.check_open() {
             return stopped.into();
         }
-        match &*call.method {
+        let answer = match &*call.method {
             "Get" => get::answer(&self.server, &call),
             "Mutate" => mutate::answer(&self.server, &call),
             "Multi" => multi::answer(&self.server, &call),
@@ -40,6 +41,7 @@ impl Service for ClientService {
             "ExecService" => exec::answer(&self.server, &call),
             "PrepareBulkLoad" | "BulkLoadHFile" | "CleanupBulkLoad" => bulk_load::answer(&call),
             method => Exception::unknown_method("ClientService", method).into(),
-        }
+        };
+        watch(&self.server, &call, answer)
     }
 }

@@ -56,6 +56,16 @@ counters! {
     compactions;
     /// Compactions that failed.
     compactions_failed;
+    /// Bytes that flushes have written (`flushedOutputBytes`).
+    flushed_bytes;
+    /// Calls that took longer than `hbase.ipc.warn.response.time`.
+    slow_calls;
+    /// Answers larger than `hbase.ipc.warn.response.size`.
+    large_answers;
+    /// Batches of more rows than `hbase.rpc.rows.warning.threshold`.
+    large_batches;
+    /// Writes that were refused because memstores were full.
+    writes_refused;
 }
 
 /// Adds one.

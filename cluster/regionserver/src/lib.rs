@@ -27,12 +27,14 @@ mod client_service;
 mod counters;
 pub mod exceptions;
 mod local;
+mod metrics;
 mod nonces;
 mod options;
 mod regions;
 mod request;
 mod scanners;
 mod server;
+mod watch;
 
 #[cfg(test)]
 mod tests;

@@ -40,6 +40,14 @@ pub struct Options {
     /// Bytes that all memstores together may take: near them the fullest region is flushed, beyond them writes are
     /// refused. `front` makes it from the machine's memory and `hbase.regionserver.global.memstore.size`.
     pub memstore_bytes_max: u64,
+    /// How long a flush or compaction that failed waits (`bellows.background.retry.min`); each failure doubles it.
+    pub retry_min: Duration,
+    /// The longest that it waits (`bellows.background.retry.max`).
+    pub retry_max: Duration,
+    /// A call that takes longer is told in the log, `None` for none (`hbase.ipc.warn.response.time`).
+    pub warn_time: Option<Duration>,
+    /// An answer of more bytes is told in the log, `None` for none (`hbase.ipc.warn.response.size`).
+    pub warn_bytes: Option<u64>,
     /// Addresses that a client gets who asks for servers (`hbase.client.bootstrap.node.limit`).
     pub bootstrap_nodes_max: u64,
     /// The port of the web pages, if there are any (`hbase.regionserver.info.port`).
@@ -55,7 +63,7 @@ impl Default for Options {
 impl Options {
     /// What `conf` says.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
-        use keys::{cluster, region, regionserver as key};
+        use keys::{cluster, region, regionserver as key, rpc};
         let compactors =
             conf.value(&key::SMALL_COMPACTION_THREADS)? + conf.value(&key::LARGE_COMPACTION_THREADS)?;
         Ok(Options {
@@ -73,6 +81,10 @@ impl Options {
             compactors: compactors.max(1),
             compaction_enabled: conf.value(&key::COMPACTION_ENABLED)?,
             memstore_bytes_max: u64::MAX,
+            retry_min: conf.value(&key::BACKGROUND_RETRY_MIN)?,
+            retry_max: conf.value(&key::BACKGROUND_RETRY_MAX)?,
+            warn_time: u64::try_from(conf.value(&rpc::WARN_RESPONSE_TIME)?).ok().map(Duration::from_millis),
+            warn_bytes: u64::try_from(conf.value(&rpc::WARN_RESPONSE_SIZE)?).ok(),
             bootstrap_nodes_max: conf.value(&cluster::BOOTSTRAP_NODE_LIMIT)?,
             info_port: u16::try_from(conf.value(&key::INFO_PORT)?).ok(),
         })
@@ -113,6 +125,8 @@ impl Options {
             file_bytes_max: conf.value(&region::WAL_ROLL_SIZE)?,
             files_max: usize::try_from(conf.value(&region::MAX_LOGS)?).unwrap_or(usize::MAX),
             idle_write: conf.value(&region::LOG_IDLE_WRITE)?,
+            full_retry: conf.value(&region::LOG_FULL_RETRY)?,
+            slow_sync: conf.value(&region::SLOW_SYNC)?,
             ..wal::Options::default()
         })
     }

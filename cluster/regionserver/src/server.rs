@@ -15,10 +15,11 @@ use storage::{FileName, Files};
 use tokio::sync::Notify;
 
 use crate::background::Background;
-use crate::counters::{Counters, count_many};
+use crate::counters::{Counters, count, count_many};
 use crate::nonces::Nonces;
 use crate::regions::{MovedTo, Regions};
 use crate::scanners::Scanners;
+use crate::watch::Times;
 use crate::{Options, exceptions};
 
 /// What regions stand on.
@@ -51,6 +52,7 @@ pub struct RegionServer {
     pub(crate) nonces: Arc<Nonces>,
     pub(crate) background: Background,
     counters: Counters,
+    pub(crate) times: Times,
     /// When regions were last flushed, or opened.
     flush_times: Mutex<HashMap<EncodedName, WallTime>>,
     reread: Mutex<Option<Reread>>,
@@ -68,6 +70,7 @@ impl RegionServer {
             nonces: Arc::new(Nonces::new(world, options.nonce_grace_period, options.nonces_enabled)),
             background: Background::new(options.compaction_enabled),
             counters: Counters::default(),
+            times: Times::default(),
             flush_times: Mutex::default(),
             reread: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -136,8 +139,13 @@ impl RegionServer {
             options: self.foundation.region_options.clone(),
             recovered: self.foundation.recovered.clone(),
         };
+        let began = self.foundation.world.moment();
         match Region::open(opening) {
             Ok(region) => {
+                let (info, load) = (region.info(), region.load());
+                tracing::info!(region = %info, table = %info.table(), files = load.files, bytes = load.file_bytes,
+                    replayed = region.replayed(), sequence = region.open_sequence().0,
+                    ms = self.foundation.world.moment().since(began).as_millis() as u64, "region opened");
                 self.nonces.recover(&region.take_recovered_nonces());
                 // Nobody has written to it yet.
                 count_many(&self.counters.replayed_bytes, region.memstore_bytes() as usize);
@@ -163,7 +171,9 @@ impl RegionServer {
         self.scanners.close_region(&region);
         self.background.forget(&region);
         self.flush_times.lock().remove(encoded);
-        region.close()?;
+        let flushed = region.close()?;
+        tracing::info!(region = %region.info(), table = %region.info().table(), files = flushed.files,
+            bytes = flushed.bytes, "region closed");
         Ok(true)
     }
 
@@ -253,6 +263,7 @@ impl RegionServer {
     /// Refuses writes while the memstores of all regions together take more than they may. hbase:meta is never refused.
     pub(crate) fn check_memory(&self, region: &Region) -> Result<(), Exception> {
         if self.background.memory_is_full() && !region.info().is_meta() {
+            count(&self.counters.writes_refused);
             return Err(Exception::region_too_busy(format!(
                 "the memstores of {} take more than {} bytes; wait for a flush",
                 self.name, self.options.memstore_bytes_max

@@ -1,6 +1,6 @@
 //! Opening a region: its files from their lists, the rest from the log.
 
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cache::Cache;
@@ -94,6 +94,7 @@ impl Region {
             write: Mutex::new(WriteState { last_sequence: in_files, last_ticket: None, closing: false }),
             flushing: Mutex::default(),
             open_sequence: SequenceId::ZERO,
+            replayed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             aborted: OnceLock::new(),
             counters: Counters::default(),
@@ -151,6 +152,9 @@ impl Region {
                 if store.is_some_and(|store| record.sequence > flushed[store]) {
                     cell::block::write_with_tags(&mut kept, cell);
                 }
+            }
+            if !kept.is_empty() {
+                self.replayed.fetch_add(1, Ordering::Relaxed);
             }
             self.insert(&kept, record.sequence);
             Ok(())

@@ -66,6 +66,8 @@ pub struct Region {
     /// One flush at a time.
     pub(crate) flushing: Mutex<()>,
     pub(crate) open_sequence: SequenceId,
+    /// Records of the log that were put into memory when it was opened.
+    pub(crate) replayed: AtomicU64,
     pub(crate) closed: AtomicBool,
     /// Why the region acknowledges nothing any more.
     pub(crate) aborted: OnceLock<String>,
@@ -145,6 +147,11 @@ impl Region {
     /// The sequence id it was opened with: greater than that of every earlier write.
     pub fn open_sequence(&self) -> SequenceId {
         self.open_sequence
+    }
+
+    /// How many records of the log its opening has put into memory.
+    pub fn replayed(&self) -> u64 {
+        self.replayed.load(Ordering::Relaxed)
     }
 
     /// The nonces of the writes that replay has met, also of those that were in files already. They are given once.

@@ -17,9 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cell::SequenceId;
-use env::{Priority, Thread};
+use env::{Priority, Thread, World};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use storage::{FileName, FileWriter, Files, Outcome};
+use telemetry::{Counter, Exposition, Histogram, Source};
 
 use crate::commit::{Durable, Waiter};
 use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, Header, Kind, Record, VERSION};
@@ -40,8 +41,10 @@ pub struct Options {
     pub files_max: usize,
     /// How long a write that nobody waits for may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
     pub idle_write: Duration,
-    /// How long to wait before a write that found the disk full is tried again.
+    /// How long to wait before a write that found the disk full is tried again (`bellows.wal.full.retry`).
     pub full_retry: Duration,
+    /// A sync that takes longer is told in the log (`hbase.regionserver.wal.slowsync.ms`).
+    pub slow_sync: Duration,
 }
 
 impl Default for Options {
@@ -53,6 +56,7 @@ impl Default for Options {
             files_max: 32,
             idle_write: Duration::from_secs(1),
             full_retry: Duration::from_secs(1),
+            slow_sync: Duration::from_millis(100),
         }
     }
 }
@@ -84,6 +88,9 @@ pub(crate) struct Shared {
     folder: FileName,
     options: Options,
     epoch: u64,
+    counts: Counts,
+    /// For measuring alone: nothing is decided by it.
+    clock: World,
 }
 
 pub(crate) struct Front {
@@ -92,6 +99,7 @@ pub(crate) struct Front {
     /// The newest sequence id of each region in the buffer.
     regions: HashMap<Box<[u8]>, SequenceId>,
     appended: u64,
+    records: u64,
     pub(crate) waiters: Vec<Waiter>,
     pub(crate) disk_wanted: u64,
     /// The file is full, and who found it so could not wait for the disk.
@@ -110,6 +118,8 @@ struct Batch {
     regions: HashMap<Box<[u8]>, SequenceId>,
     /// The stream's position after it.
     upto: u64,
+    /// How many records.
+    records: u64,
 }
 
 pub(crate) struct Back {
@@ -172,6 +182,7 @@ impl Log {
                 buffer: empty_batch(),
                 regions: HashMap::new(),
                 appended: 0,
+                records: 0,
                 waiters: Vec::new(),
                 disk_wanted: 0,
                 roll_wanted: false,
@@ -189,6 +200,8 @@ impl Log {
             folder,
             options,
             epoch,
+            counts: Counts::default(),
+            clock: World::real(),
         });
         let syncing = Arc::clone(&shared);
         let syncer = env::spawn_thread("wal-sync", Priority::Foreground, move || syncing.sync_for_waiters())
@@ -250,6 +263,7 @@ impl Log {
             }
         }
         front.appended += size as u64;
+        front.records += 1;
         Ok(Ticket(front.appended))
     }
 
@@ -326,6 +340,11 @@ impl Log {
         self.shared.fail(Error::Fenced { epoch });
     }
 
+    /// The number of the current file: it grows with every roll.
+    pub fn file_number(&self) -> u64 {
+        self.shared.back.lock().number
+    }
+
     /// Why nothing is acknowledged any more; `None` while all is well.
     pub fn failure(&self) -> Option<Error> {
         self.shared.front.lock().failure.clone()
@@ -360,6 +379,42 @@ impl Log {
             let panicked = syncer.join().is_err();
             debug_assert!(!panicked, "the log's thread broke an invariant");
         }
+    }
+}
+
+/// What the log has done.
+#[derive(Debug, Default)]
+struct Counts {
+    appends: Counter,
+    writes: Counter,
+    bytes: Counter,
+    syncs: Histogram,
+    slow_syncs: Counter,
+    rolls: Counter,
+    rolls_failed: Counter,
+    full: Counter,
+}
+
+impl Source for Log {
+    fn show(&self, out: &mut Exposition) {
+        let counts = &self.shared.counts;
+        for (name, help, counter) in [
+            ("append_count", "Records appended to the log.", &counts.appends),
+            ("write_count", "Batches of records handed to the system.", &counts.writes),
+            ("written_bytes", "Bytes written to the log.", &counts.bytes),
+            ("slow_sync_count", "Syncs over hbase.regionserver.wal.slowsync.ms.", &counts.slow_syncs),
+            ("roll_count", "Log files ended because they were full or old.", &counts.rolls),
+            ("roll_failed_count", "Log files that could not be begun.", &counts.rolls_failed),
+            ("disk_full_count", "Writes of the log that found no space.", &counts.full),
+        ] {
+            out.counter(&format!("hbase_wal_{name}"), help, &[], counter.value());
+        }
+        out.times("hbase_wal_sync_seconds", "Times of making the log durable.", &[], &counts.syncs);
+        let (files, bytes) = self.size();
+        out.gauge("hbase_wal_file_count", "Log files kept.", &[], files as f64);
+        out.gauge("hbase_wal_file_size", "Bytes of log files kept.", &[], bytes as f64);
+        let full = f64::from(u8::from(self.shared.full.load(Ordering::Relaxed)));
+        out.gauge("hbase_wal_disk_full", "1 while writes are refused for want of space.", &[], full);
     }
 }
 
@@ -500,6 +555,7 @@ impl Shared {
                 bytes: std::mem::replace(&mut front.buffer, spare),
                 regions: std::mem::take(&mut front.regions),
                 upto: front.appended,
+                records: std::mem::take(&mut front.records),
             }
         };
         self.write_batch(back, batch)
@@ -522,7 +578,10 @@ impl Shared {
             back.spare = empty_batch();
             return Err(self.is_full_now(&error));
         }
-        let Batch { mut bytes, regions, upto } = batch;
+        let Batch { mut bytes, regions, upto, records } = batch;
+        self.counts.appends.add(records);
+        self.counts.writes.count();
+        self.counts.bytes.add(bytes.len() as u64);
         let file = back.live.get_mut(&back.number).expect("the current file is live");
         for (region, newest) in regions {
             let known = file.regions.entry(region).or_insert(newest);
@@ -550,6 +609,7 @@ impl Shared {
             let is_news = front.full.is_none();
             front.full = Some(error.clone());
             self.full.store(true, Ordering::Relaxed);
+            self.counts.full.count();
             (front.waiters.extract_if(.., |waiter| !waiter.patient).collect::<Vec<_>>(), is_news)
         };
         if is_news {
@@ -628,7 +688,10 @@ impl Shared {
             back.begin(&self.folder, number, next);
             (retired, old, self.written.load(Ordering::Acquire))
         };
+        let began = self.clock.moment();
         let bytes = retired.finish().map_err(|error| self.dead(old, &error))?;
+        self.synced(old, began);
+        self.counts.rolls.count();
         self.durable.fetch_max(upto, Ordering::AcqRel);
         {
             // Before anything in the new file is called durable, the new file says that the old one is.
@@ -644,13 +707,25 @@ impl Shared {
             back.forget();
         }
         self.remove_unneeded();
-        tracing::debug!(target: "wal", file = %file_name(&self.folder, old), bytes, next = number, "rolled");
+        tracing::info!(target: "wal", file = %file_name(&self.folder, old), bytes, next = number, "rolled the log");
         Ok(())
+    }
+
+    /// Notes a sync of file `number`, and tells of a slow one.
+    fn synced(&self, number: u64, began: env::Moment) {
+        let took = self.clock.moment().since(began);
+        self.counts.syncs.record_time(took);
+        if took > self.options.slow_sync {
+            self.counts.slow_syncs.count();
+            tracing::warn!(target: "wal", file = %file_name(&self.folder, number), ms = took.as_millis() as u64,
+                "slow sync: the disk is busy or failing");
+        }
     }
 
     /// The next file cannot be begun: the current one grows on for a while.
     fn put_off(&self, back: &mut Back, cause: &storage::Error) -> Error {
         let size = back.writer.as_ref().map_or(0, |writer| writer.size());
+        self.counts.rolls_failed.count();
         back.roll_at = size.saturating_add((self.options.file_bytes_max / 4).max(1));
         tracing::warn!(target: "wal", file = %file_name(&self.folder, back.number), bytes = size, cause = %cause,
             "the next log file cannot be begun: this one goes on, and it is tried again at {} bytes; see to the disk",
@@ -783,8 +858,10 @@ impl Shared {
         self.drain(back)?;
         let upto = self.written.load(Ordering::Acquire);
         if let Some(writer) = back.writer.as_mut() {
+            let began = self.clock.moment();
             writer.sync().map_err(|error| self.dead(back.number, &error))?;
             back.synced_offset = writer.size();
+            self.synced(back.number, began);
         }
         self.durable.fetch_max(upto, Ordering::AcqRel);
         Ok(())

@@ -69,12 +69,10 @@ impl Settings {
         let share = |ratio: f64| (memory as f64 * ratio) as u64;
         let threads = usize::try_from(conf.value(&keys::rpc::SERVING_THREADS)?).unwrap_or(0);
         let defaults = rpc::Options::default();
-        let slop = conf.value(&keys::region::TIMESTAMP_SLOP)?.as_millis();
         let memstore_bytes = share(conf.value(&keys::regionserver::GLOBAL_MEMSTORE_SHARE)?);
         let chunk_size = count(conf.value(&keys::region::MEMSTORE_CHUNK_SIZE)?)
             .clamp(memstore::CHUNK_SIZE_MIN, memstore::CHUNK_SIZE_MAX);
         let chunks_kept = memstore_bytes as f64 * conf.value(&keys::region::CHUNK_POOL_SHARE)?;
-        let cell_max = usize::try_from(conf.value(&keys::regionserver::MAX_CELL_SIZE)?).unwrap_or(usize::MAX);
         check_ports(Settings {
             root: root(start, &conf)?,
             host: if said_host.is_empty() { host_of(bind) } else { said_host },
@@ -94,27 +92,10 @@ impl Settings {
                 timeout_min: conf.value(&keys::rpc::MIN_CLIENT_REQUEST_TIMEOUT)?,
                 ..defaults
             },
-            log: wal::Options {
-                file_bytes_max: conf.value(&keys::region::WAL_ROLL_SIZE)?.max(1 << 20),
-                files_max: usize::try_from(conf.value(&keys::region::MAX_LOGS)?).unwrap_or(usize::MAX),
-                ..wal::Options::default()
-            },
+            log: regionserver::Options::of_log(&conf)?,
             region: RegionOptions {
-                flush_size: conf.value(&keys::region::MEMSTORE_FLUSH_SIZE)?,
-                block_multiplier: conf.value(&keys::region::MEMSTORE_BLOCK_MULTIPLIER)?,
                 memory: memstore::Pool::new(chunk_size, chunks_kept as usize / chunk_size),
-                row_lock_wait: conf.value(&keys::region::ROW_LOCK_WAIT)?,
-                timestamp_slop: i64::try_from(slop).ok().filter(|slop| *slop < i64::MAX / 2),
-                cell_size_max: (cell_max > 0).then_some(cell_max),
-                row_size_max: conf.value(&keys::region::MAX_ROW_SIZE)?,
-                sync_to_disk: conf.value(&keys::region::WAL_HSYNC)?,
-                compaction_files_min: count(conf.value(&keys::store::COMPACTION_MIN)?),
-                compaction_files_max: count(conf.value(&keys::store::COMPACTION_MAX)?),
-                compaction_ratio: conf.value(&keys::store::COMPACTION_RATIO)?,
-                compaction_size_min: conf.value(&keys::store::COMPACTION_MIN_SIZE)?,
-                compaction_size_max: conf.value(&keys::store::COMPACTION_MAX_SIZE)?,
-                blocking_files: count(conf.value(&keys::store::BLOCKING_STORE_FILES)?),
-                ..RegionOptions::default()
+                ..regionserver::Options::of_regions(&conf)?
             },
             cache_bytes: share(conf.value(&keys::regionserver::BLOCK_CACHE_SHARE)?) as usize,
             memstore_bytes,

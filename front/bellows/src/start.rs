@@ -63,6 +63,11 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     for cut in recovered.cuts() {
         tracing::warn!(file = %cut.file, offset = cut.offset, bytes = cut.bytes, "torn tail of the log cut");
     }
+    if !recovered.is_empty() {
+        let (files, bytes) = log.size();
+        let regions = recovered.regions().len();
+        tracing::info!(regions, files, bytes, "recovering from the log what is not in store files");
+    }
     let log = Arc::new(log);
     let cache = Arc::new(Cache::with_bytes(settings.cache_bytes));
     let start_code = u64::try_from(world.now().0).unwrap_or(0);
@@ -77,7 +82,7 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
         world: world.clone(),
         files: Arc::clone(&files),
         log: Arc::clone(&log),
-        cache: Arc::clone(&cache),
+        cache,
         region_options: settings.region.clone(),
         recovered: (!recovered.is_empty()).then(|| Arc::new(recovered)),
     };
@@ -121,12 +126,15 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
         &world,
     );
     let registry = registry.serve(tree);
-    let running = Running { server: Arc::clone(&server), cache, log: Arc::clone(&log) };
+    let running =
+        Running { server: Arc::clone(&server), log: Arc::clone(&log), rpc: Box::new(rpc.counting()) };
     assert!(shown.running.set(running).is_ok(), "it is set once");
 
     for key in settings.conf.unknown() {
         tracing::info!(key, "no meaning here; bellows keys lists the keys that act");
     }
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %root.display(), server = %server_name,
+        regions = server.regions().count(), ms = world.moment().since(began).as_millis() as u64, "started");
     greet(&Greeting {
         host: settings.host.clone(),
         rpc: rpc_address,

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use cache::Cache;
 use regionserver::RegionServer;
+use telemetry::Source;
 use web::{Exposition, Status};
 
 /// The server as the web page sees it: empty until clients can be served.
@@ -15,8 +15,9 @@ pub(crate) struct Shown {
 /// What there is to show once clients can be served.
 pub(crate) struct Running {
     pub(crate) server: Arc<RegionServer>,
-    pub(crate) cache: Arc<Cache>,
     pub(crate) log: Arc<wal::Log>,
+    /// What the sockets count.
+    pub(crate) rpc: Box<dyn Fn() -> rpc::Snapshot + Send + Sync>,
 }
 
 impl Status for Shown {
@@ -32,53 +33,39 @@ impl Status for Shown {
     }
 
     fn metrics(&self, out: &mut Exposition) {
-        let Some(Running { server, cache, log }) = self.running.get() else { return };
-        let counted = server.counters().snapshot();
+        let Some(Running { server, log, rpc }) = self.running.get() else { return };
+        server.show(out);
+        log.show(out);
+        let counted = rpc();
         for (name, help, value) in [
-            ("requests_total", "Requests of clients, a batch counting once.", counted.requests),
-            ("row_actions_total", "Rows that requests acted on.", counted.row_actions),
-            ("gets_total", "Calls of Get.", counted.gets),
-            ("scans_total", "Calls of Scan.", counted.scans),
-            ("multis_total", "Calls of Multi.", counted.multis),
-            ("mutates_total", "Calls of Mutate.", counted.mutates),
-            ("reads_from_disk_total", "Reads that had to wait for the disk.", counted.reads_from_disk),
+            ("received_bytes", "Bytes read from clients.", counted.bytes_received),
+            ("sent_bytes", "Bytes written to clients.", counted.bytes_sent),
+            ("call_count", "Calls that were served.", counted.calls),
+            ("inline_call_count", "Calls that were answered at once.", counted.calls_inline),
+            ("expired_call_count", "Calls whose client had given up.", counted.calls_expired),
+            ("refused_call_count", "Calls refused because too many were served.", counted.calls_refused),
+            ("accepted_connection_count", "Connections accepted.", counted.connections_accepted),
+            ("refused_connection_count", "Connections refused: too many.", counted.connections_refused),
             (
-                "replayed_bytes_total",
-                "Bytes taken from the log into memory by opening.",
-                counted.replayed_bytes,
+                "expired_connection_count",
+                "Connections closed: the client stood still.",
+                counted.connections_expired,
             ),
-            ("flushes_total", "Flushes done.", counted.flushes),
-            ("flushes_failed_total", "Flushes that failed.", counted.flushes_failed),
-            ("compactions_total", "Compactions done.", counted.compactions),
-            ("compactions_failed_total", "Compactions that failed.", counted.compactions_failed),
+            ("panic_count", "Calls that broke an invariant of ours.", counted.panics),
         ] {
-            out.counter(&format!("bellows_{name}"), help, &[], value);
+            out.counter(&format!("hbase_ipc_{name}"), help, &[], value);
         }
-        let (mut memory, mut files, mut bytes) = (0u64, 0usize, 0u64);
-        let regions = server.regions().all();
-        for region in &regions {
-            let load = region.load();
-            memory += load.memstore_bytes;
-            files += load.files;
-            bytes += load.file_bytes;
-        }
-        let blocks = cache.counts();
-        let (logs, log_bytes) = log.size();
         for (name, help, value) in [
-            ("regions", "Regions open here.", regions.len() as f64),
-            ("memstore_bytes", "Bytes in memstores.", memory as f64),
-            ("store_files", "Store files.", files as f64),
-            ("store_file_bytes", "Bytes of store files.", bytes as f64),
-            ("log_files", "Log files kept.", logs as f64),
-            ("log_bytes", "Bytes of log files kept.", log_bytes as f64),
-            ("block_cache_bytes", "Bytes of blocks in memory.", blocks.bytes as f64),
-            ("block_cache_blocks", "Blocks in memory.", blocks.blocks as f64),
-            ("open_scanners", "Scanners open.", server.open_scanners() as f64),
+            ("num_open_connections", "Connections open.", counted.connections_open),
+            ("num_calls_in_general_queue", "Calls that wait for their answer.", counted.calls_in_flight),
+            ("queue_size", "Bytes of the requests of those.", counted.calls_in_flight_size),
         ] {
-            out.gauge(&format!("bellows_{name}"), help, &[], value);
+            out.gauge(&format!("hbase_ipc_{name}"), help, &[], value as f64);
         }
-        out.counter("bellows_block_cache_hits_total", "Blocks found in memory.", &[], blocks.hits);
-        out.counter("bellows_block_cache_misses_total", "Blocks not found in memory.", &[], blocks.misses);
+        for (class, count) in &counted.exceptions {
+            let help = "Exceptions given to clients, by class.";
+            out.counter("hbase_ipc_exception_count", help, &[("class", class)], *count);
+        }
     }
 
     fn summary(&self) -> String {

@@ -4,9 +4,7 @@
 //! Prometheus text format. The page at `/` says in a few lines what runs here. What is shown comes from a [`Status`];
 //! this crate knows no server.
 
-mod metrics;
-
-pub use metrics::Exposition;
+pub use telemetry::Exposition;
 
 use std::sync::Arc;
 

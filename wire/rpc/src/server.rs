@@ -103,6 +103,13 @@ impl Server {
         self.shared.gauges.snapshot(self.lanes.iter().map(|lane| &*lane.shard))
     }
 
+    /// The same for whoever shows it later, also after the server was stopped.
+    pub fn counting(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
+        let shared = Arc::clone(&self.shared);
+        let shards: Vec<_> = self.lanes.iter().map(|lane| Arc::clone(&lane.shard)).collect();
+        move || shared.gauges.snapshot(shards.iter().map(|shard| &**shard))
+    }
+
     /// The threads of this server, for tasks that shall run beside its connections.
     pub fn handle(&self) -> &tokio::runtime::Handle {
         self.lanes[0].runtime.handle()

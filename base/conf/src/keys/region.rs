@@ -28,6 +28,10 @@ keys! {
     LOG_IDLE_WRITE: Millis = "hbase.regionserver.optionallogflushinterval", "1000";
     /// When a log file is closed however small it is.
     LOG_ROLL_PERIOD: Millis = "hbase.regionserver.logroll.period", "3600000";
+    /// A sync of the log that takes longer is told in the server's own log.
+    SLOW_SYNC: Millis = "hbase.regionserver.wal.slowsync.ms", "100";
+    /// How long to wait before a write of the log that found the disk full is tried again.
+    LOG_FULL_RETRY: Millis = "bellows.wal.full.retry", "1000";
     /// How memstores compact in memory where a family does not say: NONE, BASIC, EAGER or ADAPTIVE.
     IN_MEMORY_COMPACTION: Text = "hbase.hregion.compacting.memstore.type", "NONE";
 }

@@ -35,6 +35,10 @@ keys! {
     SMALL_COMPACTION_THREADS: Count = "hbase.regionserver.thread.compaction.small", "1";
     /// How many compactions of much data run at the same time.
     LARGE_COMPACTION_THREADS: Count = "hbase.regionserver.thread.compaction.large", "1";
+    /// How long a flush or compaction that failed waits before it is tried again; each further failure doubles it.
+    BACKGROUND_RETRY_MIN: Millis = "bellows.background.retry.min", "1000";
+    /// The longest that a flush or compaction that failed waits.
+    BACKGROUND_RETRY_MAX: Millis = "bellows.background.retry.max", "60000";
     /// Whether this server compacts at all; changed while it runs by the shell's `compaction_switch`.
     COMPACTION_ENABLED: Flag = "hbase.regionserver.compaction.enabled", "true";
     /// The share of the machine's memory that cached blocks take.

@@ -110,9 +110,16 @@ impl Work {
         let rows: usize = request.region_action.iter().map(|region| region.action.len()).sum();
         count_many(&server.counters().row_actions, rows);
         let options = server.options();
-        if options.batch_rows_reject && rows as u64 > options.batch_rows_warning {
+        if rows as u64 > options.batch_rows_warning {
+            count(&server.counters().large_batches);
             let first =
                 request.region_action.first().map(|action| action.region.value.escape_ascii().to_string());
+            tracing::warn!(client = %call.connection.remote, rows, threshold = options.batch_rows_warning,
+                first_region = first.as_deref().unwrap_or_default(), rejected = options.batch_rows_reject,
+                "large batch: hbase.rpc.rows.warning.threshold");
+            if !options.batch_rows_reject {
+                return Ok(Work::new(server, call, request, rows));
+            }
             return Err(Exception::do_not_retry(format!(
                 "Rejecting large batch operation for current batch with firstRegionName: {} , Requested Number of \
                  Rows: {rows} , Size Threshold: {}",
@@ -120,7 +127,11 @@ impl Work {
                 options.batch_rows_warning
             )));
         }
-        Ok(Work {
+        Ok(Work::new(server, call, request, rows))
+    }
+
+    fn new(server: &Arc<RegionServer>, call: &Call, request: pb::MultiRequest, rows: usize) -> Work {
+        Work {
             server: server.clone(),
             results: Vec::with_capacity(request.region_action.len()),
             request: Arc::new(request),
@@ -131,7 +142,7 @@ impl Work {
             processed: None,
             unsettled: Vec::new(),
             current: None,
-        })
+        }
     }
 
     fn run(&mut self, mode: ReadMode) -> Run {

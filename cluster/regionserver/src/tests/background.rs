@@ -98,3 +98,80 @@ fn the_threads_end_with_the_server() {
     bench.server.close_all().expect("closes");
     assert_eq!(bench.server.regions().count(), 0);
 }
+
+#[test]
+fn what_fails_is_counted_told_and_tried_again_later_and_later() {
+    let options = Options {
+        wake_period: Duration::ZERO,
+        retry_min: Duration::from_secs(1),
+        retry_max: Duration::from_secs(3),
+        ..Options::default()
+    };
+    let bench = Bench::with(options, &[("", "")]);
+    bench.put("r", "f:x", "1");
+    let region = bench.server.regions().all().remove(0);
+    let counted = || bench.server.counters().snapshot();
+    let fill = |place: &storage::Memory| {
+        use storage::Files;
+        let used =
+            place.list(&storage::FileName::root()).expect("there").iter().map(|entry| entry.size).sum();
+        place.set_bytes_max(Some(used));
+    };
+    fill(&bench.place);
+    bench.server.background.request_flush(&region);
+    for (failures, wait) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
+        Background::flush_next(&bench.server);
+        assert_eq!(counted().flushes_failed, failures);
+        bench.world.advance(Duration::from_secs(wait) - Duration::from_nanos(1));
+        Background::flush_next(&bench.server);
+        assert_eq!(counted().flushes_failed, failures, "its turn is after {wait} s");
+        assert_eq!(bench.server.background.waiting().flushes, 1);
+        bench.world.advance(Duration::from_nanos(1));
+    }
+    assert_eq!(bench.row("r"), ["f:x=1"], "it is still in memory");
+    bench.place.set_bytes_max(None);
+    Background::flush_next(&bench.server);
+    assert_eq!((files(&bench), counted().flushes, bench.server.background.waiting().flushes), (1, 1, 0));
+
+    bench.put("s", "f:x", "2");
+    bench.server.background.request_flush(&region);
+    Background::flush_next(&bench.server);
+    fill(&bench.place);
+    bench.server.background.request_compaction(&region, true, Vec::new());
+    Background::compact_next(&bench.server);
+    assert_eq!((counted().compactions, counted().compactions_failed), (0, 1));
+    assert!(bench.server.background.compacting(&region).major, "it waits");
+    bench.place.set_bytes_max(None);
+    Background::compact_next(&bench.server);
+    assert_eq!(counted().compactions, 0, "not yet");
+    bench.world.advance(Duration::from_secs(1));
+    Background::compact_next(&bench.server);
+    assert_eq!((counted().compactions, files(&bench)), (1, 1));
+    assert!(!bench.server.background.compacting(&region).major);
+}
+
+#[test]
+fn what_it_shows_has_hbases_names_and_true_numbers() {
+    use telemetry::Source;
+    let options = Options { warn_time: Some(Duration::ZERO), warn_bytes: Some(0), ..Options::default() };
+    let bench = Bench::with(options, &[("", "")]);
+    bench.put("r", "f:x", "1");
+    bench.put("r", "f:y", "1");
+    assert_eq!(bench.row("r"), ["f:x=1", "f:y=1"]);
+    let mut out = telemetry::Exposition::default();
+    bench.server.show(&mut out);
+    bench.server.foundation().log.show(&mut out);
+    let text = out.into_text();
+    for line in [
+        "hbase_regionserver_rpc_mutate_request_count 2",
+        "hbase_regionserver_write_request_count 2",
+        "hbase_regionserver_region_count 1",
+        "hbase_regionserver_call_seconds_count{method=\"Mutate\"} 2",
+        "hbase_regionserver_large_answer_count 3",
+        "hbase_regionserver_slow_call_count 0",
+        "hbase_wal_append_count 2",
+        "hbase_wal_disk_full 0",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line} is missing in\n{text}");
+    }
+}
