@@ -99,7 +99,7 @@ impl master::regions::Regions for LocalRegions {
         let region = self.find(region)?;
         let mutations: Vec<_> =
             edits.iter().map(|edit| mutation(region.table(), stamp, edit)).collect::<Result<_, _>>()?;
-        let applied = self.told(region.apply(&mutations))?;
+        let applied = self.told(region.apply(&mutations, ReadMode::Any))?;
         self.server.written(&region);
         // All are waited for before one that failed is told: which of them are done is then certain.
         let durable = self.told(applied.pending.wait_blocking());

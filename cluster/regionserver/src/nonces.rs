@@ -30,8 +30,8 @@ pub(crate) struct Nonce {
 }
 
 enum State {
-    /// Closed when the operation ends.
-    Running(watch::Receiver<()>),
+    /// With what wakes those who wait for its end, once there is one.
+    Running(Option<watch::Sender<()>>),
     Done(Moment, SequenceId),
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Begun {
 }
 
 /// An operation that runs under a nonce. Dropped without [`done`](Running::done), it counts as failed.
-pub(crate) struct Running(Option<(Arc<Nonces>, Nonce, watch::Sender<()>)>);
+pub(crate) struct Running(Option<(Arc<Nonces>, Nonce)>);
 
 impl Nonces {
     pub(crate) fn new(world: World, grace_period: Duration, enabled: bool) -> Nonces {
@@ -66,18 +66,19 @@ impl Nonces {
         if !self.enabled || nonce.nonce == 0 {
             return Begun::Fresh(Running(None));
         }
-        let (end, ended) = watch::channel(());
         match self.seen.lock().entry(nonce) {
-            Entry::Occupied(mut entry) => match entry.get() {
-                State::Running(ended) => return Begun::InProgress(ended.clone()),
+            Entry::Occupied(mut entry) => match entry.get_mut() {
+                State::Running(end) => {
+                    return Begun::InProgress(end.get_or_insert_with(|| watch::channel(()).0).subscribe());
+                }
                 State::Done(when, sequence) if self.world.moment().since(*when) < self.grace_period => {
                     return Begun::Repeated(*sequence);
                 }
-                State::Done(..) => drop(entry.insert(State::Running(ended))),
+                state @ State::Done(..) => *state = State::Running(None),
             },
-            Entry::Vacant(entry) => drop(entry.insert(State::Running(ended))),
+            Entry::Vacant(entry) => drop(entry.insert(State::Running(None))),
         }
-        Begun::Fresh(Running(Some((self.clone(), nonce, end))))
+        Begun::Fresh(Running(Some((self.clone(), nonce))))
     }
 
     /// As [`begin`](Nonces::begin), but waits for the end of one that runs. `Err` with its sequence id for one that was
@@ -116,7 +117,8 @@ impl Nonces {
         }
     }
 
-    /// The end of an operation: the sequence id of what it wrote, `None` when it failed.
+    /// The end of an operation: the sequence id of what it wrote, `None` when it failed. Whoever waits for it wakes, for
+    /// its sender goes with the state.
     fn end(&self, nonce: Nonce, written: Option<SequenceId>) {
         let mut seen = self.seen.lock();
         match written {
@@ -129,7 +131,7 @@ impl Nonces {
 impl Running {
     /// The operation was applied as the write of this sequence id; that it is durable is not needed.
     pub(crate) fn done(mut self, sequence: SequenceId) {
-        if let Some((nonces, nonce, _end)) = self.0.take() {
+        if let Some((nonces, nonce)) = self.0.take() {
             nonces.end(nonce, Some(sequence));
         }
     }
@@ -137,7 +139,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some((nonces, nonce, _end)) = self.0.take() {
+        if let Some((nonces, nonce)) = self.0.take() {
             nonces.end(nonce, None);
         }
     }

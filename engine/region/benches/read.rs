@@ -164,12 +164,12 @@ fn main() {
             let batch: Vec<Mutation> =
                 (0..100).map(|offset| put((number + offset) * 7_919 % ROWS, &value)).collect();
             number += 100;
-            region.apply(&batch).expect("serving").pending.wait_blocking().expect("written");
+            region.apply(&batch, ReadMode::Any).expect("serving").pending.wait_blocking().expect("written");
         }
     });
     for first in (0..ROWS).step_by(100) {
         let batch: Vec<Mutation> = (first..first + 100).map(|number| put(number, &value)).collect();
-        region.apply(&batch).expect("serving").pending.wait_blocking().expect("written");
+        region.apply(&batch, ReadMode::Any).expect("serving").pending.wait_blocking().expect("written");
     }
     reads(&region, "memory");
     region.flush(FlushReason::Requested).expect("written");

@@ -92,8 +92,8 @@ impl Region {
         Pending::for_reading(self)
     }
 
-    /// Applies puts and deletes, each row atomically, not all of them together.
-    pub fn apply(self: &Arc<Self>, mutations: &[Mutation]) -> Result<Applied> {
+    /// Applies puts and deletes, each row atomically, not all of them together. With [`Error::WouldBlock`] none of them.
+    pub fn apply(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Applied> {
         self.check_writable()?;
         let mut outcomes: Vec<Result<()>> =
             mutations.iter().map(|mutation| self.check_mutation(mutation)).collect();
@@ -106,12 +106,13 @@ impl Region {
                 .collect()
         };
         let accepted = good(&outcomes);
-        let locks = self.locks.lock(accepted.iter().map(|&index| &mutations[index].row[..]))?;
+        let locks = self.locks.lock(accepted.iter().map(|&index| &mutations[index].row[..]), mode)?;
         let now = self.world.now();
         let mut edits = Vec::with_capacity(accepted.len());
         for index in accepted {
-            match self.prepare(&mutations[index], now) {
+            match self.prepare(&mutations[index], now, mode) {
                 Ok(edit) => edits.push(edit),
+                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
                 Err(error) => outcomes[index] = Err(error),
             }
         }
@@ -177,7 +178,12 @@ impl Region {
     }
 
     /// Gives a put's or delete's cells their timestamps. The row is locked.
-    pub(crate) fn prepare(self: &Arc<Self>, mutation: &Mutation, now: WallTime) -> Result<Edit> {
+    pub(crate) fn prepare(
+        self: &Arc<Self>,
+        mutation: &Mutation,
+        now: WallTime,
+        mode: ReadMode,
+    ) -> Result<Edit> {
         let mut block = Vec::with_capacity(mutation.cells.bytes().len() + 8);
         // Several deletes of the newest version of one column take one version after the other.
         let mut newest_taken: Vec<(&[u8], &[u8], usize)> = Vec::new();
@@ -197,7 +203,7 @@ impl Region {
                         0
                     }
                 };
-                match self.nth_version(&mutation.row, column, skip)? {
+                match self.nth_version(&mutation.row, column, skip, mode)? {
                     Some(found) => timestamp = found,
                     None => continue,
                 }
@@ -213,6 +219,7 @@ impl Region {
         row: &Bytes,
         column: (&[u8], &[u8]),
         skip: usize,
+        mode: ReadMode,
     ) -> Result<Option<Timestamp>> {
         let scan = Scan {
             families: vec![FamilyQuery {
@@ -225,7 +232,7 @@ impl Region {
             ..Scan::get(row.clone())
         };
         let mut found = Timestamps::default();
-        self.get(&scan, ReadMode::Any, &mut found)?;
+        self.get(&scan, mode, &mut found)?;
         Ok(found.0.get(skip).copied())
     }
 

@@ -8,10 +8,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 
-use crate::{Error, Result};
+use crate::{Error, ReadMode, Result};
 
 const STRIPES: usize = 1024;
+
+/// Locks that are held until this is dropped.
+pub(crate) type Held<'a> = SmallVec<[MutexGuard<'a, ()>; 1]>;
 
 /// The row locks of a region.
 pub(crate) struct RowLocks {
@@ -29,20 +33,25 @@ impl RowLocks {
         }
     }
 
-    /// Takes the locks of `rows`, waiting for each no longer than the limit.
-    pub(crate) fn lock<'a>(&self, rows: impl Iterator<Item = &'a [u8]>) -> Result<Vec<MutexGuard<'_, ()>>> {
-        let mut stripes: Vec<(usize, &[u8])> =
+    /// Takes the locks of `rows`, waiting for each no longer than the limit, and not at all when only memory may be
+    /// waited for.
+    pub(crate) fn lock<'a>(&self, rows: impl Iterator<Item = &'a [u8]>, mode: ReadMode) -> Result<Held<'_>> {
+        let mut stripes: SmallVec<[(usize, &[u8]); 1]> =
             rows.map(|row| (self.hasher.hash_one(row) as usize % STRIPES, row)).collect();
         stripes.sort_unstable_by_key(|(stripe, _)| *stripe);
         stripes.dedup_by_key(|(stripe, _)| *stripe);
         let lock = |(stripe, row): (usize, &[u8])| {
-            self.stripes[stripe].try_lock_for(self.wait).ok_or_else(|| {
-                Error::TooBusy(format!(
-                    "Failed to obtain the lock of row {} within {} ms (hbase.rowlock.wait.duration)",
-                    row.escape_ascii(),
-                    self.wait.as_millis()
-                ))
-            })
+            let stripe = &self.stripes[stripe];
+            match mode {
+                ReadMode::MemoryOnly => stripe.try_lock().ok_or(Error::WouldBlock),
+                ReadMode::Any => stripe.try_lock_for(self.wait).ok_or_else(|| {
+                    Error::TooBusy(format!(
+                        "Failed to obtain the lock of row {} within {} ms (hbase.rowlock.wait.duration)",
+                        row.escape_ascii(),
+                        self.wait.as_millis()
+                    ))
+                }),
+            }
         };
         stripes.into_iter().map(lock).collect()
     }
@@ -62,13 +71,15 @@ mod tests {
     fn a_lock_that_is_held_is_given_up_on_and_named() {
         let locks = RowLocks::new(Duration::from_millis(1));
         let rows = [&b"a"[..], b"b", b"a"];
-        let held = locks.lock(rows.into_iter()).expect("free, each once");
+        let held = locks.lock(rows.into_iter(), ReadMode::Any).expect("free, each once");
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| locks.lock([&b"b"[..]].into_iter()).map(drop));
+            let waiter = scope.spawn(|| locks.lock([&b"b"[..]].into_iter(), ReadMode::Any).map(drop));
             let error = waiter.join().expect("no panic").expect_err("held");
             assert!(error.to_string().contains("row b within 1 ms"), "{error}");
+            let refused = locks.lock([&b"b"[..]].into_iter(), ReadMode::MemoryOnly).map(drop);
+            assert!(matches!(refused, Err(Error::WouldBlock)));
         });
         drop(held);
-        locks.lock(rows.into_iter()).expect("free again");
+        locks.lock(rows.into_iter(), ReadMode::MemoryOnly).expect("free again");
     }
 }

@@ -10,6 +10,7 @@ use cell::tags::write_tag;
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, TagType, Timestamp};
 use env::WallTime;
 use filter::{Comparable, CompareOperator, Filter};
+use smallvec::SmallVec;
 
 use crate::apply::{Edit, write_stamped};
 use crate::query::{CellSink, FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
@@ -65,47 +66,67 @@ pub struct Checked {
     pub pending: Pending,
 }
 
+/// The cells of a row, in one buffer.
 #[derive(Default)]
-struct Collected(Vec<Vec<u8>>);
+struct Collected {
+    bytes: Vec<u8>,
+    ends: SmallVec<[usize; 8]>,
+}
 
 impl CellSink for Collected {
     fn cell(&mut self, cell: Cell<'_>) {
-        self.0.push(cell.bytes().to_vec());
+        self.bytes.extend_from_slice(cell.bytes());
+        self.ends.push(self.bytes.len());
     }
 }
 
 impl Collected {
     fn cells(&self) -> impl Iterator<Item = Cell<'_>> {
-        self.0.iter().map(|bytes| Cell::trusted(bytes, SequenceId::ZERO))
+        let mut from = 0;
+        self.ends.iter().map(move |&end| {
+            let cell = Cell::trusted(&self.bytes[from..end], SequenceId::ZERO);
+            from = end;
+            cell
+        })
     }
 }
 
 impl Region {
     /// Adds to numbers, and gives what they are now.
-    pub fn increment(self: &Arc<Self>, mutation: &Mutation) -> Result<Changed> {
-        self.mutate_row(std::slice::from_ref(mutation))
+    pub fn increment(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<Changed> {
+        self.mutate_row(std::slice::from_ref(mutation), mode)
     }
 
     /// Adds to the end of values, and gives what they are now.
-    pub fn append(self: &Arc<Self>, mutation: &Mutation) -> Result<Changed> {
-        self.mutate_row(std::slice::from_ref(mutation))
+    pub fn append(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<Changed> {
+        self.mutate_row(std::slice::from_ref(mutation), mode)
     }
 
     /// Applies mutations of one row as one write.
-    pub fn mutate_row(self: &Arc<Self>, mutations: &[Mutation]) -> Result<Changed> {
+    pub fn mutate_row(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Changed> {
         self.check_all(mutations)?;
-        let _locks = self.locks.lock(mutations.iter().map(|mutation| &mutation.row[..]))?;
-        let (cells, pending) = self.write_as_one(mutations, None)?;
+        let _locks = self.locks.lock(mutations.iter().map(|mutation| &mutation.row[..]), mode)?;
+        let (cells, pending) = self.write_as_one(mutations, None, mode)?;
         Ok(Changed { cells, pending })
     }
 
     /// Applies mutations of one row as one write, if `check` holds.
-    pub fn check_and_mutate(self: &Arc<Self>, check: &Check, mutations: &[Mutation]) -> Result<Checked> {
-        self.mutate_rows(std::slice::from_ref(check), mutations)
+    pub fn check_and_mutate(
+        self: &Arc<Self>,
+        check: &Check,
+        mutations: &[Mutation],
+        mode: ReadMode,
+    ) -> Result<Checked> {
+        self.mutate_rows(std::slice::from_ref(check), mutations, mode)
     }
 
     /// Applies mutations of several rows of this region as one write, if all `checks` hold.
-    pub fn mutate_rows(self: &Arc<Self>, checks: &[Check], mutations: &[Mutation]) -> Result<Checked> {
+    pub fn mutate_rows(
+        self: &Arc<Self>,
+        checks: &[Check],
+        mutations: &[Mutation],
+        mode: ReadMode,
+    ) -> Result<Checked> {
         self.check_all(mutations)?;
         for check in checks {
             self.check_row(&check.row, "checkAndMutate")?;
@@ -114,17 +135,17 @@ impl Region {
             .iter()
             .map(|mutation| &mutation.row[..])
             .chain(checks.iter().map(|check| &check.row[..]));
-        let _locks = self.locks.lock(rows)?;
+        let _locks = self.locks.lock(rows, mode)?;
         let mut newest = None;
         for check in checks {
-            let (holds, timestamp) = self.holds(check)?;
+            let (holds, timestamp) = self.holds(check, mode)?;
             if !holds {
                 let pending = Pending::for_reading(self);
                 return Ok(Checked { passed: false, cells: CellBlock::default(), pending });
             }
             newest = newest.max(timestamp);
         }
-        let (cells, pending) = self.write_as_one(mutations, newest)?;
+        let (cells, pending) = self.write_as_one(mutations, newest, mode)?;
         Ok(Checked { passed: true, cells, pending })
     }
 
@@ -139,6 +160,7 @@ impl Region {
         self: &Arc<Self>,
         mutations: &[Mutation],
         not_before: Option<Timestamp>,
+        mode: ReadMode,
     ) -> Result<(CellBlock, Pending)> {
         let clock = self.world.now();
         let put_time = WallTime(not_before.map_or(clock.0, |newest| newest.0.max(clock.0)));
@@ -148,10 +170,10 @@ impl Region {
             whole.durability = whole.durability.max(mutation.durability);
             whole.nonce = whole.nonce.or(mutation.nonce);
             match mutation.kind {
-                MutationKind::Put => whole.block.extend(self.prepare(mutation, put_time)?.block),
-                MutationKind::Delete => whole.block.extend(self.prepare(mutation, clock)?.block),
+                MutationKind::Put => whole.block.extend(self.prepare(mutation, put_time, mode)?.block),
+                MutationKind::Delete => whole.block.extend(self.prepare(mutation, clock, mode)?.block),
                 MutationKind::Increment | MutationKind::Append => {
-                    let block = self.changed_cells(mutation, clock)?;
+                    let block = self.changed_cells(mutation, clock, mode)?;
                     if mutation.return_results {
                         results.extend_from_slice(&block);
                     }
@@ -165,7 +187,12 @@ impl Region {
     }
 
     /// The cells that an increment or append makes of what is there.
-    fn changed_cells(self: &Arc<Self>, mutation: &Mutation, clock: WallTime) -> Result<Vec<u8>> {
+    fn changed_cells(
+        self: &Arc<Self>,
+        mutation: &Mutation,
+        clock: WallTime,
+        mode: ReadMode,
+    ) -> Result<Vec<u8>> {
         let mut families: Vec<FamilyQuery> = Vec::new();
         for cell in mutation.cells.cells() {
             let at = families.iter().position(|query| query.family == cell.family()).unwrap_or_else(|| {
@@ -179,7 +206,7 @@ impl Region {
             qualifiers.sort();
             qualifiers.dedup();
         }
-        let current = self.current(mutation.row.clone(), families, mutation.time_range, None)?;
+        let current = self.current(mutation.row.clone(), families, mutation.time_range, None, mode)?;
         let mut block = Vec::new();
         for delta in mutation.cells.cells() {
             let old = current
@@ -228,6 +255,7 @@ impl Region {
         families: Vec<FamilyQuery>,
         range: Option<TimeRange>,
         filter: Option<Filter>,
+        mode: ReadMode,
     ) -> Result<Collected> {
         let scan = Scan {
             families,
@@ -237,12 +265,12 @@ impl Region {
             ..Scan::get(row)
         };
         let mut cells = Collected::default();
-        self.get(&scan, ReadMode::Any, &mut cells)?;
+        self.get(&scan, mode, &mut cells)?;
         Ok(cells)
     }
 
     /// Whether the check holds, and the timestamp of what it looked at.
-    fn holds(self: &Arc<Self>, check: &Check) -> Result<(bool, Option<Timestamp>)> {
+    fn holds(self: &Arc<Self>, check: &Check, mode: ReadMode) -> Result<(bool, Option<Timestamp>)> {
         let (families, filter) = match &check.test {
             Test::Value { family, qualifier, .. } => {
                 self.store(family)?;
@@ -251,7 +279,7 @@ impl Region {
             }
             Test::Filter(filter) => (Vec::new(), Some(filter.clone())),
         };
-        let found = self.current(check.row.clone(), families, check.time_range, filter)?;
+        let found = self.current(check.row.clone(), families, check.time_range, filter, mode)?;
         let newest = found.cells().map(|cell| cell.timestamp()).max();
         let Test::Value { operator, comparable, .. } = &check.test else {
             return Ok((newest.is_some(), newest));

@@ -88,7 +88,7 @@ impl Bench {
     }
 
     fn apply(&self, mutation: Mutation) {
-        let applied = self.region.apply(&[mutation]).expect("serving");
+        let applied = self.region.apply(&[mutation], ReadMode::Any).expect("serving");
         applied.outcomes.into_iter().for_each(|outcome| outcome.expect("good"));
         applied.pending.wait_blocking().expect("durable");
     }
@@ -207,7 +207,7 @@ fn every_acknowledged_write_survives_a_loss_of_power_at_any_moment() {
             }
             // Something that nobody was told of.
             let unheard =
-                bench.region.apply(&[mutation(MutationKind::Put, "r9", &[("f:z", 1, CellType::Put, b"")])]);
+                bench.region.apply(&[mutation(MutationKind::Put, "r9", &[("f:z", 1, CellType::Put, b"")])], ReadMode::Any);
             drop(unheard.expect("serving"));
             bench = bench.crash(seed * 31 + round);
         }
@@ -445,22 +445,46 @@ fn a_filter_that_judges_whole_rows_refuses_parts_of_them() {
 }
 
 #[test]
+fn a_write_that_must_not_wait_changes_nothing() {
+    let bench = Bench::new();
+    bench.put("a", "f:n", 1, "\0\0\0\0\0\0\0\x05");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let bench = bench.kill();
+    let before = bench.region.read_point();
+    let add = mutation(MutationKind::Increment, "a", &[("f:n", -1, CellType::Put, &1i64.to_be_bytes())]);
+    let newest = mutation(MutationKind::Delete, "a", &[("f:n", -1, CellType::Delete, b"")]);
+    let would_block = |error: Option<Error>| assert!(matches!(error, Some(Error::WouldBlock)), "{error:?}");
+    would_block(bench.region.increment(&add, ReadMode::MemoryOnly).err());
+    would_block(bench.region.apply(std::slice::from_ref(&newest), ReadMode::MemoryOnly).err());
+    let check = Check { row: "a".into(), test: Test::Filter(Filter::page(1)), time_range: None };
+    would_block(
+        bench.region.check_and_mutate(&check, std::slice::from_ref(&newest), ReadMode::MemoryOnly).err(),
+    );
+    assert_eq!((bench.region.read_point(), bench.region.memstore_bytes()), (before, 0));
+    let changed = bench.region.increment(&add, ReadMode::Any).expect("from the file");
+    changed.pending.wait_blocking().expect("durable");
+    let again = bench.region.increment(&add, ReadMode::MemoryOnly).expect("all is in memory now");
+    again.pending.wait_blocking().expect("durable");
+    assert_eq!(again.cells.cells().next().expect("given back").value(), 7i64.to_be_bytes());
+}
+
+#[test]
 fn writes_that_read_are_exact() {
     let bench = Bench::new();
     let add = |amount: i64| {
         mutation(MutationKind::Increment, "a", &[("f:n", -1, CellType::Put, &amount.to_be_bytes())])
     };
     for expected in [5i64, 10, 15] {
-        let changed = bench.region.increment(&add(5)).expect("serving");
+        let changed = bench.region.increment(&add(5), ReadMode::Any).expect("serving");
         changed.pending.wait_blocking().expect("durable");
         let cell = changed.cells.cells().next().map(|cell| cell.value().to_vec());
         assert_eq!(cell, Some(expected.to_be_bytes().to_vec()));
     }
     bench.put("a", "f:s", 1, "seven");
     let wrong = mutation(MutationKind::Increment, "a", &[("f:s", -1, CellType::Put, &1i64.to_be_bytes())]);
-    assert!(matches!(bench.region.increment(&wrong), Err(Error::NotALong(5))));
+    assert!(matches!(bench.region.increment(&wrong, ReadMode::Any), Err(Error::NotALong(5))));
     let append = mutation(MutationKind::Append, "a", &[("f:s", -1, CellType::Put, b"-eight")]);
-    let changed = bench.region.append(&append).expect("serving");
+    let changed = bench.region.append(&append, ReadMode::Any).expect("serving");
     changed.pending.wait_blocking().expect("durable");
     assert!(bench.all().contains("=seven-eight"));
 
@@ -484,7 +508,7 @@ fn writes_that_read_are_exact() {
         (check(CompareOperator::Greater, "a"), false),
         (check(CompareOperator::Equal, "nine"), true),
     ] {
-        let checked = bench.region.check_and_mutate(&check, std::slice::from_ref(&put)).expect("serving");
+        let checked = bench.region.check_and_mutate(&check, std::slice::from_ref(&put), ReadMode::Any).expect("serving");
         assert_eq!(checked.passed, passes, "{check:?}");
         checked.pending.wait_blocking().expect("durable");
     }
@@ -518,14 +542,14 @@ fn requests_that_cannot_be_are_refused_and_nothing_is_written() {
         mutation(MutationKind::Put, row, &[(column, timestamp, CellType::Put, b"v")])
     };
     let outcomes =
-        bench.region.apply(&[put("a", "no:x", 1), put("b", "f:x", -2), put("c", "f:x", 1)]).expect("serving");
+        bench.region.apply(&[put("a", "no:x", 1), put("b", "f:x", -2), put("c", "f:x", 1)], ReadMode::Any).expect("serving");
     assert!(matches!(outcomes.outcomes[0], Err(Error::NoSuchFamily { .. })));
     assert!(matches!(outcomes.outcomes[1], Err(Error::BadRequest(_))));
     assert!(outcomes.outcomes[2].is_ok());
     outcomes.pending.wait_blocking().expect("durable");
     assert_eq!(bench.all(), "c/f:x@1=v");
     let large = mutation(MutationKind::Put, "a", &[("f:x", 1, CellType::Put, &vec![0; 11 << 20])]);
-    let refused = bench.region.apply(&[large]).expect("serving");
+    let refused = bench.region.apply(&[large], ReadMode::Any).expect("serving");
     assert!(matches!(refused.outcomes[0], Err(Error::CellTooLarge { .. })));
 }
 
@@ -534,7 +558,7 @@ fn a_dead_log_ends_the_region() {
     let bench = Bench::new();
     bench.put("a", "f:x", 1, "v");
     bench.log.fence(99);
-    let refused = bench.region.apply(&[mutation(MutationKind::Put, "b", &[("f:x", 1, CellType::Put, b"")])]);
+    let refused = bench.region.apply(&[mutation(MutationKind::Put, "b", &[("f:x", 1, CellType::Put, b"")])], ReadMode::Any);
     assert!(matches!(refused, Err(Error::Aborted(_))));
     assert!(matches!(bench.region.scanner(Scan::default()), Err(Error::Aborted(_))));
 }
@@ -620,7 +644,7 @@ fn a_full_disk_refuses_writes_reads_go_on_and_room_mends_it_without_a_restart() 
     let failure = loop {
         let row = format!("row{:03}", written.len());
         let put = mutation(MutationKind::Put, &row, &[("f:q", 1, CellType::Put, large.as_bytes())]);
-        let applied = bench.region.apply(&[put]).expect("the disk has room, as far as is known");
+        let applied = bench.region.apply(&[put], ReadMode::Any).expect("the disk has room, as far as is known");
         match applied.pending.wait_blocking() {
             Ok(()) => written.push(row),
             Err(error) => break error,
@@ -630,9 +654,9 @@ fn a_full_disk_refuses_writes_reads_go_on_and_room_mends_it_without_a_restart() 
     assert!(failure.to_string().contains(remedy), "{failure}");
     // Refused before anything is done, in words; and the same for those that read first.
     let put = || mutation(MutationKind::Put, "late", &[("f:q", 1, CellType::Put, b"v")]);
-    let refused = bench.region.apply(&[put()]).expect_err("no room");
+    let refused = bench.region.apply(&[put()], ReadMode::Any).expect_err("no room");
     assert!(matches!(refused, Error::Log(wal::Error::Full { .. })) && refused.to_string().contains(remedy));
-    assert!(bench.region.mutate_row(&[put()]).is_err());
+    assert!(bench.region.mutate_row(&[put()], ReadMode::Any).is_err());
     // Reads go on, of what was acknowledged alone.
     let rows = |bench: &Bench| bench.all().split_whitespace().count();
     assert_eq!(rows(&bench), written.len() + 1);
@@ -659,14 +683,14 @@ fn a_full_disk_refuses_writes_reads_go_on_and_room_mends_it_without_a_restart() 
 fn a_write_whose_caller_went_away_holds_back_nobody() {
     let bench = Bench::new();
     let put = mutation(MutationKind::Put, "r", &[("f:q", 1, CellType::Put, b"v")]);
-    let applied = bench.region.apply(&[put]).expect("serving");
+    let applied = bench.region.apply(&[put], ReadMode::Any).expect("serving");
     let sequence = applied.pending.sequence().expect("written");
     drop(applied);
     // Nobody writes or flushes: the log itself wakes what is left of the caller. A write that waits for nothing but its
     // turn is behind it.
     let mut skipped = mutation(MutationKind::Put, "s", &[("f:q", 1, CellType::Put, b"v")]);
     skipped.durability = Durability::Skip;
-    let applied = bench.region.apply(&[skipped]).expect("serving");
+    let applied = bench.region.apply(&[skipped], ReadMode::Any).expect("serving");
     applied.pending.wait_blocking().expect("its turn comes");
     assert!(bench.region.read_point() > sequence);
 }
@@ -687,9 +711,9 @@ fn a_record_over_the_limit_behind_one_that_skips_the_log_is_refused_whole() {
     let large = vec![1; limit];
     let over = mutation(MutationKind::Put, "b", &[("f:q", 1, CellType::Put, &large)]);
     let before = region.read_point();
-    let refused = region.apply(&[skipped, over]).expect_err("over the limit of the log");
+    let refused = region.apply(&[skipped, over], ReadMode::Any).expect_err("over the limit of the log");
     assert!(matches!(refused, Error::Log(wal::Error::TooLarge { .. })), "{refused}");
     let good = mutation(MutationKind::Put, "c", &[("f:q", 1, CellType::Put, b"v")]);
-    region.apply(&[good]).expect("serving").pending.wait_blocking().expect("nothing holds the read point");
+    region.apply(&[good], ReadMode::Any).expect("serving").pending.wait_blocking().expect("nothing holds the read point");
     assert_eq!(region.read_point(), before.next());
 }

@@ -171,7 +171,7 @@ fn marker(row: u64, now: i64) -> Vec<Edit> {
 fn write(region: &Arc<Region>, model: &mut Model, write: Vec<Edit>) -> region::Result<Pending> {
     let mutation = mutation(&write);
     model.begin(write);
-    let applied = region.apply(&[mutation]).inspect_err(|error| {
+    let applied = region.apply(&[mutation], ReadMode::Any).inspect_err(|error| {
         if let region::Error::Log(refused @ wal::Error::Full { .. }) = error
             && refused.outcome() == Outcome::DidNotHappen
         {
@@ -462,7 +462,7 @@ fn keep_writing(region: &Arc<Region>, world: &World, writer: usize, progress: &m
             what: What::Put(begun.to_string().into_bytes()),
         };
         let mutation = mutation(&FAMILIES.iter().map(edit).collect::<Vec<_>>());
-        let Ok(applied) = region.apply(&[mutation]) else { return };
+        let Ok(applied) = region.apply(&[mutation], ReadMode::Any) else { return };
         if applied.outcomes.iter().any(Result::is_err) || applied.pending.wait_blocking().is_err() {
             return;
         }

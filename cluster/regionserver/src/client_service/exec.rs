@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use proto::pb;
-use region::{Check, Mutation, Region};
+use region::{Check, Mutation, ReadMode, Region};
 use rpc::{Answer, Call, Exception, Reply, class};
 
 use crate::RegionServer;
@@ -96,7 +96,8 @@ fn mutate_rows(
         .iter()
         .map(|condition| request::condition(condition, &server.foundation().world))
         .collect::<Result<_, _>>()?;
-    let checked = region.mutate_rows(&checks, &mutations).map_err(|error| server.exception(&error))?;
+    let checked =
+        region.mutate_rows(&checks, &mutations, ReadMode::Any).map_err(|error| server.exception(&error))?;
     server.written(region);
     checked.pending.wait_blocking().map_err(|error| server.exception(&error))?;
     Ok(pb::MutateRowsResponse { processed: Some(checked.passed) })

@@ -7,8 +7,8 @@
 //!
 //! 1. RegionActions are done one after the other. Puts and deletes of one that is not atomic are gathered and applied
 //!    together, before the next increment or append and at its end.
-//! 2. It begins on the serving thread. An action that may need the disk, or that must see writes of this same call which
-//!    are not yet durable, moves the rest onto a thread that may block.
+//! 2. It begins on the serving thread. An action that must wait, for the disk, for a row's lock, or for writes of this same
+//!    call which are not yet durable and which it must see, moves the rest onto a thread that may block.
 //! 3. At the end all writes are waited for together. One that did not become durable turns into an exception.
 //!
 //! The cells of mutations lie in the request's cell block in the order of the actions, and are taken also when the action
@@ -26,7 +26,7 @@ use super::{exec, get, write};
 use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::{count, count_many};
-use crate::nonces::{Begun, Nonce, Running};
+use crate::nonces::{Begun, Running};
 use crate::request::{self, Asked, RequestCells};
 
 /// A call of more actions than this does not keep the serving thread, on which other clients' calls wait: it would for
@@ -43,10 +43,10 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     };
     let run = if work.actions > INLINE_ACTIONS_MAX { Run::MayBlock } else { work.run(ReadMode::MemoryOnly) };
     match run {
-        Run::Done if work.unsettled.is_empty() => Ok(work.reply()).into(),
+        Run::Done if work.unsettled.is_empty() => work.reply().into(),
         Run::Done => Answer::later(async move {
             work.settle().await;
-            Ok(work.reply())
+            work.reply()
         }),
         Run::MayBlock => Answer::later(async move {
             let mut work = env::blocking(move || {
@@ -56,7 +56,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
             })
             .await;
             work.settle().await;
-            Ok(work.reply())
+            work.reply()
         }),
     }
 }
@@ -75,6 +75,31 @@ struct Unsettled {
     /// The RegionAction, and which of its entries; all of it when none is named.
     region_action: usize,
     entries: Vec<usize>,
+    /// Whether its cells lie in the reply's block, from where they cannot be taken back.
+    gave_cells: bool,
+}
+
+/// What is known of a nonce before its operation.
+enum Known {
+    /// It may begin.
+    New(Option<Running>),
+    /// It was done before.
+    Done(SequenceId),
+    /// It runs now, and must be waited for.
+    InProgress,
+}
+
+/// Why something was not done.
+enum Refused {
+    /// It must run where it may block.
+    MayBlock,
+    Because(Exception),
+}
+
+impl From<Exception> for Refused {
+    fn from(exception: Exception) -> Refused {
+        Refused::Because(exception)
+    }
 }
 
 struct Work {
@@ -89,6 +114,8 @@ struct Work {
     results: Vec<pb::RegionActionResult>,
     processed: Option<bool>,
     unsettled: Vec<Unsettled>,
+    /// Why nothing of the reply can be told.
+    broken: Option<Exception>,
     /// The RegionAction that was interrupted, and what is done of it.
     current: Option<Current>,
 }
@@ -141,6 +168,7 @@ impl Work {
             knows_too_large: call.connection.client_is_at_least(1, 2),
             processed: None,
             unsettled: Vec::new(),
+            broken: None,
             current: None,
         }
     }
@@ -155,11 +183,10 @@ impl Work {
                 Some(current) => current,
                 None => match self.server.regions().find(&action.region) {
                     Ok(region) if action.condition.is_some() || action.atomic() => {
-                        if mode == ReadMode::MemoryOnly && needs_thread(action) {
-                            return Run::MayBlock;
+                        match self.row_action(&region, action, action.condition.as_ref(), mode) {
+                            Some(result) => self.results.push(result),
+                            None => return Run::MayBlock,
                         }
-                        let result = self.row_action(&region, action, action.condition.as_ref());
-                        self.results.push(result);
                         continue;
                     }
                     Ok(region) => {
@@ -230,17 +257,17 @@ impl Work {
                             ..Default::default()
                         })
                     }
-                    Ok(asked) if mode == ReadMode::MemoryOnly => {
-                        current.taken = Some(asked);
-                        return Some(current);
-                    }
-                    Ok(asked) => {
-                        self.apply_gathered(&mut current);
-                        self.read_and_write(&current.region, &asked).map(|result| pb::ResultOrException {
-                            result: Some(result),
-                            ..Default::default()
-                        })
-                    }
+                    Ok(asked) => match self.read_and_write(&mut current, &asked, mode) {
+                        Ok(result) => {
+                            Ok(pb::ResultOrException { result: Some(result), ..Default::default() })
+                        }
+                        Err(Refused::MayBlock) => {
+                            self.out.rewind(mark);
+                            current.taken = Some(asked);
+                            return Some(current);
+                        }
+                        Err(Refused::Because(exception)) => Err(exception),
+                    },
                     Err(exception) => Err(exception),
                 }
             } else {
@@ -254,7 +281,9 @@ impl Work {
             current.entries.push(entry);
             current.next += 1;
         }
-        self.apply_gathered(&mut current);
+        if self.apply_gathered(&mut current, mode).is_err() {
+            return Some(current);
+        }
         let result = pb::RegionActionResult { result_or_exception: current.entries, ..Default::default() };
         self.results.push(result);
         None
@@ -300,14 +329,14 @@ impl Work {
         Ok(asked.of_group(self.request.nonce_group()))
     }
 
-    /// Applies the puts and deletes that were gathered.
-    fn apply_gathered(&mut self, current: &mut Current) {
+    /// Applies the puts and deletes that were gathered; they stay gathered when that must wait and may not.
+    fn apply_gathered(&mut self, current: &mut Current, mode: ReadMode) -> Result<(), Refused> {
         if current.gathered.is_empty() {
-            return;
+            return Ok(());
         }
         let (entries, mutations): (Vec<usize>, Vec<Mutation>) =
             std::mem::take(&mut current.gathered).into_iter().unzip();
-        match current.region.apply(&mutations) {
+        match current.region.apply(&mutations, mode) {
             Ok(applied) => {
                 let mut written = Vec::with_capacity(entries.len());
                 for (entry, outcome) in entries.into_iter().zip(applied.outcomes) {
@@ -323,8 +352,13 @@ impl Work {
                         pending: applied.pending,
                         region_action: self.results.len(),
                         entries: written,
+                        gave_cells: false,
                     });
                 }
+            }
+            Err(region::Error::WouldBlock) => {
+                current.gathered = entries.into_iter().zip(mutations).collect();
+                return Err(Refused::MayBlock);
             }
             Err(error) => {
                 let exception = self.server.exception(&error);
@@ -333,59 +367,74 @@ impl Work {
                 }
             }
         }
+        Ok(())
     }
 
-    /// One increment or append, or a delete that looks for the newest version. Runs where it may block, and is durable
-    /// when its result is there.
-    fn read_and_write(&mut self, region: &Arc<Region>, asked: &Asked) -> Result<pb::Result, Exception> {
+    /// One increment or append, or a delete that looks for the newest version, after what was gathered before it.
+    fn read_and_write(
+        &mut self,
+        current: &mut Current,
+        asked: &Asked,
+        mode: ReadMode,
+    ) -> Result<pb::Result, Refused> {
+        self.apply_gathered(current, mode)?;
+        let region = current.region.clone();
         let mark = self.out.mark();
-        let running = match self.begin(std::slice::from_ref(asked)) {
-            Ok(running) => running,
-            Err(sequence) => {
-                write::read_again(region, &asked.mutation, sequence, &mut self.out)
+        let running = match self.begin(std::slice::from_ref(asked), mode) {
+            Known::New(running) => running,
+            Known::Done(_) if mode == ReadMode::MemoryOnly => return Err(Refused::MayBlock),
+            Known::Done(sequence) => {
+                write::read_again(&region, &asked.mutation, sequence, &mut self.out)
                     .map_err(|error| self.server.exception(&error))?;
                 return Ok(self.out.result(mark));
             }
+            Known::InProgress => return Err(Refused::MayBlock),
         };
         let mutations = std::slice::from_ref(&asked.mutation);
-        let outcome = write::write_row(&self.server, region, None, mutations, running, &mut self.out)
-            .and_then(|written| written.pending.wait_blocking().map(|()| written.has_result));
-        match outcome {
-            Ok(has_result) => Ok(if has_result { self.out.result(mark) } else { pb::Result::default() }),
-            Err(error) => {
-                self.out.rewind(mark);
-                Err(self.server.exception(&error))
-            }
+        let written = write::write_row(&self.server, &region, None, mutations, running, mode, &mut self.out);
+        let written = written.map_err(|error| self.refused(&error))?;
+        self.unsettled.push(Unsettled {
+            region,
+            pending: written.pending,
+            region_action: self.results.len(),
+            entries: vec![current.entries.len()],
+            gave_cells: self.out.is_block() && self.out.since(mark) > 0,
+        });
+        Ok(if written.has_result { self.out.result(mark) } else { pb::Result::default() })
+    }
+
+    fn refused(&self, error: &region::Error) -> Refused {
+        match error {
+            region::Error::WouldBlock => Refused::MayBlock,
+            error => Refused::Because(self.server.exception(error)),
         }
     }
 
-    /// Begins under the nonce of the mutations, if they have one. `Err` with its sequence id when it was done before.
-    fn begin(&self, asked: &[Asked]) -> Result<Option<Running>, SequenceId> {
-        match write::heeds_nonce(asked) {
-            Some(asked) => self.begin_nonce(asked.nonce(self.request.nonce_group())).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn begin_nonce(&self, nonce: Nonce) -> Result<Running, SequenceId> {
+    /// Begins under the nonce of the mutations, if they have one.
+    fn begin(&self, asked: &[Asked], mode: ReadMode) -> Known {
+        let Some(asked) = write::heeds_nonce(asked) else { return Known::New(None) };
+        let nonce = asked.nonce(self.request.nonce_group());
         loop {
             match self.server.nonces.begin(nonce) {
-                Begun::Fresh(running) => return Ok(running),
-                Begun::Repeated(sequence) => return Err(sequence),
+                Begun::Fresh(running) => return Known::New(Some(running)),
+                Begun::Repeated(sequence) => return Known::Done(sequence),
+                Begun::InProgress(_) if mode == ReadMode::MemoryOnly => return Known::InProgress,
                 Begun::InProgress(mut ended) => tokio::runtime::Handle::current()
                     .block_on(async move { while ended.changed().await.is_ok() {} }),
             }
         }
     }
 
-    /// An atomic or conditional RegionAction: all of it on one row, as one.
+    /// An atomic or conditional RegionAction: all of it on one row, as one. `None` when it may block and must not.
     fn row_action(
         &mut self,
         region: &Arc<Region>,
         action: &pb::RegionAction,
         condition: Option<&pb::Condition>,
-    ) -> pb::RegionActionResult {
-        match self.try_row_action(region, action, condition) {
+        mode: ReadMode,
+    ) -> Option<pb::RegionActionResult> {
+        let cells = self.cells.clone();
+        Some(match self.try_row_action(region, action, condition, mode) {
             Ok((processed, merged)) => {
                 // The entries' own indexes mean nothing here: clients count them.
                 let entry = |index: usize| pb::ResultOrException {
@@ -407,8 +456,12 @@ impl Work {
                     ..Default::default()
                 }
             }
-            Err(exception) => failed(&exception),
-        }
+            Err(Refused::Because(exception)) => failed(&exception),
+            Err(Refused::MayBlock) => {
+                self.cells = cells;
+                return None;
+            }
+        })
     }
 
     fn try_row_action(
@@ -416,7 +469,8 @@ impl Work {
         region: &Arc<Region>,
         action: &pb::RegionAction,
         condition: Option<&pb::Condition>,
-    ) -> Result<(bool, Option<pb::Result>), Exception> {
+        mode: ReadMode,
+    ) -> Result<(bool, Option<pb::Result>), Refused> {
         let asked = self.mutations(region, &action.action)?;
         let check: Option<Check> = condition
             .map(|condition| request::condition(condition, &self.server.foundation().world))
@@ -424,9 +478,11 @@ impl Work {
         // Cells of atomic actions are given back inside the message.
         let mut out = CellsOut::new(Codec::None);
         let mark = out.mark();
-        let running = match self.begin(&asked) {
-            Ok(running) => running,
-            Err(sequence) => {
+        let running = match self.begin(&asked, mode) {
+            Known::New(running) => running,
+            Known::Done(_) if mode == ReadMode::MemoryOnly => return Err(Refused::MayBlock),
+            Known::InProgress => return Err(Refused::MayBlock),
+            Known::Done(sequence) => {
                 for asked in &asked {
                     write::read_again(region, &asked.mutation, sequence, &mut out)
                         .map_err(|error| self.server.exception(&error))?;
@@ -435,20 +491,16 @@ impl Work {
             }
         };
         let mutations: Vec<Mutation> = asked.into_iter().map(|asked| asked.mutation).collect();
-        let reads = check.is_some() || mutations.iter().any(write::reads_first);
-        let written = write::write_row(&self.server, region, check.as_ref(), &mutations, running, &mut out)
-            .map_err(|error| self.server.exception(&error))?;
-        if reads {
-            written.pending.wait_blocking().map_err(|error| self.server.exception(&error))?;
-        } else {
-            let (region, region_action) = (region.clone(), self.results.len());
-            self.unsettled.push(Unsettled {
-                region,
-                pending: written.pending,
-                region_action,
-                entries: Vec::new(),
-            });
-        }
+        let written =
+            write::write_row(&self.server, region, check.as_ref(), &mutations, running, mode, &mut out)
+                .map_err(|error| self.refused(&error))?;
+        self.unsettled.push(Unsettled {
+            region: region.clone(),
+            pending: written.pending,
+            region_action: self.results.len(),
+            entries: Vec::new(),
+            gave_cells: false,
+        });
         Ok((written.processed.unwrap_or(true), written.has_result.then(|| out.result(mark))))
     }
 
@@ -491,11 +543,11 @@ impl Work {
             self.processed = Some(true);
             return Run::Done;
         };
-        if mode == ReadMode::MemoryOnly {
-            return Run::MayBlock;
-        }
         let result = match self.server.regions().find(&action.region) {
-            Ok(region) => self.row_action(&region, action, Some(condition)),
+            Ok(region) => match self.row_action(&region, action, Some(condition), mode) {
+                Some(result) => result,
+                None => return Run::MayBlock,
+            },
             Err(exception) => failed(&exception),
         };
         self.processed = result.processed;
@@ -510,6 +562,9 @@ impl Work {
             if let Err(error) = outcome {
                 let exception = self.server.exception(&error);
                 not_durable(&mut self.results[unsettled.region_action], &unsettled.entries, &exception);
+                if unsettled.gave_cells {
+                    self.broken = Some(exception);
+                }
             }
         }
     }
@@ -525,29 +580,25 @@ impl Work {
                     unsettled.entries.iter().for_each(|entry| fail(&mut current.entries[*entry], &exception))
                 }
             }
+            if unsettled.gave_cells {
+                self.broken = Some(exception);
+            }
         }
     }
 
-    fn reply(self: Box<Self>) -> Reply {
+    /// Cells lie in the block in the order of the entries. Those of a write that did not become durable would be read as
+    /// another entry's, so that then nothing is told but this.
+    fn reply(self: Box<Self>) -> Result<Reply, Exception> {
+        if let Some(exception) = self.broken {
+            return Err(exception);
+        }
         let response = pb::MultiResponse {
             region_action_result: self.results,
             processed: self.processed,
             region_statistics: None,
         };
-        Reply::with_cells(&response, self.out.into_block())
+        Ok(Reply::with_cells(&response, self.out.into_block()))
     }
-}
-
-/// Whether an atomic or conditional RegionAction reads before it writes.
-fn needs_thread(action: &pb::RegionAction) -> bool {
-    use pb::mutation_proto::MutationType::Put;
-    // A delete may look for the newest version; which of them do is known only with their cells.
-    action.condition.is_some()
-        || action
-            .action
-            .iter()
-            .filter_map(|action| action.mutation.as_ref())
-            .any(|one| one.mutate_type() != Put)
 }
 
 /// An exception inside a reply.

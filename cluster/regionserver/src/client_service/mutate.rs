@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use cell::SequenceId;
 use proto::pb;
-use region::{Check, Pending, Region};
+use region::{Check, Pending, ReadMode, Region};
 use rpc::{Answer, Call, Codec, Exception, Reply};
 
 use super::write::{self, Written};
 use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::count;
-use crate::nonces::Running;
+use crate::nonces::{Begun, Running};
 use crate::request::{self, Asked, RequestCells};
 
 /// Applies the mutation and answers when it is durable.
@@ -23,11 +23,10 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         Ok(work) => work,
         Err(refused) => return refused.into(),
     };
-    if work.check.is_none() && !write::reads_first(&work.asked.mutation) {
-        return match work.run(None) {
-            Ok((reply, pending)) => Answer::later(work.when_durable(reply, pending)),
-            Err(error) => work.server.exception(&error).into(),
-        };
+    match work.run_at_once() {
+        Ok((reply, pending)) => return Answer::later(work.when_durable(reply, pending)),
+        Err(region::Error::WouldBlock) => {}
+        Err(error) => return work.server.exception(&error).into(),
     }
     Answer::later(async move {
         let asked = std::slice::from_ref(&work.asked);
@@ -39,7 +38,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
             None => None,
         };
         let (work, outcome) = env::blocking(move || {
-            let outcome = work.run(running);
+            let outcome = work.run(running, ReadMode::Any);
             (work, outcome)
         })
         .await;
@@ -80,12 +79,26 @@ impl Work {
         })
     }
 
-    fn run(&self, running: Option<Running>) -> Result<(Reply, Pending), region::Error> {
+    /// On the serving thread, if nothing has to be waited for: not the disk, not a row's lock, not the call that runs
+    /// under the same nonce.
+    fn run_at_once(&self) -> Result<(Reply, Pending), region::Error> {
+        let running = match write::heeds_nonce(std::slice::from_ref(&self.asked)) {
+            Some(asked) => match self.server.nonces.begin(asked.nonce(self.nonce_group)) {
+                Begun::Fresh(running) => Some(running),
+                Begun::Repeated(_) | Begun::InProgress(_) => return Err(region::Error::WouldBlock),
+            },
+            None => None,
+        };
+        self.run(running, ReadMode::MemoryOnly)
+    }
+
+    fn run(&self, running: Option<Running>, mode: ReadMode) -> Result<(Reply, Pending), region::Error> {
         let mut out = CellsOut::new(self.codec);
         let start = out.mark();
         let mutations = std::slice::from_ref(&self.asked.mutation);
         let check = self.check.as_ref();
-        let written = write::write_row(&self.server, &self.region, check, mutations, running, &mut out)?;
+        let written =
+            write::write_row(&self.server, &self.region, check, mutations, running, mode, &mut out)?;
         let Written { processed, has_result, pending, .. } = written;
         let result = has_result.then(|| out.result(start));
         Ok((

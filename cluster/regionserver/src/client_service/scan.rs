@@ -30,6 +30,9 @@ use crate::scanners::{Held, Kept, ScannerId, Taken};
 /// How long a scan may keep the serving thread, on which other clients' calls wait.
 const INLINE_TIME: Duration = Duration::from_micros(300);
 
+/// Rows between two looks at the clock while all of them come from memory: a row may cost less than the look.
+const STEPS_PER_LOOK: u32 = 16;
+
 /// Answers one call of a scanner.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     count(&server.counters().requests);
@@ -195,6 +198,7 @@ impl Work {
 
     /// Reads until the reply is complete. With `inline_end` it pauses there, between two steps of the engine.
     fn read(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
+        let mut steps = 0u32;
         while self.results < self.results_max {
             let mark = self.out.mark();
             let deadline = match (self.deadline, inline_end) {
@@ -231,9 +235,13 @@ impl Work {
             if !step.more {
                 break;
             }
+            let is_full = step.size_limit || self.out.heap_size() >= self.bytes_max;
+            steps += 1;
+            if mode == ReadMode::MemoryOnly && !is_full && !steps.is_multiple_of(STEPS_PER_LOOK) {
+                continue;
+            }
             let now = self.server.foundation().world.moment();
             let is_late = self.deadline.is_some_and(|end| now >= end);
-            let is_full = step.size_limit || self.out.heap_size() >= self.bytes_max;
             if is_late || is_full {
                 if is_late || self.results == 0 {
                     self.response.heartbeat_message = Some(true);

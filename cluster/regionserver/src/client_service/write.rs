@@ -43,7 +43,8 @@ pub(super) fn heeds_nonce(asked: &[Asked]) -> Option<&Asked> {
     })
 }
 
-/// Writes mutations of one row as one, under a condition if there is one. Cells that increments and appends give back go
+/// Writes mutations of one row as one, under a condition if there is one; nothing at all when it would have to wait and
+/// must not. Cells that increments and appends give back go
 /// into `out`. What was begun under a nonce is done when the write is applied, and was never begun when it is not: also
 /// when the condition did not hold.
 pub(super) fn write_row(
@@ -52,11 +53,12 @@ pub(super) fn write_row(
     check: Option<&Check>,
     mutations: &[Mutation],
     running: Option<Running>,
+    mode: ReadMode,
     out: &mut CellsOut,
 ) -> Result<Written, region::Error> {
     let written = match (check, mutations) {
         (Some(check), mutations) => {
-            let checked = region.check_and_mutate(check, mutations)?;
+            let checked = region.check_and_mutate(check, mutations, mode)?;
             let counters = server.counters();
             count(if checked.passed { &counters.checks_passed } else { &counters.checks_failed });
             put_out(&checked.cells, out);
@@ -71,15 +73,15 @@ pub(super) fn write_row(
         }
         (None, [one]) if matches!(one.kind, MutationKind::Increment | MutationKind::Append) => {
             let row = match one.kind {
-                MutationKind::Increment => region.increment(one)?,
-                _ => region.append(one)?,
+                MutationKind::Increment => region.increment(one, mode)?,
+                _ => region.append(one, mode)?,
             };
             put_out(&row.cells, out);
             let sequence = row.pending.sequence();
             Written { processed: None, has_result: true, sequence, pending: row.pending }
         }
         (None, mutations) => {
-            let row = region.mutate_row(mutations)?;
+            let row = region.mutate_row(mutations, mode)?;
             put_out(&row.cells, out);
             Written {
                 processed: Some(true),

@@ -8,7 +8,7 @@ use cell::CellBlock;
 use rpc::Exception;
 
 /// What is left of the block.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RequestCells {
     rest: Bytes,
 }
