@@ -6,6 +6,7 @@
 //! Apache HBase itself among them.
 
 pub(crate) mod asynchbase;
+pub(crate) mod happybase;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

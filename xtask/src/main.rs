@@ -49,6 +49,11 @@ const PARTS: &[Part] = &[
         "asynchbase with its own look-ups through ZooKeeper (JDK and Maven)",
         java::asynchbase::suite,
     ),
+    (
+        "happybase",
+        "happybase through HBase's own Thrift server (JDK, Maven and Python 3)",
+        java::happybase::suite,
+    ),
     ("packages", "Debian's package index, loaded and compared whole after kill -9", || packages::run(&[])),
     ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
@@ -65,7 +70,8 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask loadtest [--keys N] [--threads N]
        cargo xtask powercut [--rounds N] [--seed S]   (20 rounds on each of ext4 and XFS; needs root and loop devices)
        cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)
-       cargo xtask asynchbase BOOTSTRAP QUORUM [TEXT]   (the asynchbase suite, likewise)";
+       cargo xtask asynchbase BOOTSTRAP QUORUM [TEXT]   (the asynchbase suite, likewise)
+       cargo xtask happybase QUORUM [WORD...]   (the happybase suite, likewise)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -100,6 +106,7 @@ fn main() -> ExitCode {
         ["asynchbase", bootstrap, quorum, ref more @ ..] => {
             report("asynchbase", &java::asynchbase::against(bootstrap, quorum, more))
         }
+        ["happybase", quorum, ref more @ ..] => report("happybase", &java::happybase::against(quorum, more)),
         _ => usage(),
     }
 }
