@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use proto::pb;
-use region::{FlushReason, Region};
+use region::Region;
 use rpc::{Answer, Call, Exception, Reply, Service, class};
 
 use crate::RegionServer;
@@ -120,7 +120,11 @@ impl AdminService {
     fn flush(&self, call: &Call) -> Result<Answer, Exception> {
         let request: pb::FlushRegionRequest = call.decode()?;
         let region = self.server.regions().find(&request.region)?;
-        self.families(&region, request.family.as_slice())?;
+        // All of them are a flush of the region, as for HBase.
+        let families = match &request.family {
+            Some(family) => self.families(&region, std::slice::from_ref(family))?,
+            None => Vec::new(),
+        };
         let last_flush_time = self.server.last_flush(region.info().encoded_name());
         if request.if_older_than_ts.is_some_and(|than| last_flush_time >= than) {
             return Ok(
@@ -130,7 +134,7 @@ impl AdminService {
         let server = self.server.clone();
         Ok(Answer::later(env::blocking(move || {
             let flushed =
-                server.flush(&region, FlushReason::Requested).map_err(|error| server.exception(&error))?;
+                server.flush_families(&region, &families).map_err(|error| server.exception(&error))?;
             Ok(Reply::of(&pb::FlushRegionResponse {
                 last_flush_time: server.last_flush(region.info().encoded_name()),
                 flushed: Some(flushed.files > 0),

@@ -4,12 +4,20 @@
 //! more thread, the chore, wakes once in a period and looks what is due: old edits, too much memory, logs that are held
 //! back, scanners without a lease.
 //!
+//! **Memory.** What all memstores take together is known after each write. From the lower mark on the fullest regions are
+//! flushed, one after the other, until it is below again; from the upper mark on writes are refused as too busy, for their
+//! clients to come back. HBase holds the callers instead: here a caller holds no thread that could wait.
+//!
+//! **Too many files.** A region that flushes because it is full waits for its compaction while a store has more files than
+//! `hbase.hstore.blockingStoreFiles`, at most `hbase.hstore.blockingWaitTime`; its writers feel that at the region's own
+//! limit. Memory that must be freed, and hbase:meta, wait for nothing.
+//!
 //! What fails is told with region, cause and remedy, counted, and queued again for later; each failure in a row doubles
 //! the wait, up to a limit. Nothing is lost by a failure: what should be flushed stays in memory and in the log, what
 //! should be compacted stays as it is.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -21,10 +29,6 @@ use region::{CompactionRequest, FlushReason, Region};
 
 use crate::counters::{count, count_many};
 use crate::{Options, RegionServer};
-
-/// Of the memory that memstores may take, the part at which flushing begins (HBase's
-/// `hbase.regionserver.global.memstore.size.lower.limit` of 0.95).
-const PRESSURE_PERCENT: u64 = 95;
 
 /// A compaction that waits.
 struct Wanted {
@@ -39,6 +43,8 @@ struct Wanted {
 struct Flush {
     region: Arc<Region>,
     again: Again,
+    /// Since when it waits for a compaction.
+    held_since: Option<Moment>,
 }
 
 /// How often something has failed, and when it is its turn.
@@ -104,7 +110,8 @@ pub(crate) struct Background {
     wake: Condvar,
     stopping: AtomicBool,
     compaction_enabled: AtomicBool,
-    memory_is_full: AtomicBool,
+    /// Bytes in all memstores.
+    memory: AtomicI64,
 }
 
 impl Background {
@@ -114,7 +121,7 @@ impl Background {
             wake: Condvar::new(),
             stopping: AtomicBool::new(false),
             compaction_enabled: AtomicBool::new(compaction_enabled),
-            memory_is_full: AtomicBool::new(false),
+            memory: AtomicI64::new(0),
         }
     }
 
@@ -150,9 +157,15 @@ impl Background {
         self.wake.notify_all();
     }
 
-    /// Whether memstores take more than they may.
-    pub(crate) fn memory_is_full(&self) -> bool {
-        self.memory_is_full.load(Ordering::Relaxed)
+    /// Bytes in all memstores.
+    pub(crate) fn memory(&self) -> u64 {
+        u64::try_from(self.memory.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Takes account of what `region` has in memory now. Says how much all have.
+    pub(crate) fn account(&self, region: &Region) -> u64 {
+        let change = region.memory_change();
+        u64::try_from(self.memory.fetch_add(change, Ordering::Relaxed) + change).unwrap_or(0)
     }
 
     /// Lets compactions run or wait; says how it was before.
@@ -167,7 +180,8 @@ impl Background {
     pub(crate) fn request_flush(&self, region: &Arc<Region>) {
         let mut queues = self.queues.lock();
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, region)) {
-            queues.flushes.push_back(Flush { region: region.clone(), again: Again::default() });
+            let region = region.clone();
+            queues.flushes.push_back(Flush { region, again: Again::default(), held_since: None });
             self.wake.notify_all();
         }
     }
@@ -232,20 +246,44 @@ impl Background {
         let background = &server.background;
         let now = server.foundation().world.moment();
         let mut queues = background.queues.lock();
-        let Flush { region, again } = match next_due(&mut queues.flushes, |flush| flush.again, now) {
-            Ok(flush) => flush,
-            Err(next) => {
-                let period = server.options().wake_period;
-                background.wake.wait_for(&mut queues, next.map_or(period, |next| next.min(period)));
+        let Flush { region, again, held_since } =
+            match next_due(&mut queues.flushes, |flush| flush.again, now) {
+                Ok(flush) => flush,
+                Err(next) => {
+                    let period = server.options().wake_period;
+                    background.wake.wait_for(&mut queues, next.map_or(period, |next| next.min(period)));
+                    return;
+                }
+            };
+        if region.has_too_many_files()
+            && !region.info().is_meta()
+            && background.memory() <= server.options().memstore_bytes_low()
+        {
+            let since = held_since.unwrap_or(now);
+            let waited = now.since(since);
+            if waited < server.options().blocking_wait {
+                let again = Again { due: Some(now.plus(server.options().blocking_wait / 100)), ..again };
+                queues.flushes.push_back(Flush { region: region.clone(), again, held_since: Some(since) });
+                drop(queues);
+                if held_since.is_none() {
+                    tracing::warn!(region = %region.info(), table = %region.info().table(),
+                        "too many store files: the flush waits for a compaction (hbase.hstore.blockingStoreFiles)");
+                    background.request_compaction(&region, false, Vec::new());
+                }
                 return;
             }
-        };
+            tracing::warn!(region = %region.info(), waited_ms = waited.as_millis() as u64,
+                "too many store files, and waited long enough: flushing (hbase.hstore.blockingWaitTime)");
+        }
         queues.flushing += 1;
         drop(queues);
         let outcome = server.flush(&region, FlushReason::MemstoreSize);
         let mut queues = background.queues.lock();
         queues.flushing -= 1;
-        let Err(error) = outcome else { return };
+        let Err(error) = outcome else {
+            drop(queues);
+            return server.relieve_memory();
+        };
         if !server.regions().is_open(&region) {
             return;
         }
@@ -253,7 +291,7 @@ impl Background {
         let (wait, again) = again.after_failure(server.foundation().world.moment(), server.options());
         // It may have been asked for again meanwhile: that one has its turn at once, and fails, or not, by itself.
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, &region)) {
-            queues.flushes.push_back(Flush { region: region.clone(), again });
+            queues.flushes.push_back(Flush { region: region.clone(), again, held_since: None });
         }
         drop(queues);
         tell_failure("flush", &region, &error, wait);
@@ -359,10 +397,42 @@ impl Queues {
 }
 
 impl RegionServer {
+    /// Queues a flush of the fullest region while memstores take more than the lower mark.
+    pub(crate) fn relieve_memory(&self) {
+        if self.background.memory() <= self.options().memstore_bytes_low() {
+            return;
+        }
+        let regions = self.regions().all();
+        let fullest = regions.iter().max_by_key(|region| region.memstore_bytes());
+        if let Some(fullest) = fullest.filter(|fullest| fullest.memstore_bytes() > 0) {
+            self.background.request_flush(fullest);
+        }
+    }
+
     /// Flushes a region now, and queues the compaction that this makes necessary. Touches the disk.
     pub fn flush(&self, region: &Arc<Region>, reason: FlushReason) -> Result<region::Flushed, region::Error> {
+        self.flush_as(region, reason, |region| region.flush(reason))
+    }
+
+    /// Flushes some families of a region, all when none is named. Touches the disk.
+    pub fn flush_families(
+        &self,
+        region: &Arc<Region>,
+        families: &[Bytes],
+    ) -> Result<region::Flushed, region::Error> {
+        self.flush_as(region, FlushReason::Requested, |region| region.flush_families(families))
+    }
+
+    fn flush_as(
+        &self,
+        region: &Arc<Region>,
+        reason: FlushReason,
+        flush: impl FnOnce(&Region) -> Result<region::Flushed, region::Error>,
+    ) -> Result<region::Flushed, region::Error> {
         let (began, memory) = (self.foundation().world.moment(), region.memstore_bytes());
-        let flushed = region.flush(reason)?;
+        let flushed = flush(region);
+        self.background.account(region);
+        let flushed = flushed?;
         let took = self.foundation().world.moment().since(began);
         count(&self.counters().flushes);
         count_many(&self.counters().flushed_bytes, flushed.bytes as usize);
@@ -387,10 +457,9 @@ impl RegionServer {
         let regions = self.regions().all();
         let now = self.foundation().world.now();
         let period = i64::try_from(self.options().flush_period.as_millis()).unwrap_or(i64::MAX);
-        let mut total = 0u64;
         for region in &regions {
             let load = region.load();
-            total = total.saturating_add(load.memstore_bytes);
+            self.background.account(region);
             let is_old =
                 load.oldest_edit.is_some_and(|oldest| period > 0 && now.0.saturating_sub(oldest.0) > period);
             if is_old || region.needs_flush() {
@@ -400,13 +469,7 @@ impl RegionServer {
                 self.background.request_compaction(region, false, Vec::new());
             }
         }
-        let limit = self.options().memstore_bytes_max;
-        self.background.memory_is_full.store(total > limit, Ordering::Relaxed);
-        if total > limit / 100 * PRESSURE_PERCENT
-            && let Some(fullest) = regions.iter().max_by_key(|region| region.load().memstore_bytes)
-        {
-            self.background.request_flush(fullest);
-        }
+        self.relieve_memory();
         for name in self.foundation().log.regions_holding_back() {
             if let Ok(name) = EncodedName::parse(&String::from_utf8_lossy(&name))
                 && let Some(region) = self.regions().by_encoded_name(&name)

@@ -10,7 +10,7 @@ use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp, block};
 use master::regions::{Edit, OpenSequence, Row, Stamp};
 use proto::catalog::Column;
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, pb};
-use region::{CellSink, Durability, FlushReason, Limits, Mutation, MutationKind, ReadMode, Region, Scan};
+use region::{CellSink, Durability, Limits, Mutation, MutationKind, ReadMode, Region, Scan};
 use rpc::Exception;
 
 use crate::RegionServer;
@@ -73,9 +73,8 @@ impl master::regions::Regions for LocalRegions {
         self.server.regions().by_encoded_name(region).is_some()
     }
 
-    fn flush(&self, region: &EncodedName, _families: &[Bytes]) -> Result<(), Exception> {
-        // A region flushes as a whole: the families that were not asked for only come sooner.
-        self.told(self.server.flush(&self.find(region)?, FlushReason::Requested)).map(drop)
+    fn flush(&self, region: &EncodedName, families: &[Bytes]) -> Result<(), Exception> {
+        self.told(self.server.flush_families(&self.find(region)?, families)).map(drop)
     }
 
     fn last_major_compaction(&self, region: &EncodedName) -> Result<i64, Exception> {

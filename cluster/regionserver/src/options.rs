@@ -40,6 +40,11 @@ pub struct Options {
     /// Bytes that all memstores together may take: near them the fullest region is flushed, beyond them writes are
     /// refused. `front` makes it from the machine's memory and `hbase.regionserver.global.memstore.size`.
     pub memstore_bytes_max: u64,
+    /// The part of it from which on the fullest regions are flushed, 0 to 1
+    /// (`hbase.regionserver.global.memstore.size.lower.limit`).
+    pub memstore_lower: f64,
+    /// How long a flush waits for a store with too many files (`hbase.hstore.blockingWaitTime`).
+    pub blocking_wait: Duration,
     /// How long a flush or compaction that failed waits (`bellows.background.retry.min`); each failure doubles it.
     pub retry_min: Duration,
     /// The longest that it waits (`bellows.background.retry.max`).
@@ -63,7 +68,7 @@ impl Default for Options {
 impl Options {
     /// What `conf` says.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
-        use keys::{cluster, region, regionserver as key, rpc};
+        use keys::{cluster, region, regionserver as key, rpc, store};
         let compactors =
             conf.value(&key::SMALL_COMPACTION_THREADS)? + conf.value(&key::LARGE_COMPACTION_THREADS)?;
         Ok(Options {
@@ -81,6 +86,8 @@ impl Options {
             compactors: compactors.max(1),
             compaction_enabled: conf.value(&key::COMPACTION_ENABLED)?,
             memstore_bytes_max: u64::MAX,
+            memstore_lower: conf.value(&key::GLOBAL_MEMSTORE_LOWER)?.min(1.0),
+            blocking_wait: conf.value(&store::BLOCKING_WAIT_TIME)?,
             retry_min: conf.value(&key::BACKGROUND_RETRY_MIN)?,
             retry_max: conf.value(&key::BACKGROUND_RETRY_MAX)?,
             warn_time: u64::try_from(conf.value(&rpc::WARN_RESPONSE_TIME)?).ok().map(Duration::from_millis),
@@ -88,6 +95,12 @@ impl Options {
             bootstrap_nodes_max: conf.value(&cluster::BOOTSTRAP_NODE_LIMIT)?,
             info_port: u16::try_from(conf.value(&key::INFO_PORT)?).ok(),
         })
+    }
+
+    /// Bytes in memstores from which on the fullest regions are flushed.
+    pub fn memstore_bytes_low(&self) -> u64 {
+        // From 2^53 on a share is told inexactly, and means no limit anyway.
+        (self.memstore_bytes_max as f64 * self.memstore_lower) as u64
     }
 
     /// What `conf` says of each region. How many chunks are kept for later is not said by `conf` alone: it depends on

@@ -151,6 +151,14 @@ impl RegionServer {
                 count_many(&self.counters.replayed_bytes, region.memstore_bytes() as usize);
                 self.note_flush(&encoded);
                 self.regions.insert(region.clone());
+                // What many regions have replayed together may be more than memory, before anybody writes.
+                if self.background.account(&region) > self.options.memstore_bytes_low()
+                    && let Err(error) = self.flush(&region, region::FlushReason::MemstoreSize)
+                {
+                    tracing::error!(region = %region.info(), %error,
+                        "memory is full of what was replayed, and the flush failed; it is tried again");
+                    self.background.request_flush(&region);
+                }
                 Ok(region)
             }
             Err(error) => {
@@ -171,7 +179,9 @@ impl RegionServer {
         self.scanners.close_region(&region);
         self.background.forget(&region);
         self.flush_times.lock().remove(encoded);
-        let flushed = region.close()?;
+        let closed = region.close();
+        self.background.account(&region);
+        let flushed = closed?;
         tracing::info!(region = %region.info(), table = %region.info().table(), files = flushed.files,
             bytes = flushed.bytes, "region closed");
         Ok(true)
@@ -255,14 +265,17 @@ impl RegionServer {
 
     /// Looks after a region that was written to: starts a flush when it is time for one.
     pub(crate) fn written(&self, region: &Arc<Region>) {
+        let all = self.background.account(region);
         if region.needs_flush() {
             self.background.request_flush(region);
+        } else if all > self.options.memstore_bytes_low() {
+            self.relieve_memory();
         }
     }
 
     /// Refuses writes while the memstores of all regions together take more than they may. hbase:meta is never refused.
     pub(crate) fn check_memory(&self, region: &Region) -> Result<(), Exception> {
-        if self.background.memory_is_full() && !region.info().is_meta() {
+        if self.background.memory() > self.options.memstore_bytes_max && !region.info().is_meta() {
             count(&self.counters.writes_refused);
             return Err(Exception::region_too_busy(format!(
                 "the memstores of {} take more than {} bytes; wait for a flush",

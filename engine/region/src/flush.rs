@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use cell::{KeyBuf, SequenceId};
 use hfile::{Reader, StoreFileInfo, Writer};
 use memstore::Pool;
@@ -54,17 +55,30 @@ impl Region {
     /// Writes memory out. Other flushes of the region wait; reads and writes go on.
     pub fn flush(&self, _reason: FlushReason) -> Result<Flushed> {
         self.check_serving()?;
-        self.flush_stores()
+        self.flush_stores(&[])
     }
 
-    pub(crate) fn flush_stores(&self) -> Result<Flushed> {
+    /// Writes the memory of some families out; of all when none is named.
+    pub fn flush_families(&self, families: &[Bytes]) -> Result<Flushed> {
+        self.check_serving()?;
+        for family in families {
+            self.store(family)?;
+        }
+        self.flush_stores(families)
+    }
+
+    pub(crate) fn flush_stores(&self, families: &[Bytes]) -> Result<Flushed> {
         let _alone = self.flushing.lock();
+        let chosen =
+            || self.stores.iter().filter(|store| families.is_empty() || families.contains(&store.family));
         let (sequence, ticket) = {
             let state = self.write.lock();
-            for store in &self.stores {
+            for store in chosen() {
                 store.begin_flush(&self.options.memory);
             }
-            self.oldest_edit.store(0, Ordering::Relaxed);
+            if families.is_empty() {
+                self.oldest_edit.store(0, Ordering::Relaxed);
+            }
             (state.last_sequence, state.last_ticket)
         };
         if let Some(ticket) = ticket {
@@ -75,13 +89,16 @@ impl Region {
             self.mvcc.complete_through(sequence, Awaits::Log(wal::Level::Disk));
         }
         let mut flushed = Flushed { sequence, ..Flushed::default() };
-        for store in &self.stores {
+        for store in chosen() {
             if let Some(size) = self.flush_store(store, sequence)? {
                 flushed.files += 1;
                 flushed.bytes += size;
             }
         }
-        self.log.flushed(self.info.encoded_name().as_str().as_bytes(), sequence);
+        // What other families have in memory is still needed; each family's files say how far it is in them.
+        if families.is_empty() {
+            self.log.flushed(self.info.encoded_name().as_str().as_bytes(), sequence);
+        }
         Ok(flushed)
     }
 
@@ -176,7 +193,7 @@ impl Region {
         for store in &self.stores {
             drop(store.tracker.lock());
         }
-        let flushed = self.flush_stores();
+        let flushed = self.flush_stores(&[]);
         match &flushed {
             Ok(_) => self.closed.store(true, Ordering::Release),
             // What could not be flushed stays in the log; the region serves on, so that it can be tried again.

@@ -98,6 +98,7 @@ impl Region {
             closed: AtomicBool::new(false),
             aborted: OnceLock::new(),
             counters: Counters::default(),
+            accounted: AtomicU64::new(0),
             oldest_edit: AtomicI64::new(0),
             recovered_nonces: Mutex::default(),
             options,
@@ -157,6 +158,11 @@ impl Region {
                 self.replayed.fetch_add(1, Ordering::Relaxed);
             }
             self.insert(&kept, record.sequence);
+            // What the log has may be more than memory: it goes to files on the way, as it would have gone.
+            if self.needs_flush() {
+                self.write.lock().last_sequence = last;
+                self.flush_stores(&[])?;
+            }
             Ok(())
         })?;
         Ok(last)

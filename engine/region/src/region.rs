@@ -72,6 +72,8 @@ pub struct Region {
     /// Why the region acknowledges nothing any more.
     pub(crate) aborted: OnceLock<String>,
     pub(crate) counters: Counters,
+    /// Bytes in memory when it was last asked for the change.
+    pub(crate) accounted: AtomicU64,
     /// When the oldest edit in memory was made, in ms since 1970; 0 for none.
     pub(crate) oldest_edit: AtomicI64,
     /// Nonces that replay met and nobody has asked for yet.
@@ -236,6 +238,17 @@ impl Region {
     /// Bytes in memory, of all stores.
     pub fn memstore_bytes(&self) -> u64 {
         self.stores.iter().map(Store::memstore_bytes).sum()
+    }
+
+    /// By how many bytes its memory has grown, or shrunk, since this was last asked: for whoever adds regions up.
+    pub fn memory_change(&self) -> i64 {
+        let bytes = self.memstore_bytes();
+        bytes.wrapping_sub(self.accounted.swap(bytes, Ordering::Relaxed)) as i64
+    }
+
+    /// Whether some store has more files than a region that flushes should add to (`hbase.hstore.blockingStoreFiles`).
+    pub fn has_too_many_files(&self) -> bool {
+        self.stores.iter().any(|store| store.view.load().files.len() > self.options.blocking_files)
     }
 
     /// Whether it is time to flush.

@@ -717,3 +717,40 @@ fn a_record_over_the_limit_behind_one_that_skips_the_log_is_refused_whole() {
     region.apply(&[good], ReadMode::Any).expect("serving").pending.wait_blocking().expect("nothing holds the read point");
     assert_eq!(region.read_point(), before.next());
 }
+
+#[test]
+fn one_family_is_flushed_alone_and_the_log_keeps_what_the_others_need() {
+    let bench = Bench::new();
+    bench.put("r", "f:q", 1, "in a file");
+    bench.put("r", "g:q", 1, "in memory");
+    let flushed = bench.region.flush_families(&[Bytes::from("f")]).expect("flushed");
+    assert_eq!(flushed.files, 1);
+    let load = bench.region.load();
+    assert_eq!(load.stores.iter().map(|store| store.files).collect::<Vec<_>>(), [1, 0]);
+    assert_eq!((load.stores[0].memstore_bytes, load.stores[1].memstore_bytes > 0), (0, true));
+    assert!(bench.region.flush_families(&[Bytes::from("none")]).is_err());
+    let all = bench.all();
+    bench.log.roll().expect("rolled");
+    let bench = bench.kill();
+    assert_eq!(bench.all(), all);
+    assert_eq!(bench.region.replayed(), 1, "the other family's cell was in a file");
+}
+
+#[test]
+fn what_is_replayed_goes_to_files_on_the_way_when_memory_is_full() {
+    let bench = Bench::new();
+    for row in 0..50 {
+        bench.put(&format!("r{row:02}"), "f:q", 1, &"v".repeat(1_000));
+    }
+    let all = bench.all();
+    let (files, world) = (bench.files.kill(), bench.world.clone());
+    let mut small = TableDescriptor::clone(&bench.table);
+    small.attributes_mut().set(Bytes::from("MEMSTORE_FLUSHSIZE"), Bytes::from("10000"));
+    let bench = Bench::open(files, world, Arc::new(small));
+    let load = bench.region.load();
+    assert!(load.files >= 4, "{} files", load.files);
+    assert!(load.memstore_bytes < 2 * 10_000, "{} bytes in memory", load.memstore_bytes);
+    assert_eq!(bench.all(), all);
+    let bench = bench.crash(5);
+    assert_eq!(bench.all(), all, "and what went to files is not needed from the log again");
+}

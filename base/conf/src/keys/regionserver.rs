@@ -27,8 +27,10 @@ keys! {
     NONCES_ENABLED: Flag = "hbase.regionserver.nonces.enabled", "true";
     /// How often the server looks which regions must be flushed or compacted.
     WAKE_FREQUENCY: Millis = "hbase.server.thread.wakefrequency", "10000";
-    /// The share of the machine's memory that all memstores together may take before the fullest are flushed.
+    /// The share of half of the machine's memory that all memstores together may take.
     GLOBAL_MEMSTORE_SHARE: Ratio = "hbase.regionserver.global.memstore.size", "0.4";
+    /// The share of that share from which on the fullest regions are flushed; at the whole of it writes are refused.
+    GLOBAL_MEMSTORE_LOWER: Ratio = "hbase.regionserver.global.memstore.size.lower.limit", "0.95";
     /// How many flushes run at the same time.
     FLUSHERS: Count = "hbase.hstore.flusher.count", "2";
     /// How many compactions of little data run at the same time.

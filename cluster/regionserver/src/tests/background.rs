@@ -51,13 +51,11 @@ fn old_edits_are_flushed_after_a_while() {
 fn writes_are_refused_while_memory_is_full() {
     let bench = Bench::with(Options { memstore_bytes_max: 100, ..Options::default() }, &[("", "")]);
     bench.put("r", "f:x", &"v".repeat(200));
-    bench.server.look_around();
     let put = || bench.mutate(mutation(pb::mutation_proto::MutationType::Put, "s", "f:x", "1"));
     let refused = put().expect_err("too much");
     assert_eq!(class(&refused), "RegionTooBusyException");
     assert!(refused.message.contains("more than 100 bytes"), "{refused}");
     Background::flush_next(&bench.server);
-    bench.server.look_around();
     put().expect("there is room again");
 }
 
@@ -174,4 +172,52 @@ fn what_it_shows_has_hbases_names_and_true_numbers() {
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} is missing in\n{text}");
     }
+}
+
+#[test]
+fn from_the_lower_mark_on_the_fullest_regions_are_flushed_until_it_is_below() {
+    let options = Options {
+        memstore_bytes_max: 20_000,
+        memstore_lower: 0.5,
+        wake_period: Duration::ZERO,
+        ..Options::default()
+    };
+    let bench = Bench::with(options, &[("", "m"), ("m", "t"), ("t", "")]);
+    let waiting = || bench.server.background.waiting().flushes;
+    bench.put("a", "f:x", &"v".repeat(3_000));
+    bench.put("n", "f:x", &"v".repeat(5_000));
+    assert_eq!(waiting(), 0);
+    bench.put("z", "f:x", &"v".repeat(4_000));
+    assert_eq!(waiting(), 1, "8,000 and more are over half of 20,000");
+    let memory = || -> Vec<bool> {
+        bench.server.regions().all().iter().map(|region| region.memstore_bytes() > 0).collect()
+    };
+    Background::flush_next(&bench.server);
+    assert_eq!(memory(), [true, false, true], "the fullest one");
+    assert_eq!(waiting(), 0, "and no more of them are needed");
+    bench.server.close_all().expect("closes");
+    assert_eq!(bench.server.background.memory(), 0);
+}
+
+#[test]
+fn a_flush_waits_for_a_compaction_while_there_are_too_many_files_but_not_for_ever() {
+    let region_options = RegionOptions { blocking_files: 1, flush_size: 1, ..RegionOptions::default() };
+    let options =
+        Options { blocking_wait: Duration::from_secs(10), wake_period: Duration::ZERO, ..Options::default() };
+    let bench = Bench::of(options, region_options, 1 << 20, &[("", "")]);
+    for _ in 0..2 {
+        bench.put("r", "f:x", "1");
+        Background::flush_next(&bench.server);
+    }
+    bench.put("r", "f:x", "2");
+    let region = bench.server.regions().all().remove(0);
+    Background::flush_next(&bench.server);
+    assert_eq!(files(&bench), 2, "it waits");
+    assert!(bench.server.background.compacting(&region).minor, "and asks for what it waits for");
+    bench.world.advance(Duration::from_secs(9));
+    Background::flush_next(&bench.server);
+    assert_eq!(files(&bench), 2);
+    bench.world.advance(Duration::from_secs(1));
+    Background::flush_next(&bench.server);
+    assert_eq!(files(&bench), 3);
 }
