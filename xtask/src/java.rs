@@ -22,7 +22,7 @@ const MODULES: [&str; 5] = ["client", "asynchbase", "gateway", "tools", "ycsb"];
 const WAYS: &str = "rpc,rpc-protobuf,rpc-tags,rpc-gzip,zk,zk-protobuf,zk-tags,zk-gzip";
 
 /// Programs log warnings through this configuration.
-const CONF: &str = "proof/hbase/conf";
+pub(crate) const CONF: &str = "proof/hbase/conf";
 
 /// When a file was last changed; `None` when it is not there.
 fn changed(path: &Path) -> Option<SystemTime> {

@@ -20,6 +20,7 @@ mod packages;
 mod pe;
 mod powercut;
 mod server;
+mod startup;
 mod tools;
 mod workload;
 mod ycsb;
@@ -54,6 +55,8 @@ const PARTS: &[Part] = &[
         "happybase through HBase's own Thrift server (JDK, Maven and Python 3)",
         java::happybase::suite,
     ),
+    ("startup", "ready in a second; what is refused is said in one line (JDK and Maven)", startup::run),
+    ("disks", "a full disk and a read-only one are said in one line (root)", startup::disks),
     ("packages", "Debian's package index, loaded and compared whole after kill -9", || packages::run(&[])),
     ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
@@ -96,6 +99,9 @@ fn main() -> ExitCode {
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
         ["loadtest", ref options @ ..] => report("loadtest", &loadtest::run(options)),
+        // Started by startup itself.
+        ["disks-probe", folder] => report("disks-probe", &startup::disks_probe(folder.as_ref())),
+        ["disks-inside", folder] => report("disks-inside", &startup::disks_inside(folder.as_ref())),
         // Started by powercut itself.
         ["powercut-probe", folder] => report("powercut-probe", &powercut::probe(folder.as_ref())),
         ["powercut-inside", rounds, seed] => match (rounds.parse(), seed.parse()) {

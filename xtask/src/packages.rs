@@ -18,7 +18,7 @@ const MADE_UP: usize = 400;
 /// Lists may be named, or `--made-up`; apt's own are the default.
 pub(crate) fn run(lists: &[&str]) -> Outcome {
     build()?;
-    run_command("cargo", &["build", "--quiet", "-p", "client", "--example", "packages"])?;
+    build_example()?;
     let folder = fresh_folder("packages")?;
     let mut lists: Vec<String> = lists.iter().map(|&list| list.to_owned()).collect();
     if lists == ["--made-up"] || lists.is_empty() && !apt_has_lists() {
@@ -55,13 +55,18 @@ pub(crate) fn run(lists: &[&str]) -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 
+/// Builds the example.
+pub(crate) fn build_example() -> Outcome {
+    run_command("cargo", &["build", "--quiet", "-p", "client", "--example", "packages"])
+}
+
 fn apt_has_lists() -> bool {
     let Ok(entries) = std::fs::read_dir(Path::new(APT)) else { return false };
     entries.filter_map(Result::ok).any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
 }
 
 /// Runs the example to its end; what it says.
-fn packages(server: &Server, words: &[&str]) -> Result<String, String> {
+pub(crate) fn packages(server: &Server, words: &[&str]) -> Result<String, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let program = target.join("debug/examples/packages");
     let output = Command::new(&program)
@@ -79,7 +84,7 @@ fn packages(server: &Server, words: &[&str]) -> Result<String, String> {
 
 /// A list in the shape of Debian's: a third of the packages in several versions, values over many lines, fields that only
 /// some have.
-fn made_up() -> String {
+pub(crate) fn made_up() -> String {
     let sections = ["admin", "libs", "python", "games"];
     let mut list = String::new();
     let names = ["bash".to_owned(), "bash-completion".to_owned()].into_iter();

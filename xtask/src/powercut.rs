@@ -35,7 +35,7 @@ const KINDS: [(&str, &[&str]); 2] =
 /// Bytes of an image; sparse. XFS refuses less than 300 MB.
 const IMAGE_BYTES: u64 = 1 << 30;
 /// The first process of the namespaces: passes the end on, so that Ctrl-C ends everything.
-const FIRST: &str = r#""$0" "$@" & child=$!; trap 'kill $child' INT TERM; wait $child"#;
+pub(crate) const FIRST: &str = r#""$0" "$@" & child=$!; trap 'kill $child' INT TERM; wait $child"#;
 
 /// Runs so many rounds on each file system, in namespaces of its own.
 pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
@@ -54,7 +54,7 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
 }
 
 /// Namespaces of processes and mounts, which end with their first process.
-fn apart() -> Command {
+pub(crate) fn apart() -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"]);
     command

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::run;
 
@@ -15,10 +15,16 @@ pub(crate) struct Server {
     pub(crate) rpc: String,
     /// Where clients ask a ZooKeeper.
     pub(crate) registry: String,
+    /// Where browsers and monitoring ask, `host:port`.
+    pub(crate) web: String,
+    /// What it says that callers may paste, all lines.
+    pub(crate) greeting: String,
+    /// How long it took from the start of the process to the first line.
+    pub(crate) ready: Duration,
 }
 
 /// Where the built server is.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     target.join("debug/bellows")
 }
@@ -91,19 +97,34 @@ impl Server {
 
     /// The same with the log elsewhere.
     pub(crate) fn start_with_log(folder: &Path, log: &Path, more: &[&str]) -> Result<Server, String> {
+        let began = Instant::now();
         let mut child = spawn(folder, log, more, Stdio::piped())?;
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut first = String::new();
-        output.read_line(&mut first).map_err(|error| format!("the server says nothing: {error}"))?;
-        // Held open: the rest of the greeting is small enough to wait in the pipe.
+        let mut line = || {
+            let mut line = String::new();
+            output.read_line(&mut line).map_err(|error| format!("the server says nothing: {error}"))?;
+            Ok::<String, String>(line)
+        };
+        let first = line()?;
+        let ready = began.elapsed();
+        // An empty line behind the first, and one at the end.
+        let mut greeting = first.clone() + &line()?;
+        loop {
+            let next = line()?;
+            greeting += &next;
+            if next.trim().is_empty() {
+                break;
+            }
+        }
+        // Held open, as whoever started it would.
         child.stdout = Some(output.into_inner());
         let word = |before: &str| -> Option<String> {
             let rest = &first[first.find(before)? + before.len()..];
-            Some(rest.split([',', ' ', '\n']).next()?.to_owned())
+            Some(rest.split([',', ' ', '\n']).next()?.trim_end_matches('/').to_owned())
         };
-        match (word("region server "), word("registry ")) {
-            (Some(rpc), Some(registry)) if first.starts_with("ready after") => {
-                Ok(Server { child, rpc, registry })
+        match (word("region server "), word("registry "), word("web http://")) {
+            (Some(rpc), Some(registry), Some(web)) if first.starts_with("ready after") => {
+                Ok(Server { child, rpc, registry, web, greeting, ready })
             }
             _ => {
                 let _gone = child.kill();

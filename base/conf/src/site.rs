@@ -30,14 +30,12 @@ pub(crate) fn read(file: &str, xml: &str) -> Result<Vec<Property>> {
         let offset = reader.buffer_position();
         let outcome = match event {
             Ok(Event::Eof) => {
-                return match site.open.last() {
-                    None => Ok(site.properties),
-                    Some(tag) => Err(Error::File {
-                        file: file.to_owned(),
-                        offset,
-                        problem: format!("<{tag}> is not closed"),
-                    }),
+                let problem = match site.open.last() {
+                    Some(tag) => format!("<{tag}> is not closed"),
+                    None if site.closed => return Ok(site.properties),
+                    None => "it ends before a <configuration> begins".to_owned(),
                 };
+                return Err(Error::File { file: file.to_owned(), offset, problem });
             }
             Ok(event) => site.take(event),
             Err(error) => Err(error.to_string()),
@@ -51,6 +49,8 @@ pub(crate) fn read(file: &str, xml: &str) -> Result<Vec<Property>> {
 struct Site {
     properties: Vec<Property>,
     open: Vec<String>,
+    /// The root has been read to its end.
+    closed: bool,
     text: String,
     name: Option<String>,
     value: Option<String>,
@@ -67,7 +67,11 @@ impl Site {
             }
             Event::End(_) => self.end(),
             Event::Text(text) => {
-                self.text.push_str(&text.decode().map_err(|error| error.to_string())?);
+                let text = text.decode().map_err(|error| error.to_string())?;
+                if self.open.is_empty() && !text.trim().is_empty() {
+                    return Err("text outside of <configuration>".to_owned());
+                }
+                self.text.push_str(&text);
                 Ok(())
             }
             Event::CData(text) => {
@@ -92,7 +96,8 @@ impl Site {
     fn start(&mut self, tag: &BytesStart<'_>) -> std::result::Result<(), String> {
         let name = String::from_utf8_lossy(tag.local_name().as_ref()).into_owned();
         match (self.open.len(), name.as_str()) {
-            (0, "configuration") => {}
+            (0, "configuration") if !self.closed => {}
+            (0, "configuration") => return Err("a second <configuration>".to_owned()),
             (0, _) => return Err(format!("the root is <{name}>, expected <configuration>")),
             (_, "include") => {
                 return Err("<include> is not read: put its properties into this file".to_owned());
@@ -122,6 +127,7 @@ impl Site {
         let tag = self.open.pop().ok_or("an end without a beginning")?;
         let text = std::mem::take(&mut self.text);
         match (self.open.len(), tag.as_str()) {
+            (0, _) => self.closed = true,
             (1, "property") => {
                 let name = self.name.take().ok_or("a <property> without <name>")?;
                 // HBase takes a property without a value for one that was not said.
@@ -166,6 +172,11 @@ mod tests {
             ("<configuration><property><value>1</value></property></configuration>", "without <name>"),
             ("<configuration><name>a</name></configuration>", "expected <property>"),
             ("<configuration><property>", "is not closed"),
+            ("", "before a <configuration>"),
+            ("<!-- nothing -->", "before a <configuration>"),
+            ("hbase.wal.hsync=false", "text outside of"),
+            ("<configuration/>and more", "text outside of"),
+            ("<configuration/><configuration/>", "a second <configuration>"),
             ("<configuration></property>", "site.xml at byte"),
             ("<configuration><xi:include href=\"x\"/></configuration>", "<include> is not read"),
             (
@@ -176,6 +187,7 @@ mod tests {
             let error = read("site.xml", xml).expect_err(xml).to_string();
             assert!(error.contains(problem) && error.starts_with("site.xml at byte"), "{error}");
         }
-        assert!(read("site.xml", "").expect("an empty file says nothing").is_empty());
+        let bom = "\u{feff}<?xml version=\"1.0\"?>\n<configuration/>\n";
+        assert!(read("site.xml", bom).expect("no property").is_empty());
     }
 }

@@ -1,21 +1,28 @@
 //! The word to end, from whoever runs the process.
 
+use std::future::Future;
 use std::io;
 
-/// Waits for SIGTERM or SIGINT (ctrl-c). Must be called inside a runtime; from the first call on, neither signal ends
-/// the process by itself.
+/// Listens for SIGTERM and SIGINT (ctrl-c); what is given waits for the first of them and names it. Must be called inside
+/// a runtime; from the call on, neither signal ends the process by itself.
 #[cfg(unix)]
-pub async fn told_to_stop() -> io::Result<&'static str> {
+pub fn told_to_stop() -> io::Result<impl Future<Output = &'static str> + Send> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => Ok("SIGTERM"),
-        _ = interrupt.recv() => Ok("SIGINT"),
-    }
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
+    })
 }
 
-/// Waits for ctrl-c.
-#[cfg(not(unix))]
-pub async fn told_to_stop() -> io::Result<&'static str> {
-    tokio::signal::ctrl_c().await.map(|()| "ctrl-c")
+/// Listens for ctrl-c; what is given waits for it.
+#[cfg(windows)]
+pub fn told_to_stop() -> io::Result<impl Future<Output = &'static str> + Send> {
+    let mut interrupt = tokio::signal::windows::ctrl_c()?;
+    Ok(async move {
+        interrupt.recv().await;
+        "ctrl-c"
+    })
 }

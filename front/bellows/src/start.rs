@@ -135,6 +135,11 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     }
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %root.display(), server = %server_name,
         regions = server.regions().count(), ms = world.moment().since(began).as_millis() as u64, "started");
+    // Before anybody knows that there is something to stop.
+    let told_to_stop = {
+        let _inside = runtime.handle().enter();
+        env::told_to_stop().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?
+    };
     greet(&Greeting {
         host: settings.host.clone(),
         rpc: rpc_address,
@@ -144,7 +149,7 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
         znode_parent: settings.znode_parent.clone(),
         ready_after_ms: world.moment().since(began).as_millis(),
     });
-    wait_for_the_end(&runtime, &server)?;
+    wait_for_the_end(&runtime, &server, told_to_stop)?;
 
     server.stop();
     rpc.stop();
@@ -156,23 +161,26 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
 }
 
 /// Until a signal comes, or a client asks the server to stop.
-fn wait_for_the_end(runtime: &Runtime, server: &Arc<RegionServer>) -> Result<(), Failure> {
+fn wait_for_the_end(
+    runtime: &Runtime,
+    server: &Arc<RegionServer>,
+    told_to_stop: impl Future<Output = &'static str> + Send + 'static,
+) -> Result<(), Failure> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let asked = Arc::clone(server);
     let by_client = sender.clone();
     runtime.spawn(async move {
         asked.stopped().await;
-        let _ended = by_client.send(Ok("a client's request"));
+        let _ended = by_client.send("a client's request");
     });
     runtime.spawn(async move {
-        let _ended = sender.send(env::told_to_stop().await);
+        let _ended = sender.send(told_to_stop.await);
     });
     match receiver.recv() {
-        Ok(Ok(by)) => {
+        Ok(by) => {
             tracing::info!(by, "stopping");
             Ok(())
         }
-        Ok(Err(error)) => Err(Failure::new(format!("cannot wait for signals: {error}"))),
         Err(_) => Err(Failure::new("the thread that waits for signals has ended")),
     }
 }
