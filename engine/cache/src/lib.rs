@@ -55,6 +55,8 @@ pub struct Block {
     pub offsets: Box<[u32]>,
     /// For data in the plain order of rows: four bytes of each cell's row, to search in; else empty.
     pub heads: Box<[u32]>,
+    /// How many bytes all these rows share; the heads are what follows.
+    pub shared: u16,
     /// Length of the block on disk, header and checksums included: the next one begins there.
     pub disk_length: u32,
     /// Where the block of the same kind before it lies, in bytes from the start of the file.
@@ -285,6 +287,7 @@ mod tests {
             bytes: vec![0; size].into(),
             offsets: [].into(),
             heads: [].into(),
+            shared: 0,
             disk_length: 0,
             previous: None,
         })

@@ -110,10 +110,10 @@ impl Cursor {
     fn place_of(&self, position: Position<'_>) -> usize {
         let (_, block) = self.block.as_ref().expect("a block is open");
         let comparator = self.reader.comparator();
-        let key = |index: usize| Cell::key_within(&block.bytes[block.offsets[index] as usize..]);
+        let row = |index: usize| Cell::key_within(&block.bytes[block.offsets[index] as usize..]).row();
         let candidates = match block.heads.len() {
             0 => 0..block.offsets.len(),
-            count => heads::narrow(&block.heads, key(0).row(), key(count - 1).row(), position.key.row()),
+            _ => heads::narrow(&block.heads, block.shared, position.key.row(), row),
         };
         let from = candidates.start;
         let before = |&offset: &u32| {

@@ -4,44 +4,53 @@
 //! Rows of one block mostly share their first bytes. What follows these, four bytes of each row, stands in one array;
 //! the search narrows the cells down there and looks at the few whose heads are the same.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
-/// The head of a row whose first `prefix` bytes are passed over. Shorter rows are filled up with zeros, so that heads
+/// The head of a row whose first `shared` bytes are passed over. Shorter rows are filled up with zeros, so that heads
 /// are never in another order than rows.
-fn head(row: &[u8], prefix: usize) -> u32 {
+fn head(row: &[u8], shared: usize) -> u32 {
     let mut head = [0; 4];
-    let rest = &row[prefix..];
+    let rest = &row[shared..];
     let length = rest.len().min(4);
     head[..length].copy_from_slice(&rest[..length]);
     u32::from_be_bytes(head)
 }
 
-fn shared(left: &[u8], right: &[u8]) -> usize {
-    left.iter().zip(right).take_while(|(left, right)| left == right).count()
-}
-
-/// The heads of rows in the order of their bytes.
-pub(crate) fn build<'a>(first: &[u8], last: &[u8], rows: impl Iterator<Item = &'a [u8]>) -> Box<[u32]> {
-    let prefix = shared(first, last);
-    rows.map(|row| head(row, prefix)).collect()
+/// The heads of rows in the order of their bytes, and how many bytes all rows share before them.
+pub(crate) fn build<'a>(
+    first: &[u8],
+    last: &[u8],
+    rows: impl Iterator<Item = &'a [u8]>,
+) -> (Box<[u32]>, u16) {
+    let shared = first.iter().zip(last).take_while(|(first, last)| first == last).count();
+    (rows.map(|row| head(row, shared)).collect(), shared as u16)
 }
 
 /// Where cells of `row` can be, among those with these heads: all before the range stand before the row, all after it
-/// behind. `first` and `last` are the rows that the heads were built with.
-pub(crate) fn narrow(heads: &[u32], first: &[u8], last: &[u8], row: &[u8]) -> Range<usize> {
-    let prefix = shared(first, last);
-    let common = row.len().min(prefix);
-    match row[..common].cmp(&first[..common]) {
-        std::cmp::Ordering::Less => 0..0,
-        std::cmp::Ordering::Greater => heads.len()..heads.len(),
-        std::cmp::Ordering::Equal if row.len() < prefix => 0..0,
-        std::cmp::Ordering::Equal => {
-            let wanted = head(row, prefix);
-            let from = heads.partition_point(|&head| head < wanted);
-            let same = heads[from..].iter().take(8).take_while(|&&head| head == wanted).count();
-            let until = if same < 8 { from + same } else { heads.partition_point(|&head| head <= wanted) };
-            from..until
-        }
+/// behind. Looks at one of the rows, which `at` gives, to see that `row` shares what all of them share: one that may well
+/// be the row that is looked for.
+pub(crate) fn narrow<'a>(
+    heads: &[u32],
+    shared: u16,
+    row: &[u8],
+    at: impl Fn(usize) -> &'a [u8],
+) -> Range<usize> {
+    let shared = usize::from(shared);
+    let common = row.len().min(shared);
+    let range = if row.len() < shared {
+        0..0
+    } else {
+        let wanted = head(row, shared);
+        let from = heads.partition_point(|&head| head < wanted);
+        let same = heads[from..].iter().take(8).take_while(|&&head| head == wanted).count();
+        let until = if same < 8 { from + same } else { heads.partition_point(|&head| head <= wanted) };
+        from..until
+    };
+    match row[..common].cmp(&at(range.start.min(heads.len() - 1))[..common]) {
+        Ordering::Less => 0..0,
+        Ordering::Equal => range,
+        Ordering::Greater => heads.len()..heads.len(),
     }
 }
 
@@ -67,9 +76,9 @@ mod tests {
             for until in (from + 1..=rows.len()).step_by(5) {
                 let block = &rows[from..until];
                 let (first, last) = (&block[0], &block[block.len() - 1]);
-                let heads = build(first, last, block.iter().map(|row| &row[..]));
+                let (heads, shared) = build(first, last, block.iter().map(|row| &row[..]));
                 for probe in &probes {
-                    let place = narrow(&heads, first, last, probe);
+                    let place = narrow(&heads, shared, probe, |at| &block[at][..]);
                     let before = block.partition_point(|row| row < probe);
                     let through = block.partition_point(|row| row <= probe);
                     assert!(

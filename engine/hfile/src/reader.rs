@@ -312,13 +312,10 @@ impl Reader {
     /// Makes a block readable without further checks.
     fn decode(&self, at: u64, raw: Raw) -> Result<Block> {
         let previous = u64::try_from(raw.header.previous).ok();
-        let block = |kind, bytes: Bytes, offsets: Vec<u32>| Block {
-            kind,
-            heads: self.heads_of(&bytes, &offsets),
-            bytes,
-            offsets: offsets.into_boxed_slice(),
-            disk_length: raw.disk_length,
-            previous,
+        let block = |kind, bytes: Bytes, offsets: Vec<u32>| {
+            let (heads, shared) = self.heads_of(&bytes, &offsets);
+            let offsets = offsets.into_boxed_slice();
+            Block { kind, bytes, offsets, heads, shared, disk_length: raw.disk_length, previous }
         };
         match raw.header.kind {
             BlockType::Data if self.encoding == Encoding::None => {
@@ -347,13 +344,13 @@ impl Reader {
         }
     }
 
-    fn heads_of(&self, bytes: &[u8], offsets: &[u32]) -> Box<[u32]> {
+    fn heads_of(&self, bytes: &[u8], offsets: &[u32]) -> (Box<[u32]>, u16) {
         let row = |place: u32| Cell::key_within(&bytes[place as usize..]).row();
         match (self.comparator, offsets) {
             (Comparator::Table, [first, .., last]) => {
                 heads::build(row(*first), row(*last), offsets.iter().map(|&place| row(place)))
             }
-            _ => [].into(),
+            _ => ([].into(), 0),
         }
     }
 
