@@ -112,6 +112,8 @@ pub(crate) struct Background {
     compaction_enabled: AtomicBool,
     /// Bytes in all memstores.
     memory: AtomicI64,
+    /// The log's file, and since when it is that one.
+    log_file: Mutex<Option<(u64, Moment)>>,
 }
 
 impl Background {
@@ -122,6 +124,7 @@ impl Background {
             stopping: AtomicBool::new(false),
             compaction_enabled: AtomicBool::new(compaction_enabled),
             memory: AtomicI64::new(0),
+            log_file: Mutex::default(),
         }
     }
 
@@ -288,7 +291,7 @@ impl Background {
             return;
         }
         count(&server.counters().flushes_failed);
-        let (wait, again) = again.after_failure(server.foundation().world.moment(), server.options());
+        let (wait, again) = again.after_failure(server.foundation().world.moment(), &server.options());
         // It may have been asked for again meanwhile: that one has its turn at once, and fails, or not, by itself.
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, &region)) {
             queues.flushes.push_back(Flush { region: region.clone(), again, held_since: None });
@@ -334,7 +337,7 @@ impl Background {
             Err(error) => {
                 count(&counters.compactions_failed);
                 let (wait, again) =
-                    wanted.again.after_failure(server.foundation().world.moment(), server.options());
+                    wanted.again.after_failure(server.foundation().world.moment(), &server.options());
                 tell_failure("compaction", &wanted.region, &error, wait);
                 wanted.again = again;
                 // It still waits: it is counted as before.
@@ -397,6 +400,32 @@ impl Queues {
 }
 
 impl RegionServer {
+    /// Ends a log file that has become old, so that what regions have flushed can go.
+    fn roll_old_log(&self) {
+        let (log, period) = (&self.foundation().log, self.options().log_roll_period);
+        let now = self.foundation().world.moment();
+        let number = log.file_number();
+        {
+            let mut seen = self.background.log_file.lock();
+            match &*seen {
+                Some((known, since)) if *known == number => {
+                    if period.is_zero() || now.since(*since) < period || log.is_fresh() {
+                        return;
+                    }
+                    // Also when it fails, the next attempt is a period away.
+                    *seen = Some((number, now));
+                }
+                _ => {
+                    *seen = Some((number, now));
+                    return;
+                }
+            }
+        }
+        if let Err(error) = log.roll() {
+            tracing::warn!(%error, "the log could not be rolled (hbase.regionserver.logroll.period); it goes on");
+        }
+    }
+
     /// Queues a flush of the fullest region while memstores take more than the lower mark.
     pub(crate) fn relieve_memory(&self) {
         if self.background.memory() <= self.options().memstore_bytes_low() {
@@ -470,6 +499,16 @@ impl RegionServer {
             }
         }
         self.relieve_memory();
+        for region in &regions {
+            let families = region.due_for_major();
+            let compacting = self.background.compacting(region);
+            if !families.is_empty() && !compacting.major {
+                tracing::info!(region = %region.info(), table = %region.info().table(), families = families.len(),
+                    "time for a major compaction (hbase.hregion.majorcompaction)");
+                self.background.request_compaction(region, true, families);
+            }
+        }
+        self.roll_old_log();
         for name in self.foundation().log.regions_holding_back() {
             if let Ok(name) = EncodedName::parse(&String::from_utf8_lossy(&name))
                 && let Some(region) = self.regions().by_encoded_name(&name)

@@ -1,9 +1,12 @@
 //! The limits of a region server.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use conf::{Conf, keys};
+use conf::{Conf, Key, Kind, keys};
 use memstore::Pool;
+use proto::TableDescriptor;
+use proto::descriptor::Attributes;
 use region::RegionOptions;
 
 /// What a region server may be told. Each field is one of HBase's keys, with HBase's default.
@@ -53,6 +56,8 @@ pub struct Options {
     pub warn_time: Option<Duration>,
     /// An answer of more bytes is told in the log, `None` for none (`hbase.ipc.warn.response.size`).
     pub warn_bytes: Option<u64>,
+    /// When a log file is ended however small it is, zero for never (`hbase.regionserver.logroll.period`).
+    pub log_roll_period: Duration,
     /// Addresses that a client gets who asks for servers (`hbase.client.bootstrap.node.limit`).
     pub bootstrap_nodes_max: u64,
     /// The port of the web pages, if there are any (`hbase.regionserver.info.port`).
@@ -92,6 +97,7 @@ impl Options {
             retry_max: conf.value(&key::BACKGROUND_RETRY_MAX)?,
             warn_time: u64::try_from(conf.value(&rpc::WARN_RESPONSE_TIME)?).ok().map(Duration::from_millis),
             warn_bytes: u64::try_from(conf.value(&rpc::WARN_RESPONSE_SIZE)?).ok(),
+            log_roll_period: conf.value(&region::LOG_ROLL_PERIOD)?,
             bootstrap_nodes_max: conf.value(&cluster::BOOTSTRAP_NODE_LIMIT)?,
             info_port: u16::try_from(conf.value(&key::INFO_PORT)?).ok(),
         })
@@ -128,7 +134,44 @@ impl Options {
             compaction_size_max: conf.value(&store::COMPACTION_MAX_SIZE)?,
             blocking_files: count(&store::BLOCKING_STORE_FILES)?,
             purge_deletes_after: i64::try_from(purge).unwrap_or(i64::MAX),
+            major_period: conf.value(&store::MAJOR_COMPACTION_PERIOD)?,
+            major_jitter: conf.value(&store::MAJOR_COMPACTION_JITTER)?,
+            families: BTreeMap::new(),
         })
+    }
+
+    /// `options` for the regions of `table`: with what its CONFIGURATION, and that of its families, overrides. HBase reads
+    /// a table's keys from its values, and a family's from both its values and its configuration. A value that is not of
+    /// its key's kind is told in the log and does not count: the table was made with it, and must open.
+    pub fn of_table(options: &RegionOptions, table: &TableDescriptor) -> RegionOptions {
+        let told = |error: conf::Error| {
+            tracing::warn!(table = %table.name(), %error, "a key of the table's CONFIGURATION does not count");
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let values = |attributes: &Attributes| -> Vec<(String, String)> {
+            attributes.iter().map(|(key, value)| (text(key), text(value))).collect()
+        };
+        let override_with = |options: &RegionOptions, said: Vec<(String, String)>| -> RegionOptions {
+            let mut options = options.clone();
+            for (key, value) in said {
+                let outcome = Conf::new()
+                    .with_definition(&format!("{key}={value}"))
+                    .and_then(|conf| override_by(&mut options, &conf));
+                outcome.unwrap_or_else(told);
+            }
+            options
+        };
+        let mut of_table = override_with(options, values(table.attributes()));
+        for family in table.families() {
+            let mut said = values(family.attributes());
+            said.extend(family.configuration().iter().cloned());
+            said.retain(|(key, _)| key.starts_with("hbase."));
+            if !said.is_empty() {
+                let of_family = override_with(&of_table, said);
+                of_table.families.insert(family.name().clone(), of_family);
+            }
+        }
+        of_table
     }
 
     /// What `conf` says of the log.
@@ -143,6 +186,43 @@ impl Options {
             ..wal::Options::default()
         })
     }
+}
+
+/// Puts what `conf` says in the place of what `options` has; keys that nobody said stay as they are.
+fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
+    use keys::{region, regionserver, store};
+    fn set<K: Kind, T>(
+        conf: &Conf,
+        key: &Key<K>,
+        field: &mut T,
+        convert: impl FnOnce(K::Value) -> T,
+    ) -> conf::Result<()> {
+        if let Some(value) = conf.said(key)? {
+            *field = convert(value);
+        }
+        Ok(())
+    }
+    let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    set(conf, &region::MEMSTORE_FLUSH_SIZE, &mut options.flush_size, |size| size)?;
+    set(conf, &region::MEMSTORE_BLOCK_MULTIPLIER, &mut options.block_multiplier, |many| many)?;
+    set(conf, &region::ROW_LOCK_WAIT, &mut options.row_lock_wait, |time| time)?;
+    set(conf, &region::MAX_ROW_SIZE, &mut options.row_size_max, |size| size)?;
+    set(conf, &region::TIMESTAMP_SLOP, &mut options.timestamp_slop, |slop| {
+        Some(millis(slop)).filter(|slop| *slop < i64::MAX)
+    })?;
+    set(conf, &regionserver::MAX_CELL_SIZE, &mut options.cell_size_max, |size| {
+        (size > 0).then(|| count(size))
+    })?;
+    set(conf, &store::COMPACTION_MIN, &mut options.compaction_files_min, count)?;
+    set(conf, &store::COMPACTION_MAX, &mut options.compaction_files_max, count)?;
+    set(conf, &store::COMPACTION_RATIO, &mut options.compaction_ratio, |ratio| ratio)?;
+    set(conf, &store::COMPACTION_MIN_SIZE, &mut options.compaction_size_min, |size| size)?;
+    set(conf, &store::COMPACTION_MAX_SIZE, &mut options.compaction_size_max, |size| size)?;
+    set(conf, &store::BLOCKING_STORE_FILES, &mut options.blocking_files, count)?;
+    set(conf, &store::PURGE_DELETES_AFTER, &mut options.purge_deletes_after, millis)?;
+    set(conf, &store::MAJOR_COMPACTION_PERIOD, &mut options.major_period, |time| time)?;
+    set(conf, &store::MAJOR_COMPACTION_JITTER, &mut options.major_jitter, |share| share)
 }
 
 #[cfg(test)]
@@ -166,6 +246,29 @@ mod tests {
         let conf = conf.with(&keys::region::MAX_LOGS, "many");
         let error = Options::of_log(&conf).expect_err("no number").to_string();
         assert!(error.contains("hbase.regionserver.maxlogs") && error.contains("many"), "{error}");
+    }
+
+    #[test]
+    fn tables_and_families_override_what_the_site_says() {
+        let mut table = TableDescriptor::new("t".parse().expect("a name"));
+        let set = |key: &str, value: &str, attributes: &mut Attributes| {
+            attributes.set(key.to_owned().into(), value.to_owned().into());
+        };
+        set("hbase.hstore.compaction.min", "7", table.attributes_mut());
+        set("hbase.hregion.majorcompaction", "1d", table.attributes_mut());
+        set("hbase.hstore.blockingStoreFiles", "many", table.attributes_mut());
+        set("note", "no key of ours", table.attributes_mut());
+        let family = |name: &'static str| proto::FamilyDescriptor::new(name).expect("a name");
+        table.set_family(family("f").with("hbase.hstore.compaction.min", "9"));
+        table.set_family(family("g"));
+        let site = RegionOptions { compaction_ratio: 2.0, ..RegionOptions::default() };
+        let options = Options::of_table(&site, &table);
+        assert_eq!((options.compaction_files_min, options.compaction_ratio), (7, 2.0));
+        assert_eq!(options.blocking_files, site.blocking_files, "what is no number does not count");
+        let of_f = options.families.get(&b"f"[..]).expect("it overrides");
+        assert_eq!((of_f.compaction_files_min, of_f.compaction_ratio), (9, 2.0));
+        assert_eq!(of_f.major_period, Duration::from_secs(24 * 3600), "what it does not say the table says");
+        assert!(!options.families.contains_key(&b"g"[..]));
     }
 
     #[test]

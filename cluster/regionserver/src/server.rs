@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arc_swap::{ArcSwap, Guard};
 use cache::Cache;
 use conf::Conf;
 use env::{WallTime, World};
@@ -45,7 +46,9 @@ type Reread = Box<dyn Fn() -> Result<Conf, String> + Send + Sync>;
 /// A region server. Services hold it by `Arc`.
 pub struct RegionServer {
     name: ServerName,
-    options: Options,
+    options: ArcSwap<Options>,
+    /// What regions get that are opened from now on.
+    region_options: ArcSwap<RegionOptions>,
     foundation: Foundation,
     regions: Regions,
     pub(crate) scanners: Scanners,
@@ -76,7 +79,8 @@ impl RegionServer {
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
             name,
-            options,
+            options: ArcSwap::from_pointee(options),
+            region_options: ArcSwap::from_pointee(foundation.region_options.clone()),
             foundation,
         })
     }
@@ -91,9 +95,9 @@ impl RegionServer {
         &self.name
     }
 
-    /// The limits it keeps.
-    pub fn options(&self) -> &Options {
-        &self.options
+    /// The limits it keeps now.
+    pub fn options(&self) -> Guard<Arc<Options>> {
+        self.options.load()
     }
 
     /// What its regions stand on.
@@ -131,12 +135,12 @@ impl RegionServer {
         let opening = Opening {
             folder: region_folder(&info),
             info,
+            options: Options::of_table(&self.region_options.load(), &table),
             table,
             files: self.foundation.files.clone(),
             log: self.foundation.log.clone(),
             cache: self.foundation.cache.clone(),
             world: self.foundation.world.clone(),
-            options: self.foundation.region_options.clone(),
             recovered: self.foundation.recovered.clone(),
         };
         let began = self.foundation.world.moment();
@@ -152,7 +156,7 @@ impl RegionServer {
                 self.note_flush(&encoded);
                 self.regions.insert(region.clone());
                 // What many regions have replayed together may be more than memory, before anybody writes.
-                if self.background.account(&region) > self.options.memstore_bytes_low()
+                if self.background.account(&region) > self.options().memstore_bytes_low()
                     && let Err(error) = self.flush(&region, region::FlushReason::MemstoreSize)
                 {
                     tracing::error!(region = %region.info(), %error,
@@ -215,7 +219,9 @@ impl RegionServer {
         *self.reread.lock() = Some(Box::new(reread));
     }
 
-    /// Reads the configuration again, and does what of it can change while the server runs: whether to compact.
+    /// Reads the configuration again, and does what of it can change while the server runs: whether to compact, when and
+    /// what; sizes and times of warnings; limits of batches, answers and cells; how long edits stay in memory, how old a
+    /// log file becomes, how what failed is tried again. Numbers of threads, leases and memory keep their first value.
     pub(crate) fn update_configuration(&self) -> Result<(), Exception> {
         let reread = self.reread.lock();
         let reread = reread.as_ref().ok_or_else(|| {
@@ -225,7 +231,26 @@ impl RegionServer {
         })?;
         let conf = reread().map_err(Exception::io)?;
         let options = Options::from_conf(&conf).map_err(|error| Exception::io(error.to_string()))?;
+        let of_regions = Options::of_regions(&conf).map_err(|error| Exception::io(error.to_string()))?;
         self.background.switch_compaction(options.compaction_enabled);
+        let first = self.options.load_full();
+        self.options.store(Arc::new(Options {
+            scanner_timeout: first.scanner_timeout,
+            nonce_grace_period: first.nonce_grace_period,
+            nonces_enabled: first.nonces_enabled,
+            flushers: first.flushers,
+            compactors: first.compactors,
+            memstore_bytes_max: first.memstore_bytes_max,
+            info_port: first.info_port,
+            ..options
+        }));
+        let memory = Arc::clone(&self.foundation.region_options.memory);
+        let of_regions = RegionOptions { memory, ..of_regions };
+        for region in self.regions.all() {
+            region.tune(&Options::of_table(&of_regions, region.table()));
+        }
+        self.region_options.store(Arc::new(of_regions));
+        tracing::info!("the configuration was read again");
         Ok(())
     }
 
@@ -268,18 +293,19 @@ impl RegionServer {
         let all = self.background.account(region);
         if region.needs_flush() {
             self.background.request_flush(region);
-        } else if all > self.options.memstore_bytes_low() {
+        } else if all > self.options().memstore_bytes_low() {
             self.relieve_memory();
         }
     }
 
     /// Refuses writes while the memstores of all regions together take more than they may. hbase:meta is never refused.
     pub(crate) fn check_memory(&self, region: &Region) -> Result<(), Exception> {
-        if self.background.memory() > self.options.memstore_bytes_max && !region.info().is_meta() {
+        if self.background.memory() > self.options().memstore_bytes_max && !region.info().is_meta() {
             count(&self.counters.writes_refused);
             return Err(Exception::region_too_busy(format!(
                 "the memstores of {} take more than {} bytes; wait for a flush",
-                self.name, self.options.memstore_bytes_max
+                self.name,
+                self.options().memstore_bytes_max
             )));
         }
         Ok(())

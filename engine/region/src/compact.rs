@@ -63,7 +63,20 @@ pub fn select_files(sizes: &[u64], options: &RegionOptions) -> std::ops::Range<u
 impl Region {
     /// Whether some store has files that a minor compaction would take.
     pub fn needs_compaction(&self) -> bool {
-        self.stores.iter().any(|store| !select_files(&store.sizes(), &self.options).is_empty())
+        self.stores.iter().any(|store| !select_files(&store.sizes(), &store.tuning.load()).is_empty())
+    }
+
+    /// The families whose time for a major compaction has come: the oldest file is as old as the period, give or take a
+    /// share that follows from the files' names, so that stores which were written together are not rewritten together.
+    /// One file that a major compaction has made is left alone, unless something in it may be out of its time to live.
+    /// Source: HBase's `RatioBasedCompactionPolicy.shouldPerformMajorCompaction`.
+    pub fn due_for_major(&self) -> Vec<Bytes> {
+        let now = self.world.now().0;
+        self.stores
+            .iter()
+            .filter(|store| store.is_due_for_major(now))
+            .map(|store| store.family.clone())
+            .collect()
     }
 
     /// Compacts, store by store. Says how many files went into new ones.
@@ -84,7 +97,7 @@ impl Region {
     pub(crate) fn compact_store(&self, store: &Store, major: bool) -> Result<usize> {
         let _alone = store.compacting.lock();
         let files = store.view.load().files.clone();
-        let run = if major { 0..files.len() } else { select_files(&store.sizes(), &self.options) };
+        let run = if major { 0..files.len() } else { select_files(&store.sizes(), &store.tuning.load()) };
         if run.is_empty() {
             return Ok(0);
         }
@@ -95,7 +108,8 @@ impl Region {
         let options = ReadOptions { cache_blocks: false, memory_only: false };
         let sources = chosen.iter().rev().map(|file| Source::File(file.reader.cursor(options))).collect();
         let heap = Heap::new(store.comparator, SequenceId::MAX, sources);
-        let rewrite = Rewrite::new(store.keeping, all, self.world.now().0, self.options.purge_deletes_after);
+        let rewrite =
+            Rewrite::new(store.keeping, all, self.world.now().0, store.tuning.load().purge_deletes_after);
         let codec = if all { store.options.compression_major } else { store.options.compression_minor };
         let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
         let info = StoreFileInfo { max_sequence: newest, major: all };
@@ -141,6 +155,35 @@ impl Region {
 }
 
 impl Store {
+    fn is_due_for_major(&self, now: i64) -> bool {
+        let (tuning, view) = (self.tuning.load(), self.view.load());
+        let period = tuning.major_period.as_millis() as f64;
+        let oldest = view.files.iter().filter_map(|file| file.reader.created()).min();
+        let (Some(oldest), true) = (oldest, period > 0.0) else { return false };
+        let jitter = (period * tuning.major_jitter).round();
+        let wait = period - jitter + 2.0 * jitter * self.chance_of_files();
+        if ((now - oldest) as f64) < wait {
+            return false;
+        }
+        let [only] = &view.files[..] else { return true };
+        let is_out_of_time = |ttl: u64| {
+            let age = |oldest: i64| u64::try_from(now.saturating_sub(oldest)).unwrap_or(0);
+            only.reader.span().is_some_and(|span| age(span.oldest.0) >= ttl)
+        };
+        !only.reader.is_major() || self.options.ttl_ms().is_some_and(is_out_of_time)
+    }
+
+    /// A number from 0 to 1 that stays the same while the files do.
+    fn chance_of_files(&self) -> f64 {
+        let mut state = 0xcbf2_9ce4_8422_2325_u64;
+        for file in &self.view.load().files {
+            for byte in file.listed.name.bytes() {
+                state = (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        }
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     fn sizes(&self) -> Vec<u64> {
         self.view.load().files.iter().map(|file| file.listed.size).collect()
     }

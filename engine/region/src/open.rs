@@ -70,7 +70,7 @@ impl Region {
             }
             remove_unnamed(&*files, &store_folder, &open)?;
             open.sort_by_key(|file| file.max_sequence());
-            stores.push(Store::new(family, comparator, store_folder, open, tracker, &options.memory)?);
+            stores.push(Store::new(family, comparator, store_folder, open, tracker, &options)?);
         }
         stores.sort_by(|left, right| left.family.cmp(&right.family));
         let in_files = stores

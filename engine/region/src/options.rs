@@ -1,8 +1,10 @@
 //! Limits of a region.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use memstore::Pool;
 
 /// What a region is opened with. Attributes of its table go before these.
@@ -40,6 +42,12 @@ pub struct RegionOptions {
     pub blocking_files: usize,
     /// How long markers are kept by major compactions, in ms (`hbase.hstore.time.to.purge.deletes`).
     pub purge_deletes_after: i64,
+    /// How often every store is rewritten whole; zero for never (`hbase.hregion.majorcompaction`).
+    pub major_period: Duration,
+    /// The share of the period by which that moment varies from store to store (`hbase.hregion.majorcompaction.jitter`).
+    pub major_jitter: f64,
+    /// What families override of the above, as far as it is about stores: compactions, files, markers.
+    pub families: BTreeMap<Bytes, RegionOptions>,
 }
 
 impl RegionOptions {
@@ -65,6 +73,9 @@ impl Default for RegionOptions {
             compaction_size_max: u64::MAX,
             blocking_files: 16,
             purge_deletes_after: 0,
+            major_period: Duration::from_secs(7 * 24 * 3600),
+            major_jitter: 0.5,
+            families: BTreeMap::new(),
         }
     }
 }

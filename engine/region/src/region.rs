@@ -248,7 +248,15 @@ impl Region {
 
     /// Whether some store has more files than a region that flushes should add to (`hbase.hstore.blockingStoreFiles`).
     pub fn has_too_many_files(&self) -> bool {
-        self.stores.iter().any(|store| store.view.load().files.len() > self.options.blocking_files)
+        self.stores.iter().any(|store| store.view.load().files.len() > store.tuning.load().blocking_files)
+    }
+
+    /// From now on stores follow `options`: what is about compactions, files and markers. The rest needs another opening.
+    pub fn tune(&self, options: &RegionOptions) {
+        for store in &self.stores {
+            let tuning = options.families.get(&store.family).unwrap_or(options);
+            store.tuning.store(Arc::new(tuning.clone()));
+        }
     }
 
     /// Whether it is time to flush.

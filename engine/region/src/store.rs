@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use cell::{Comparator, SequenceId};
 use hfile::{BloomType, Compression, Encoding, ReadOptions, Reader, WriterOptions};
-use memstore::{Pool, Segment};
+use memstore::Segment;
 use parking_lot::Mutex;
 use proto::{FamilyDescriptor, FamilyOptions};
 use storage::FileName;
@@ -17,7 +17,7 @@ use storage::FileName;
 use crate::heap::{Heap, Source, Sources};
 use crate::matcher::Keeping;
 use crate::tracker::{Listed, Tracker};
-use crate::{Error, Result, Scan, TimeRange};
+use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
 /// A file of a store.
 #[derive(Debug)]
@@ -68,6 +68,8 @@ pub(crate) struct Store {
     pub(crate) tracker: Mutex<Tracker>,
     /// One compaction of a store at a time.
     pub(crate) compacting: Mutex<()>,
+    /// The region's limits as far as they are about stores, with what the family overrides.
+    pub(crate) tuning: ArcSwap<RegionOptions>,
 }
 
 impl std::fmt::Debug for Tracker {
@@ -83,10 +85,10 @@ impl Store {
         folder: FileName,
         files: Vec<Arc<StoreFile>>,
         tracker: Tracker,
-        memory: &Arc<Pool>,
+        region: &RegionOptions,
     ) -> Result<Store> {
         let options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
-        let active = Arc::new(Segment::new(comparator, memory));
+        let active = Arc::new(Segment::new(comparator, &region.memory));
         let view = View { active, snapshot: Vec::new(), files };
         Ok(Store {
             family: family.name().clone(),
@@ -97,6 +99,7 @@ impl Store {
             view: ArcSwap::from_pointee(view),
             tracker: Mutex::new(tracker),
             compacting: Mutex::default(),
+            tuning: ArcSwap::from_pointee(region.families.get(family.name()).unwrap_or(region).clone()),
         })
     }
 

@@ -206,8 +206,10 @@ fn every_acknowledged_write_survives_a_loss_of_power_at_any_moment() {
                     .expect("compacted");
             }
             // Something that nobody was told of.
-            let unheard =
-                bench.region.apply(&[mutation(MutationKind::Put, "r9", &[("f:z", 1, CellType::Put, b"")])], ReadMode::Any);
+            let unheard = bench.region.apply(
+                &[mutation(MutationKind::Put, "r9", &[("f:z", 1, CellType::Put, b"")])],
+                ReadMode::Any,
+            );
             drop(unheard.expect("serving"));
             bench = bench.crash(seed * 31 + round);
         }
@@ -508,7 +510,10 @@ fn writes_that_read_are_exact() {
         (check(CompareOperator::Greater, "a"), false),
         (check(CompareOperator::Equal, "nine"), true),
     ] {
-        let checked = bench.region.check_and_mutate(&check, std::slice::from_ref(&put), ReadMode::Any).expect("serving");
+        let checked = bench
+            .region
+            .check_and_mutate(&check, std::slice::from_ref(&put), ReadMode::Any)
+            .expect("serving");
         assert_eq!(checked.passed, passes, "{check:?}");
         checked.pending.wait_blocking().expect("durable");
     }
@@ -541,8 +546,10 @@ fn requests_that_cannot_be_are_refused_and_nothing_is_written() {
     let put = |row: &str, column: &str, timestamp| {
         mutation(MutationKind::Put, row, &[(column, timestamp, CellType::Put, b"v")])
     };
-    let outcomes =
-        bench.region.apply(&[put("a", "no:x", 1), put("b", "f:x", -2), put("c", "f:x", 1)], ReadMode::Any).expect("serving");
+    let outcomes = bench
+        .region
+        .apply(&[put("a", "no:x", 1), put("b", "f:x", -2), put("c", "f:x", 1)], ReadMode::Any)
+        .expect("serving");
     assert!(matches!(outcomes.outcomes[0], Err(Error::NoSuchFamily { .. })));
     assert!(matches!(outcomes.outcomes[1], Err(Error::BadRequest(_))));
     assert!(outcomes.outcomes[2].is_ok());
@@ -558,7 +565,9 @@ fn a_dead_log_ends_the_region() {
     let bench = Bench::new();
     bench.put("a", "f:x", 1, "v");
     bench.log.fence(99);
-    let refused = bench.region.apply(&[mutation(MutationKind::Put, "b", &[("f:x", 1, CellType::Put, b"")])], ReadMode::Any);
+    let refused = bench
+        .region
+        .apply(&[mutation(MutationKind::Put, "b", &[("f:x", 1, CellType::Put, b"")])], ReadMode::Any);
     assert!(matches!(refused, Err(Error::Aborted(_))));
     assert!(matches!(bench.region.scanner(Scan::default()), Err(Error::Aborted(_))));
 }
@@ -644,7 +653,8 @@ fn a_full_disk_refuses_writes_reads_go_on_and_room_mends_it_without_a_restart() 
     let failure = loop {
         let row = format!("row{:03}", written.len());
         let put = mutation(MutationKind::Put, &row, &[("f:q", 1, CellType::Put, large.as_bytes())]);
-        let applied = bench.region.apply(&[put], ReadMode::Any).expect("the disk has room, as far as is known");
+        let applied =
+            bench.region.apply(&[put], ReadMode::Any).expect("the disk has room, as far as is known");
         match applied.pending.wait_blocking() {
             Ok(()) => written.push(row),
             Err(error) => break error,
@@ -714,7 +724,12 @@ fn a_record_over_the_limit_behind_one_that_skips_the_log_is_refused_whole() {
     let refused = region.apply(&[skipped, over], ReadMode::Any).expect_err("over the limit of the log");
     assert!(matches!(refused, Error::Log(wal::Error::TooLarge { .. })), "{refused}");
     let good = mutation(MutationKind::Put, "c", &[("f:q", 1, CellType::Put, b"v")]);
-    region.apply(&[good], ReadMode::Any).expect("serving").pending.wait_blocking().expect("nothing holds the read point");
+    region
+        .apply(&[good], ReadMode::Any)
+        .expect("serving")
+        .pending
+        .wait_blocking()
+        .expect("nothing holds the read point");
     assert_eq!(region.read_point(), before.next());
 }
 

@@ -23,7 +23,7 @@ use storage::{FileName, FileWriter, Files, Outcome};
 use telemetry::{Counter, Exposition, Histogram, Source};
 
 use crate::commit::{Durable, Waiter};
-use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, Header, Kind, Record, VERSION};
+use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, Record, VERSION};
 use crate::recover::{self, Recovered};
 use crate::{Error, Level, Result, Ticket};
 
@@ -343,6 +343,13 @@ impl Log {
     /// The number of the current file: it grows with every roll.
     pub fn file_number(&self) -> u64 {
         self.shared.back.lock().number
+    }
+
+    /// Whether the current file has no record yet.
+    pub fn is_fresh(&self) -> bool {
+        let back = self.shared.back.lock();
+        let is_empty = back.writer.as_ref().is_none_or(|writer| writer.size() <= HEADER_LENGTH as u64);
+        is_empty && self.shared.front.lock().buffer.len() == BATCH_HEADER_LENGTH
     }
 
     /// Why nothing is acknowledged any more; `None` while all is well.

@@ -25,7 +25,7 @@ pub(crate) enum Command {
 }
 
 /// Options of `bellows start`. An option that is not given follows HBase's own key, then its default.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Start {
     /// Folder of all files [key: hbase.rootdir; default: bellows-data].
     #[arg(long, value_name = "FOLDER")]

@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) web: SocketAddr,
     pub(crate) znode_parent: String,
     pub(crate) rpc_options: rpc::Options,
+    pub(crate) registry_options: registry::Options,
     pub(crate) log: wal::Options,
     pub(crate) region: RegionOptions,
     pub(crate) cache_bytes: usize,
@@ -67,8 +68,6 @@ impl Settings {
         let said_host = conf.value(&keys::regionserver::HOSTNAME)?;
         let memory = storage::memory_bytes().unwrap_or(MEMORY_ASSUMED) / MEMORY_PART;
         let share = |ratio: f64| (memory as f64 * ratio) as u64;
-        let threads = usize::try_from(conf.value(&keys::rpc::SERVING_THREADS)?).unwrap_or(0);
-        let defaults = rpc::Options::default();
         let memstore_bytes = share(conf.value(&keys::regionserver::GLOBAL_MEMSTORE_SHARE)?);
         let chunk_size = count(conf.value(&keys::region::MEMSTORE_CHUNK_SIZE)?)
             .clamp(memstore::CHUNK_SIZE_MIN, memstore::CHUNK_SIZE_MAX);
@@ -83,15 +82,8 @@ impl Settings {
                 .map_or_else(|| conf.value(&keys::cluster::ZOOKEEPER_CLIENT_PORT), Ok)?),
             web: at(web),
             znode_parent: conf.value(&keys::cluster::ZOOKEEPER_PARENT)?,
-            rpc_options: rpc::Options {
-                threads: if threads == 0 { defaults.threads } else { threads },
-                request_size_max: usize::try_from(conf.value(&keys::rpc::MAX_REQUEST_SIZE)?)
-                    .unwrap_or(usize::MAX),
-                calls_size_max: usize::try_from(conf.value(&keys::rpc::MAX_CALL_QUEUE_SIZE)?)
-                    .unwrap_or(usize::MAX),
-                timeout_min: conf.value(&keys::rpc::MIN_CLIENT_REQUEST_TIMEOUT)?,
-                ..defaults
-            },
+            rpc_options: rpc_options(&conf)?,
+            registry_options: registry_options(&conf)?,
             log: regionserver::Options::of_log(&conf)?,
             region: RegionOptions {
                 memory: memstore::Pool::new(chunk_size, chunks_kept as usize / chunk_size),
@@ -102,6 +94,46 @@ impl Settings {
             conf,
         })
     }
+}
+
+/// All that the sockets are told.
+fn rpc_options(conf: &Conf) -> conf::Result<rpc::Options> {
+    use keys::rpc as key;
+    let threads = count(conf.value(&key::SERVING_THREADS)?);
+    Ok(rpc::Options {
+        threads: if threads == 0 { rpc::Options::default().threads } else { threads },
+        blocking_threads_max: count(conf.value(&key::BLOCKING_THREADS)?).max(1),
+        request_size_max: count(conf.value(&key::MAX_REQUEST_SIZE)?),
+        header_size_max: count(conf.value(&key::MAX_HEADER_SIZE)?),
+        cells_size_max: count(conf.value(&key::MAX_CELL_BLOCK_SIZE)?),
+        calls_size_max: count(conf.value(&key::MAX_CALL_QUEUE_SIZE)?),
+        calls_max: count(conf.value(&key::MAX_CALL_QUEUE_LENGTH)?),
+        timeout_min: conf.value(&key::MIN_CLIENT_REQUEST_TIMEOUT)?,
+        connections_max: count(conf.value(&key::MAX_CONNECTIONS)?),
+        idle_threshold: count(conf.value(&key::IDLE_THRESHOLD)?),
+        // HBase looks for idle connections once in this time, and closes those that were idle for twice as long.
+        idle_max: conf.value(&key::MAX_IDLE_TIME)?.saturating_mul(2),
+        handshake_max: conf.value(&key::HANDSHAKE_TIMEOUT)?,
+        read_stall_max: conf.value(&key::READ_TIMEOUT)?,
+        write_stall_max: conf.value(&key::WRITE_TIMEOUT)?,
+        output_high: count(conf.value(&key::OUTPUT_HIGH)?),
+        drain_max: conf.value(&key::DRAIN_TIMEOUT)?,
+        stop_max: conf.value(&key::STOP_TIMEOUT)?,
+    })
+}
+
+/// All that the ZooKeeper answerer is told.
+fn registry_options(conf: &Conf) -> conf::Result<registry::Options> {
+    use keys::cluster as key;
+    Ok(registry::Options {
+        frame_size_max: count(conf.value(&key::ZOOKEEPER_FRAME)?),
+        connections_max: count(conf.value(&key::ZOOKEEPER_CONNECTIONS)?),
+        sessions_max: count(conf.value(&key::ZOOKEEPER_SESSIONS)?),
+        watches_max: count(conf.value(&key::ZOOKEEPER_WATCHES)?),
+        session_min: conf.value(&key::ZOOKEEPER_SESSION_MIN)?,
+        session_max: conf.value(&key::ZOOKEEPER_SESSION_MAX)?,
+        socket_max: conf.value(&key::ZOOKEEPER_SOCKET_TIMEOUT)?,
+    })
 }
 
 fn count(value: u64) -> usize {
@@ -162,6 +194,17 @@ fn root(start: &Start, conf: &Conf) -> Result<PathBuf, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_sockets_are_told_by_default_is_what_they_would_do_untold() {
+        let conf = Conf::new();
+        assert_eq!(rpc_options(&conf).expect("defaults"), rpc::Options::default());
+        let registry = registry_options(&conf).expect("defaults");
+        assert_eq!(format!("{registry:?}"), format!("{:?}", registry::Options::default()));
+        let conf = conf.with(&keys::rpc::MAX_IDLE_TIME, "1000").with(&keys::cluster::ZOOKEEPER_WATCHES, "5");
+        assert_eq!(rpc_options(&conf).expect("good").idle_max.as_secs(), 2);
+        assert_eq!(registry_options(&conf).expect("good").watches_max, 5);
+    }
 
     #[test]
     fn options_go_before_keys_and_keys_before_defaults() {

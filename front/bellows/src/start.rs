@@ -38,13 +38,14 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
                 }
                 error => Failure::new(error),
             })?;
-    let registry = registry::Server::bind(world.clone(), registry::Options::default(), settings.zookeeper)
-        .map_err(|error| match error {
-            registry::server::Error::Listen { address, source } => {
-                Failure::of_listening(address, "--zk-port", &source)
-            }
-            error => Failure::new(error),
-        })?;
+    let registry =
+        registry::Server::bind(world.clone(), settings.registry_options.clone(), settings.zookeeper)
+            .map_err(|error| match error {
+                registry::server::Error::Listen { address, source } => {
+                    Failure::of_listening(address, "--zk-port", &source)
+                }
+                error => Failure::new(error),
+            })?;
     let runtime =
         Runtime::start("web", 2).map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
     let web = {
@@ -90,6 +91,10 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     options.memstore_bytes_max = settings.memstore_bytes;
     options.info_port = Some(web_address.port());
     let server = RegionServer::new(server_name.clone(), foundation, options.clone());
+    let again = start.clone();
+    server.on_update_configuration(move || {
+        Settings::gather(&again).map(|settings| settings.conf).map_err(|failure| failure.to_string())
+    });
     let regions: Arc<dyn master::regions::Regions> = Arc::new(LocalRegions::new(Arc::clone(&server)));
     let master_options = master::Options::from_conf(&settings.conf)?;
     let master = Master::start(world.clone(), master_options, files, regions, master_name.clone())

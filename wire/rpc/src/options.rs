@@ -8,7 +8,7 @@ use crate::session::Limits;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Threads that serve connections; each connection stays with one. Default: as many as the machine has cores.
-    /// Key: `bellows.ipc.server.threads`.
+    /// Key: `bellows.serving.threads`.
     pub threads: usize,
     /// Threads per serving thread for work that blocks, at most. Default 32. Key: `bellows.ipc.server.blocking.threads`.
     pub blocking_threads_max: usize,
@@ -79,7 +79,7 @@ impl Options {
     /// Why a server cannot run with these, naming the keys.
     pub fn check(&self) -> Result<(), String> {
         if self.threads == 0 {
-            return Err("bellows.ipc.server.threads is 0: a server needs a thread".to_owned());
+            return Err("bellows.serving.threads is 0: a server needs a thread".to_owned());
         }
         if self.request_size_max > i32::MAX as usize {
             return Err(format!(

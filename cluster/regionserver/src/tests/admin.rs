@@ -120,9 +120,21 @@ fn the_rest_is_answered_as_by_hbase() {
     };
     assert!(update().is_err(), "there is no file to read again");
     bench.server.on_update_configuration(|| {
-        Ok(conf::Conf::new().with(&conf::keys::regionserver::COMPACTION_ENABLED, "false"))
+        Ok(conf::Conf::new()
+            .with(&conf::keys::regionserver::COMPACTION_ENABLED, "false")
+            .with(&conf::keys::regionserver::ROWS_WARNING_THRESHOLD, "17")
+            .with(&conf::keys::store::BLOCKING_STORE_FILES, "0")
+            .with(&conf::keys::regionserver::SCANNER_TIMEOUT, "1"))
     });
+    let lease = bench.server.options().scanner_timeout;
+    bench.put("r", "f:x", "1");
+    let region = bench.server.regions().all().remove(0);
+    region.flush(region::FlushReason::Requested).expect("flushes");
+    assert!(!region.has_too_many_files());
     update().expect("read again");
+    assert_eq!(bench.server.options().batch_rows_warning, 17);
+    assert!(region.has_too_many_files(), "regions that are open follow");
+    assert_eq!(bench.server.options().scanner_timeout, lease, "scanners that are open have their lease");
     assert!(!bench.server.background.switch_compaction(true), "as the file says");
     let _: pb::StopServerResponse =
         bench.admin("StopServer", &pb::StopServerRequest { reason: "because".into() }).expect("stops");

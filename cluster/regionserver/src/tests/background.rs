@@ -221,3 +221,52 @@ fn a_flush_waits_for_a_compaction_while_there_are_too_many_files_but_not_for_eve
     Background::flush_next(&bench.server);
     assert_eq!(files(&bench), 3);
 }
+
+#[test]
+fn stores_are_rewritten_whole_when_their_time_has_come() {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let region_options =
+        RegionOptions { major_period: 7 * DAY, major_jitter: 0.5, ..RegionOptions::default() };
+    let options = Options { wake_period: Duration::ZERO, ..Options::default() };
+    let bench = Bench::of(options, region_options, 1 << 20, &[("", "")]);
+    let region = bench.server.regions().all().remove(0);
+    let due = || {
+        bench.server.look_around();
+        bench.server.background.compacting(&region).major
+    };
+    assert!(!due(), "there are no files");
+    bench.put("r", "f:x", "1");
+    region.flush(region::FlushReason::Requested).expect("flushes");
+    bench.world.advance(DAY * 7 / 2 - Duration::from_secs(1));
+    assert!(!due(), "never before half of the period");
+    bench.world.advance(7 * DAY + Duration::from_secs(2));
+    assert!(due(), "always after half as much again");
+    Background::compact_next(&bench.server);
+    assert!(region.load().last_major_compaction.is_some());
+    bench.world.advance(30 * DAY);
+    assert!(!due(), "one file that is whole already is left alone");
+    bench.put("r", "f:x", "2");
+    region.flush(region::FlushReason::Requested).expect("flushes");
+    assert!(due());
+}
+
+#[test]
+fn an_old_log_file_is_ended_however_small_it_is() {
+    let period = Duration::from_secs(3600);
+    let bench = Bench::with(Options { log_roll_period: period, ..Options::default() }, &[("", "")]);
+    let log = bench.server.foundation().log.clone();
+    let first = log.file_number();
+    bench.server.look_around();
+    bench.world.advance(period);
+    bench.server.look_around();
+    assert_eq!(log.file_number(), first, "nothing is in it");
+    bench.put("r", "f:x", "1");
+    bench.world.advance(period / 2);
+    bench.server.look_around();
+    assert_eq!(log.file_number(), first + 1, "it was begun longer ago than the period");
+    bench.world.advance(period / 2);
+    bench.server.look_around();
+    bench.world.advance(period / 2);
+    bench.server.look_around();
+    assert_eq!(log.file_number(), first + 1, "the new one is young");
+}

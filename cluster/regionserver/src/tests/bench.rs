@@ -56,7 +56,7 @@ impl Bench {
     /// The process is killed, and another begins on what it left: with the regions that cover all rows.
     pub(super) fn kill(self) -> Bench {
         let (options, region_options) =
-            (self.server.options().clone(), self.server.foundation().region_options.clone());
+            (Options::clone(&self.server.options()), self.server.foundation().region_options.clone());
         Bench::over(self.place.kill(), options, region_options, 1 << 20, &[("", "")])
     }
 

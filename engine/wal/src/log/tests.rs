@@ -8,7 +8,6 @@ use storage::memory::Fault;
 use storage::{Memory, Outcome};
 
 use super::*;
-use crate::format::HEADER_LENGTH;
 
 /// A folder of its own for each test, removed at the end.
 struct Place(PathBuf);
