@@ -13,6 +13,7 @@
 )]
 
 mod chance;
+mod compare;
 mod crash;
 mod java;
 mod loadtest;
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         }
         ["packages", ref lists @ ..] => report("packages", &packages::run(lists)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
+        ["compare", ref options @ ..] => report("compare", &compare::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
         ["loadtest", ref options @ ..] => report("loadtest", &loadtest::run(options)),
         // Started by startup itself.
@@ -131,7 +133,7 @@ fn rounds_and_seed(options: &[&str]) -> Option<(Option<u32>, Option<u64>)> {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("{USAGE}");
+    eprintln!("{USAGE}\n{}", compare::USAGE);
     ExitCode::FAILURE
 }
 

@@ -19,6 +19,7 @@ pub(crate) enum Command {
     /// Starts master, region server and registry in this process, on files of this machine.
     Start(Start),
     /// Drives a server, Bellows or Apache HBase, with a load and says what came of it and what it cost.
+    #[command(args_override_self = true)]
     Bench(Box<bench::Args>),
     /// Lists every configuration key with its default and meaning.
     Keys,

@@ -108,6 +108,10 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub regions: u64,
 
+    /// Bytes of a region's memstore from which on it is flushed, for a table that is made here. Default: the server's.
+    #[arg(long, value_name = "BYTES")]
+    pub flush_size: Option<u64>,
+
     /// Leaves the loaded rows in the memstore instead of flushing them.
     #[arg(long)]
     pub no_flush: bool,
@@ -222,6 +226,7 @@ impl Args {
             table: self.table.parse().map_err(client::Error::from)?,
             ycsb_table: self.ycsb_table.parse().map_err(client::Error::from)?,
             regions: self.regions,
+            flush_size: self.flush_size,
             flush: !self.no_flush,
             count_calls: self.count_calls,
             seed: self.seed,

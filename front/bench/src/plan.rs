@@ -52,6 +52,8 @@ pub struct Plan {
     pub ycsb_table: TableName,
     /// Regions of a table when it is made here.
     pub regions: u64,
+    /// Bytes of a memstore from which on it is flushed, of a table that is made here.
+    pub flush_size: Option<u64>,
     /// Whether the rows are flushed to files after they were loaded.
     pub flush: bool,
     /// Whether the server's system calls are counted.

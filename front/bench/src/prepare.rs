@@ -24,6 +24,9 @@ pub(crate) async fn prepare(plan: &Plan, layout: Layout, cluster: &Cluster) -> R
     if !admin.table_exists(name).await? {
         let mut table = TableDescriptor::new(name.clone());
         table.set_family(FamilyDescriptor::new(layout.family()).map_err(client::Error::from)?);
+        if let Some(size) = plan.flush_size {
+            table.attributes_mut().set("MEMSTORE_FLUSHSIZE".into(), size.to_string().into());
+        }
         admin.create_table(&table, &rows.split_keys(plan.regions)).await?;
     }
     let table = cluster.table(&name.to_string())?;

@@ -1,0 +1,269 @@
+//! Bellows beside Apache HBase: the same data, the same durability, the same sizes of cache and memstore, one generator.
+//!
+//! 1. Apache HBase comes from Maven Central, the class path that HBase's own tools have here too; Bellows and the
+//!    generator are built as they are released.
+//! 2. Each server is started with the generator already waiting, which tells the time to its first answers.
+//! 3. Each fills the same table. HBase then runs every workload once unmeasured: its compiler needs to have seen them.
+//! 4. Workload by workload the servers take turns, round by round in the other order. The generator drives one server
+//!    at a time; the others idle.
+//! 5. Each is killed with SIGKILL and started again, with the generator waiting once more.
+//! 6. `bellows bench --beside` sets all results side by side and draws pictures.
+//!
+//! What a server pays is CPU time of its process, which means the same on a busy machine; latencies and throughput do
+//! not, so each workload is told with the load of the machine.
+
+mod load;
+mod subject;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::{Outcome, java, run as run_command};
+use load::{Load, loads};
+use subject::{Kind, Running, Sizes};
+
+/// What is asked for.
+struct Plan {
+    short: bool,
+    seconds: f64,
+    warm_up: f64,
+    rounds: u32,
+    rows: u64,
+    value_size: u64,
+    threads: u64,
+    sizes: Sizes,
+    kinds: Vec<Kind>,
+    loads: Vec<Load>,
+    out: PathBuf,
+    bellows: Option<PathBuf>,
+}
+
+pub(crate) const USAGE: &str = "\
+       cargo xtask compare [--short] [--seconds S] [--warm-up S] [--rounds N] [--rows N] [--value-size BYTES]
+             [--threads N] [--cache MIB] [--heap MIB] [--with bellows,tuned,shipped] [--only WORKLOAD,…]
+             [--bellows BINARY] [--out FOLDER]   (Bellows beside Apache HBase; JDK 17 and Maven)";
+
+/// `cargo xtask compare` with these options.
+pub(crate) fn run(options: &[&str]) -> Outcome {
+    let plan = Plan::of(options)?;
+    let began = Instant::now();
+    fs::create_dir_all(&plan.out).map_err(|error| format!("{}: {error}", plan.out.display()))?;
+    let bellows = match &plan.bellows {
+        Some(binary) => binary.clone(),
+        None => {
+            run_command("cargo", &["build", "--release", "--quiet", "-p", "bellows"])?;
+            let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+            Path::new(&target).join("release/bellows")
+        }
+    };
+    let jars =
+        if plan.kinds.iter().any(|kind| kind.is_java()) { java::class_path("tools")? } else { String::new() };
+    let results = plan.out.join("results.jsonl");
+    let mut results = Results { file: results.clone(), bellows: bellows.clone() };
+    results.begin()?;
+    let (machine, settings) = (machine()?, plan.settings());
+    println!("{machine}\n{settings}");
+
+    let mut servers = Vec::new();
+    for kind in &plan.kinds {
+        let folder = plan.out.join(kind.name());
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        say(began, &format!("{} is started", kind.label()));
+        servers.push(Running::start(*kind, &folder, &bellows, &jars, &plan.sizes, "start", &mut results)?);
+    }
+    for server in servers.iter().filter(|server| server.kind.is_java()) {
+        for load in &plan.loads {
+            say(began, &format!("{} warms up: {}", server.kind.label(), load.name));
+            results.drive(server, load, &plan, 0.0, plan.warm_pass(), false)?;
+        }
+    }
+    for round in 0..plan.rounds {
+        for load in &plan.loads {
+            let mut order: Vec<&Running> = servers.iter().collect();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for server in order {
+                say(began, &format!("round {}: {} on {}", round + 1, load.name, server.kind.label()));
+                results.drive(server, load, &plan, plan.warm_up, plan.seconds, true)?;
+            }
+        }
+    }
+    for server in servers {
+        say(began, &format!("{} is killed and started again", server.kind.label()));
+        let server = server.kill_and_restart(&bellows, &jars, &plan.sizes, &mut results)?;
+        server.stop()?;
+    }
+    let pictures = plan.out.join("pictures");
+    let beside = results.beside(&pictures)?;
+    let report = format!("{machine}\n{settings}\n\n{beside}\n");
+    let file = plan.out.join("report.md");
+    fs::write(&file, &report).map_err(|error| format!("{}: {error}", file.display()))?;
+    println!("\n{beside}\n");
+    say(began, &format!("kept: {}, {} and {}", file.display(), results.file.display(), pictures.display()));
+    Ok(())
+}
+
+fn say(began: Instant, words: &str) {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("?");
+    println!("{:5} s, load {load}: {words}", began.elapsed().as_secs());
+}
+
+impl Plan {
+    fn of(options: &[&str]) -> Result<Plan, String> {
+        let short = options.contains(&"--short");
+        let mut plan = Plan {
+            short,
+            seconds: if short { 4.0 } else { 20.0 },
+            warm_up: if short { 1.0 } else { 5.0 },
+            rounds: if short { 1 } else { 3 },
+            rows: if short { 100_000 } else { 500_000 },
+            value_size: 1_000,
+            threads: 10,
+            sizes: Sizes { cache_mib: 1_024, heap_mib: 2_560 },
+            kinds: Kind::ALL.to_vec(),
+            loads: loads(short),
+            out: PathBuf::from("target/compare"),
+            bellows: None,
+        };
+        let mut words = options.iter().filter(|word| **word != "--short");
+        while let Some(name) = words.next() {
+            let value = words.next().ok_or_else(|| format!("{name} needs a value"))?;
+            let wrong = || format!("{name} {value}: not understood");
+            match *name {
+                "--seconds" => plan.seconds = value.parse().map_err(|_| wrong())?,
+                "--warm-up" => plan.warm_up = value.parse().map_err(|_| wrong())?,
+                "--rounds" => plan.rounds = value.parse().map_err(|_| wrong())?,
+                "--rows" => plan.rows = value.parse().map_err(|_| wrong())?,
+                "--value-size" => plan.value_size = value.parse().map_err(|_| wrong())?,
+                "--threads" => plan.threads = value.parse().map_err(|_| wrong())?,
+                "--cache" => plan.sizes.cache_mib = value.parse().map_err(|_| wrong())?,
+                "--heap" => plan.sizes.heap_mib = value.parse().map_err(|_| wrong())?,
+                "--with" => {
+                    let kind = |name: &str| Kind::ALL.into_iter().find(|kind| kind.name() == name);
+                    plan.kinds = value.split(',').map(kind).collect::<Option<_>>().ok_or_else(wrong)?;
+                }
+                "--only" => {
+                    let mut all = loads(false);
+                    let mut one = |name: &str| {
+                        let at = all.iter().position(|load| load.name == name);
+                        at.map(|at| all.swap_remove(at))
+                    };
+                    plan.loads = value.split(',').map(&mut one).collect::<Option<_>>().ok_or_else(|| {
+                        let names: Vec<_> = loads(false).iter().map(|load| load.name).collect();
+                        format!("--only {value}: workloads are {}", names.join(", "))
+                    })?;
+                }
+                "--out" => plan.out = PathBuf::from(value),
+                "--bellows" => plan.bellows = Some(PathBuf::from(value)),
+                _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
+            }
+        }
+        // Data directories go to servers that may have another working directory.
+        plan.out = std::path::absolute(&plan.out).map_err(|error| error.to_string())?;
+        Ok(plan)
+    }
+
+    /// How long Java runs each workload before anything is measured.
+    fn warm_pass(&self) -> f64 {
+        if self.short { 4.0 } else { 15.0 }
+    }
+
+    fn settings(&self) -> String {
+        format!(
+            "{} rows of {} bytes in one region; {} callers on one connection; {} s after {} s of warm-up, {} round(s); \
+             log handed to the operating system, but where fsync is said; block cache {} MiB, Java heap {} MiB.",
+            self.rows,
+            self.value_size,
+            self.threads,
+            self.seconds,
+            self.warm_up,
+            self.rounds,
+            self.sizes.cache_mib,
+            self.sizes.heap_mib
+        )
+    }
+}
+
+/// Where results go, and who makes them.
+struct Results {
+    file: PathBuf,
+    bellows: PathBuf,
+}
+
+impl Results {
+    fn begin(&self) -> Outcome {
+        File::create(&self.file).map(drop).map_err(|error| format!("{}: {error}", self.file.display()))
+    }
+
+    /// Keeps lines of results.
+    fn keep(&mut self, lines: &[u8]) -> Outcome {
+        let file = File::options().append(true).open(&self.file);
+        file.and_then(|mut file| file.write_all(lines))
+            .map_err(|error| format!("{}: {error}", self.file.display()))
+    }
+
+    fn generator(&self, server: &str) -> Command {
+        let mut command = Command::new(&self.bellows);
+        command.args(["bench", "--json", "--at", server]);
+        command
+    }
+
+    /// Runs one workload on one server.
+    fn drive(
+        &mut self,
+        server: &Running,
+        load: &Load,
+        plan: &Plan,
+        warm_up: f64,
+        seconds: f64,
+        keep: bool,
+    ) -> Outcome {
+        let mut command = self.generator(&server.address());
+        command.args(["--label", server.kind.label(), "--pid", &server.id().to_string()]);
+        command.args(["--rows", &plan.rows.to_string(), "--value-size", &plan.value_size.to_string()]);
+        command.args(["--threads", &plan.threads.to_string()]);
+        command.args(["--warm-up", &warm_up.to_string(), "--seconds", &seconds.to_string()]);
+        // What a workload says of itself comes last, and wins.
+        command.args(load.words);
+        let output = command.output().map_err(|error| format!("the generator cannot be started: {error}"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let last = said.lines().last().unwrap_or("nothing");
+            return Err(format!("{} on {} failed: {last}", load.name, server.kind.label()));
+        }
+        if keep { self.keep(&output.stdout) } else { Ok(()) }
+    }
+
+    fn beside(&self, pictures: &Path) -> Result<String, String> {
+        let output = Command::new(&self.bellows)
+            .args(["bench", "--beside"])
+            .arg(&self.file)
+            .arg("--pictures")
+            .arg(pictures)
+            .output()
+            .map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+}
+
+/// One line about this machine.
+fn machine() -> Result<String, String> {
+    let text = |file: &str| fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
+    let cpus = text("/proc/cpuinfo")?;
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("");
+    let model = model.trim_start_matches([':', ' ', '\t']);
+    let count = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    let memory = subject::memory_mib()?;
+    let kernel = text("/proc/sys/kernel/osrelease")?;
+    Ok(format!("{count} CPUs ({model}), {memory} MiB, Linux {}", kernel.trim()))
+}

@@ -1,0 +1,66 @@
+//! The workloads of a comparison, as words for `bellows bench`.
+
+/// One workload.
+pub(crate) struct Load {
+    pub(crate) name: &'static str,
+    pub(crate) words: &'static [&'static str],
+    /// Whether the short form has it.
+    short: bool,
+}
+
+/// A table for half reads and half writes at a fixed rate, whose memstore is small: it is flushed and compacted all the
+/// time.
+const MIXED: &[&str] = &[
+    "ycsb-a",
+    "--ycsb-table",
+    "mixed",
+    "--fields",
+    "1",
+    "--field-size",
+    "1000",
+    "--flush-size",
+    "4194304",
+    "--rate",
+    "8000",
+    "--threads",
+    "64",
+    "--keys",
+    "uniform",
+];
+
+const ALL: &[Load] = &[
+    Load { name: "random-read", words: &["random-read"], short: true },
+    Load { name: "multi-get", words: &["multi-get"], short: true },
+    Load { name: "scan", words: &["scan"], short: true },
+    Load { name: "scan-range-10", words: &["scan-range-10"], short: false },
+    Load { name: "scan-range-100", words: &["scan-range-100"], short: true },
+    Load { name: "scan-range-1000", words: &["scan-range-1000"], short: false },
+    Load { name: "scan-range-10000", words: &["scan-range-10000"], short: false },
+    Load { name: "filter-0", words: &["filter-0"], short: true },
+    Load { name: "filter-10", words: &["filter-10"], short: true },
+    Load { name: "sequential-read", words: &["sequential-read"], short: false },
+    Load { name: "random-write", words: &["random-write"], short: true },
+    Load {
+        name: "random-write-fsync",
+        words: &["random-write", "--durability", "fsync", "--threads", "64"],
+        short: true,
+    },
+    Load { name: "sequential-write", words: &["sequential-write"], short: false },
+    Load { name: "batch-write", words: &["batch-write"], short: true },
+    Load { name: "increment", words: &["increment"], short: true },
+    Load { name: "append", words: &["append"], short: false },
+    Load { name: "check-and-put", words: &["check-and-put"], short: true },
+    Load { name: "ycsb-a", words: &["ycsb-a"], short: false },
+    Load { name: "ycsb-b", words: &["ycsb-b"], short: false },
+    Load { name: "ycsb-c", words: &["ycsb-c"], short: false },
+    Load { name: "ycsb-f", words: &["ycsb-f"], short: false },
+    Load { name: "ycsb-d", words: &["ycsb-d"], short: false },
+    Load { name: "ycsb-e", words: &["ycsb-e"], short: false },
+    Load { name: "mixed", words: MIXED, short: true },
+];
+
+/// The workloads of the short form, or all.
+pub(crate) fn loads(short: bool) -> Vec<Load> {
+    let wanted = ALL.iter().filter(|load| load.short || !short);
+    wanted.map(|load| Load { name: load.name, words: load.words, short: load.short }).collect()
+}

@@ -1,0 +1,289 @@
+//! The servers of a comparison: Bellows, and Apache HBase as shipped and tuned.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::Results;
+use crate::{Outcome, run as run_command};
+
+/// Which server, and how it is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bellows,
+    /// Off-heap block cache, in-memory compaction, the collector with the shortest pauses.
+    Tuned,
+    /// As it is without a word said, but for sizes.
+    Shipped,
+}
+
+/// Sizes that all servers have alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// The block cache.
+    pub(crate) cache_mib: u64,
+    /// Java's heap; two fifths of it, HBase's default, are for all memstores, of every server.
+    pub(crate) heap_mib: u64,
+}
+
+/// The part of the heap for memstores: `hbase.regionserver.global.memstore.size` by default.
+const MEMSTORE_SHARE: f64 = 0.4;
+/// How long an orderly end may take.
+const STOP_MAX: Duration = Duration::from_secs(60);
+
+/// What HBase's start script opens of the JDK for it.
+const OPENED: [&str; 13] = [
+    "--add-modules=jdk.unsupported",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.util.random=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
+    "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+    "--add-exports=java.base/sun.net.dns=ALL-UNNAMED",
+];
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Bellows, Kind::Tuned, Kind::Shipped];
+
+    /// The name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Bellows => "bellows",
+            Kind::Tuned => "tuned",
+            Kind::Shipped => "shipped",
+        }
+    }
+
+    /// The name in results.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Kind::Bellows => "Bellows",
+            Kind::Tuned => "HBase tuned",
+            Kind::Shipped => "HBase as shipped",
+        }
+    }
+
+    pub(crate) fn is_java(self) -> bool {
+        self != Kind::Bellows
+    }
+
+    /// What is set, besides places, for this kind.
+    fn settings(self, sizes: &Sizes) -> Result<Vec<(&'static str, String)>, String> {
+        let Sizes { cache_mib, heap_mib } = *sizes;
+        let part = |mib: f64, of: u64| format!("{:.4}", mib / of as f64);
+        Ok(match self {
+            Kind::Bellows => {
+                // Its shares are of the machine's memory.
+                let memory = memory_mib()?;
+                vec![
+                    ("hfile.block.cache.size", part(cache_mib as f64, memory)),
+                    (
+                        "hbase.regionserver.global.memstore.size",
+                        part(heap_mib as f64 * MEMSTORE_SHARE, memory),
+                    ),
+                ]
+            }
+            Kind::Tuned => vec![
+                ("hbase.bucketcache.ioengine", "offheap".to_owned()),
+                ("hbase.bucketcache.size", cache_mib.to_string()),
+                ("hfile.block.cache.size", "0.1".to_owned()),
+                ("hbase.hregion.compacting.memstore.type", "BASIC".to_owned()),
+            ],
+            Kind::Shipped => vec![("hfile.block.cache.size", part(cache_mib as f64, heap_mib))],
+        })
+    }
+}
+
+/// MiB of memory of this machine.
+pub(crate) fn memory_mib() -> Result<u64, String> {
+    let text = fs::read_to_string("/proc/meminfo").map_err(|error| format!("/proc/meminfo: {error}"))?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = total.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kilobytes.map(|kilobytes| kilobytes >> 10).ok_or_else(|| "/proc/meminfo has another form".to_owned())
+}
+
+/// The ports of one server, free when they were asked for.
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    region: u16,
+    master: u16,
+    registry: u16,
+}
+
+impl Ports {
+    fn free() -> Result<Ports, String> {
+        let listener = || TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string());
+        // All are held until all are known, so that they differ.
+        let held = [listener()?, listener()?, listener()?];
+        let port = |at: usize| {
+            held[at].local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+        };
+        Ok(Ports { region: port(0)?, master: port(1)?, registry: port(2)? })
+    }
+}
+
+/// A server that runs; killed when this is dropped.
+pub(crate) struct Running {
+    pub(crate) kind: Kind,
+    child: Child,
+    ports: Ports,
+    folder: PathBuf,
+}
+
+impl Running {
+    /// Starts a server in `folder`, with the generator waiting for its first answers already.
+    pub(crate) fn start(
+        kind: Kind,
+        folder: &Path,
+        bellows: &Path,
+        jars: &str,
+        sizes: &Sizes,
+        after: &str,
+        results: &mut Results,
+    ) -> Result<Running, String> {
+        let ports = Ports::free()?;
+        let mut server = if kind.is_java() {
+            hbase(kind, folder, jars, sizes, ports)?
+        } else {
+            native(kind, folder, bellows, sizes, ports)?
+        };
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let log_file = folder.with_extension("log");
+        let log = File::create(&log_file).map_err(|error| format!("{}: {error}", log_file.display()))?;
+        let both = log.try_clone().map_err(|error| error.to_string())?;
+        server.stdin(Stdio::null()).stdout(log).stderr(both);
+        let waiting = results
+            .generator(&format!("127.0.0.1:{}", ports.region))
+            .args(["--label", kind.label(), "--until-first", after, "--table", "first"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("the generator cannot be started: {error}"))?;
+        let child = server.spawn().map_err(|error| format!("{} cannot be started: {error}", kind.label()))?;
+        let running = Running { kind, child, ports, folder: folder.to_owned() };
+        let output = waiting.wait_with_output().map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!(
+                "{} gave no answer: {}; see {}",
+                kind.label(),
+                said.trim(),
+                log_file.display()
+            ));
+        }
+        results.keep(&output.stdout)?;
+        Ok(running)
+    }
+
+    /// SIGKILL, and a start in the same folder.
+    pub(crate) fn kill_and_restart(
+        mut self,
+        bellows: &Path,
+        jars: &str,
+        sizes: &Sizes,
+        results: &mut Results,
+    ) -> Result<Running, String> {
+        self.child.kill().and_then(|()| self.child.wait()).map_err(|error| error.to_string())?;
+        Running::start(self.kind, &self.folder.clone(), bellows, jars, sizes, "kill -9", results)
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.region)
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGTERM. Who takes longer than [`STOP_MAX`] is killed: the end is not what is compared.
+    pub(crate) fn stop(mut self) -> Outcome {
+        run_command("kill", &["-TERM", &self.child.id().to_string()])?;
+        let began = Instant::now();
+        while began.elapsed() < STOP_MAX {
+            if self.child.try_wait().map_err(|error| error.to_string())?.is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already where all went well.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+fn native(kind: Kind, folder: &Path, bellows: &Path, sizes: &Sizes, ports: Ports) -> Result<Command, String> {
+    let mut command = Command::new(bellows);
+    command.args(["start", "--bind", "127.0.0.1", "--web-port", "0", "--data-dir"]).arg(folder.join("root"));
+    for (option, port) in
+        [("--rpc-port", ports.region), ("--master-port", ports.master), ("--zk-port", ports.registry)]
+    {
+        command.args([option, &port.to_string()]);
+    }
+    command.args(["-D", "hbase.wal.hsync=false"]);
+    for (key, value) in kind.settings(sizes)? {
+        command.args(["-D", &format!("{key}={value}")]);
+    }
+    Ok(command)
+}
+
+/// HBase standalone: master, region server and ZooKeeper in one process.
+fn hbase(kind: Kind, folder: &Path, jars: &str, sizes: &Sizes, ports: Ports) -> Result<Command, String> {
+    let conf = folder.join("conf");
+    fs::create_dir_all(&conf).map_err(|error| format!("{}: {error}", conf.display()))?;
+    let path = |name: &str| folder.join(name).display().to_string();
+    let local = "127.0.0.1".to_owned();
+    let mut settings = vec![
+        ("hbase.cluster.distributed", "false".to_owned()),
+        ("hbase.rootdir", format!("file://{}", path("root"))),
+        ("hbase.tmp.dir", path("tmp")),
+        ("hbase.zookeeper.property.dataDir", path("zookeeper")),
+        ("hbase.zookeeper.quorum", local.clone()),
+        ("hbase.zookeeper.property.clientPort", ports.registry.to_string()),
+        // Hadoop's local files do not say that they can be synced; without checksum files, as here, they can.
+        ("hbase.unsafe.stream.capability.enforce", "false".to_owned()),
+        ("hbase.localcluster.assign.random.ports", "false".to_owned()),
+        ("hbase.master.hostname", "localhost".to_owned()),
+        ("hbase.unsafe.regionserver.hostname", "localhost".to_owned()),
+        ("hbase.master.ipc.address", local.clone()),
+        ("hbase.regionserver.ipc.address", local),
+        ("hbase.master.port", ports.master.to_string()),
+        ("hbase.regionserver.port", ports.region.to_string()),
+        ("hbase.master.info.port", "-1".to_owned()),
+        ("hbase.regionserver.info.port", "-1".to_owned()),
+        ("hbase.wal.hsync", "false".to_owned()),
+    ];
+    settings.extend(kind.settings(sizes)?);
+    let properties: String = settings
+        .iter()
+        .map(|(name, value)| format!("<property><name>{name}</name><value>{value}</value></property>\n"))
+        .collect();
+    let site = conf.join("hbase-site.xml");
+    fs::write(&site, format!("<?xml version=\"1.0\"?>\n<configuration>\n{properties}</configuration>\n"))
+        .map_err(|error| format!("{}: {error}", site.display()))?;
+    let mut command = Command::new("java");
+    command.args([format!("-Xms{}m", sizes.heap_mib), format!("-Xmx{}m", sizes.heap_mib)]);
+    command.arg(format!("-XX:MaxDirectMemorySize={}m", sizes.cache_mib + 512));
+    if kind == Kind::Tuned {
+        command.arg("-XX:+UseZGC");
+    }
+    command.args(["-XX:+ExitOnOutOfMemoryError", "-Dproof.log=WARN"]);
+    command.arg("-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true");
+    command.args(OPENED);
+    command.args(["-cp", &format!("{}:proof/hbase/conf:{jars}", conf.display())]);
+    command.args(["org.apache.hadoop.hbase.master.HMaster", "start"]);
+    Ok(command)
+}
