@@ -15,7 +15,7 @@ pub struct Selection<'a> {
     pub names: &'a [pb::TableName],
     /// Else those whose whole name matches, with or without `default:`.
     pub regex: Option<&'a str>,
-    /// And that are in this namespace.
+    /// And that are in this namespace; an empty one is none, as gohbase says it.
     pub namespace: Option<&'a str>,
     /// HBase's own too.
     pub system: bool,
@@ -43,7 +43,7 @@ impl<'a> Selection<'a> {
                 ))
             })?),
         };
-        let (namespace, system) = (self.namespace, self.system);
+        let (namespace, system) = (self.namespace.filter(|name| !name.is_empty()), self.system);
         Ok(move |table: &TableName| {
             // A pattern that gives up for its length matches nothing.
             let matches = |regex: &Regex| {
@@ -137,6 +137,7 @@ mod tests {
         assert_eq!(chosen(&Selection::of_users()), ["users", "users2", "shop:users"]);
         assert_eq!(chosen(&Selection::of_namespace("hbase")), ["hbase:meta"]);
         assert_eq!(chosen(&Selection::of_namespace("shop")), ["shop:users"]);
+        assert_eq!(chosen(&Selection::of_namespace("")), ["hbase:meta", "users", "users2", "shop:users"]);
     }
 
     #[test]

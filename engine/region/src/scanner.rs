@@ -216,11 +216,11 @@ impl<'q> RegionScanner<'q> {
             let bound: Option<Vec<u8>> = if fresh {
                 match (self.scan.start.is_empty(), self.scan.include_start) {
                     (true, _) => None,
-                    (false, true) => Some(successor(&self.scan.start)),
+                    (false, true) => successor(&self.scan.start),
                     (false, false) => Some(self.scan.start.to_vec()),
                 }
             } else if self.has_row {
-                Some(successor(&self.row))
+                successor(&self.row)
             } else {
                 Some(self.row.to_vec())
             };
@@ -309,9 +309,17 @@ impl std::fmt::Debug for RegionScanner<'_> {
     }
 }
 
-/// The row right after `row`.
-fn successor(row: &[u8]) -> Vec<u8> {
+/// The row right after `row`; `None` when there can be none.
+fn successor(row: &[u8]) -> Option<Vec<u8>> {
     let mut next = row.to_vec();
-    next.push(0);
-    next
+    if row.len() < cell::ROW_LENGTH_MAX {
+        next.push(0);
+        return Some(next);
+    }
+    // Nothing fits behind a row that is as long as a row can be, so the next one is shorter.
+    while next.last() == Some(&0xff) {
+        next.pop();
+    }
+    *next.last_mut()? += 1;
+    Some(next)
 }
