@@ -7,6 +7,7 @@
 
 pub(crate) mod asynchbase;
 pub(crate) mod happybase;
+pub(crate) mod hfile;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

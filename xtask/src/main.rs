@@ -15,6 +15,7 @@
 mod chance;
 mod compare;
 mod crash;
+mod gohbase;
 mod java;
 mod loadtest;
 mod packages;
@@ -58,6 +59,8 @@ const PARTS: &[Part] = &[
     ),
     ("startup", "ready in a second; what is refused is said in one line (JDK and Maven)", startup::run),
     ("disks", "a full disk and a read-only one are said in one line (root)", startup::disks),
+    ("gohbase", "what gohbase sends, byte by byte, plain and through snappy (Python 3)", gohbase::suite),
+    ("hfile", "HBase's own tool reads the files that were written (JDK and Maven)", java::hfile::suite),
     ("packages", "Debian's package index, loaded and compared whole after kill -9", || packages::run(&[])),
     ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
@@ -75,7 +78,7 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask powercut [--rounds N] [--seed S]   (20 rounds on each of ext4 and XFS; needs root and loop devices)
        cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)
        cargo xtask asynchbase BOOTSTRAP QUORUM [TEXT]   (the asynchbase suite, likewise)
-       cargo xtask happybase QUORUM [WORD...]   (the happybase suite, likewise)";
+       cargo xtask happybase|gohbase QUORUM [WORD...]   (the suites in Python, likewise)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         ["asynchbase", bootstrap, quorum, ref more @ ..] => {
             report("asynchbase", &java::asynchbase::against(bootstrap, quorum, more))
         }
+        ["gohbase", quorum, ref more @ ..] => report("gohbase", &gohbase::against(quorum, more)),
         ["happybase", quorum, ref more @ ..] => report("happybase", &java::happybase::against(quorum, more)),
         _ => usage(),
     }
