@@ -18,6 +18,7 @@ use crate::mvcc::Awaits;
 use crate::pending::Pending;
 use crate::query::{CellSink, FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
 use crate::region::Region;
+use crate::repeats::without_repeats;
 use crate::{Error, Result};
 
 /// What a mutation does.
@@ -252,7 +253,8 @@ impl Region {
             .filter(|edit| !edit.block.is_empty())
             .map(|edit| {
                 let durability = strength(&edit);
-                (edit, durability)
+                let block = without_repeats(&edit.block, self.comparator).unwrap_or(edit.block);
+                (Edit { block, ..edit }, durability)
             })
             .collect();
         if edits.is_empty() {
@@ -340,7 +342,7 @@ impl Region {
 
 /// The first cell of a block of our own making, and what is after it.
 #[inline]
-fn split_cell(block: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn split_cell(block: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = block.split_first_chunk::<4>()?;
     Some(rest.split_at(u32::from_be_bytes(*length) as usize))
 }

@@ -25,6 +25,7 @@ mod pending;
 mod query;
 mod read_modify_write;
 mod region;
+mod repeats;
 mod rewrite;
 mod scanner;
 mod store;

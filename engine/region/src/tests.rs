@@ -162,6 +162,35 @@ fn mutation(kind: MutationKind, row: &str, cells: &[(&str, i64, CellType, &[u8])
 }
 
 #[test]
+fn of_one_column_set_twice_in_a_write_the_last_is_there_in_memory_in_the_log_and_in_files() {
+    let bench = Bench::with(FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 5));
+    let twice = |kind, row, one: &[u8], two: &[u8]| {
+        mutation(kind, row, &[("f:q", -1, CellType::Put, one), ("f:q", -1, CellType::Put, two)])
+    };
+    let atomic = |mutations: &[Mutation]| {
+        bench
+            .region
+            .mutate_row(mutations, ReadMode::Any)
+            .expect("good")
+            .pending
+            .wait_blocking()
+            .expect("durable");
+    };
+    bench.apply(twice(MutationKind::Put, "a", b"one", b"two"));
+    // Each part goes behind what was there before the write.
+    atomic(&[twice(MutationKind::Append, "b", b"one", b"two")]);
+    atomic(&[twice(MutationKind::Increment, "c", &1u64.to_be_bytes(), &0x41u64.to_be_bytes())]);
+    let put = |value: &[u8]| mutation(MutationKind::Put, "d", &[("f:q", 7, CellType::Put, value)]);
+    atomic(&[put(b"one"), put(b"two")]);
+    let expected = "a/f:q@1000000=two b/f:q@1000000=two c/f:q@1000000=\0\0\0\0\0\0\0A d/f:q@7=two";
+    assert_eq!(bench.all(), expected);
+    let bench = bench.kill();
+    assert_eq!(bench.all(), expected);
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    assert_eq!(bench.all(), expected);
+}
+
+#[test]
 fn what_is_written_is_read_after_flush_kill_and_crash() {
     let bench = Bench::new();
     bench.put("a", "f:x", 1, "one");
