@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use proto::pb;
-use region::Region;
+use region::{FlushReason, Region};
 use rpc::{Answer, Call, Exception, Reply, Service, class};
 
 use crate::RegionServer;
@@ -29,7 +29,8 @@ impl AdminService {
         let reply = match &*call.method {
             "FlushRegion" => return self.flush(call),
             "RollWALWriter" => return self.roll_log(),
-            "GetRegionInfo" => self.region_info(call)?,
+            "GetRegionInfo" => return self.region_info(call),
+            "GetStoreFile" => self.store_files(call)?,
             "GetOnlineRegion" => {
                 let region_info = server.regions().all().iter().map(|region| region.info().into()).collect();
                 Reply::of(&pb::GetOnlineRegionResponse { region_info })
@@ -66,18 +67,40 @@ impl AdminService {
         Ok(Ok(reply).into())
     }
 
-    fn region_info(&self, call: &Call) -> Result<Reply, Exception> {
+    fn region_info(&self, call: &Call) -> Result<Answer, Exception> {
         let request: pb::GetRegionInfoRequest = call.decode()?;
         let region = self.server.regions().find(&request.region)?;
         let compacting = self.server.background.compacting(&region);
-        // Regions are neither split nor merged here, so that there is no best row to split at.
-        Ok(Reply::of(&pb::GetRegionInfoResponse {
+        let mut response = pb::GetRegionInfoResponse {
             region_info: region.info().into(),
             compaction_state: request.compaction_state().then(|| compaction_state(compacting)),
-            splittable: Some(false),
-            mergeable: Some(false),
+            // Nothing here refers to files of other regions, which alone would stand in the way.
+            splittable: Some(!region.info().is_meta()),
+            mergeable: Some(true),
             best_split_row: None,
-        }))
+        };
+        if !request.best_split_row() {
+            return Ok(Ok(Reply::of(&response)).into());
+        }
+        let server = self.server.clone();
+        Ok(Answer::later(env::blocking(move || {
+            let told = |error: region::Error| server.exception(&error);
+            // What is in memory alone has no middle: it is flushed first, as by HBase.
+            if region.load().files == 0 && region.memstore_bytes() > 0 {
+                server.flush(&region, FlushReason::Requested).map_err(told)?;
+            }
+            response.best_split_row = region.best_split_row().map_err(told)?;
+            Ok(Reply::of(&response))
+        })))
+    }
+
+    fn store_files(&self, call: &Call) -> Result<Reply, Exception> {
+        let request: pb::GetStoreFileRequest = call.decode()?;
+        let region = self.server.regions().find(&request.region)?;
+        let names = region.file_names(&request.family).map_err(|error| self.server.exception(&error))?;
+        let place = self.server.foundation().files.place();
+        let store_file = names.iter().map(|name| format!("file:{place}/{}", name.as_str())).collect();
+        Ok(Reply::of(&pb::GetStoreFileResponse { store_file }))
     }
 
     fn region_load(&self, call: &Call) -> Result<Reply, Exception> {
@@ -225,6 +248,7 @@ impl RegionServer {
     pub fn region_load(&self, region: &Region) -> pb::RegionLoad {
         let load = region.load();
         let megabytes = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+        let kilobytes = |bytes: u64| u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
         pb::RegionLoad {
             region_specifier: pb::RegionSpecifier {
                 r#type: pb::region_specifier::RegionSpecifierType::RegionName as i32,
@@ -232,7 +256,12 @@ impl RegionServer {
             },
             stores: u32::try_from(load.stores.len()).ok(),
             storefiles: u32::try_from(load.files).ok(),
-            store_uncompressed_size_mb: Some(megabytes(load.file_bytes)),
+            store_uncompressed_size_mb: Some(megabytes(load.sizes.uncompressed)),
+            storefile_index_size_kb: Some(load.sizes.root_index >> 10),
+            root_index_size_kb: Some(kilobytes(load.sizes.root_index)),
+            total_static_index_size_kb: Some(kilobytes(load.sizes.index)),
+            total_static_bloom_size_kb: Some(kilobytes(load.sizes.bloom)),
+            filtered_read_requests_count: Some(load.filtered),
             storefile_size_mb: Some(megabytes(load.file_bytes)),
             mem_store_size_mb: Some(megabytes(load.memstore_bytes)),
             read_requests_count: Some(load.reads),
@@ -259,9 +288,17 @@ impl RegionServer {
     /// The load of the whole server, for the cluster's status.
     pub fn server_load(&self) -> pb::ServerLoad {
         let counters = self.counters().snapshot();
+        let megabytes = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+        let cache = &self.foundation().cache;
+        // What takes the place of a heap: memstores and cached blocks, and what they may take.
+        let used = self.background.memory().saturating_add(cache.counts().bytes);
+        let max = self.options().memstore_bytes_max.saturating_add(cache.bytes_max() as u64);
         pb::ServerLoad {
             total_number_of_requests: Some(counters.requests),
-            number_of_requests: Some(counters.requests),
+            // HBase means the requests of one second.
+            number_of_requests: Some(self.background.requests_per_second()),
+            used_heap_mb: Some(megabytes(used)),
+            max_heap_mb: Some(megabytes(max)),
             region_loads: self.regions().all().iter().map(|region| self.region_load(region)).collect(),
             report_start_time: Some(self.name().start_code),
             report_end_time: u64::try_from(self.foundation().world.now().0).ok(),

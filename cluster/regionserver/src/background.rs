@@ -17,7 +17,7 @@
 //! should be compacted stays as it is.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -112,6 +112,9 @@ pub(crate) struct Background {
     compaction_enabled: AtomicBool,
     /// Bytes in all memstores.
     memory: AtomicI64,
+    /// How many requests there were, and when that was looked at; and how many there were in a second since.
+    requests: Mutex<(u64, Option<Moment>)>,
+    requests_per_second: AtomicU64,
     /// The log's file, and since when it is that one.
     log_file: Mutex<Option<(u64, Moment)>>,
 }
@@ -124,6 +127,8 @@ impl Background {
             stopping: AtomicBool::new(false),
             compaction_enabled: AtomicBool::new(compaction_enabled),
             memory: AtomicI64::new(0),
+            requests: Mutex::default(),
+            requests_per_second: AtomicU64::new(0),
             log_file: Mutex::default(),
         }
     }
@@ -158,6 +163,11 @@ impl Background {
         // Under the lock, or a thread that has just looked would go to sleep and miss it.
         let _queues = self.queues.lock();
         self.wake.notify_all();
+    }
+
+    /// Requests of one second, over the last period.
+    pub(crate) fn requests_per_second(&self) -> u64 {
+        self.requests_per_second.load(Ordering::Relaxed)
     }
 
     /// Bytes in all memstores.
@@ -400,6 +410,17 @@ impl Queues {
 }
 
 impl RegionServer {
+    fn count_requests(&self) {
+        let (now, requests) = (self.foundation().world.moment(), self.counters().snapshot().requests);
+        let mut last = self.background.requests.lock();
+        if let (before, Some(then)) = *last {
+            let took = now.since(then).as_millis() as u64;
+            let Some(rate) = (requests - before).saturating_mul(1_000).checked_div(took) else { return };
+            self.background.requests_per_second.store(rate, Ordering::Relaxed);
+        }
+        *last = (requests, Some(now));
+    }
+
     /// Ends a log file that has become old, so that what regions have flushed can go.
     fn roll_old_log(&self) {
         let (log, period) = (&self.foundation().log, self.options().log_roll_period);
@@ -483,6 +504,7 @@ impl RegionServer {
     pub(crate) fn look_around(&self) {
         count_many(&self.counters().scanner_leases_expired, self.scanners.expire());
         self.nonces.forget_old();
+        self.count_requests();
         let regions = self.regions().all();
         let now = self.foundation().world.now();
         let period = i64::try_from(self.options().flush_period.as_millis()).unwrap_or(i64::MAX);

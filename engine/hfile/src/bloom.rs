@@ -209,6 +209,8 @@ pub(crate) fn column_key(row: &[u8], qualifier: &[u8]) -> KeyBuf {
 pub(crate) struct Filter {
     hash_count: u32,
     columns: bool,
+    /// Bytes of all chunks.
+    pub(crate) bytes: u64,
     pub(crate) entries: Entries,
 }
 
@@ -231,7 +233,8 @@ impl Filter {
         if hash != HASH_MURMUR || hash_count == 0 || hash_count > 64 {
             return Ok(None);
         }
-        Ok(Some(Filter { hash_count, columns, entries }))
+        let total = (u64::from(word(4)?) << 32) | u64::from(word(8)?);
+        Ok(Some(Filter { hash_count, columns, bytes: total, entries }))
     }
 
     /// Which chunk would hold `key`; `None` when the key comes before the first.

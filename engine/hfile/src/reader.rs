@@ -13,6 +13,7 @@ use storage::{FileName, FileReader};
 use crate::bloom::{BloomType, Filter, column_key};
 use crate::compress::Compression;
 use crate::cursor::{Cursor, ReadOptions};
+use crate::facts::{Sizes, note_data};
 use crate::format::{
     BlockHeader, BlockType, Encoding, HEADER_LENGTH, ROW_INDEX_V1_ID, TRAILER_LENGTH, read_vlong,
 };
@@ -45,6 +46,7 @@ pub struct Reader {
     info: FileInfo,
     bloom: Option<(BloomType, Filter)>,
     delete_bloom: Option<Filter>,
+    pub(crate) sizes: Sizes,
 }
 
 /// A block as it came from the file, checked and unpacked.
@@ -133,6 +135,11 @@ impl Reader {
             info: FileInfo::new(),
             bloom: None,
             delete_bloom: None,
+            sizes: Sizes {
+                uncompressed: trailer.total_uncompressed_bytes.unwrap_or(0),
+                index: trailer.uncompressed_data_index_size.unwrap_or(0),
+                ..Sizes::default()
+            },
             name,
         };
         reader.load(load_at, trailer_at, &trailer)?;
@@ -153,6 +160,7 @@ impl Reader {
                             self.corrupt(at, "root index", format!("{count} entries"), "fewer")
                         })?;
                         self.root = root;
+                        self.sizes.root_index = raw.bytes.len() as u64;
                     }
                     roots += 1;
                 }
@@ -204,6 +212,8 @@ impl Reader {
             self.delete_bloom = Filter::parse(&meta, false)
                 .map_err(|what| self.corrupt(at, what, "a whole bloom meta", "other bytes"))?;
         }
+        let filters = self.bloom.iter().map(|(_, filter)| filter).chain(&self.delete_bloom);
+        self.sizes.bloom = filters.map(|filter| filter.bytes).sum();
         Ok(())
     }
 
@@ -291,6 +301,9 @@ impl Reader {
         let key = BlockKey { file: self.id, offset: at };
         if let Some(block) = self.cache.get(key) {
             if block.kind == expected {
+                if expected == BlockKind::Data {
+                    note_data(block.bytes.len());
+                }
                 return Ok(block);
             }
             return Err(self.corrupt(at, "block kind", format!("{expected:?}"), format!("{:?}", block.kind)));
@@ -302,6 +315,9 @@ impl Reader {
         let block = Arc::new(self.decode(at, raw)?);
         if block.kind != expected {
             return Err(self.corrupt(at, "block kind", format!("{expected:?}"), format!("{:?}", block.kind)));
+        }
+        if expected == BlockKind::Data {
+            note_data(block.bytes.len());
         }
         if options.cache_blocks || expected != BlockKind::Data {
             self.cache.insert(key, &block, self.in_memory);
@@ -467,7 +483,10 @@ impl Reader {
         while next <= self.last_data {
             // Between data blocks stand index leaves and bloom chunks: known when cached, else by a look.
             match self.block_of_any_kind(next, options)? {
-                (BlockKind::Data, Some(block), _) => return Ok(Some((next, block))),
+                (BlockKind::Data, Some(block), _) => {
+                    note_data(block.bytes.len());
+                    return Ok(Some((next, block)));
+                }
                 (_, _, length) => next += u64::from(length),
             }
         }
@@ -600,6 +619,11 @@ impl Reader {
     /// The key of the last cell; `None` for a file without cells.
     pub fn last_key(&self) -> Option<Key<'_>> {
         self.info.get(name::LAST_KEY.as_bytes()).and_then(|key| Key::parse(key).ok())
+    }
+
+    /// The index's top, and how many levels there are.
+    pub(crate) fn root_index(&self) -> (&Entries, u32) {
+        (&self.root, self.levels)
     }
 
     /// Where the first data block begins; `None` for a file without cells.

@@ -229,3 +229,31 @@ fn cells_out_of_order_are_refused_and_an_empty_file_is_a_file() {
     assert!(read_all(&reader).expect("sound").is_empty());
     assert!(!reader.cursor(ReadOptions::default()).seek_row_before(None).expect("sound"));
 }
+
+#[test]
+fn a_file_tells_its_sizes_its_middle_row_and_what_was_looked_into() {
+    let cells = sample(4_000, 40);
+    for (block_size, levels) in [(16 << 10, "one"), (64, "several")] {
+        let (files, name) = (Memory::new(), FileName::new("f"));
+        write(
+            &files,
+            &name,
+            &cells,
+            WriterOptions { block_size, bloom: BloomType::Row, ..Default::default() },
+        );
+        let reader = open(&files, &name).expect("sound");
+        let sizes = reader.sizes();
+        assert!(sizes.uncompressed > 4_000 * 60 && sizes.uncompressed <= 2 * reader.size(), "{sizes:?}");
+        assert!(sizes.root_index > 0 && sizes.index > 0 && sizes.bloom >= 4_000, "{sizes:?}");
+        let middle = reader.middle_row().expect("sound").expect("many rows");
+        let row: u32 = String::from_utf8_lossy(&middle)[4..].parse().expect("a number");
+        assert!((1_000..=3_000).contains(&row), "{levels} levels: {row} of 4,000");
+        let before = crate::data_bytes_of_thread();
+        read_all(&reader).expect("sound");
+        let looked_into = crate::data_bytes_of_thread() - before;
+        assert!((4_000 * 60..=sizes.uncompressed).contains(&looked_into), "{looked_into} of {sizes:?}");
+    }
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    write(&files, &name, &cells[..1], WriterOptions::default());
+    assert_eq!(open(&files, &name).expect("sound").middle_row().expect("sound"), None, "it cannot be cut");
+}

@@ -31,6 +31,7 @@ pub(crate) struct WriteState {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     reads: AtomicU64,
+    filtered: AtomicU64,
     writes: AtomicU64,
     pub(crate) compacting_cells: AtomicU64,
     pub(crate) compacted_cells: AtomicU64,
@@ -102,8 +103,12 @@ pub struct Load {
     pub memstore_bytes: u64,
     /// Bytes in files.
     pub file_bytes: u64,
+    /// Sizes of the files' parts.
+    pub sizes: hfile::Sizes,
     /// Files.
     pub files: usize,
+    /// Rows that a filter has dropped since it was opened.
+    pub filtered: u64,
     /// Rows read since it was opened.
     pub reads: u64,
     /// Rows written since it was opened.
@@ -235,6 +240,13 @@ impl Region {
         RegionScanner::open(Arc::clone(self), Cow::Owned(scan))
     }
 
+    /// Counts rows that a scanner has passed over because of its filter.
+    pub fn count_filtered(&self, rows: u64) {
+        if rows > 0 {
+            self.counters.filtered.fetch_add(rows, Ordering::Relaxed);
+        }
+    }
+
     /// Bytes in memory, of all stores.
     pub fn memstore_bytes(&self) -> u64 {
         self.stores.iter().map(Store::memstore_bytes).sum()
@@ -268,6 +280,7 @@ impl Region {
     pub fn load(&self) -> Load {
         let mut load = Load {
             reads: self.counters.reads.load(Ordering::Relaxed),
+            filtered: self.counters.filtered.load(Ordering::Relaxed),
             writes: self.counters.writes.load(Ordering::Relaxed),
             compacting_cells: self.counters.compacting_cells.load(Ordering::Relaxed),
             compacted_cells: self.counters.compacted_cells.load(Ordering::Relaxed),
@@ -282,6 +295,11 @@ impl Region {
             let flushed = view.files.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
             let memstore_bytes = view.memory_bytes();
             for file in &view.files {
+                let sizes = file.reader.sizes();
+                load.sizes.uncompressed += sizes.uncompressed;
+                load.sizes.index += sizes.index;
+                load.sizes.root_index += sizes.root_index;
+                load.sizes.bloom += sizes.bloom;
                 all_major &= file.reader.is_major();
                 oldest_major = oldest_major.min(file.reader.created().unwrap_or(i64::MAX));
             }
@@ -301,6 +319,30 @@ impl Region {
         load.oldest_edit = (edit != 0 && load.memstore_bytes > 0).then_some(WallTime(edit));
         load.last_major_compaction = (all_major && load.files > 0).then_some(WallTime(oldest_major));
         load
+    }
+
+    /// The names of the files of some families, oldest first within each; of all when none is named.
+    pub fn file_names(&self, families: &[Bytes]) -> Result<Vec<FileName>> {
+        for family in families {
+            self.store(family)?;
+        }
+        let asked = |store: &&Store| families.is_empty() || families.contains(&store.family);
+        let names = |store: &Store| {
+            store.view.load().files.iter().map(|file| file.reader.name().clone()).collect::<Vec<_>>()
+        };
+        Ok(self.stores.iter().filter(asked).flat_map(names).collect())
+    }
+
+    /// A row at which the region would best be cut in two: the middle of the largest file of its largest store. `None`
+    /// when there is none: no files, or all lies in one row. May touch the disk.
+    pub fn best_split_row(&self) -> Result<Option<Bytes>> {
+        let size = |store: &&Store| store.view.load().files.iter().map(|file| file.listed.size).sum::<u64>();
+        let Some(largest) = self.stores.iter().max_by_key(size) else { return Ok(None) };
+        let file = largest.view.load().files.iter().max_by_key(|file| file.listed.size).cloned();
+        let Some(file) = file.filter(|_| !self.info.is_meta()) else { return Ok(None) };
+        let middle = file.reader.middle_row()?.map(Bytes::from);
+        // The region's own start would leave nothing on one side.
+        Ok(middle.filter(|row| row != self.info.start_key()))
     }
 
     /// Drops the blocks of its files from the cache. Returns how many there were.

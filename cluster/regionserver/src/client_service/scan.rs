@@ -143,12 +143,16 @@ struct Work {
     close: bool,
     knows_reset: bool,
     began: Moment,
+    /// How long the call had waited before.
+    waited: Duration,
 }
 
 #[derive(Default)]
 struct Scanned {
     rows: u64,
     filtered_rows: u64,
+    /// Of data blocks that were looked into.
+    block_bytes: u64,
 }
 
 impl Work {
@@ -182,6 +186,7 @@ impl Work {
             close,
             knows_reset: call.connection.client_is_at_least(1, 4),
             began: now,
+            waited: now.since(call.received),
             out: CellsOut::new(call.connection.codec),
             results: 0,
             last_is_partial: false,
@@ -198,6 +203,13 @@ impl Work {
 
     /// Reads until the reply is complete. With `inline_end` it pauses there, between two steps of the engine.
     fn read(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
+        let before = hfile::data_bytes_of_thread();
+        let outcome = self.read_rows(mode, inline_end);
+        self.scanned.block_bytes += hfile::data_bytes_of_thread().wrapping_sub(before);
+        outcome
+    }
+
+    fn read_rows(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
         let mut steps = 0u32;
         while self.results < self.results_max {
             let mark = self.out.mark();
@@ -313,6 +325,7 @@ impl Work {
 
     /// Makes the reply, and puts the scanner back or ends it.
     fn finish(mut self, outcome: Result<(), region::Error>) -> Result<Reply, Exception> {
+        self.held.region.count_filtered(self.scanned.filtered_rows);
         let now = self.server.foundation().world.moment();
         let outcome = outcome.map_err(|error| self.server.exception(&error)).and_then(|()| {
             // Nobody listens any more; what was read would be lost, and the client would go on after it.
@@ -344,6 +357,8 @@ impl Work {
                 metrics: vec![
                     metric("ROWS_SCANNED", self.scanned.rows),
                     metric("ROWS_FILTERED", self.scanned.filtered_rows),
+                    metric("BLOCK_BYTES_SCANNED", self.scanned.block_bytes),
+                    metric("RPC_SCAN_QUEUE_WAIT_TIME", self.waited.as_millis() as u64),
                     metric("RPC_SCAN_PROCESSING_TIME", now.since(self.began).as_millis() as u64),
                 ],
             });

@@ -181,3 +181,50 @@ fn a_client_finds_its_way_from_any_address() {
     assert_eq!(all.node.len(), 3);
     assert!(ask(&service, "Nope").is_err() && ask(&nodes, "Nope").is_err());
 }
+
+#[test]
+fn files_middles_and_sizes_are_told_as_they_are() {
+    let bench = Bench::new();
+    let region = bench.server.regions().all().remove(0);
+    let info = || {
+        let request = pb::GetRegionInfoRequest {
+            region: bench.region_of(b"a"),
+            compaction_state: None,
+            best_split_row: Some(true),
+        };
+        bench.admin::<pb::GetRegionInfoResponse>("GetRegionInfo", &request).expect("info")
+    };
+    let files = |families: &[&'static str]| {
+        let family = families.iter().map(|family| Bytes::from(*family)).collect();
+        let request = pb::GetStoreFileRequest { region: bench.region_of(b"a"), family };
+        bench.admin::<pb::GetStoreFileResponse>("GetStoreFile", &request).map(|response| response.store_file)
+    };
+    assert_eq!((info().splittable, info().best_split_row), (Some(true), None), "it is empty");
+    assert_eq!(files(&[]).expect("a list"), Vec::<String>::new());
+    let value = "v".repeat(9_000);
+    for row in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        for column in ["f:1", "f:2", "f:3", "f:4", "f:5", "f:6", "f:7", "f:8"] {
+            bench.put(row, column, &value);
+        }
+    }
+    bench.put("a", "g:1", "small");
+    // What is in memory alone is flushed for the answer.
+    let middle = info().best_split_row.expect("many rows");
+    assert!((&b"c"[..]..=b"f").contains(&&middle[..]), "{middle:?}");
+    assert_eq!(files(&["f"]).expect("a list").len(), 1);
+    let all = files(&[]).expect("a list");
+    assert!(all.len() == 2 && all[0].starts_with("file:memory/data/default/t/"), "{all:?}");
+    assert_eq!(class(&files(&["x"]).expect_err("no family")), "NoSuchColumnFamilyException");
+    let load = bench.server.region_load(&region);
+    assert_eq!((load.stores, load.storefiles, load.mem_store_size_mb), (Some(2), Some(2), Some(0)));
+    assert_eq!(load.write_requests_count, Some(65));
+    assert!(load.root_index_size_kb.is_some() && load.total_static_bloom_size_kb.is_some());
+
+    bench.server.look_around();
+    bench.world.advance(std::time::Duration::from_secs(2));
+    (0..10).for_each(|_| drop(bench.row("a")));
+    bench.server.look_around();
+    let load = bench.server.server_load();
+    assert_eq!(load.number_of_requests, Some(5), "ten in two seconds");
+    assert!(load.total_number_of_requests > load.number_of_requests);
+}

@@ -242,4 +242,12 @@ fn metrics_are_told_when_they_are_asked_for() {
     let metrics = response.scan_metrics.expect("metrics").metrics;
     let value = |name: &str| metrics.iter().find(|pair| pair.name() == name).map(|pair| pair.value());
     assert_eq!((value("ROWS_SCANNED"), value("ROWS_FILTERED")), (Some(4), Some(0)));
+    assert_eq!(value("BLOCK_BYTES_SCANNED"), Some(0), "all is in memory");
+    let region = bench.server.regions().all().remove(0);
+    bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
+    let (response, _) = bench.open(pb::Scan::default(), |request| request.track_scan_metrics = Some(true));
+    let metrics = response.scan_metrics.expect("metrics").metrics;
+    let bytes = metrics.iter().find(|pair| pair.name() == "BLOCK_BYTES_SCANNED").map(|pair| pair.value());
+    let uncompressed = region.load().sizes.uncompressed as i64;
+    assert!(bytes.is_some_and(|bytes| bytes > 0 && bytes <= uncompressed), "{bytes:?} of {uncompressed}");
 }
