@@ -1,0 +1,29 @@
+import java.util.List;
+
+/** What the generator may use. */
+final class Options {
+  /** Whether families may order deletes and puts by their arrival. */
+  boolean newVersionBehavior = false;
+  /** The block encodings that are drawn from. */
+  List<String> encodings = List.of("NONE", "ROW_INDEX_V1");
+  /** Steps of one stream. */
+  int steps = 120;
+  /** Streams of one table. */
+  int streams = 24;
+
+  /** {@code new-version-behavior}, {@code encodings=A/B}, {@code steps=N}, {@code streams=N}, separated by commas. */
+  static Options parse(String text) {
+    Options options = new Options();
+    for (String word : text.isEmpty() ? new String[0] : text.split(",")) {
+      String[] parts = word.split("=", 2);
+      switch (parts[0]) {
+        case "new-version-behavior" -> options.newVersionBehavior = true;
+        case "encodings" -> options.encodings = List.of(parts[1].split("/"));
+        case "steps" -> options.steps = Integer.parseInt(parts[1]);
+        case "streams" -> options.streams = Integer.parseInt(parts[1]);
+        default -> throw new IllegalArgumentException("unknown option: " + word);
+      }
+    }
+    return options;
+  }
+}

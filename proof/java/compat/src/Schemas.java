@@ -1,0 +1,127 @@
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import org.apache.hadoop.hbase.KeepDeletedCells;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
+import org.apache.hadoop.hbase.client.TableDescriptor;
+import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
+import org.apache.hadoop.hbase.io.compress.Compression;
+import org.apache.hadoop.hbase.io.encoding.DataBlockEncoding;
+import org.apache.hadoop.hbase.regionserver.BloomType;
+
+/**
+ * Tables: {@code (table (family a (versions 3) (ttl 3600) ...) ... (split r3 r6) (heavy))}. In a heavy one every store has
+ * a file that is too large for minor compactions, so that these take some of the files and not all.
+ */
+final class Schemas {
+  private Schemas() {}
+
+  static Node random(Random chance, Options options) {
+    Node table = Node.of("table");
+    int families = 1 + chance.nextInt(3);
+    for (int index = 0; index < families; index++) {
+      table.add(family("abc".substring(index, index + 1), chance, options));
+    }
+    if (chance.nextInt(8) == 0) {
+      table.add(Node.of("split", "r2", "r5"));
+    } else if (chance.nextInt(2) == 0) {
+      table.add(Node.of("heavy"));
+    }
+    return table;
+  }
+
+  private static Node family(String name, Random chance, Options options) {
+    Node family = Node.of("family", name);
+    int versions = new int[] {1, 1, 2, 3, 5, 100}[chance.nextInt(6)];
+    if (versions != 1) {
+      family.add(Node.of("versions", versions));
+    }
+    if (chance.nextInt(4) == 0) {
+      family.add(Node.of("ttl", 3600));
+      if (versions > 1 && chance.nextBoolean()) {
+        family.add(Node.of("min-versions", 1 + chance.nextInt(Math.min(versions - 1, 3))));
+      }
+    }
+    switch (chance.nextInt(6)) {
+      case 0 -> family.add(Node.of("keep-deleted", "TRUE"));
+      case 1 -> family.add(Node.of("keep-deleted", "TTL"));
+      default -> { }
+    }
+    if (options.newVersionBehavior && chance.nextInt(4) == 0) {
+      family.add(Node.of("new-version-behavior"));
+    }
+    if (chance.nextInt(2) == 0) {
+      family.add(Node.of("block-size", 1024));
+    }
+    String encoding = options.encodings.get(chance.nextInt(options.encodings.size()));
+    if (!encoding.equals("NONE")) {
+      family.add(Node.of("encoding", encoding));
+    }
+    String bloom = new String[] {"ROW", "ROW", "NONE", "ROWCOL"}[chance.nextInt(4)];
+    if (!bloom.equals("ROW")) {
+      family.add(Node.of("bloom", bloom));
+    }
+    String compression = new String[] {"NONE", "NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"}[chance.nextInt(6)];
+    if (!compression.equals("NONE")) {
+      family.add(Node.of("compression", compression));
+    }
+    return family;
+  }
+
+  static boolean isSplit(Node table) {
+    return table.has("split");
+  }
+
+  /** The rows at which the table is split when scripts with these prefixes are to be played in it; null for one region. */
+  static byte[][] splits(Node table, List<String> prefixes) {
+    Node split = table.part("split");
+    if (split == null) {
+      return null;
+    }
+    List<byte[]> rows = new ArrayList<>();
+    for (String prefix : prefixes) {
+      for (int index = 1; index < split.size(); index++) {
+        rows.add((prefix + split.text(index)).getBytes(StandardCharsets.ISO_8859_1));
+      }
+    }
+    return rows.toArray(new byte[0][]);
+  }
+
+  static List<String> families(Node table) {
+    List<String> names = new ArrayList<>();
+    for (Node part : table.list) {
+      if (!part.isAtom() && part.head().equals("family")) {
+        names.add(part.text(1));
+      }
+    }
+    return names;
+  }
+
+  static TableDescriptor descriptor(Node table, TableName name) {
+    TableDescriptorBuilder builder = TableDescriptorBuilder.newBuilder(name);
+    for (Node part : table.list) {
+      if (part.isAtom() || !part.head().equals("family")) {
+        continue;
+      }
+      ColumnFamilyDescriptorBuilder family = ColumnFamilyDescriptorBuilder.newBuilder(part.bytes(1));
+      for (Node knob : part.list.subList(2, part.size())) {
+        switch (knob.head()) {
+          case "versions" -> family.setMaxVersions(knob.number(1));
+          case "min-versions" -> family.setMinVersions(knob.number(1));
+          case "ttl" -> family.setTimeToLive(knob.number(1));
+          case "keep-deleted" -> family.setKeepDeletedCells(KeepDeletedCells.valueOf(knob.text(1)));
+          case "new-version-behavior" -> family.setNewVersionBehavior(true);
+          case "block-size" -> family.setBlocksize(knob.number(1));
+          case "encoding" -> family.setDataBlockEncoding(DataBlockEncoding.valueOf(knob.text(1)));
+          case "bloom" -> family.setBloomFilterType(BloomType.valueOf(knob.text(1)));
+          case "compression" -> family.setCompressionType(Compression.Algorithm.valueOf(knob.text(1)));
+          default -> throw new IllegalArgumentException("unknown part of a family: " + knob);
+        }
+      }
+      builder.setColumnFamily(family.build());
+    }
+    return builder.build();
+  }
+}

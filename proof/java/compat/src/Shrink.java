@@ -1,0 +1,174 @@
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Makes a stream that differs shorter, as long as it differs. */
+final class Shrink {
+  /** Streams that are tried with one table before the next one is made. */
+  private static final int TRIALS_PER_TABLE = 40;
+
+  private final Runner runner;
+  private final long deadline;
+  private Node table;
+  private List<Node> steps;
+  private Runner.Ground ground;
+  /** What both sides answered when it last differed. */
+  private List<String> last = List.of("# it does not differ every time");
+
+  Shrink(Runner runner, Script script, long millis) {
+    this.runner = runner;
+    this.table = script.table;
+    this.steps = script.steps;
+    this.deadline = System.currentTimeMillis() + millis;
+  }
+
+  /** The shortest script that was found; the same one when it cannot be made to differ again. */
+  Script shrink() throws IOException {
+    try {
+      if (differs(steps)) {
+        cut();
+        for (boolean shorter = true; shorter && hasTime();) {
+          shorter = simplifySteps() | simplifyTable();
+          shorter |= removeSteps(1);
+        }
+      }
+      Script script = new Script(table, steps);
+      script.why.addAll(last);
+      return script;
+    } finally {
+      if (ground != null) {
+        ground.close();
+      }
+    }
+  }
+
+  private boolean hasTime() {
+    return System.currentTimeMillis() < deadline;
+  }
+
+  private boolean differs(List<Node> trial) throws IOException {
+    if (ground == null || ground.isUsed()) {
+      if (ground != null) {
+        ground.close();
+      }
+      ground = runner.new Ground(table, table.has("split") ? 4 : TRIALS_PER_TABLE);
+    }
+    List<List<String>> answers = ground.play(trial);
+    int at = Runner.difference(answers);
+    if (at < 0) {
+      return false;
+    }
+    last = List.of("# hbase:   " + answers.get(0).get(at), "# bellows: " + answers.get(1).get(at));
+    // What comes after the first difference is not needed.
+    steps = new ArrayList<>(trial.subList(0, at + 1));
+    return true;
+  }
+
+  private void cut() throws IOException {
+    for (int size = steps.size() / 2; size >= 1; size /= 2) {
+      removeSteps(size);
+    }
+  }
+
+  private boolean removeSteps(int size) throws IOException {
+    boolean shorter = false;
+    for (int end = steps.size() - 1; end > 0 && hasTime(); end -= size) {
+      int begin = Math.max(0, end - size);
+      if (end >= steps.size()) {
+        continue;
+      }
+      List<Node> trial = new ArrayList<>(steps.subList(0, begin));
+      trial.addAll(steps.subList(end, steps.size()));
+      shorter |= differs(trial);
+    }
+    return shorter;
+  }
+
+  /** Leaves out parts of steps, whatever they are: what is then no step is refused on both sides alike. */
+  private boolean simplifySteps() throws IOException {
+    boolean shorter = false;
+    for (int index = steps.size() - 1; index >= 0; index--) {
+      for (int part = 0; index < steps.size() && hasTime(); part++) {
+        Node simpler = steps.get(index).copy();
+        if (!removePart(simpler, new int[] {part})) {
+          break;
+        }
+        List<Node> trial = new ArrayList<>(steps);
+        trial.set(index, simpler);
+        if (differs(trial)) {
+          shorter = true;
+          part--;
+        }
+      }
+    }
+    return shorter;
+  }
+
+  private boolean simplifyTable() throws IOException {
+    boolean shorter = false;
+    for (int part = 0; hasTime(); part++) {
+      Node simpler = table.copy();
+      if (!removePart(simpler, new int[] {part})) {
+        break;
+      }
+      Node whole = table;
+      boolean still = false;
+      try {
+        remake(simpler);
+        still = differs(steps);
+      } catch (IOException | IllegalArgumentException refused) {
+        // It is no table any more.
+        ground = null;
+      }
+      if (still) {
+        shorter = true;
+        part--;
+      } else {
+        remake(whole);
+      }
+    }
+    return shorter;
+  }
+
+  private void remake(Node simpler) throws IOException {
+    if (ground != null) {
+      ground.close();
+      ground = null;
+    }
+    table = simpler;
+  }
+
+  /** Removes the part with this number, counted depth first; inner lists of filters may take the place of outer ones. */
+  private static boolean removePart(Node node, int[] number) {
+    for (int index = 1; index < node.size(); index++) {
+      Node part = node.at(index);
+      if (part.isAtom()) {
+        continue;
+      }
+      if (number[0]-- == 0) {
+        node.list.remove(index);
+        return true;
+      }
+      // A filter in another one, or an operation in a batch, may do alone.
+      if (part.size() > 1 && !part.isAtom() && hoistable(part)) {
+        for (int inner = 1; inner < part.size(); inner++) {
+          if (!part.at(inner).isAtom() && number[0]-- == 0) {
+            node.list.set(index, part.at(inner));
+            return true;
+          }
+        }
+      }
+      if (removePart(part, number)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static boolean hoistable(Node part) {
+    return part.size() > 0 && part.at(0).isAtom() && switch (part.head()) {
+      case "and", "or", "while", "skip", "row", "check" -> true;
+      default -> false;
+    };
+  }
+}

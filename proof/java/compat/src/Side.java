@@ -1,0 +1,140 @@
+import java.io.IOException;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hbase.HBaseConfiguration;
+import org.apache.hadoop.hbase.HRegionLocation;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.Admin;
+import org.apache.hadoop.hbase.client.ClusterConnection;
+import org.apache.hadoop.hbase.client.CompactionState;
+import org.apache.hadoop.hbase.client.Connection;
+import org.apache.hadoop.hbase.client.ConnectionFactory;
+import org.apache.hadoop.hbase.client.Put;
+import org.apache.hadoop.hbase.client.RegionLocator;
+import org.apache.hadoop.hbase.client.Table;
+import org.apache.hadoop.hbase.shaded.protobuf.ProtobufUtil;
+import org.apache.hadoop.hbase.util.Bytes;
+
+/** A server that is spoken to: Apache HBase, or Bellows. */
+final class Side implements AutoCloseable {
+  /** How servers are to be configured: minor compactions take this many files (hbase.hstore.compaction.min). */
+  static final int COMPACTION_FILES = 3;
+  /** And leave alone those of more bytes than this (hbase.hstore.compaction.max.size). */
+  static final int COMPACTION_SIZE_MAX = 64 << 10;
+  private static final long WAIT_NANOS = 30_000_000_000L;
+
+  final String name;
+  final Connection connection;
+  private final Admin admin;
+
+  /** {@code address} is {@code zk:HOST:PORT}, or {@code rpc:HOST:PORT} of a master or region server. */
+  Side(String name, String address) throws IOException {
+    this.name = name;
+    Configuration conf = HBaseConfiguration.create();
+    String[] parts = address.split(":");
+    if (parts[0].equals("zk")) {
+      conf.set("hbase.zookeeper.quorum", parts[1]);
+      conf.set("hbase.zookeeper.property.clientPort", parts[2]);
+    } else {
+      conf.set("hbase.client.registry.impl", "org.apache.hadoop.hbase.client.RpcConnectionRegistry");
+      conf.set("hbase.client.bootstrap.servers", parts[1] + ":" + parts[2]);
+    }
+    // An error is to be seen as it is, not after fifteen trials.
+    conf.setInt("hbase.client.retries.number", 2);
+    conf.setInt("hbase.client.pause", 20);
+    // What is too large is for the server to say.
+    conf.setInt("hbase.client.keyvalue.maxsize", 0);
+    connection = ConnectionFactory.createConnection(conf);
+    admin = connection.getAdmin();
+  }
+
+  void create(Node table, TableName name, List<String> prefixes) throws IOException {
+    byte[][] splits = Schemas.splits(table, prefixes);
+    if (splits == null) {
+      admin.createTable(Schemas.descriptor(table, name));
+    } else {
+      admin.createTable(Schemas.descriptor(table, name), splits);
+    }
+    if (table.has("heavy")) {
+      makeHeavy(table, name);
+    }
+  }
+
+  /** Gives each store a file of incompressible bytes, in a row before those of every script. */
+  private void makeHeavy(Node table, TableName name) throws IOException {
+    byte[] noise = new byte[2 * COMPACTION_SIZE_MAX];
+    new Random(7).nextBytes(noise);
+    Put put = new Put(new byte[] {'!'});
+    for (String family : Schemas.families(table)) {
+      put.addColumn(Bytes.toBytes(family), Bytes.toBytes("noise"), 1L << 60, noise);
+    }
+    try (Table all = connection.getTable(name)) {
+      all.put(put);
+    }
+    flush(table, name);
+  }
+
+  private List<HRegionLocation> regions(TableName name) throws IOException {
+    try (RegionLocator locator = connection.getRegionLocator(name)) {
+      return locator.getAllRegionLocations();
+    }
+  }
+
+  void drop(TableName name) throws IOException {
+    if (admin.tableExists(name)) {
+      if (admin.isTableEnabled(name)) {
+        admin.disableTable(name);
+      }
+      admin.deleteTable(name);
+    }
+  }
+
+  /** Flushes, and waits for the minor compactions that are then due: so what is in which file is the same on every side. */
+  void flush(Node table, TableName name) throws IOException {
+    int files = COMPACTION_FILES - 1 + (table.has("heavy") ? 1 : 0);
+    for (HRegionLocation location : regions(name)) {
+      admin.flushRegion(location.getRegion().getRegionName());
+    }
+    for (HRegionLocation location : regions(name)) {
+      waitForFiles(table, location, files);
+    }
+  }
+
+  /** Compacts everything and waits until that is over. */
+  void compact(Node table, TableName name) throws IOException {
+    for (HRegionLocation location : regions(name)) {
+      admin.majorCompactRegion(location.getRegion().getRegionName());
+    }
+    for (HRegionLocation location : regions(name)) {
+      waitForFiles(table, location, 1);
+    }
+  }
+
+  private void waitForFiles(Node table, HRegionLocation location, int files) throws IOException {
+    byte[] region = location.getRegion().getRegionName();
+    var service = ((ClusterConnection) connection).getAdmin(location.getServerName());
+    long deadline = System.nanoTime() + WAIT_NANOS;
+    for (String family : Schemas.families(table)) {
+      while (ProtobufUtil.getStoreFiles(service, region, Bytes.toBytes(family)).size() > files) {
+        if (System.nanoTime() > deadline) {
+          throw new IOException(name + ": family " + family + " of " + location + " still has more than " + files + " files");
+        }
+        LockSupport.parkNanos(1_000_000);
+      }
+    }
+    while (admin.getCompactionStateForRegion(region) != CompactionState.NONE) {
+      if (System.nanoTime() > deadline) {
+        throw new IOException(name + ": " + location + " is compacted without end");
+      }
+      LockSupport.parkNanos(1_000_000);
+    }
+  }
+
+  @Override
+  public void close() throws IOException {
+    admin.close();
+    connection.close();
+  }
+}

@@ -1,0 +1,436 @@
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Random;
+import java.util.Set;
+
+/**
+ * Draws the steps of a stream.
+ *
+ * Rows, columns, timestamps and values come from a few each, so that operations meet. What depends on the clock of one
+ * server alone is not drawn: within one call a row is written at the server's time once at most (two writes may or may
+ * not get the same millisecond), and nothing expires while the stream runs.
+ */
+final class Steps {
+  static final List<String> ROWS =
+      List.of("", "r", "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r1\u0000", "r1\u00ff", "s", "\u00ff\u00ff");
+  static final List<String> QUALIFIERS = List.of("", "a", "b", "c", "d", "da", "db", "d\u00ff", "e", "\u0001");
+  static final List<String> VALUES = List.of("", "a", "b", "c", "ab", "abc", "B", "aa", "v1", "v2", "x\u0000y", "\u00ff",
+      "\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0005", "\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00fe",
+      "\u007f\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff", "\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0000",
+      "\u0000\u0000\u0000\u0001\u0019", "\u0000\u0000\u0000\u0000\u0005");
+  /** From the distant past to the distant future; those around now are minutes away from it. */
+  private static final List<String> TIMES = List.of("1", "2", "3", "4", "5", "5", "6", "7", "now-7200000", "now-4000000",
+      "now-3000000", "now-600000", "now-500000", "now-500000", "now-400000", "now+100000000", "now+100000001");
+  /** Where a family expires, what is of now is what counts. */
+  private static final List<String> LATE = TIMES.subList(8, TIMES.size());
+
+  private final Random chance;
+  private final List<String> families;
+  private final boolean expires;
+  private final FilterChance filters;
+  private final Set<String> open = new HashSet<>();
+  private int scanners;
+
+  Steps(Random chance, Node table) {
+    this.chance = chance;
+    this.families = Schemas.families(table);
+    this.expires = table.toString().contains("(ttl ");
+    this.filters = new FilterChance(chance, families);
+  }
+
+  List<Node> draw(int count) {
+    List<Node> steps = new ArrayList<>();
+    for (int index = 0; index < 6; index++) {
+      steps.add(Node.of("batch").addAll(writes(8)));
+    }
+    while (steps.size() < count) {
+      steps.add(step());
+    }
+    return steps;
+  }
+
+  private Node step() {
+    int draw = chance.nextInt(1000);
+    if (draw < 330) {
+      return mixed();
+    } else if (draw < 400) {
+      return change(null);
+    } else if (draw < 480) {
+      return checks();
+    } else if (draw < 560) {
+      return gets();
+    } else if (draw < 590) {
+      return get(true);
+    } else if (draw < 860) {
+      return scan(Node.of("scan"), false);
+    } else if (draw < 950) {
+      return scanner();
+    } else if (draw < 985) {
+      return Node.of("flush");
+    } else if (draw < 993) {
+      return Node.of("major");
+    } else {
+      return bad();
+    }
+  }
+
+  private String family() {
+    return families.get(chance.nextInt(families.size()));
+  }
+
+  private String row() {
+    return Draw.one(chance, chance.nextInt(3) == 0 ? ROWS : ROWS.subList(2, 7));
+  }
+
+  private String qualifier() {
+    return Draw.one(chance, QUALIFIERS);
+  }
+
+  private String time() {
+    return Draw.one(chance, expires && chance.nextInt(3) > 0 ? LATE : TIMES);
+  }
+
+  /** A value, most often one that increments take. */
+  private String value() {
+    return Draw.one(chance, VALUES);
+  }
+
+  private Node putOf(String row, boolean serverTime) {
+    Node put = Node.of("put", row);
+    for (int cells = 1 + chance.nextInt(4); cells > 0; cells--) {
+      Node cell = Node.of("cell", family(), qualifier(), value());
+      if (!serverTime || chance.nextInt(3) > 0) {
+        cell.add(time());
+      }
+      put.add(cell);
+    }
+    if (chance.nextInt(25) == 0) {
+      put.add(Node.of("cell", family(), qualifier(), Node.of("zeros", 1 + chance.nextInt(3000)), time()));
+    }
+    mutationKnobs(put);
+    return put;
+  }
+
+  /** A cell's time to live is over long since, or far from over. */
+  private void mutationKnobs(Node mutation) {
+    if (chance.nextInt(20) == 0) {
+      mutation.add(Node.of("ttl", Draw.of(chance, "1000", "4500000", "200000000")));
+    }
+    if (chance.nextInt(30) == 0) {
+      mutation.add(Node.of("durability", Draw.of(chance, "SKIP_WAL", "ASYNC_WAL", "SYNC_WAL", "FSYNC_WAL")));
+    }
+  }
+
+  private Node deleteOf(String row, boolean serverTime) {
+    Node delete = Node.of("delete", row);
+    if (chance.nextInt(8) == 0) {
+      if (!serverTime || chance.nextInt(3) > 0) {
+        delete.add(Node.of("at", time()));
+      }
+      return delete;
+    }
+    for (int parts = 1 + chance.nextInt(2); parts > 0; parts--) {
+      boolean at = !serverTime || chance.nextInt(4) > 0;
+      int kind = chance.nextInt(10);
+      Node part;
+      if (kind < 2) {
+        part = Node.of("family", family());
+      } else if (kind < 4) {
+        part = Node.of("family-version", family());
+        at = true;
+      } else if (kind < 7) {
+        part = Node.of("columns", family(), qualifier());
+      } else {
+        part = Node.of("column", family(), qualifier());
+      }
+      delete.add(at ? part.add(time()) : part);
+    }
+    return delete;
+  }
+
+  private Node incrementOf(String row) {
+    Node increment = Node.of("increment", row);
+    for (int parts = 1 + chance.nextInt(2); parts > 0; parts--) {
+      increment.add(Node.of("add", family(), qualifier(), Draw.of(chance, "0", "1", "-3", "9223372036854775807")));
+    }
+    readModifyWriteKnobs(increment);
+    return increment;
+  }
+
+  private Node appendOf(String row) {
+    Node append = Node.of("append", row);
+    for (int parts = 1 + chance.nextInt(2); parts > 0; parts--) {
+      append.add(Node.of("add", family(), qualifier(), value()));
+    }
+    readModifyWriteKnobs(append);
+    return append;
+  }
+
+  private void readModifyWriteKnobs(Node node) {
+    if (chance.nextInt(6) == 0) {
+      node.add(Node.of("silent"));
+    }
+    if (chance.nextInt(8) == 0) {
+      node.add(range("range"));
+    }
+    mutationKnobs(node);
+  }
+
+  private Node rowOf(String row, boolean serverTime) {
+    Node mutations = Node.of("row", row);
+    for (int parts = 1 + chance.nextInt(4); parts > 0; parts--) {
+      int kind = chance.nextInt(10);
+      // One moment is given to all of them, so that one alone may ask for the server's time.
+      if (kind < 5) {
+        mutations.add(putOf(row, serverTime));
+      } else if (kind < 8 || !serverTime) {
+        mutations.add(deleteOf(row, false));
+      } else if (kind < 9) {
+        mutations.add(incrementOf(row));
+      } else {
+        mutations.add(appendOf(row));
+      }
+    }
+    return mutations;
+  }
+
+  private Node checkOf(String row, boolean serverTime) {
+    Node check = Node.of("check", row);
+    int kind = chance.nextInt(10);
+    if (kind < 5) {
+      check.add(Node.of("value", family(), qualifier(), operator(), value()));
+    } else if (kind < 8) {
+      check.add(Node.of("absent", family(), qualifier()));
+    } else {
+      check.add(Node.of("filter", filters.draw(2)));
+    }
+    if (chance.nextInt(5) == 0) {
+      check.add(range("range"));
+    }
+    check.add(changeOf(row, serverTime, false));
+    return check;
+  }
+
+  private Node changeOf(String row, boolean serverTime, boolean checks) {
+    int kind = chance.nextInt(100);
+    if (kind < 55) {
+      return putOf(row, serverTime);
+    } else if (kind < 78) {
+      return deleteOf(row, serverTime);
+    } else if (kind < 84 && serverTime) {
+      return incrementOf(row);
+    } else if (kind < 90 && serverTime) {
+      return appendOf(row);
+    } else if (kind < 96 || !checks) {
+      return rowOf(row, serverTime);
+    }
+    return checkOf(row, serverTime);
+  }
+
+  /** {@code stamped} are the rows that have been written at the server's time in this call; null is for a call of its own. */
+  private Node change(Set<String> stamped) {
+    String row = row();
+    return changeOf(row, stamped == null || stamped.add(row), true);
+  }
+
+  private List<Node> writes(int count) {
+    Set<String> stamped = new HashSet<>();
+    List<Node> writes = new ArrayList<>();
+    for (int index = 0; index < count; index++) {
+      writes.add(putOf(row(), false));
+    }
+    writes.add(change(stamped));
+    return writes;
+  }
+
+  /** Many operations in one call; what one row gets comes in order. */
+  private Node mixed() {
+    Set<String> stamped = new HashSet<>();
+    Node batch = Node.of("batch");
+    for (int index = 2 + chance.nextInt(14); index > 0; index--) {
+      batch.add(chance.nextInt(5) < 2 ? get(false) : change(stamped));
+    }
+    return batch;
+  }
+
+  private Node checks() {
+    Set<String> stamped = new HashSet<>();
+    Node checks = Node.of("checks");
+    for (int index = 1 + chance.nextInt(5); index > 0; index--) {
+      String row = row();
+      checks.add(checkOf(row, stamped.add(row)));
+    }
+    return checks.size() == 2 ? checks.at(1) : checks;
+  }
+
+  private Node gets() {
+    Node gets = Node.of("gets");
+    for (int index = 3 + chance.nextInt(12); index > 0; index--) {
+      gets.add(get(false));
+    }
+    return gets;
+  }
+
+  private Node get(boolean alone) {
+    Node get = Node.of("get", row());
+    readKnobs(get);
+    if (alone && chance.nextInt(3) == 0) {
+      get.add(Node.of("exists"));
+    } else if (chance.nextInt(20) == 0) {
+      get.add(Node.of("existence-only"));
+    }
+    return get;
+  }
+
+  /** What gets and scans have in common. */
+  private void readKnobs(Node read) {
+    switch (chance.nextInt(8)) {
+      case 0, 1 -> read.add(Node.of("family", family()));
+      case 2 -> {
+        read.add(Node.of("family", family()));
+        columns(read);
+      }
+      case 3, 4 -> columns(read);
+      default -> { }
+    }
+    if (chance.nextInt(2) == 0) {
+      read.add(Node.of("versions", Draw.of(chance, "1", "2", "3", "100", "2147483647")));
+    }
+    if (chance.nextInt(5) == 0) {
+      read.add(range("range"));
+    }
+    if (chance.nextInt(16) == 0) {
+      Node range = range("family-range");
+      range.list.add(1, Node.atom(family()));
+      read.add(range);
+    }
+    if (chance.nextInt(10) == 0) {
+      read.add(Node.of("store-limit", Draw.of(chance, "0", "1", "2", "3")));
+    }
+    if (chance.nextInt(12) == 0) {
+      read.add(Node.of("store-offset", Draw.of(chance, "1", "2", "3")));
+    }
+    if (chance.nextInt(5) < 2) {
+      read.add(Node.of("filter", filters.draw(3)));
+    }
+    if (chance.nextInt(20) == 0) {
+      read.add(Node.of("no-cache"));
+    }
+    if (chance.nextInt(10) == 0) {
+      read.add(Node.of("on-demand", chance.nextBoolean()));
+    }
+    if (chance.nextInt(20) == 0) {
+      read.add(Node.of("uncommitted"));
+    }
+  }
+
+  private void columns(Node read) {
+    for (int index = 1 + chance.nextInt(4); index > 0; index--) {
+      read.add(Node.of("column", family(), qualifier()));
+    }
+  }
+
+  private Node range(String head) {
+    while (true) {
+      String from = chance.nextInt(4) == 0 ? "0" : time();
+      String until = chance.nextInt(4) == 0 ? "9223372036854775807" : time();
+      Place place = new Place(null, "", 1_000_000_000_000L);
+      if (place.timestamp(from) <= place.timestamp(until)) {
+        return Node.of(head, from, until);
+      }
+    }
+  }
+
+  private String operator() {
+    return Draw.of(chance, "<", "<=", "==", "==", "!=", ">=", ">");
+  }
+
+  private Node scan(Node scan, boolean slow) {
+    boolean reversed = chance.nextInt(4) == 0;
+    if (reversed) {
+      scan.add(Node.of("reversed"));
+    }
+    if (chance.nextInt(5) == 0) {
+      String row = Draw.one(chance, ROWS);
+      scan.add(Node.of("start", row, true)).add(Node.of("stop", row, true));
+    } else {
+      if (chance.nextInt(3) == 0) {
+        scan.add(Node.of("start", Draw.one(chance, ROWS), chance.nextInt(3) > 0));
+      }
+      if (chance.nextInt(3) == 0) {
+        scan.add(Node.of("stop", Draw.one(chance, ROWS), chance.nextInt(3) == 0));
+      }
+    }
+    readKnobs(scan);
+    boolean whole = !scan.has("filter") || !FilterChance.judgesRows(scan.part("filter").at(1));
+    if (whole && chance.nextInt(5) == 0) {
+      scan.add(Node.of("batch", 1 + chance.nextInt(4)));
+    }
+    if (slow || chance.nextInt(3) == 0) {
+      scan.add(Node.of("caching", 1 + chance.nextInt(4)));
+    }
+    if (chance.nextInt(6) == 0) {
+      scan.add(Node.of("limit", 1 + chance.nextInt(4)));
+    }
+    if (chance.nextInt(30) == 0) {
+      scan.add(Node.of("one-row"));
+    }
+    if (chance.nextInt(8) == 0) {
+      scan.add(Node.of("max-size", Draw.of(chance, "1", "100", "300", "1000", "3000")));
+    }
+    if (chance.nextInt(12) == 0) {
+      scan.add(Node.of("partials"));
+    }
+    if (chance.nextInt(25) == 0) {
+      scan.add(Node.of("cursor"));
+    }
+    if (chance.nextInt(12) == 0) {
+      scan.add(Node.of("raw"));
+    }
+    if (chance.nextInt(6) == 0) {
+      scan.add(Node.of(chance.nextBoolean() ? "pread" : "stream"));
+    }
+    if (!slow && chance.nextInt(20) == 0) {
+      scan.add(Node.of("take", 1 + chance.nextInt(4)));
+    }
+    return scan;
+  }
+
+  /** Scanners that live while other things happen. */
+  private Node scanner() {
+    if (open.isEmpty() || open.size() < 3 && chance.nextInt(4) == 0) {
+      String name = "s" + scanners++ % 3;
+      open.add(name);
+      return scan(Node.of("open", name), true);
+    }
+    String name = Draw.one(chance, List.copyOf(new java.util.TreeSet<>(open)));
+    switch (chance.nextInt(10)) {
+      case 0:
+        open.remove(name);
+        return Node.of("close", name);
+      case 1:
+        return Node.of("renew", name);
+      default:
+        return Node.of("next", name, 1 + chance.nextInt(4));
+    }
+  }
+
+  /** What is to be refused. */
+  private Node bad() {
+    String row = row();
+    return switch (chance.nextInt(9)) {
+      case 0 -> Node.of("put", row, Node.of("cell", "nowhere", qualifier(), value(), time()));
+      case 1 -> Node.of("get", row, Node.of("family", "nowhere"));
+      case 2 -> Node.of("delete", row, Node.of("family", "nowhere"));
+      case 3 -> Node.of("scan", Node.of("column", "nowhere", "a"));
+      case 4 -> Node.of("increment", row, Node.of("add", "nowhere", "a", "1"));
+      case 5 -> Node.of("append", row, Node.of("add", "nowhere", "a", "1"));
+      case 6 -> Node.of("batch", putOf(row, false), Node.of("put", row(), Node.of("cell", "nowhere", "a", "b", "5")),
+          Node.of("get", row(), Node.of("family", "nowhere")), Node.of("get", row),
+          Node.of("increment", row(), Node.of("add", "nowhere", "a", "1")));
+      case 7 -> Node.of("check", row, Node.of("value", "nowhere", "a", "==", "b"), putOf(row, true));
+      default -> Node.of("row", row, putOf(row, false), Node.of("put", row, Node.of("cell", "nowhere", "a", "b", "5")));
+    };
+  }
+}
