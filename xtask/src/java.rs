@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::{Outcome, run};
 
 /// The modules of `proof/java/pom.xml`.
-const MODULES: [&str; 5] = ["client", "asynchbase", "gateway", "tools", "ycsb"];
+const MODULES: [&str; 6] = ["client", "asynchbase", "gateway", "tools", "ycsb", "compat"];
 
 /// Every way in which the suite connects: the registry, and what becomes of cells on the wire.
 const WAYS: &str = "rpc,rpc-protobuf,rpc-tags,rpc-gzip,zk,zk-protobuf,zk-tags,zk-gzip";

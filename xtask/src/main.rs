@@ -15,7 +15,9 @@
 mod chance;
 mod compare;
 mod crash;
+mod diff;
 mod gohbase;
+mod hbase;
 mod java;
 mod loadtest;
 mod packages;
@@ -62,6 +64,7 @@ const PARTS: &[Part] = &[
     ("gohbase", "what gohbase sends, byte by byte, plain and through snappy (Python 3)", gohbase::suite),
     ("hfile", "HBase's own tool reads the files that were written (JDK and Maven)", java::hfile::suite),
     ("packages", "Debian's package index, loaded and compared whole after kill -9", || packages::run(&[])),
+    ("diff", "recorded operations get the answers that Apache HBase gave (JDK and Maven)", diff::replay),
     ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
     ("loadtest", "HBase's LoadTestTool writes, updates and verifies (JDK and Maven)", || loadtest::run(&[])),
@@ -72,6 +75,8 @@ const PARTS: &[Part] = &[
 const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask crash [--rounds N] [--seed S]   (50 rounds and a seed from the clock unless said otherwise)
        cargo xtask packages [LIST… | --made-up]   (apt's own lists unless some are named)
+       cargo xtask diff [--minutes N] [--seed S] [--workers N] [--options LIST] [--hbase ADDRESS --bellows ADDRESS]
+                  | --record SCRIPT... | --compare SCRIPT...   (against Apache HBase, started here unless given)
        cargo xtask pe [--rows N] [--threads N]
        cargo xtask ycsb [--records N] [--operations N] [--threads N]
        cargo xtask loadtest [--keys N] [--threads N]
@@ -100,6 +105,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["packages", ref lists @ ..] => report("packages", &packages::run(lists)),
+        ["diff", ref options @ ..] => report("diff", &diff::run(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
         ["compare", ref options @ ..] => report("compare", &compare::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),

@@ -16,6 +16,9 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         Error::TooBusy(_) => Exception::region_too_busy(text),
         Error::RowTooBig { .. } => Exception::new(class::ROW_TOO_BIG, text),
         Error::BadTimestamp { .. } => Exception::new(class::FAILED_SANITY_CHECK, text),
+        // HBase passes on what its comparators throw; a pattern that is too dear stays so.
+        Error::Filter(filter::Failure::TooManySteps { .. }) => Exception::do_not_retry(text),
+        Error::Filter(_) => Exception::io(text),
         Error::NotALong(_) | Error::CellTooLarge { .. } | Error::BadRequest(_) | Error::ReadOnly(_) => {
             Exception::do_not_retry(text)
         }

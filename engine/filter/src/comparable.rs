@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Error, Result};
+use crate::{Error, Failure, Result};
 
 /// How a cell's part must compare with what the filter has: it is kept when *part op mine* holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,14 +77,14 @@ impl Charset {
     }
 }
 
-/// A regular expression in Java's manner. What takes too many steps back does not match.
+/// A regular expression in Java's manner. What takes too many steps is a failure.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     regex: Arc<fancy_regex::Regex>,
     charset: Charset,
 }
 
-/// Steps back after which a pattern is taken not to match.
+/// Steps back that a pattern may take on one value.
 const BACKTRACK_MAX: usize = 1_000_000;
 
 /// Java's flags (`java.util.regex.Pattern`) that change what matches.
@@ -118,8 +118,11 @@ impl Pattern {
             .map_err(|error| Error::Pattern { pattern: pattern.to_owned(), reason: error.to_string() })
     }
 
-    fn is_found_in(&self, value: &[u8]) -> bool {
-        self.regex.is_match(&self.charset.text(value)).unwrap_or(false)
+    fn is_found_in(&self, value: &[u8]) -> std::result::Result<bool, Failure> {
+        self.regex.is_match(&self.charset.text(value)).map_err(|_| Failure::TooManySteps {
+            pattern: self.regex.as_str().to_owned(),
+            steps: BACKTRACK_MAX as u64,
+        })
     }
 }
 
@@ -163,7 +166,7 @@ pub enum Comparable {
     Long(i64),
     /// A decimal number as HBase's `Bytes.toBytes(BigDecimal)` writes it: scale 4B, unscaled value.
     BigDecimal(Bytes),
-    /// No value.
+    /// No part at all, which no cell has: never equal.
     Null,
     /// Bits: equal when some bit of the two together is set.
     Bit {
@@ -185,9 +188,9 @@ impl Comparable {
     }
 
     /// How mine compares with `part`.
-    pub fn compare(&self, part: &[u8]) -> Ordering {
+    pub fn compare(&self, part: &[u8]) -> std::result::Result<Ordering, Failure> {
         let found = |found: bool| if found { Ordering::Equal } else { Ordering::Greater };
-        match self {
+        Ok(match self {
             Comparable::Binary(mine) => mine[..].cmp(part),
             Comparable::BinaryPrefix(mine) => mine[..].cmp(&part[..part.len().min(mine.len())]),
             Comparable::BinaryComponent { value, offset } => {
@@ -196,10 +199,13 @@ impl Comparable {
             }
             Comparable::Long(mine) => match <[u8; 8]>::try_from(part) {
                 Ok(word) => mine.cmp(&i64::from_be_bytes(word)),
-                Err(_) => Ordering::Greater,
+                Err(_) => return Err(Failure::NotALong(part.len())),
             },
-            Comparable::BigDecimal(mine) => compare_decimals(mine, part),
-            Comparable::Null => found(part.is_empty()),
+            Comparable::BigDecimal(mine) => {
+                compare_decimals(mine, part).ok_or(Failure::NotADecimal(part.len()))?
+            }
+            // A part of a cell is there, be it empty.
+            Comparable::Null => Ordering::Greater,
             Comparable::Bit { value, operator } => {
                 let any = value.len() == part.len()
                     && value.iter().zip(part).any(|(mine, part)| {
@@ -212,15 +218,29 @@ impl Comparable {
                     });
                 found(any)
             }
-            Comparable::Regex(pattern) => found(pattern.is_found_in(part)),
+            Comparable::Regex(pattern) => found(pattern.is_found_in(part)?),
             Comparable::Substring(text) => found(String::from_utf8_lossy(part).to_lowercase().contains(text)),
-        }
+        })
     }
 
-    /// Whether a part is kept.
-    pub(crate) fn keeps(&self, operator: CompareOperator, part: &[u8]) -> bool {
+    /// Whether a part is kept. When that cannot be said, `failure` is why.
+    pub(crate) fn keeps(
+        &self,
+        operator: CompareOperator,
+        part: &[u8],
+        failure: &mut Option<Failure>,
+    ) -> bool {
+        if operator == CompareOperator::NoOp {
+            return false;
+        }
         // Mine against the part: the part is less when mine is greater.
-        let order = self.compare(part);
+        let order = match self.compare(part) {
+            Ok(order) => order,
+            Err(why) => {
+                *failure = Some(why);
+                return false;
+            }
+        };
         match operator {
             CompareOperator::Less => order.is_gt(),
             CompareOperator::LessOrEqual => order.is_ge(),
@@ -234,16 +254,14 @@ impl Comparable {
 }
 
 /// Compares `unscaled · 10^-scale` by digits, so that no size of number is too large.
-fn compare_decimals(left: &[u8], right: &[u8]) -> Ordering {
-    let (Some(left), Some(right)) = (Decimal::parse(left), Decimal::parse(right)) else {
-        return Ordering::Greater;
-    };
-    match (left.negative, right.negative) {
+fn compare_decimals(left: &[u8], right: &[u8]) -> Option<Ordering> {
+    let (left, right) = (Decimal::parse(left)?, Decimal::parse(right)?);
+    Some(match (left.negative, right.negative) {
         (false, true) => Ordering::Greater,
         (true, false) => Ordering::Less,
         (false, false) => left.compare_magnitude(&right),
         (true, true) => right.compare_magnitude(&left),
-    }
+    })
 }
 
 struct Decimal {

@@ -24,3 +24,27 @@ pub enum Error {
         rule: &'static str,
     },
 }
+
+/// Why a part of a cell could not be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// A number is asked for, and the part is not eight bytes long.
+    #[error("Wrong length: {0}, expected 8")]
+    NotALong(usize),
+    /// A decimal number is asked for, and the part is none.
+    #[error(
+        "a part of {0} bytes is no decimal number: four bytes of scale and the unscaled value are expected"
+    )]
+    NotADecimal(usize),
+    /// A pattern went too many steps back.
+    #[error(
+        "the pattern {pattern:?} took more than {steps} steps on one value; write it so that less can match twice"
+    )]
+    TooManySteps {
+        /// The pattern.
+        pattern: String,
+        /// How many it may take.
+        steps: u64,
+    },
+}

@@ -10,14 +10,16 @@
 mod comparable;
 mod error;
 mod list;
+mod rows;
 mod single;
 
-use cell::{Cell, KeyBuf};
+use cell::{Cell, Key, KeyBuf};
 
 pub use comparable::{BitOperator, Charset, Comparable, CompareOperator, Pattern};
-pub use error::{Error, Result};
+pub use error::{Error, Failure, Result};
 pub use list::Operator;
-pub use single::{ColumnRange, RowRange};
+pub use rows::RowRange;
+pub use single::ColumnRange;
 
 use list::List;
 use single::Single;
@@ -60,6 +62,21 @@ pub enum Transform {
     EmptyValue,
     /// With the length of its value, four bytes, in the place of the value.
     LengthValue,
+    /// With this length, four bytes, in the place of the value.
+    ThisLengthValue(u32),
+}
+
+impl Transform {
+    /// What comes of doing `next` after this.
+    fn then(self, next: Transform) -> Transform {
+        match (self, next) {
+            (known, Transform::Keep) => known,
+            (Transform::Keep, next) => next,
+            (Transform::EmptyValue, Transform::LengthValue) => Transform::ThisLengthValue(0),
+            (_, Transform::LengthValue) => Transform::ThisLengthValue(size_of::<u32>() as u32),
+            (_, next) => next,
+        }
+    }
 }
 
 /// A filter, alone or made of others.
@@ -106,7 +123,7 @@ impl Filter {
     pub fn set_reversed(&mut self, reversed: bool) {
         match &mut self.0 {
             Kind::Single(single) => single.set_reversed(reversed),
-            Kind::List(list) => list.filters_mut().for_each(|filter| filter.set_reversed(reversed)),
+            Kind::List(list) => list.set_reversed(reversed),
             Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.set_reversed(reversed),
         }
     }
@@ -130,7 +147,8 @@ impl Filter {
             Kind::Single(single) => single.filter_all_remaining(),
             Kind::List(list) => list.filter_all_remaining(),
             Kind::WhileMatch { inner, over } => *over || inner.filter_all_remaining(),
-            Kind::SkipRow { inner, .. } => inner.filter_all_remaining(),
+            // HBase's SkipFilter asks the inner one of single cells only.
+            Kind::SkipRow { .. } => false,
         }
     }
 
@@ -140,11 +158,14 @@ impl Filter {
             Kind::Single(single) => single.filter_row_key(row),
             Kind::List(list) => list.filter_row_key(row),
             Kind::WhileMatch { inner, over } => {
+                if *over || inner.filter_all_remaining() {
+                    return true;
+                }
                 let dropped = inner.filter_row_key(row);
                 *over |= dropped;
                 dropped
             }
-            Kind::SkipRow { inner, .. } => inner.filter_row_key(row),
+            Kind::SkipRow { .. } => false,
         }
     }
 
@@ -155,32 +176,63 @@ impl Filter {
             Kind::List(list) => list.filter_cell(cell),
             Kind::WhileMatch { inner, over } => {
                 let code = inner.filter_cell(cell);
-                *over |= !code.includes();
+                // Whatever is more than "keep it and go on" ends the scan, as in HBase.
+                *over |= code != ReturnCode::Include;
                 code
             }
             Kind::SkipRow { inner, refused } => {
                 let code = inner.filter_cell(cell);
-                *refused |= !code.includes();
+                *refused |= code != ReturnCode::Include;
                 code
             }
         }
     }
 
-    /// Where to go after `cell` was answered with [`ReturnCode::SeekNextUsingHint`].
-    pub fn next_hint(&self, cell: Cell<'_>) -> Option<KeyBuf> {
-        match &self.0 {
-            Kind::Single(single) => single.next_hint(cell),
-            Kind::List(list) => list.next_hint(cell),
-            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.next_hint(cell),
+    /// Where to go after `cell` was answered with [`ReturnCode::SeekNextUsingHint`]; `None` is to the next cell.
+    pub fn next_hint(&mut self, cell: Cell<'_>) -> Option<KeyBuf> {
+        self.hint_from(cell.key())
+    }
+
+    fn hint_from(&mut self, key: Key<'_>) -> Option<KeyBuf> {
+        match &mut self.0 {
+            Kind::Single(single) => single.hint_from(key),
+            Kind::List(list) => list.hint_from(key),
+            // Neither passes on what the inner one knows.
+            Kind::WhileMatch { .. } | Kind::SkipRow { .. } => None,
         }
     }
 
-    /// How a kept cell is shown.
-    pub fn transform(&self, cell: Cell<'_>) -> Transform {
+    /// Whether it is asked for a place to go to also when another filter of a list has refused the cell.
+    fn is_hinting(&self) -> bool {
+        matches!(&self.0, Kind::Single(single) if single.is_hinting())
+    }
+
+    /// How a cell that was just kept is shown.
+    pub fn transform(&self) -> Transform {
         match &self.0 {
             Kind::Single(single) => single.transform(),
-            Kind::List(list) => list.transform(cell),
-            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.transform(cell),
+            Kind::List(list) => list.transform(),
+            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.transform(),
+        }
+    }
+
+    /// Whether what is said of one row's cells can end the scan: such a filter must see the cells of a row that was
+    /// dropped by its key, too.
+    pub fn remembers_cells(&self) -> bool {
+        match &self.0 {
+            Kind::Single(_) => false,
+            Kind::List(list) => list.filters().any(Filter::remembers_cells),
+            Kind::WhileMatch { .. } => true,
+            Kind::SkipRow { inner, .. } => inner.remembers_cells(),
+        }
+    }
+
+    /// Why a cell could not be judged, since the last time that this was asked. What was answered of it means nothing.
+    pub fn failure(&mut self) -> Option<Failure> {
+        match &mut self.0 {
+            Kind::Single(single) => single.take_failure(),
+            Kind::List(list) => list.filters_mut().find_map(Filter::failure),
+            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.failure(),
         }
     }
 
@@ -189,8 +241,7 @@ impl Filter {
         match &self.0 {
             Kind::Single(single) => single.has_filter_row(),
             Kind::List(list) => list.filters().any(Filter::has_filter_row),
-            Kind::WhileMatch { inner, .. } => inner.has_filter_row(),
-            Kind::SkipRow { .. } => true,
+            Kind::WhileMatch { .. } | Kind::SkipRow { .. } => true,
         }
     }
 
@@ -199,9 +250,7 @@ impl Filter {
         match &mut self.0 {
             Kind::Single(single) => single.filter_row_cells(cells, keep),
             Kind::List(list) => list.filters_mut().for_each(|filter| filter.filter_row_cells(cells, keep)),
-            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => {
-                inner.filter_row_cells(cells, keep)
-            }
+            Kind::WhileMatch { .. } | Kind::SkipRow { .. } => {}
         }
     }
 

@@ -1,6 +1,11 @@
 //! FilterList: several filters as one, all of which or one of which must keep a cell.
+//!
+//! The rules are HBase's, because they can be seen through filters that count or remember. A list whose filters must
+//! all keep a cell stops at the first that does not: those behind it never see the cell, but the ones whose only state
+//! is a place to go to ([`Filter::is_hinting`]) are still asked for it. A list of which one filter is enough shows every
+//! cell to every filter, except to those that asked to pass over it.
 
-use cell::{Cell, Comparator, KeyBuf};
+use cell::{Cell, Comparator, Key, KeyBuf};
 
 use crate::{Filter, ReturnCode, Transform};
 
@@ -23,19 +28,17 @@ pub(crate) struct List {
 #[derive(Clone, Debug)]
 struct Entry {
     filter: Filter,
-    /// One of all: what it said of the last cell, and which one that was.
+    /// One of all: what it last said, if that was to pass over something, and of which cell.
     last: Option<(ReturnCode, KeyBuf)>,
-    /// Whether it kept the last cell.
+    /// One of all: whether it kept the last cell.
     kept: bool,
-    /// Whether it dropped the row by its key.
-    dropped_row: bool,
-    /// Whether it asked to go to a place of its own.
+    /// All: whether it named a place to go to for the last cell.
     hinted: bool,
 }
 
 impl List {
     pub(crate) fn new(operator: Operator, filters: Vec<Filter>) -> List {
-        let entry = |filter| Entry { filter, last: None, kept: false, dropped_row: false, hinted: false };
+        let entry = |filter| Entry { filter, last: None, kept: false, hinted: false };
         List { operator, entries: filters.into_iter().map(entry).collect(), reversed: false }
     }
 
@@ -51,12 +54,16 @@ impl List {
         self.entries.is_empty()
     }
 
+    pub(crate) fn set_reversed(&mut self, reversed: bool) {
+        self.reversed = reversed;
+        self.filters_mut().for_each(|filter| filter.set_reversed(reversed));
+    }
+
     pub(crate) fn reset(&mut self) {
         for entry in &mut self.entries {
             entry.filter.reset();
             entry.last = None;
             entry.kept = false;
-            entry.dropped_row = false;
             entry.hinted = false;
         }
     }
@@ -74,19 +81,24 @@ impl List {
         }
         match self.operator {
             Operator::MustPassAll => {
-                let mut dropped = false;
+                let (mut dropped, mut must_see_cells) = (false, false);
                 for filter in self.filters_mut() {
-                    dropped |= filter.filter_all_remaining() || filter.filter_row_key(row);
+                    if filter.filter_all_remaining() {
+                        return true;
+                    } else if filter.filter_row_key(row) {
+                        dropped = true;
+                    } else {
+                        // It may know a place to go to, and says so only of a cell.
+                        must_see_cells |= filter.is_hinting();
+                    }
                 }
-                dropped
+                dropped && !must_see_cells
             }
             Operator::MustPassOne => {
                 let mut dropped = true;
-                for entry in &mut self.entries {
+                for filter in self.filters_mut() {
                     // Every one hears of the row: some begin their state there.
-                    entry.dropped_row =
-                        entry.filter.filter_all_remaining() || entry.filter.filter_row_key(row);
-                    dropped &= entry.dropped_row;
+                    dropped &= filter.filter_all_remaining() || filter.filter_row_key(row);
                 }
                 dropped
             }
@@ -103,124 +115,127 @@ impl List {
         }
     }
 
-    /// Stops at the first filter that does not keep the cell: those behind it, which may count, never see it.
     fn filter_by_all(&mut self, cell: Cell<'_>) -> ReturnCode {
         let mut code = ReturnCode::Include;
+        let mut hinted = false;
+        let mut refused = false;
         for entry in &mut self.entries {
             entry.hinted = false;
-            entry.kept = false;
-        }
-        for entry in &mut self.entries {
+            if refused {
+                if entry.filter.is_hinting() {
+                    entry.hinted = entry.filter.filter_cell(cell) == ReturnCode::SeekNextUsingHint;
+                    hinted |= entry.hinted;
+                }
+                continue;
+            }
             if entry.filter.filter_all_remaining() {
-                return ReturnCode::NextRow;
+                code = ReturnCode::NextRow;
+                refused = true;
+                continue;
             }
             let own = entry.filter.filter_cell(cell);
             entry.hinted = own == ReturnCode::SeekNextUsingHint;
-            entry.kept = own.includes();
+            hinted |= entry.hinted;
             code = merge_all(code, own);
-            if !code.includes() {
-                break;
-            }
+            refused = !code.includes();
         }
-        code
+        if hinted { ReturnCode::SeekNextUsingHint } else { code }
     }
 
     fn filter_by_one(&mut self, cell: Cell<'_>) -> ReturnCode {
         let mut code: Option<ReturnCode> = None;
-        let mut everyone_done = true;
+        let reversed = self.reversed;
         for entry in &mut self.entries {
             entry.kept = false;
-            entry.hinted = false;
             if entry.filter.filter_all_remaining() {
                 continue;
             }
-            everyone_done = false;
-            if entry.dropped_row {
-                code = Some(merge_one(code, ReturnCode::NextRow));
-                continue;
-            }
-            // What it asked to pass over it is not shown.
-            if let Some((last, place)) = &entry.last
-                && passes_over(*last, place, cell, &entry.filter)
-            {
-                let own = match last {
-                    ReturnCode::IncludeAndNextColumn | ReturnCode::NextColumn => ReturnCode::NextColumn,
-                    ReturnCode::SeekNextUsingHint => ReturnCode::SeekNextUsingHint,
-                    _ => ReturnCode::NextRow,
-                };
-                entry.hinted = own == ReturnCode::SeekNextUsingHint;
-                code = Some(merge_one(code, own));
-                continue;
-            }
-            let own = entry.filter.filter_cell(cell);
+            let passed_over = match entry.last.take() {
+                Some((last, place)) => passes_over(last, &place, cell, &mut entry.filter, reversed),
+                None => None,
+            };
+            let own = passed_over.unwrap_or_else(|| entry.filter.filter_cell(cell));
             entry.kept = own.includes();
-            entry.hinted = own == ReturnCode::SeekNextUsingHint;
-            match own {
-                ReturnCode::Include | ReturnCode::Skip => entry.last = None,
-                _ => entry.last = Some((own, KeyBuf::of(cell))),
-            }
+            entry.last = match own {
+                ReturnCode::Include | ReturnCode::Skip => None,
+                own => Some((own, KeyBuf::of(cell))),
+            };
             code = Some(merge_one(code, own));
         }
-        match code {
-            Some(code) if !everyone_done => code,
-            _ => ReturnCode::Skip,
-        }
+        code.unwrap_or(ReturnCode::Skip)
     }
 
-    pub(crate) fn next_hint(&self, cell: Cell<'_>) -> Option<KeyBuf> {
-        let hints = self.entries.iter().filter(|entry| entry.hinted).filter_map(|entry| match &entry.last {
-            Some((ReturnCode::SeekNextUsingHint, _)) | None | Some(_) => entry.filter.next_hint(cell),
-        });
-        let order =
-            |left: &KeyBuf, right: &KeyBuf| Comparator::Table.compare(left.position(), right.position());
-        match self.operator {
-            // All must agree: the farthest place that one of them names.
-            Operator::MustPassAll if !self.reversed => hints.max_by(order),
-            _ => hints.min_by(order),
+    pub(crate) fn hint_from(&mut self, key: Key<'_>) -> Option<KeyBuf> {
+        let reversed = self.reversed;
+        // Whether `left` is farther on the way of the scan.
+        let is_farther = |left: &KeyBuf, right: &KeyBuf| {
+            let order = Comparator::Table.compare(left.position(), right.position());
+            if reversed { order.is_lt() } else { order.is_gt() }
+        };
+        let mut chosen: Option<KeyBuf> = None;
+        for entry in &mut self.entries {
+            let asked = match self.operator {
+                Operator::MustPassAll => entry.hinted,
+                Operator::MustPassOne => true,
+            };
+            if !asked || entry.filter.filter_all_remaining() {
+                continue;
+            }
+            match (entry.filter.hint_from(key), self.operator) {
+                (None, Operator::MustPassAll) => {}
+                // Whoever knows no place may want the next cell.
+                (None, Operator::MustPassOne) => return None,
+                (Some(hint), operator) => {
+                    let better = chosen.as_ref().is_none_or(|chosen| match operator {
+                        Operator::MustPassAll => is_farther(&hint, chosen),
+                        Operator::MustPassOne => is_farther(chosen, &hint),
+                    });
+                    if better {
+                        chosen = Some(hint);
+                    }
+                }
+            }
         }
+        chosen
     }
 
-    pub(crate) fn transform(&self, cell: Cell<'_>) -> Transform {
-        let relevant = |entry: &&Entry| self.operator == Operator::MustPassAll || entry.kept;
+    pub(crate) fn transform(&self) -> Transform {
         self.entries
             .iter()
-            .filter(relevant)
-            .map(|entry| entry.filter.transform(cell))
-            .find(|transform| *transform != Transform::Keep)
-            .unwrap_or(Transform::Keep)
+            .filter(|entry| self.operator == Operator::MustPassAll || entry.kept)
+            .fold(Transform::Keep, |known, entry| known.then(entry.filter.transform()))
     }
 
     pub(crate) fn filter_row(&mut self) -> bool {
+        // Not all are asked when the first ones decide; those that count the rows depend on that.
         match self.operator {
-            Operator::MustPassAll => {
-                let mut dropped = false;
-                for filter in self.filters_mut() {
-                    dropped |= filter.filter_row();
-                }
-                dropped
-            }
-            Operator::MustPassOne => {
-                let mut dropped = !self.is_empty();
-                for entry in &mut self.entries {
-                    // One that ended the row by its key has no say in what the others let through.
-                    dropped &= entry.dropped_row || entry.filter.filter_row();
-                }
-                dropped
-            }
+            Operator::MustPassAll => self.filters_mut().any(Filter::filter_row),
+            Operator::MustPassOne => !self.is_empty() && self.filters_mut().all(Filter::filter_row),
         }
     }
 }
 
-fn passes_over(last: ReturnCode, place: &KeyBuf, cell: Cell<'_>, filter: &Filter) -> bool {
-    let same_row = place.key().row() == cell.row();
-    let same_column = same_row && place.key().column() == (cell.family(), cell.qualifier());
+/// What a filter that said `last` of the cell at `place` says of `cell` without seeing it; `None` when it must see it.
+fn passes_over(
+    last: ReturnCode,
+    place: &KeyBuf,
+    cell: Cell<'_>,
+    filter: &mut Filter,
+    reversed: bool,
+) -> Option<ReturnCode> {
+    let same_family = place.key().row() == cell.row() && place.key().family() == cell.family();
     match last {
-        ReturnCode::IncludeAndNextColumn | ReturnCode::NextColumn => same_column,
-        ReturnCode::IncludeAndSeekNextRow | ReturnCode::NextRow => same_row,
-        ReturnCode::SeekNextUsingHint => filter
-            .next_hint(cell)
-            .is_some_and(|hint| Comparator::Table.compare(cell.into(), hint.position()).is_lt()),
-        ReturnCode::Include | ReturnCode::Skip => false,
+        ReturnCode::IncludeAndNextColumn | ReturnCode::NextColumn => {
+            (same_family && place.key().qualifier() == cell.qualifier()).then_some(ReturnCode::NextColumn)
+        }
+        ReturnCode::IncludeAndSeekNextRow | ReturnCode::NextRow => same_family.then_some(ReturnCode::NextRow),
+        ReturnCode::SeekNextUsingHint => {
+            let hint = filter.hint_from(place.key())?;
+            let order = Comparator::Table.compare(cell.into(), hint.position());
+            let is_before = if reversed { order.is_gt() } else { order.is_lt() };
+            is_before.then_some(ReturnCode::SeekNextUsingHint)
+        }
+        ReturnCode::Include | ReturnCode::Skip => None,
     }
 }
 

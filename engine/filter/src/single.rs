@@ -1,32 +1,12 @@
 //! The filters that stand alone, one by one. What each does is HBase's; the names are its class names.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
-use cell::{Cell, CellType, KeyBuf, SequenceId, Timestamp};
+use cell::{Cell, CellType, Key, KeyBuf, Timestamp};
 
-use crate::{Comparable, CompareOperator, Error, Filter, Result, ReturnCode, Transform};
-
-/// Rows from `start` to `stop`; an empty end is open.
-#[derive(Clone, Debug)]
-pub struct RowRange {
-    /// The first row.
-    pub start: Bytes,
-    /// Whether it belongs.
-    pub include_start: bool,
-    /// The last row.
-    pub stop: Bytes,
-    /// Whether it belongs.
-    pub include_stop: bool,
-}
-
-impl RowRange {
-    fn ends_before(&self, row: &[u8]) -> bool {
-        !self.stop.is_empty() && (row > &self.stop[..] || (row == &self.stop[..] && !self.include_stop))
-    }
-
-    fn begins_after(&self, row: &[u8]) -> bool {
-        row < &self.start[..] || (row == &self.start[..] && !self.include_start)
-    }
-}
+use crate::rows::{Fuzzy, Ranges};
+use crate::{Comparable, CompareOperator, Error, Failure, Filter, Result, ReturnCode, RowRange, Transform};
 
 /// Qualifiers from `min` to `max`; `None` is open.
 #[derive(Clone, Debug)]
@@ -45,6 +25,7 @@ pub struct ColumnRange {
 pub(crate) struct Single {
     rule: Rule,
     reversed: bool,
+    failure: Option<Failure>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,6 +34,8 @@ enum Rule {
     Prefix {
         prefix: Bytes,
         refused: bool,
+        /// Whether rows with the prefix are still to come.
+        ahead: bool,
         passed: bool,
     },
     Page {
@@ -70,7 +53,11 @@ enum Rule {
         found: bool,
     },
     ColumnPrefix(Bytes),
-    ColumnPrefixes(Vec<Bytes>),
+    /// In order; `hint` is the one to go to.
+    ColumnPrefixes {
+        prefixes: Vec<Bytes>,
+        hint: usize,
+    },
     ColumnRange(ColumnRange),
     ColumnPagination {
         limit: u32,
@@ -108,7 +95,7 @@ enum Rule {
         qualifier: Bytes,
         drop: bool,
         compare: Option<(CompareOperator, Comparable)>,
-        stamps: Vec<Timestamp>,
+        stamps: HashSet<Timestamp>,
     },
     SingleValue(SingleValue),
     ColumnValue {
@@ -127,17 +114,8 @@ enum Rule {
         state: u64,
         refused: bool,
     },
-    Fuzzy {
-        keys: Vec<(Bytes, Vec<bool>)>,
-        done: bool,
-        next: Option<Vec<u8>>,
-    },
-    Ranges {
-        ranges: Vec<RowRange>,
-        done: bool,
-        refused: bool,
-        next: Option<Bytes>,
-    },
+    Fuzzy(Fuzzy),
+    Ranges(Ranges),
 }
 
 #[derive(Clone, Debug)]
@@ -155,7 +133,7 @@ struct SingleValue {
 
 impl Single {
     fn filter(rule: Rule) -> Filter {
-        Filter::single(Single { rule, reversed: false })
+        Filter::single(Single { rule, reversed: false, failure: None })
     }
 
     pub(crate) fn set_reversed(&mut self, reversed: bool) {
@@ -164,10 +142,10 @@ impl Single {
 
     pub(crate) fn reset(&mut self) {
         match &mut self.rule {
-            Rule::Prefix { refused, .. } | Rule::Row { refused, .. } | Rule::RandomRow { refused, .. } => {
-                *refused = false
-            }
-            Rule::Ranges { refused, next, .. } => (*refused, *next) = (false, None),
+            // Until its key is known, a row does not have the prefix.
+            Rule::Prefix { refused, .. } => *refused = true,
+            Rule::Row { refused, .. } | Rule::RandomRow { refused, .. } => *refused = false,
+            Rule::Fuzzy(fuzzy) => fuzzy.reset(),
             Rule::FirstKeyOnly { found }
             | Rule::FirstOfQualifiers { found, .. }
             | Rule::ColumnValue { found, .. } => {
@@ -185,27 +163,32 @@ impl Single {
             Rule::Prefix { passed, .. } => *passed,
             Rule::Page { size, rows } => rows >= size,
             Rule::ColumnCount { limit, count } => count > limit,
-            Rule::InclusiveStop { done, .. } | Rule::Fuzzy { done, .. } | Rule::Ranges { done, .. } => *done,
+            Rule::InclusiveStop { done, .. } => *done,
+            Rule::Fuzzy(fuzzy) => fuzzy.is_done(),
+            Rule::Ranges(ranges) => ranges.is_done(),
             _ => false,
         }
     }
 
     pub(crate) fn filter_row_key(&mut self, row: &[u8]) -> bool {
         let reversed = self.reversed;
+        if self.filter_all_remaining() {
+            return true;
+        }
         match &mut self.rule {
-            Rule::Prefix { prefix, refused, passed } => {
-                let head = &row[..row.len().min(prefix.len())];
-                let order = head.cmp(&prefix[..]);
-                *passed |= if reversed { order.is_lt() } else { order.is_gt() };
-                *refused = !order.is_eq();
-                *refused
+            Rule::Prefix { prefix, refused, ahead, passed } => {
+                let order = row[..row.len().min(prefix.len())].cmp(&prefix[..]);
+                *refused = order.is_ne();
+                (*ahead, *passed) =
+                    if reversed { (order.is_gt(), order.is_lt()) } else { (order.is_lt(), order.is_gt()) };
+                *passed
             }
             Rule::InclusiveStop { row: stop, done } => {
-                *done |= if reversed { row < &stop[..] } else { row > &stop[..] };
+                *done = if reversed { row < &stop[..] } else { row > &stop[..] };
                 *done
             }
             Rule::Row { operator, with, refused } => {
-                *refused = !with.keeps(*operator, row);
+                *refused |= !with.keeps(*operator, row, &mut self.failure);
                 *refused
             }
             Rule::RandomRow { chance, state, refused } => {
@@ -215,20 +198,8 @@ impl Single {
                 *refused = draw >= *chance;
                 *refused
             }
-            Rule::Ranges { ranges, done, refused, next } => {
-                *next = None;
-                *refused = !ranges.iter().any(|range| !range.begins_after(row) && !range.ends_before(row));
-                if *refused {
-                    if reversed {
-                        *done = ranges.first().is_none_or(|first| first.begins_after(row));
-                    } else {
-                        match ranges.iter().find(|range| range.begins_after(row)) {
-                            Some(range) => *next = Some(range.start.clone()),
-                            None => *done = true,
-                        }
-                    }
-                }
-                // The row's first cell is answered with the place of the next range.
+            Rule::Ranges(ranges) => {
+                ranges.begin_row(row, reversed);
                 false
             }
             _ => false,
@@ -240,6 +211,7 @@ impl Single {
         let keep_or = |kept: bool, otherwise: ReturnCode| if kept { Include } else { otherwise };
         match &mut self.rule {
             Rule::All => Skip,
+            Rule::Prefix { ahead: true, .. } => SeekNextUsingHint,
             Rule::Prefix { refused, .. } | Rule::Row { refused, .. } => keep_or(!*refused, NextRow),
             Rule::RandomRow { refused, .. } => keep_or(!*refused, NextRow),
             Rule::Page { .. } | Rule::KeyOnly { .. } => Include,
@@ -265,11 +237,14 @@ impl Single {
                     std::cmp::Ordering::Greater => NextRow,
                 }
             }
-            Rule::ColumnPrefixes(prefixes) => {
+            Rule::ColumnPrefixes { prefixes, hint } => {
                 let qualifier = cell.qualifier();
-                if prefixes.iter().any(|prefix| qualifier.starts_with(prefix)) {
+                // Only the greatest that is not after the qualifier is compared, as in HBase.
+                let next = prefixes.partition_point(|prefix| &prefix[..] <= qualifier);
+                if prefixes.is_empty() || (next > 0 && qualifier.starts_with(&prefixes[next - 1])) {
                     Include
-                } else if prefixes.iter().any(|prefix| &prefix[..] > qualifier) {
+                } else if next < prefixes.len() {
+                    *hint = next;
                     SeekNextUsingHint
                 } else {
                     NextRow
@@ -313,30 +288,38 @@ impl Single {
                 }
             },
             Rule::ColumnCount { limit, count } => {
-                *count += 1;
-                if *count > *limit { NextRow } else { IncludeAndNextColumn }
+                *count = count.saturating_add(1);
+                if *count > *limit { NextColumn } else { IncludeAndNextColumn }
             }
             Rule::InclusiveStop { done, .. } => keep_or(!*done, NextRow),
-            Rule::Family { operator, with } => keep_or(with.keeps(*operator, cell.family()), NextRow),
-            Rule::Qualifier { operator, with } => keep_or(with.keeps(*operator, cell.qualifier()), Skip),
-            Rule::Value { operator, with } => keep_or(with.keeps(*operator, cell.value()), Skip),
+            Rule::Family { operator, with } => {
+                keep_or(with.keeps(*operator, cell.family(), &mut self.failure), NextRow)
+            }
+            Rule::Qualifier { operator, with } => {
+                keep_or(with.keeps(*operator, cell.qualifier(), &mut self.failure), Skip)
+            }
+            Rule::Value { operator, with } => {
+                keep_or(with.keeps(*operator, cell.value(), &mut self.failure), Skip)
+            }
             Rule::Dependent { family, qualifier, drop, compare, stamps } => {
                 if (cell.family(), cell.qualifier()) != (&family[..], &qualifier[..]) {
                     return Include;
                 }
-                if compare.as_ref().is_some_and(|(operator, with)| !with.keeps(*operator, cell.value())) {
+                if let Some((operator, with)) = compare
+                    && !with.keeps(*operator, cell.value(), &mut self.failure)
+                {
                     return Skip;
                 }
-                stamps.push(cell.timestamp());
+                stamps.insert(cell.timestamp());
                 keep_or(!*drop, Skip)
             }
-            Rule::SingleValue(rule) => rule.filter_cell(cell),
+            Rule::SingleValue(rule) => rule.filter_cell(cell, &mut self.failure),
             Rule::ColumnValue { family, qualifier, operator, with, found } => {
                 if (cell.family(), cell.qualifier()) != (&family[..], &qualifier[..]) {
                     return if *found { NextRow } else { NextColumn };
                 }
                 *found = true;
-                keep_or(with.keeps(*operator, cell.value()), Skip)
+                keep_or(with.keeps(*operator, cell.value(), &mut self.failure), Skip)
             }
             Rule::Timestamps { wanted, can_hint } => {
                 let timestamp = cell.timestamp();
@@ -348,48 +331,50 @@ impl Single {
                     keep_or(false, if *can_hint { SeekNextUsingHint } else { Skip })
                 }
             }
-            Rule::Fuzzy { keys, done, next } => {
-                let row = cell.row();
-                if keys.iter().any(|(key, fixed)| fits(key, fixed, row)) {
-                    return Include;
-                }
-                if self.reversed {
-                    return NextRow;
-                }
-                *next = keys.iter().filter_map(|(key, fixed)| next_fitting(key, fixed, row)).min();
-                *done = next.is_none();
-                if *done { NextRow } else { SeekNextUsingHint }
-            }
-            Rule::Ranges { refused, next, .. } => match (*refused, next) {
-                (false, _) => Include,
-                (true, Some(_)) => SeekNextUsingHint,
-                (true, None) => NextRow,
-            },
+            Rule::Fuzzy(fuzzy) => fuzzy.filter_row(cell.row()),
+            Rule::Ranges(ranges) => ranges.answer(),
         }
     }
 
-    pub(crate) fn next_hint(&self, cell: Cell<'_>) -> Option<KeyBuf> {
-        let column = |qualifier: &[u8]| Some(KeyBuf::first_on_column(cell.row(), cell.family(), qualifier));
-        match &self.rule {
+    pub(crate) fn hint_from(&mut self, key: Key<'_>) -> Option<KeyBuf> {
+        let reversed = self.reversed;
+        let column = |qualifier: &[u8]| Some(KeyBuf::first_on_column(key.row(), key.family(), qualifier));
+        match &mut self.rule {
+            Rule::Prefix { prefix, .. } if reversed => Some(KeyBuf::first_on_row(&after_prefix(prefix))),
+            Rule::Prefix { prefix, .. } => Some(KeyBuf::first_on_row(prefix)),
             Rule::ColumnPrefix(prefix) => column(prefix),
-            Rule::ColumnPrefixes(prefixes) => prefixes
-                .iter()
-                .filter(|prefix| &prefix[..] > cell.qualifier())
-                .min()
-                .and_then(|prefix| column(prefix)),
+            Rule::ColumnPrefixes { prefixes, hint } => prefixes.get(*hint).and_then(|prefix| column(prefix)),
             Rule::ColumnRange(range) => range.min.as_ref().and_then(|min| column(min)),
             Rule::ColumnPagination { from, .. } => from.as_ref().and_then(|from| column(from)),
-            Rule::Timestamps { wanted, .. } => {
-                let older = wanted.iter().rev().find(|wanted| **wanted < cell.timestamp())?;
-                let mut key = KeyBuf::default();
-                let (family, qualifier) = (cell.family(), cell.qualifier());
-                key.set(cell.row(), family, qualifier, *older, CellType::Maximum, SequenceId::MAX);
-                Some(key)
+            Rule::Timestamps { wanted, can_hint: true } => {
+                let (row, family, qualifier) = (key.row(), key.family(), key.qualifier());
+                let older = wanted.partition_point(|wanted| *wanted < key.timestamp());
+                Some(match older.checked_sub(1) {
+                    Some(older) => KeyBuf::new(row, family, qualifier, wanted[older], CellType::Maximum),
+                    None => KeyBuf::last_on_column(row, family, qualifier),
+                })
             }
-            Rule::Fuzzy { next, .. } => next.as_ref().map(|row| KeyBuf::first_on_row(row)),
-            Rule::Ranges { next, .. } => next.as_ref().map(|row| KeyBuf::first_on_row(row)),
+            Rule::Fuzzy(fuzzy) => fuzzy.hint(key.row(), reversed).map(KeyBuf::first_on_row),
+            Rule::Ranges(ranges) => ranges.hint().map(KeyBuf::first_on_row),
             _ => None,
         }
+    }
+
+    pub(crate) fn is_hinting(&self) -> bool {
+        matches!(
+            self.rule,
+            Rule::Prefix { .. }
+                | Rule::ColumnPrefix(_)
+                | Rule::ColumnPrefixes { .. }
+                | Rule::ColumnRange(_)
+                | Rule::Timestamps { .. }
+                | Rule::Fuzzy(_)
+                | Rule::Ranges(_)
+        )
+    }
+
+    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
     }
 
     pub(crate) fn transform(&self) -> Transform {
@@ -401,7 +386,14 @@ impl Single {
     }
 
     pub(crate) fn has_filter_row(&self) -> bool {
-        matches!(self.rule, Rule::All | Rule::Page { .. } | Rule::Dependent { .. } | Rule::SingleValue(_))
+        matches!(
+            self.rule,
+            Rule::All
+                | Rule::Page { .. }
+                | Rule::Dependent { .. }
+                | Rule::SingleValue(_)
+                | Rule::RandomRow { .. }
+        )
     }
 
     pub(crate) fn filter_row_cells(&mut self, cells: &[Cell<'_>], keep: &mut [bool]) {
@@ -437,13 +429,15 @@ impl Single {
             Rule::Prefix { refused, .. } | Rule::Row { refused, .. } | Rule::RandomRow { refused, .. } => {
                 *refused
             }
+            Rule::Fuzzy(fuzzy) => fuzzy.is_row_refused(),
             _ => false,
         }
     }
 
     pub(crate) fn is_family_essential(&self, family: &[u8]) -> bool {
         match &self.rule {
-            Rule::SingleValue(rule) => rule.family == family,
+            Rule::SingleValue(rule) => !rule.if_missing || rule.family == family,
+            Rule::ColumnValue { family: mine, .. } => mine == family,
             _ => true,
         }
     }
@@ -454,7 +448,7 @@ impl SingleValue {
         (cell.family(), cell.qualifier()) == (&self.family[..], &self.qualifier[..])
     }
 
-    fn filter_cell(&mut self, cell: Cell<'_>) -> ReturnCode {
+    fn filter_cell(&mut self, cell: Cell<'_>, failure: &mut Option<Failure>) -> ReturnCode {
         if self.matched {
             return ReturnCode::Include;
         }
@@ -465,7 +459,7 @@ impl SingleValue {
             return ReturnCode::Include;
         }
         self.found = true;
-        self.matched = self.with.keeps(self.operator, cell.value());
+        self.matched = self.with.keeps(self.operator, cell.value(), failure);
         match (self.matched, self.latest_only) {
             (false, true) => ReturnCode::NextRow,
             _ => ReturnCode::Include,
@@ -473,60 +467,14 @@ impl SingleValue {
     }
 }
 
-/// Whether `row` has the bytes of `key` wherever they are fixed. A row may be longer than the key, not shorter.
-fn fits(key: &[u8], fixed: &[bool], row: &[u8]) -> bool {
-    row.len() >= key.len() && key.iter().zip(fixed).zip(row).all(|((key, fixed), row)| !fixed || key == row)
-}
-
-/// The smallest row after `row` that fits.
-fn next_fitting(key: &[u8], fixed: &[bool], row: &[u8]) -> Option<Vec<u8>> {
-    // The longest prefix of `row` that can stay, then a byte that is greater, then the least that fits.
-    let least = |prefix: &[u8]| -> Vec<u8> {
-        let mut next = prefix.to_vec();
-        next.extend((next.len()..key.len()).map(|at| if fixed[at] { key[at] } else { 0 }));
-        next
-    };
-    let stays = (0..key.len().min(row.len())).take_while(|&at| !fixed[at] || key[at] == row[at]).count();
-    if stays == row.len() && row.len() < key.len() {
-        return Some(least(row));
+/// The least row after all that have the prefix; the prefix itself when there is none.
+pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut next = prefix.to_vec();
+    if let Some(at) = next.iter().rposition(|byte| *byte != u8::MAX) {
+        next[at] += 1;
+        next.truncate(at + 1);
     }
-    if stays < key.len() && stays < row.len() && fixed[stays] && key[stays] > row[stays] {
-        return Some(least(&row[..stays]));
-    }
-    for at in (0..stays.min(row.len())).rev() {
-        if !fixed[at] && row[at] < u8::MAX {
-            let mut prefix = row[..at].to_vec();
-            prefix.push(row[at] + 1);
-            return Some(least(&prefix));
-        }
-    }
-    None
-}
-
-/// Sorts ranges and joins those that touch.
-fn joined(mut ranges: Vec<RowRange>) -> Vec<RowRange> {
-    ranges.sort_by(|left, right| {
-        left.start.cmp(&right.start).then(right.include_start.cmp(&left.include_start))
-    });
-    let mut out: Vec<RowRange> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match out.last_mut() {
-            Some(last) if last.stop.is_empty() => {}
-            Some(last)
-                if range.start < last.stop
-                    || (range.start == last.stop && (range.include_start || last.include_stop)) =>
-            {
-                let further = range.stop.is_empty() || range.stop > last.stop;
-                if further {
-                    (last.stop, last.include_stop) = (range.stop, range.include_stop);
-                } else if range.stop == last.stop {
-                    last.include_stop |= range.include_stop;
-                }
-            }
-            _ => out.push(range),
-        }
-    }
-    out
+    next
 }
 
 impl Filter {
@@ -537,7 +485,7 @@ impl Filter {
 
     /// PrefixFilter.
     pub fn prefix(prefix: Bytes) -> Filter {
-        Single::filter(Rule::Prefix { prefix, refused: false, passed: false })
+        Single::filter(Rule::Prefix { prefix, refused: true, ahead: false, passed: false })
     }
 
     /// PageFilter: so many rows of each region.
@@ -566,8 +514,10 @@ impl Filter {
     }
 
     /// MultipleColumnPrefixFilter.
-    pub fn multiple_column_prefix(prefixes: Vec<Bytes>) -> Filter {
-        Single::filter(Rule::ColumnPrefixes(prefixes))
+    pub fn multiple_column_prefix(mut prefixes: Vec<Bytes>) -> Filter {
+        prefixes.sort();
+        prefixes.dedup();
+        Single::filter(Rule::ColumnPrefixes { prefixes, hint: 0 })
     }
 
     /// ColumnRangeFilter.
@@ -617,7 +567,7 @@ impl Filter {
         drop: bool,
         compare: Option<(CompareOperator, Comparable)>,
     ) -> Filter {
-        Single::filter(Rule::Dependent { family, qualifier, drop, compare, stamps: Vec::new() })
+        Single::filter(Rule::Dependent { family, qualifier, drop, compare, stamps: HashSet::new() })
     }
 
     /// SingleColumnValueFilter, or with `exclude` SingleColumnValueExcludeFilter.
@@ -672,12 +622,11 @@ impl Filter {
                 rule: "Fuzzy pair lengths do not match",
             });
         }
-        Ok(Single::filter(Rule::Fuzzy { keys, done: false, next: None }))
+        Ok(Single::filter(Rule::Fuzzy(Fuzzy::new(keys))))
     }
 
-    /// MultiRowRangeFilter.
-    pub fn multi_row_range(ranges: Vec<RowRange>) -> Filter {
-        let ranges = joined(ranges);
-        Single::filter(Rule::Ranges { ranges, done: false, refused: false, next: None })
+    /// MultiRowRangeFilter. There must be a range, and each must begin before its end.
+    pub fn multi_row_range(ranges: Vec<RowRange>) -> Result<Filter> {
+        Ok(Single::filter(Rule::Ranges(Ranges::new(ranges)?)))
     }
 }

@@ -5,8 +5,8 @@ use cell::{Cell, CellParts, CellType, Comparator, SequenceId, Timestamp};
 
 use crate::list::{merge_all, merge_one};
 use crate::{
-    BitOperator, Charset, ColumnRange, Comparable, CompareOperator, Filter, Operator, Pattern, ReturnCode,
-    RowRange,
+    BitOperator, Charset, ColumnRange, Comparable, CompareOperator, Failure, Filter, Operator, Pattern,
+    ReturnCode, RowRange,
 };
 
 /// `row/qualifier=value` in order; the timestamp is the number of the cell in its row.
@@ -62,20 +62,20 @@ fn kept(mut filter: Filter) -> String {
                 }
                 next = match code {
                     ReturnCode::NextRow | ReturnCode::IncludeAndSeekNextRow => end,
-                    ReturnCode::SeekNextUsingHint => {
-                        let hint = filter.next_hint(cell).expect("a hint was promised");
-                        let later = |cell: &&Cell<'_>| {
-                            Comparator::Table.compare((**cell).into(), hint.position()).is_lt()
-                        };
-                        next + cells[next..].iter().take_while(later).count().max(1)
-                    }
+                    ReturnCode::SeekNextUsingHint => match filter.next_hint(cell) {
+                        Some(hint) => {
+                            let later = |cell: &&Cell<'_>| hint.is_after(Comparator::Table, **cell);
+                            next + cells[next..].iter().take_while(later).count().max(1)
+                        }
+                        None => next + 1,
+                    },
                     _ => next + 1,
                 };
             }
         }
         let mut keep = vec![true; included.len()];
         filter.filter_row_cells(&included, &mut keep);
-        let dropped = filter.has_filter_row() && !included.is_empty() && filter.filter_row();
+        let dropped = !included.is_empty() && filter.filter_row();
         if !dropped {
             for (cell, _) in included.iter().zip(keep).filter(|(_, keep)| *keep) {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -118,7 +118,10 @@ fn rows_are_chosen() {
         stop: bytes(stop),
         include_stop: false,
     };
-    check(Filter::multi_row_range(vec![range("d", ""), range("a", "b")]), "a/p=1 a/q=2 a/r=3 d/p=1");
+    let ranges = Filter::multi_row_range(vec![range("d", ""), range("a", "b")]).expect("ranges");
+    check(ranges, "a/p=1 a/q=2 a/r=3 d/p=1");
+    assert!(Filter::multi_row_range(vec![range("b", "a")]).is_err());
+    assert!(Filter::multi_row_range(vec![]).is_err());
     check(Filter::fuzzy_row(vec![(bytes("b"), vec![true])]).expect("valid"), "b/p=4 b/q=2");
     check(Filter::random_row(1.1, 7), TABLE);
     check(Filter::random_row(0.0, 7), "");
@@ -186,11 +189,12 @@ fn lists_put_filters_together() {
     check(one(vec![]), TABLE);
     // A counting filter behind one that refuses does not count what it never saw.
     check(all(vec![Filter::value(CompareOperator::Equal, text("1")), Filter::page(2)]), "a/p=1 c/s=1");
-    assert_eq!(
-        Filter::list(Operator::MustPassAll, vec![Filter::key_only(true)])
-            .transform(Cell::trusted(&cells()[0], SequenceId::ZERO)),
-        crate::Transform::LengthValue
-    );
+    let shown =
+        |lengths: &[bool]| all(lengths.iter().map(|length| Filter::key_only(*length)).collect()).transform();
+    assert_eq!(shown(&[true]), crate::Transform::LengthValue);
+    assert_eq!(shown(&[true, true]), crate::Transform::ThisLengthValue(4), "the length of a length");
+    assert_eq!(shown(&[false, true]), crate::Transform::ThisLengthValue(0));
+    assert_eq!(shown(&[true, false]), crate::Transform::EmptyValue);
 }
 
 #[test]
@@ -239,7 +243,7 @@ fn comparables_compare_mine_with_theirs() {
         (Comparable::BigDecimal(decimal(1, 15)), &decimal(2, 150), Equal),
         (Comparable::BigDecimal(decimal(0, -2)), &decimal(1, -15), Less),
         (Comparable::BigDecimal(decimal(0, 0)), &decimal(3, -1), Greater),
-        (Comparable::Null, b"", Equal),
+        (Comparable::Null, b"", Greater),
         (Comparable::Null, b"x", Greater),
         (bit(BitOperator::And), &[0b010], Greater),
         (bit(BitOperator::Or), &[0b010], Equal),
@@ -248,7 +252,7 @@ fn comparables_compare_mine_with_theirs() {
         (Comparable::Regex(Pattern::new("(?=.*x)a+", 32).expect("look-around")), b"aax", Equal),
         (Comparable::Regex(Pattern::new("A", 2).expect("no case")), b"bab", Equal),
     ] {
-        assert_eq!(mine.compare(theirs), expected, "{mine:?} against {theirs:?}");
+        assert_eq!(mine.compare(theirs), Ok(expected), "{mine:?} against {theirs:?}");
     }
     assert!(Pattern::new("(", 0).is_err());
     for (pattern, value, found) in [
@@ -260,7 +264,7 @@ fn comparables_compare_mine_with_theirs() {
     ] {
         let pattern = Pattern::new(pattern, 32).expect("Java quotes so");
         assert_eq!(
-            Comparable::Regex(pattern.clone()).compare(value).is_eq(),
+            Comparable::Regex(pattern.clone()).compare(value) == Ok(Equal),
             found,
             "{pattern:?} in {value:?}"
         );
@@ -268,9 +272,18 @@ fn comparables_compare_mine_with_theirs() {
     let latin = Charset::by_name("iso-8859-1").expect("Java has it");
     for (charset, found) in [(latin, true), (Charset::Utf8, false), (Charset::Ascii, false)] {
         let pattern = Pattern::in_charset("^.\\Q\u{e9}\u{0}\\E.$", 32, charset).expect("valid");
-        assert_eq!(Comparable::Regex(pattern).compare(&[255, 0xe9, 0, 128]).is_eq(), found, "{charset:?}");
+        let compared = Comparable::Regex(pattern).compare(&[255, 0xe9, 0, 128]);
+        assert_eq!(compared == Ok(Equal), found, "{charset:?}");
     }
     assert_eq!(Charset::by_name("EBCDIC"), None);
     let slow = Pattern::new("(a|a)*\\1b", 0).expect("valid");
-    assert_eq!(Comparable::Regex(slow).compare(&[b'a'; 60]), Greater, "given up, not hung");
+    let given_up = Comparable::Regex(slow).compare(&[b'a'; 60]);
+    assert!(matches!(given_up, Err(Failure::TooManySteps { .. })), "{given_up:?}");
+    assert_eq!(Comparable::Long(5).compare(b"no"), Err(Failure::NotALong(2)));
+    assert_eq!(Comparable::BigDecimal(decimal(0, 1)).compare(b"no"), Err(Failure::NotADecimal(2)));
+    let mut failing = Filter::value(CompareOperator::Equal, Comparable::Long(5));
+    let bytes = &cells()[0];
+    assert_eq!(failing.filter_cell(Cell::trusted(bytes, SequenceId::ZERO)), ReturnCode::Skip);
+    assert_eq!(failing.failure(), Some(Failure::NotALong(1)));
+    assert_eq!(failing.failure(), None);
 }

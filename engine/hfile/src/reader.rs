@@ -608,6 +608,11 @@ impl Reader {
         self.number(name::CREATED).map(|number| number as i64)
     }
 
+    /// The oldest timestamp of a put; [`Timestamp::LATEST`] when there is none or the file does not say.
+    pub fn earliest_put(&self) -> Timestamp {
+        self.number(name::EARLIEST_PUT).map_or(Timestamp::LATEST, |number| Timestamp(number as i64))
+    }
+
     /// The timestamps of its cells; `None` when the file does not say.
     pub fn span(&self) -> Option<TimeSpan> {
         let range = self.info.get(name::TIME_RANGE.as_bytes())?;

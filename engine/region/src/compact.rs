@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use cell::SequenceId;
+use cell::{SequenceId, Timestamp};
 use hfile::{ReadOptions, StoreFileInfo};
 
 use crate::heap::{Heap, Source};
 use crate::region::Region;
-use crate::rewrite::Rewrite;
+use crate::rewrite::{Rewrite, RewriteKind};
 use crate::store::{Store, StoreFile, View};
 use crate::tracker::Listed;
 use crate::{Error, RegionOptions, Result};
@@ -108,8 +108,19 @@ impl Region {
         let options = ReadOptions { cache_blocks: false, memory_only: false };
         let sources = chosen.iter().rev().map(|file| Source::File(file.reader.cursor(options))).collect();
         let heap = Heap::new(store.comparator, SequenceId::MAX, sources);
-        let rewrite =
-            Rewrite::new(store.keeping, all, self.world.now().0, store.tuning.load().purge_deletes_after);
+        let kind = if all {
+            RewriteKind::All {
+                purge_deletes_after: store.tuning.load().purge_deletes_after,
+                earliest_put: chosen
+                    .iter()
+                    .map(|file| file.reader.earliest_put())
+                    .min()
+                    .unwrap_or(Timestamp::LATEST),
+            }
+        } else {
+            RewriteKind::Some
+        };
+        let rewrite = Rewrite::new(store.keeping, kind, self.world.now().0);
         let codec = if all { store.options.compression_major } else { store.options.compression_minor };
         let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
         let info = StoreFileInfo { max_sequence: newest, major: all };

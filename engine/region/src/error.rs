@@ -50,6 +50,9 @@ pub enum Error {
         /// The limit in bytes.
         limit: usize,
     },
+    /// A filter cannot judge a cell.
+    #[error(transparent)]
+    Filter(filter::Failure),
     /// The whole row is too big to be read at once.
     #[error("Max row size allowed: {limit}, but the row is bigger than that: {row}")]
     RowTooBig {

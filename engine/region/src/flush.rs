@@ -22,7 +22,7 @@ use storage::FileName;
 use crate::heap::{Heap, Source};
 use crate::mvcc::Awaits;
 use crate::region::Region;
-use crate::rewrite::Rewrite;
+use crate::rewrite::{Rewrite, RewriteKind};
 use crate::store::{Store, StoreFile, View};
 use crate::tracker::Listed;
 use crate::{Error, Result};
@@ -109,7 +109,7 @@ impl Region {
         }
         let sources = snapshot.into_iter().map(|segment| Source::Memory(memstore::Cursor::new(segment)));
         let heap = Heap::new(store.comparator, SequenceId::MAX, sources.collect());
-        let rewrite = Rewrite::new(store.keeping, false, self.world.now().0, 0);
+        let rewrite = Rewrite::new(store.keeping, RewriteKind::Some, self.world.now().0);
         let codec = store.options.compression.as_str();
         let info = StoreFileInfo { max_sequence: sequence, major: false };
         let file = self.write_file(store, heap, rewrite, codec, info, &mut |_| {})?;

@@ -119,6 +119,8 @@ pub(crate) enum Next {
     Cell,
     /// To the next column, or the next one that was asked for.
     Column,
+    /// To the next column; what lies before it is older versions that nobody asked for.
+    Version,
     /// Out of this row.
     Row,
     /// To the place that the filter names.
@@ -144,7 +146,7 @@ pub(crate) struct Matcher {
     /// Versions of the column that count, and those that were included.
     versions: u32,
     included: u32,
-    last_timestamp: Option<Timestamp>,
+    last: Option<(Timestamp, CellType)>,
 }
 
 impl Matcher {
@@ -167,7 +169,7 @@ impl Matcher {
             in_column: false,
             versions: 0,
             included: 0,
-            last_timestamp: None,
+            last: None,
         }
     }
 
@@ -200,6 +202,10 @@ impl Matcher {
         }
     }
 
+    fn last_version(&mut self, wanted: Wanted<'_>) -> Next {
+        if wanted.is_some() { self.column_done(wanted) } else { Next::Version }
+    }
+
     /// Judges the next cell of the row; `wanted` is the same for all of them.
     pub(crate) fn judge(
         &mut self,
@@ -217,12 +223,10 @@ impl Matcher {
             self.deletes.clear_column();
             self.versions = 0;
             self.included = 0;
-            self.last_timestamp = None;
+            self.last = None;
         }
-        if self.raw {
-            return self.judge_raw(cell, kind, filter);
-        }
-        if self.keeping.min_versions == 0
+        if !self.raw
+            && self.keeping.min_versions == 0
             && !kind.is_family_delete()
             && self.keeping.is_expired(timestamp, self.now)
         {
@@ -232,22 +236,24 @@ impl Matcher {
         if is_cell_expired(cell, self.now) {
             return Verdict::Skip(Next::Cell);
         }
-        if kind.is_delete() {
-            // Whoever keeps deleted cells sees, with a range in the past, what was there then.
-            let counts = if self.keeping.keep_deleted == KeepDeletedCells::False {
-                !self.range.is_after(timestamp)
-            } else {
-                !self.range.is_after(timestamp) && !self.range.is_before(timestamp)
-            };
-            if counts {
-                self.deletes.add(cell);
+        if !self.raw {
+            if kind.is_delete() {
+                // Whoever keeps deleted cells sees, with a range in the past, what was there then.
+                let counts = if self.keeping.keep_deleted == KeepDeletedCells::False {
+                    !self.range.is_after(timestamp)
+                } else {
+                    !self.range.is_after(timestamp) && !self.range.is_before(timestamp)
+                };
+                if counts {
+                    self.deletes.add(cell);
+                }
+                return Verdict::Skip(Next::Cell);
             }
-            return Verdict::Skip(Next::Cell);
-        }
-        match self.deletes.masks(timestamp) {
-            Masked::No => {}
-            Masked::Version => return Verdict::Skip(Next::Cell),
-            Masked::Rest => return Verdict::Skip(self.column_done_unless_early(qualifier, wanted)),
+            match self.deletes.masks(timestamp) {
+                Masked::No => {}
+                Masked::Version => return Verdict::Skip(Next::Cell),
+                Masked::Rest => return Verdict::Skip(self.column_done_unless_early(qualifier, wanted)),
+            }
         }
         if self.range.is_before(timestamp) {
             return Verdict::Skip(Next::Cell);
@@ -259,23 +265,45 @@ impl Matcher {
             return Verdict::Skip(next);
         }
         // Two writes of one timestamp are one version, the newer one.
-        if self.last_timestamp == Some(timestamp) {
+        if self.last == Some((timestamp, kind)) {
             return Verdict::Skip(Next::Cell);
         }
-        self.last_timestamp = Some(timestamp);
-        self.versions += 1;
-        let family_limit = self.keeping.max_versions;
-        let limit = if filter.is_some() { family_limit } else { family_limit.min(self.scan_versions) };
-        let kept_by_minimum = self.versions <= self.keeping.min_versions;
-        if self.versions > limit || (self.keeping.is_expired(timestamp, self.now) && !kept_by_minimum) {
+        let Some(is_last) = self.count(timestamp, kind, wanted.is_some(), filter.is_some()) else {
             return Verdict::Skip(self.column_done(wanted));
-        }
-        let last_version = self.versions == limit && filter.is_none();
+        };
+        self.last = Some((timestamp, kind));
         match filter {
-            None if last_version => Verdict::Include(self.column_done(wanted)),
+            Some(filter) => self.judge_by_filter(cell, is_last, wanted, filter),
+            None if is_last => Verdict::Include(self.last_version(wanted)),
             None => Verdict::Include(Next::Cell),
-            Some(filter) => self.judge_by_filter(cell, wanted, filter),
         }
+    }
+
+    /// Counts a version: `None` when it is one too many, else whether no further one of the column can count.
+    ///
+    /// A filter meets every version that the family keeps, not only those that the scan asks for. Markers, which only a
+    /// raw scan gets here, are not counted.
+    fn count(&mut self, timestamp: Timestamp, kind: CellType, wanted: bool, filtered: bool) -> Option<bool> {
+        let limit = match (self.raw, filtered) {
+            (true, true) => u32::MAX,
+            (true, false) => self.scan_versions,
+            (false, true) => self.keeping.max_versions,
+            (false, false) => self.keeping.max_versions.min(self.scan_versions),
+        };
+        if !kind.is_delete() {
+            self.versions = self.versions.saturating_add(1);
+        }
+        let is_expired = !self.raw && self.keeping.is_expired(timestamp, self.now);
+        if wanted {
+            // Of a column that was asked for HBase gives one version that has expired, if fewer than MIN_VERSIONS
+            // came before it, or as many.
+            return Some(
+                self.versions >= limit || (is_expired && self.versions >= self.keeping.min_versions),
+            );
+        }
+        let is_kept = self.versions <= limit && (!is_expired || self.versions <= self.keeping.min_versions);
+        // A raw scan goes on, for markers may follow.
+        is_kept.then_some(!self.raw && self.versions == limit)
     }
 
     /// A column that comes before the next wanted one is not done: it was never wanted.
@@ -299,63 +327,45 @@ impl Matcher {
         Some(Next::Row)
     }
 
-    fn judge_by_filter(&mut self, cell: Cell<'_>, wanted: Wanted<'_>, filter: &mut Filter) -> Verdict {
+    fn judge_by_filter(
+        &mut self,
+        cell: Cell<'_>,
+        is_last: bool,
+        wanted: Wanted<'_>,
+        filter: &mut Filter,
+    ) -> Verdict {
         let code = filter.filter_cell(cell);
-        let scan_limit = self.scan_versions.min(self.keeping.max_versions);
+        let scan_limit =
+            if self.raw { self.scan_versions } else { self.scan_versions.min(self.keeping.max_versions) };
         match code {
-            ReturnCode::Skip => {
-                if self.versions == self.keeping.max_versions {
-                    Verdict::Skip(self.column_done(wanted))
-                } else {
-                    Verdict::Skip(Next::Cell)
-                }
-            }
+            ReturnCode::Skip if is_last => Verdict::Skip(self.column_done(wanted)),
+            ReturnCode::Skip => Verdict::Skip(Next::Cell),
             ReturnCode::NextColumn => Verdict::Skip(self.column_done(wanted)),
             ReturnCode::NextRow => Verdict::Skip(Next::Row),
-            ReturnCode::SeekNextUsingHint => Verdict::Skip(Next::Hint),
+            ReturnCode::SeekNextUsingHint => {
+                if is_last {
+                    // The column is done also when the place that the filter names is within it.
+                    self.column_done(wanted);
+                }
+                Verdict::Skip(Next::Hint)
+            }
             ReturnCode::Include | ReturnCode::IncludeAndNextColumn | ReturnCode::IncludeAndSeekNextRow => {
                 self.included += 1;
-                if self.included > scan_limit {
-                    return Verdict::Skip(self.column_done(wanted));
-                }
+                let is_too_many = self.included > scan_limit;
                 match code {
+                    ReturnCode::IncludeAndSeekNextRow if is_too_many => Verdict::Skip(Next::Row),
                     ReturnCode::IncludeAndSeekNextRow => Verdict::Include(Next::Row),
-                    ReturnCode::IncludeAndNextColumn => Verdict::Include(self.column_done(wanted)),
-                    _ if self.versions == self.keeping.max_versions => {
-                        Verdict::Include(self.column_done(wanted))
+                    _ if is_too_many => Verdict::Skip(self.column_done(wanted)),
+                    ReturnCode::IncludeAndNextColumn if !is_last => {
+                        // Also when no column is left: then the row ends with the cell behind this column.
+                        self.column_done(wanted);
+                        Verdict::Include(Next::Column)
                     }
+                    ReturnCode::IncludeAndNextColumn => Verdict::Include(self.column_done(wanted)),
+                    _ if is_last => Verdict::Include(self.last_version(wanted)),
                     _ => Verdict::Include(Next::Cell),
                 }
             }
-        }
-    }
-
-    /// With markers and all; only the scan's versions, its range and its filter count.
-    fn judge_raw(&mut self, cell: Cell<'_>, kind: CellType, filter: &mut Option<Filter>) -> Verdict {
-        let timestamp = cell.timestamp();
-        if self.range.is_before(timestamp) {
-            return Verdict::Skip(Next::Cell);
-        }
-        if self.range.is_after(timestamp) {
-            return Verdict::Skip(Next::Column);
-        }
-        if !kind.is_delete() {
-            self.versions += 1;
-            if self.versions > self.scan_versions {
-                return Verdict::Skip(Next::Column);
-            }
-        }
-        match filter {
-            None => Verdict::Include(Next::Cell),
-            Some(filter) => match filter.filter_cell(cell) {
-                ReturnCode::Skip => Verdict::Skip(Next::Cell),
-                ReturnCode::NextColumn => Verdict::Skip(Next::Column),
-                ReturnCode::NextRow => Verdict::Skip(Next::Row),
-                ReturnCode::SeekNextUsingHint => Verdict::Skip(Next::Hint),
-                ReturnCode::Include => Verdict::Include(Next::Cell),
-                ReturnCode::IncludeAndNextColumn => Verdict::Include(Next::Column),
-                ReturnCode::IncludeAndSeekNextRow => Verdict::Include(Next::Row),
-            },
         }
     }
 }

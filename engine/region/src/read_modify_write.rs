@@ -208,7 +208,10 @@ impl Region {
         }
         let current = self.current(mutation.row.clone(), families, mutation.time_range, None, mode)?;
         let mut block = Vec::new();
-        for delta in mutation.cells.cells() {
+        // In the order in which a get gives them: so they are answered, too.
+        let mut deltas: Vec<Cell<'_>> = mutation.cells.cells().collect();
+        deltas.sort_by_key(|delta| (delta.family(), delta.qualifier()));
+        for delta in deltas {
             let old = current
                 .cells()
                 .find(|cell| (cell.family(), cell.qualifier()) == (delta.family(), delta.qualifier()));
@@ -299,7 +302,7 @@ impl Region {
             Some(value) if expects_nothing && value.is_empty() => true,
             Some(_) if expects_nothing => false,
             Some(value) => {
-                let order = comparable.compare(value);
+                let order = comparable.compare(value).map_err(Error::Filter)?;
                 match operator {
                     CompareOperator::Less => order.is_lt(),
                     CompareOperator::LessOrEqual => order.is_le(),

@@ -13,32 +13,42 @@ use crate::matcher::{Deletes, Keeping, Masked, is_cell_expired};
 #[derive(Debug)]
 pub(crate) struct Rewrite {
     keeping: Keeping,
-    /// Whether every file of the store takes part.
-    major: bool,
+    kind: RewriteKind,
     now: i64,
-    /// Markers newer than this stay, in ms since 1970.
-    purge_before: i64,
     row: Vec<u8>,
     any: bool,
     deletes: Deletes,
     column: Vec<u8>,
     versions: u32,
-    last_timestamp: Option<Timestamp>,
+    last: Option<(Timestamp, CellType)>,
+}
+
+/// Which files take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RewriteKind {
+    /// Some, or none but memory.
+    Some,
+    /// All, so that markers may go.
+    All {
+        /// How long markers stay nevertheless, in ms.
+        purge_deletes_after: i64,
+        /// The oldest put of them; a marker from before masks nothing.
+        earliest_put: Timestamp,
+    },
 }
 
 impl Rewrite {
-    pub(crate) fn new(keeping: Keeping, major: bool, now: i64, purge_deletes_after: i64) -> Rewrite {
+    pub(crate) fn new(keeping: Keeping, kind: RewriteKind, now: i64) -> Rewrite {
         Rewrite {
             keeping,
-            major,
+            kind,
             now,
-            purge_before: now.saturating_sub(purge_deletes_after),
             row: Vec::new(),
             any: false,
             deletes: Deletes::default(),
             column: Vec::new(),
             versions: 0,
-            last_timestamp: None,
+            last: None,
         }
     }
 
@@ -57,41 +67,47 @@ impl Rewrite {
             self.column.extend_from_slice(key.qualifier());
             self.deletes.clear_column();
             self.versions = 0;
-            self.last_timestamp = None;
+            self.last = None;
         }
         let timestamp = key.timestamp();
         let kind = key.cell_type().unwrap_or(CellType::Put);
-        if kind.is_delete() {
-            self.deletes.add(cell);
-            return self.keeps_marker(timestamp);
-        }
-        if is_cell_expired(cell, self.now) {
+        let is_expired = self.keeping.is_expired(timestamp, self.now);
+        if (is_expired && self.keeping.min_versions == 0) || is_cell_expired(cell, self.now) {
             return false;
         }
-        let masked = self.deletes.masks(timestamp) != Masked::No;
-        if masked && self.keeping.keep_deleted == KeepDeletedCells::False {
+        if kind.is_delete() {
+            // Whoever keeps deleted cells keeps them until their markers expire, if these do.
+            let masks = match self.keeping.keep_deleted {
+                KeepDeletedCells::False => true,
+                KeepDeletedCells::True => false,
+                KeepDeletedCells::Ttl => is_expired,
+            };
+            if masks {
+                self.deletes.add(cell);
+            }
+            let RewriteKind::All { purge_deletes_after, earliest_put } = self.kind else { return true };
+            if purge_deletes_after > 0 && self.now.saturating_sub(timestamp.0) <= purge_deletes_after {
+                return true;
+            }
+            if masks || timestamp < earliest_put {
+                return false;
+            }
+        } else if self.deletes.masks(timestamp) != Masked::No {
             return false;
         }
         // Of two writes with one timestamp the older can be seen by nobody: readers that may want it hold the old files.
-        if self.last_timestamp == Some(timestamp) {
+        if self.last == Some((timestamp, kind)) {
             return false;
         }
-        self.last_timestamp = Some(timestamp);
-        self.versions += 1;
-        if self.versions > self.keeping.max_versions {
+        if !kind.is_delete() {
+            self.versions += 1;
+        }
+        if self.versions > self.keeping.max_versions
+            || (is_expired && self.versions > self.keeping.min_versions)
+        {
             return false;
         }
-        !self.keeping.is_expired(timestamp, self.now) || self.versions <= self.keeping.min_versions
-    }
-
-    fn keeps_marker(&self, timestamp: Timestamp) -> bool {
-        if !self.major {
-            return true;
-        }
-        match self.keeping.keep_deleted {
-            KeepDeletedCells::False => timestamp.0 > self.purge_before,
-            KeepDeletedCells::True => true,
-            KeepDeletedCells::Ttl => !self.keeping.is_expired(timestamp, self.now),
-        }
+        self.last = Some((timestamp, kind));
+        true
     }
 }

@@ -7,17 +7,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cell::{Cell, KeyBuf, SequenceId};
 use filter::Filter;
 use hfile::ReadOptions;
 use smallvec::SmallVec;
 
-use crate::Result;
 use crate::heap::Heap;
 use crate::matcher::{Matcher, Wanted};
 use crate::query::{CellSink, Isolation, Limits, ReadMode, Scan};
 use crate::region::Region;
 use crate::store::Store;
+use crate::{Error, Result};
 
 mod row;
 
@@ -42,6 +43,8 @@ struct StoreScanner {
     matcher: Matcher,
     /// Which of the scan's families it is; `None` when the scan names none.
     query: Option<usize>,
+    /// Whether its cells are read only in rows that the filter has let through: it does not say which rows there are.
+    on_demand: bool,
 }
 
 impl StoreScanner {
@@ -95,7 +98,19 @@ impl<'q> RegionScanner<'q> {
             scan,
         };
         scanner.check_families()?;
+        let reads_on_demand = scanner.region.stores().any(|store| scanner.reads_on_demand(&store.family));
+        if scanner.scan.reversed && reads_on_demand {
+            return Err(Error::BadRequest(
+                "Reverse scan with loading CFs on demand is not supported".to_owned(),
+            ));
+        }
         Ok(scanner)
+    }
+
+    fn reads_on_demand(&self, family: &Bytes) -> bool {
+        let queries = &self.scan.families;
+        (queries.is_empty() || queries.iter().any(|query| query.family == *family))
+            && is_on_demand(&self.scan, family)
     }
 
     fn check_families(&self) -> Result<()> {
@@ -181,7 +196,7 @@ impl<'q> RegionScanner<'q> {
 
     fn open_stores(&self, options: ReadOptions) -> Result<SmallVec<[StoreScanner; 1]>> {
         let scan = &*self.scan;
-        let open = |store: &Store, query: Option<usize>| {
+        let open = |store: &Store, query: Option<usize>| -> Result<StoreScanner> {
             let asked = query.map(|query| &scan.families[query]);
             let range = asked.and_then(|asked| asked.time_range).unwrap_or(scan.time_range);
             let qualifiers = asked.and_then(|asked| asked.qualifiers.as_deref()).filter(|_| !scan.raw);
@@ -195,6 +210,7 @@ impl<'q> RegionScanner<'q> {
                     self.region.world.now().0,
                 ),
                 query,
+                on_demand: is_on_demand(scan, &store.family),
             })
         };
         if scan.families.is_empty() {
@@ -247,7 +263,8 @@ impl<'q> RegionScanner<'q> {
     fn find_row(&mut self) -> bool {
         let comparator = self.region.comparator;
         let mut next: Option<&[u8]> = None;
-        for row in self.stores.iter().filter_map(|store| store.heap.peek()).map(Cell::row) {
+        let says_rows = self.stores.iter().filter(|store| !store.on_demand);
+        for row in says_rows.filter_map(|store| store.heap.peek()).map(Cell::row) {
             let better = next.is_none_or(|best| {
                 let order = comparator.compare_rows(row, best);
                 if self.scan.reversed { order.is_gt() } else { order.is_lt() }
@@ -307,6 +324,13 @@ impl std::fmt::Debug for RegionScanner<'_> {
             .field("stores", &self.stores.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Whether a family waits for what the filter says of the others. Results can show it: a row that has nothing in the
+/// others is not met at all.
+fn is_on_demand(scan: &Scan, family: &[u8]) -> bool {
+    scan.load_families_on_demand != Some(false)
+        && scan.filter.as_ref().is_some_and(|filter| !filter.is_family_essential(family))
 }
 
 /// The row right after `row`; `None` when there can be none.

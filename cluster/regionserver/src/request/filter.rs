@@ -118,6 +118,7 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
                 stop: range.stop_row.unwrap_or_default(),
             };
             Filter::multi_row_range(read.row_range_list.into_iter().map(range).collect())
+                .map_err(|error| Exception::do_not_retry(error.to_string()))?
         }
         "TimestampsFilter" => {
             let read: pb::TimestampsFilter = read(name, bytes)?;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cell::{Cell, KeyBuf, SequenceId};
+use cell::{Cell, Comparator, KeyBuf, SequenceId};
 use filter::{Filter, Transform};
 
 use super::{RegionScanner, Step};
@@ -23,6 +23,13 @@ impl RowBuffer {
             .iter()
             .map(|&(from, to, sequence)| Cell::trusted(&self.bytes[from..to], sequence))
             .collect()
+    }
+
+    fn sort(&mut self, comparator: Comparator) {
+        let RowBuffer { bytes, cells } = self;
+        let cell =
+            |&(from, to, sequence): &(usize, usize, SequenceId)| Cell::trusted(&bytes[from..to], sequence);
+        cells.sort_by(|left, right| comparator.compare(cell(left).into(), cell(right).into()));
     }
 }
 
@@ -53,27 +60,12 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Gives a cell of the row, unless an earlier step did. Breaks when the cell belongs into the next step.
+    /// Gives a cell of the row, unless an earlier step did. Breaks when the step is full with it.
     #[inline]
     fn give(&mut self, cell: Cell<'_>, filter: &Option<Filter>) -> Result<ControlFlow<()>> {
         self.seen += 1;
         if self.seen <= self.resumed {
             return Ok(ControlFlow::Continue(()));
-        }
-        let is_full = self.heap_size >= self.limits.bytes
-            && self.limits.allow_partial
-            && !self.buffered
-            && self.given > 0;
-        if self.given == self.batch || is_full {
-            if self.buffered {
-                return Err(Error::BadRequest(
-                    "Filter whose hasFilterRow() returns true is incompatible with scans that must stop \
-                     mid-row because of a limit: ask without a batch"
-                        .to_owned(),
-                ));
-            }
-            self.is_cut_by_size = self.given != self.batch;
-            return Ok(ControlFlow::Break(()));
         }
         self.heap_size += cell.heap_size() as u64;
         if self.heap_size > self.row_bytes_max {
@@ -82,14 +74,18 @@ impl Part<'_> {
         }
         self.given += 1;
         let sink = if self.buffered { &mut self.buffer } else { &mut *self.sink };
-        match filter.as_ref().map_or(Transform::Keep, |filter| filter.transform(cell)) {
+        match filter.as_ref().map_or(Transform::Keep, Filter::transform) {
             Transform::Keep => sink.cell(cell),
             Transform::EmptyValue => give_with_value(cell, b"", sink),
             Transform::LengthValue => {
                 give_with_value(cell, &(cell.value().len() as u32).to_be_bytes(), sink);
             }
+            Transform::ThisLengthValue(length) => give_with_value(cell, &length.to_be_bytes(), sink),
         }
-        Ok(ControlFlow::Continue(()))
+        let is_full = self.given >= self.batch;
+        self.is_cut_by_size =
+            !is_full && self.heap_size >= self.limits.bytes && self.limits.allow_partial && !self.buffered;
+        Ok(if is_full || self.is_cut_by_size { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 }
 
@@ -110,6 +106,8 @@ enum Ended {
     Family,
     /// The filter named a place in a later row: nothing is left of this one in any family.
     Row(KeyBuf),
+    /// The filter wants nothing more at all.
+    Scan,
     /// What is left belongs into the next step.
     Cut,
 }
@@ -128,6 +126,9 @@ impl RegionScanner<'_> {
             filter.reset();
             if filter.filter_row_key(&self.row) {
                 step.rows_filtered = 1;
+                if !filter.filter_all_remaining() && filter.remembers_cells() {
+                    self.show_dropped_row()?;
+                }
                 return Ok(step);
             }
         }
@@ -145,6 +146,9 @@ impl RegionScanner<'_> {
             is_cut_by_size: false,
         };
         for index in 0..self.stores.len() {
+            if self.stores[index].on_demand {
+                continue;
+            }
             match self.read_family(index, &mut part)? {
                 Ended::Family => {}
                 Ended::Row(target) => {
@@ -154,6 +158,7 @@ impl RegionScanner<'_> {
                     }
                     break;
                 }
+                Ended::Scan => break,
                 Ended::Cut => {
                     self.given += part.given;
                     self.positioned = false;
@@ -162,13 +167,65 @@ impl RegionScanner<'_> {
                 }
             }
         }
+        if let Some(failure) = self.filter.as_mut().and_then(Filter::failure) {
+            return Err(Error::Filter(failure));
+        }
         let is_dropped = match &mut self.filter {
-            Some(filter) if part.buffered => !finish_row(filter, &part.buffer, part.sink),
+            Some(filter) if part.buffered => !judge_row(filter, &mut part.buffer),
             _ => self.given == 0 && part.given == 0,
         };
+        if !is_dropped && self.stores.iter().any(|store| store.on_demand) {
+            self.read_families_on_demand(&mut part)?;
+        }
+        if part.buffered && !is_dropped {
+            part.buffer.cells().into_iter().for_each(|cell| part.sink.cell(cell));
+        }
         step.rows_filtered = u64::from(is_dropped);
         self.counted += 1;
         Ok(step)
+    }
+
+    /// Adds what the other families have of a row that the filter lets through.
+    fn read_families_on_demand(&mut self, part: &mut Part<'_>) -> Result<()> {
+        for index in 0..self.stores.len() {
+            if !self.stores[index].on_demand {
+                continue;
+            }
+            let (comparator, row) = (self.region.comparator, &self.row[..]);
+            let heap = &mut self.stores[index].heap;
+            heap.pass(
+                |cell| comparator.compare_rows(cell.row(), row).is_lt(),
+                |_| KeyBuf::first_on_row(row),
+            )?;
+            if !matches!(self.read_family(index, part)?, Ended::Family) {
+                break;
+            }
+        }
+        part.buffer.sort(self.region.comparator);
+        Ok(())
+    }
+
+    /// Lets the filter see the cells of a row that it has dropped by the key, and gives none.
+    fn show_dropped_row(&mut self) -> Result<()> {
+        let mut part = Part {
+            sink: &mut RowBuffer::default(),
+            buffered: false,
+            buffer: RowBuffer::default(),
+            limits: &Limits::NONE,
+            batch: usize::MAX,
+            row_bytes_max: u64::MAX,
+            resumed: usize::MAX,
+            seen: 0,
+            given: 0,
+            heap_size: 0,
+            is_cut_by_size: false,
+        };
+        for index in 0..self.stores.len() {
+            if !matches!(self.read_family(index, &mut part)?, Ended::Family) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn read_family(&mut self, index: usize, part: &mut Part<'_>) -> Result<Ended> {
@@ -177,30 +234,34 @@ impl RegionScanner<'_> {
         let store = &mut stores[index];
         let wanted = store.wanted(scan);
         let offset = scan.store_offset;
-        let last = scan.store_limit.map_or(u32::MAX, |limit| offset.saturating_add(limit));
+        // The limit is looked at behind a cell that was given, so that 0 lets one through, as in HBase.
+        let last = scan.store_limit.map_or(u32::MAX, |limit| offset.saturating_add(limit.max(1)));
         let mut included = 0u32;
         store.matcher.begin_row();
         while let Some(cell) = store.heap.peek().filter(|cell| cell.row() == row) {
+            if filter.as_ref().is_some_and(Filter::filter_all_remaining) {
+                return Ok(Ended::Scan);
+            }
+            let mut is_full = false;
             let next = match store.matcher.judge(cell, wanted, filter) {
                 Verdict::Skip(next) => next,
                 Verdict::Include(next) => {
                     included += 1;
-                    if included > offset && included <= last && part.give(cell, filter)?.is_break() {
-                        return Ok(Ended::Cut);
-                    }
+                    is_full = included > offset && included <= last && part.give(cell, filter)?.is_break();
                     if included >= last { Next::Row } else { next }
                 }
             };
             match next {
                 Next::Cell => store.heap.advance()?,
+                // Whether the row goes on is said by what lies there, older versions included.
+                Next::Version if is_full => store.heap.advance()?,
                 Next::Row => {
                     store.heap.pass(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row))?;
-                    break;
                 }
                 // Markers that delete the whole family stand among the versions of the column without a name: none of
                 // its cells can be passed over unseen.
-                Next::Column if cell.qualifier().is_empty() => store.heap.advance()?,
-                Next::Column => match store.matcher.next_wanted(wanted) {
+                Next::Column | Next::Version if cell.qualifier().is_empty() => store.heap.advance()?,
+                Next::Column | Next::Version => match store.matcher.next_wanted(wanted) {
                     Some(qualifier) => {
                         store.heap.pass(
                             |cell| cell.row() == row && cell.qualifier() < qualifier,
@@ -215,7 +276,7 @@ impl RegionScanner<'_> {
                         )?;
                     }
                 },
-                Next::Hint => match filter.as_ref().and_then(|filter| filter.next_hint(cell)) {
+                Next::Hint => match filter.as_mut().and_then(|filter| filter.next_hint(cell)) {
                     Some(target) if target.is_after(comparator, cell) => {
                         // A hint into a later row is one for every family.
                         if target.key().row() != row && !scan.reversed {
@@ -226,25 +287,39 @@ impl RegionScanner<'_> {
                     _ => store.heap.advance()?,
                 },
             }
+            if is_full {
+                let goes_on = stores[index..]
+                    .iter()
+                    .any(|store| store.heap.peek().is_some_and(|cell| cell.row() == row));
+                if goes_on && part.buffered {
+                    return Err(Error::BadRequest(
+                        "Filter whose hasFilterRow() returns true is incompatible with scans that must stop \
+                         mid-row because of a limit: ask without a batch"
+                            .to_owned(),
+                    ));
+                }
+                return Ok(if goes_on { Ended::Cut } else { Ended::Family });
+            }
+            if next == Next::Row {
+                break;
+            }
         }
         Ok(Ended::Family)
     }
 }
 
-/// Lets the filter judge the whole row, and gives what it leaves; `false` when that is nothing.
-fn finish_row(filter: &mut Filter, buffer: &RowBuffer, sink: &mut dyn CellSink) -> bool {
+/// Lets the filter judge the whole row, and leaves what it keeps; `false` when that is nothing.
+fn judge_row(filter: &mut Filter, buffer: &mut RowBuffer) -> bool {
     if buffer.cells.is_empty() {
         return false;
     }
-    let cells = buffer.cells();
-    let mut keep = vec![true; cells.len()];
-    filter.filter_row_cells(&cells, &mut keep);
+    let mut keep = vec![true; buffer.cells.len()];
+    filter.filter_row_cells(&buffer.cells(), &mut keep);
     // A row of which nothing is left does not count as one that was met, as in HBase.
     if !keep.contains(&true) || filter.filter_row() {
         return false;
     }
-    for (cell, _) in cells.into_iter().zip(keep).filter(|(_, keep)| *keep) {
-        sink.cell(cell);
-    }
+    let mut keep = keep.into_iter();
+    buffer.cells.retain(|_| keep.next().unwrap_or(true));
     true
 }

@@ -33,17 +33,19 @@ final class FilterChance {
   private Node single() {
     switch (chance.nextInt(25)) {
       case 0:
-        return Node.of("row", operator(), comparator(row(), false));
+        return Node.of("row", operator(),
+            chance.nextInt(6) == 0 ? Node.of("component", Draw.of(chance, "1", "r", "2"), chance.nextInt(2)) : comparator(row()));
       case 1:
-        return Node.of("family", operator(), comparator(family(), false));
+        return Node.of("family", operator(),
+            chance.nextInt(4) == 0 ? Node.of("component", family(), 0) : comparator(family()));
       case 2:
-        return Node.of("qualifier", operator(), comparator(qualifier(), false));
+        return Node.of("qualifier", operator(), comparator(qualifier()));
       case 3:
       case 4:
-        return Node.of("value", operator(), comparator(value(), true));
+        return Node.of("value", operator(), comparator(value()));
       case 5: {
         Node filter = Node.of("dependent", family(), qualifier(), chance.nextBoolean());
-        return chance.nextBoolean() ? filter : filter.add(operator()).add(comparator(value(), true));
+        return chance.nextBoolean() ? filter : filter.add(operator()).add(comparator(value()));
       }
       case 6:
       case 7:
@@ -51,7 +53,7 @@ final class FilterChance {
       case 8:
         return singleColumn("single-exclude");
       case 9:
-        return Node.of("column-value", family(), qualifier(), operator(), comparator(value(), true));
+        return singleColumn("column-value");
       case 10:
         return Node.of("prefix", Draw.of(chance, "", "r", "r1", "s", "\u00ff"));
       case 11:
@@ -97,7 +99,7 @@ final class FilterChance {
       case 22: {
         Node filter = Node.of("fuzzy");
         for (int count = 1 + chance.nextInt(2); count > 0; count--) {
-          String row = Draw.of(chance, "r1", "r3", "r1\u0000", "s", "xx");
+          String row = Draw.of(chance, "r1", "r3", "r1\u0000", "s1", "xx");
           StringBuilder mask = new StringBuilder();
           for (int at = 0; at < row.length(); at++) {
             mask.append(chance.nextInt(2));
@@ -129,11 +131,15 @@ final class FilterChance {
   }
 
   private Node singleColumn(String head) {
-    Node filter = Node.of(head, family(), qualifier(), operator(), comparator(value(), true));
-    if (chance.nextBoolean()) {
+    Node filter = switch (chance.nextInt(6)) {
+      case 0 -> Node.of(head, family(), Steps.NUMBER, comparison(), Node.of("long", Draw.of(chance, "5", "-2", "0")));
+      case 1 -> Node.of(head, family(), Steps.DECIMAL, comparison(), Node.of("decimal", Draw.of(chance, "2.5", "5", "-2.50")));
+      default -> Node.of(head, family(), qualifier(), comparison(), comparator(value()));
+    };
+    if (!head.equals("column-value") && chance.nextBoolean()) {
       filter.add(Node.of("if-missing"));
     }
-    if (chance.nextInt(3) == 0) {
+    if (!head.equals("column-value") && chance.nextInt(3) == 0) {
       filter.add(Node.of("all-versions"));
     }
     return filter;
@@ -156,15 +162,19 @@ final class FilterChance {
   }
 
   private String operator() {
-    return chance.nextInt(40) == 0 ? "no-op" : Draw.of(chance, "<", "<=", "==", "==", "!=", ">=", ">");
+    return chance.nextInt(40) == 0 ? "no-op" : comparison();
   }
 
-  private Object comparator(String value, boolean numbers) {
-    switch (chance.nextInt(numbers ? 12 : 8)) {
+  private String comparison() {
+    return Draw.of(chance, "<", "<=", "==", "==", "!=", ">=", ">");
+  }
+
+  private Object comparator(String value) {
+    switch (chance.nextInt(8)) {
       case 0:
         return Node.of("binary-prefix", value);
       case 1:
-        return Node.of("component", value.isEmpty() ? "a" : value.substring(value.length() - 1), chance.nextInt(3));
+        return Node.of("bit", value.isEmpty() ? "a" : value, Draw.of(chance, "AND", "OR", "XOR"));
       case 2:
         return Node.of("regex", Draw.of(chance, "a", "^a", "b$", ".b", "(?i)B", "(a|v)[0-9]?", "(.)\\1", "r(?=1)", "^$",
             "[^a-c]", "a*+b", "\\d", "(?<!a)b", "^r[1-4]"));
@@ -172,13 +182,6 @@ final class FilterChance {
         return Node.of("substring", Draw.of(chance, "A", "b", "1", "R1", ""));
       case 4:
         return chance.nextInt(4) == 0 ? "null" : Node.of("binary", value);
-      case 8:
-      case 9:
-        return Node.of("long", Draw.of(chance, "5", "-2", "0"));
-      case 10:
-        return Node.of("decimal", Draw.of(chance, "2.5", "5", "0"));
-      case 11:
-        return Node.of("bit", value.isEmpty() ? "a" : value, Draw.of(chance, "AND", "OR", "XOR"));
       default:
         return Node.of("binary", value);
     }

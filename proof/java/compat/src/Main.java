@@ -113,7 +113,7 @@ final class Main {
       // Before it is shortened, which may fail.
       Path file = folder.resolve("seed-" + seed + "-" + name + ".script");
       script.write(file);
-      Script shorter = new Shrink(runner, script, 60_000).shrink();
+      Script shorter = new Shrink(runner, script, 25_000).shrink();
       shorter.why.addAll(script.why);
       shorter.write(file);
       System.out.println(file + ":\n" + Files.readString(file));

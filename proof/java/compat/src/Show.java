@@ -13,6 +13,7 @@ import org.apache.hadoop.ipc.RemoteException;
  */
 final class Show {
   private static final Pattern ENCODED_REGION = Pattern.compile("[0-9a-f]{32}");
+  private static final Pattern TABLE_SHOWN = Pattern.compile(" in table '?TABLE.*| in table '?diff-.*");
   private static final Pattern TIME = Pattern.compile("\\b1[0-9]{12}\\b");
   private static final Pattern HOST = Pattern.compile("(localhost|127\\.0\\.0\\.1)[:,][0-9]+(,TIME)?");
   private static final Pattern NUMBERED_SCANNER = Pattern.compile("'-?[0-9]{6,}'");
@@ -86,6 +87,8 @@ final class Show {
     }
     int end = message.indexOf('\n');
     String line = end < 0 ? message : message.substring(0, end);
+    // HBase shows the whole table there.
+    line = TABLE_SHOWN.matcher(line).replaceAll("");
     line = line.replace(place.table().getNameAsString(), "TABLE");
     if (!place.prefix().isEmpty()) {
       line = line.replace(place.prefix(), "");

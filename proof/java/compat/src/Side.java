@@ -44,6 +44,9 @@ final class Side implements AutoCloseable {
     // An error is to be seen as it is, not after fifteen trials.
     conf.setInt("hbase.client.retries.number", 2);
     conf.setInt("hbase.client.pause", 20);
+    conf.setInt("hbase.rpc.timeout", 20_000);
+    conf.setInt("hbase.client.operation.timeout", 30_000);
+    conf.setInt("hbase.client.scanner.timeout.period", 20_000);
     // What is too large is for the server to say.
     conf.setInt("hbase.client.keyvalue.maxsize", 0);
     connection = ConnectionFactory.createConnection(conf);

@@ -1,0 +1,284 @@
+//! The two filters that go from row to row: FuzzyRowFilter and MultiRowRangeFilter.
+//!
+//! Both answer "seek" with a row that only they can name. What they remember from row to row is HBase's, because it
+//! shows: a fuzzy filter is done when no key can match any more, a range filter when the last range is passed.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+
+use crate::single::after_prefix;
+use crate::{Error, Result, ReturnCode};
+
+/// Keys of which some bytes are fixed.
+#[derive(Clone, Debug)]
+pub(crate) struct Fuzzy {
+    /// Bytes that are not fixed are 0 in the key.
+    keys: Vec<(Vec<u8>, Vec<bool>)>,
+    /// The key that matched last.
+    last: Option<usize>,
+    refused: bool,
+    done: bool,
+    /// For each key that can still match, the next row that does; `None` before the first hint was asked for.
+    ahead: Option<Vec<(Vec<u8>, usize)>>,
+}
+
+impl Fuzzy {
+    pub(crate) fn new(keys: Vec<(Bytes, Vec<bool>)>) -> Fuzzy {
+        let prepared = |(key, fixed): (Bytes, Vec<bool>)| {
+            let bytes = key.iter().zip(&fixed).map(|(byte, fixed)| if *fixed { *byte } else { 0 });
+            (bytes.collect(), fixed)
+        };
+        let keys = keys.into_iter().map(prepared).collect();
+        Fuzzy { keys, last: None, refused: false, done: false, ahead: None }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.refused = false;
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    pub(crate) fn is_row_refused(&self) -> bool {
+        self.refused
+    }
+
+    pub(crate) fn filter_row(&mut self, row: &[u8]) -> ReturnCode {
+        let first = self.last.unwrap_or(0);
+        let order = (first..self.keys.len()).chain(0..first);
+        for index in order {
+            let (key, fixed) = &self.keys[index];
+            if fits(key, fixed, row) {
+                self.last = Some(index);
+                return ReturnCode::Include;
+            }
+        }
+        self.last = None;
+        self.refused = true;
+        ReturnCode::SeekNextUsingHint
+    }
+
+    /// The next row that may match; `None` says that there is none, and that all is done.
+    pub(crate) fn hint(&mut self, row: &[u8], reversed: bool) -> Option<&[u8]> {
+        let is_ahead = |next: &[u8]| if reversed { row > next } else { row < next };
+        let mut renewed: Vec<usize> = Vec::new();
+        let ahead = match &mut self.ahead {
+            Some(ahead) => {
+                ahead.retain(|(next, key)| {
+                    let stays = is_ahead(next);
+                    if !stays {
+                        renewed.push(*key);
+                    }
+                    stays
+                });
+                ahead
+            }
+            none => {
+                renewed.extend(0..self.keys.len());
+                none.insert(Vec::new())
+            }
+        };
+        for index in renewed {
+            let (key, fixed) = &self.keys[index];
+            if let Some(next) = next_fitting(key, fixed, row, reversed) {
+                ahead.push((next, index));
+            }
+        }
+        let nearest = |left: &&(Vec<u8>, usize), right: &&(Vec<u8>, usize)| {
+            let order = left.0.cmp(&right.0);
+            if reversed { order.reverse() } else { order }
+        };
+        let next = ahead.iter().min_by(nearest);
+        self.done |= next.is_none();
+        next.map(|(next, _)| &next[..])
+    }
+}
+
+/// Whether `row` has the bytes of `key` wherever they are fixed, as far as both reach.
+fn fits(key: &[u8], fixed: &[bool], row: &[u8]) -> bool {
+    key.iter().zip(fixed).zip(row).all(|((key, fixed), row)| !fixed || key == row)
+}
+
+/// The next row on the way that may fit.
+fn next_fitting(key: &[u8], fixed: &[bool], row: &[u8], reversed: bool) -> Option<Vec<u8>> {
+    let (least, most) = if reversed { (u8::MAX, 0) } else { (0, u8::MAX) };
+    let length = key.len().max(row.len());
+    let is_fixed = |at: usize| fixed.get(at).copied().unwrap_or(false);
+    let mut next: Vec<u8> = (0..length).map(|at| key.get(at).copied().unwrap_or(0)).collect();
+    if reversed {
+        // Free places are as great as they can be; so are, as in HBase, fixed zeros.
+        next.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = u8::MAX);
+    }
+    let mut step: Option<usize> = None;
+    let mut is_ahead = false;
+    for at in 0..length {
+        let byte = row.get(at).copied().unwrap_or(0);
+        if !is_fixed(at) {
+            next[at] = byte;
+            if byte != most {
+                step = Some(at);
+            }
+            continue;
+        }
+        let order = byte.cmp(&key[at]);
+        match if reversed { order.reverse() } else { order } {
+            Ordering::Equal => {}
+            Ordering::Less => {
+                is_ahead = true;
+                break;
+            }
+            Ordering::Greater => break,
+        }
+    }
+    if !is_ahead {
+        let at = step?;
+        next[at] = if reversed { next[at] - 1 } else { next[at] + 1 };
+        for later in (at + 1..length).filter(|later| !is_fixed(*later)) {
+            next[later] = least;
+        }
+    }
+    // Free places at the end need not be there.
+    let last_fixed = (0..length.min(fixed.len())).rev().find(|at| fixed[*at]);
+    next.truncate(last_fixed.max(step).map_or(0, |last| last + 1));
+    Some(if reversed { after_prefix(&next) } else { next })
+}
+
+/// Rows from `start` to `stop`; an empty end is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowRange {
+    /// The first row.
+    pub start: Bytes,
+    /// Whether it belongs.
+    pub include_start: bool,
+    /// The last row.
+    pub stop: Bytes,
+    /// Whether it belongs.
+    pub include_stop: bool,
+}
+
+impl RowRange {
+    fn contains(&self, row: &[u8]) -> bool {
+        let begins = if self.include_start { row >= &self.start[..] } else { row > &self.start[..] };
+        let ends = if self.include_stop { row <= &self.stop[..] } else { row < &self.stop[..] };
+        begins && (self.stop.is_empty() || ends)
+    }
+
+    fn is_valid(&self) -> bool {
+        self.start.is_empty()
+            || self.stop.is_empty()
+            || self.start < self.stop
+            || (self.start == self.stop && self.include_stop)
+    }
+}
+
+/// Ranges of rows, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranges {
+    /// In the order of the scan, once its direction is known.
+    ranges: Vec<RowRange>,
+    reversed: bool,
+    /// The range that rows are in or go to.
+    current: Option<usize>,
+    done: bool,
+    answer: ReturnCode,
+}
+
+impl Ranges {
+    pub(crate) fn new(ranges: Vec<RowRange>) -> Result<Ranges> {
+        let refused = |rule| Err(Error::Argument { filter: "MultiRowRangeFilter", rule });
+        if ranges.is_empty() {
+            return refused("No ranges found.");
+        }
+        if !ranges.iter().all(RowRange::is_valid) {
+            return refused("a range must begin before its end");
+        }
+        Ok(Ranges {
+            ranges: joined(ranges),
+            reversed: false,
+            current: None,
+            done: false,
+            answer: ReturnCode::Include,
+        })
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    pub(crate) fn answer(&self) -> ReturnCode {
+        self.answer
+    }
+
+    pub(crate) fn begin_row(&mut self, row: &[u8], reversed: bool) {
+        if reversed && !self.reversed {
+            self.reversed = true;
+            self.ranges.reverse();
+        }
+        if self.current.is_some_and(|current| self.ranges[current].contains(row)) {
+            self.answer = ReturnCode::Include;
+            return;
+        }
+        // The first range that does not lie behind the row.
+        let next = self.ranges.iter().position(|range| {
+            let is_behind = if reversed {
+                row < &range.start[..] || (row == &range.start[..] && !range.include_start)
+            } else {
+                !range.stop.is_empty()
+                    && (row > &range.stop[..] || (row == &range.stop[..] && !range.include_stop))
+            };
+            !is_behind
+        });
+        let Some(next) = next else {
+            self.done = true;
+            self.answer = ReturnCode::NextRow;
+            return;
+        };
+        self.current = Some(next);
+        let range = &self.ranges[next];
+        let (edge, belongs) =
+            if reversed { (&range.stop, range.include_stop) } else { (&range.start, range.include_start) };
+        self.answer = if range.contains(row) {
+            ReturnCode::Include
+        } else if !belongs && row == &edge[..] {
+            // It stands at the edge that does not belong: the next row may.
+            ReturnCode::NextRow
+        } else {
+            ReturnCode::SeekNextUsingHint
+        };
+    }
+
+    pub(crate) fn hint(&self) -> Option<&[u8]> {
+        let range = &self.ranges[self.current?];
+        let row = if self.reversed { &range.stop } else { &range.start };
+        // From an open end there is nowhere to go.
+        (!self.reversed || !row.is_empty()).then_some(&row[..])
+    }
+}
+
+/// Sorts ranges and joins those that touch.
+fn joined(mut ranges: Vec<RowRange>) -> Vec<RowRange> {
+    ranges.sort_by(|left, right| {
+        left.start.cmp(&right.start).then(right.include_start.cmp(&left.include_start))
+    });
+    let mut out: Vec<RowRange> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match out.last_mut() {
+            Some(last) if last.stop.is_empty() => {}
+            Some(last)
+                if range.start < last.stop
+                    || (range.start == last.stop && (range.include_start || last.include_stop)) =>
+            {
+                let further = range.stop.is_empty() || range.stop > last.stop;
+                if further {
+                    (last.stop, last.include_stop) = (range.stop, range.include_stop);
+                } else if range.stop == last.stop {
+                    last.include_stop |= range.include_stop;
+                }
+            }
+            _ => out.push(range),
+        }
+    }
+    out
+}
