@@ -7,7 +7,8 @@
 //! 4. Workload by workload the servers take turns, round by round in the other order. The generator drives one server
 //!    at a time; the others idle.
 //! 5. Each is killed with SIGKILL and started again, with the generator waiting once more.
-//! 6. `bellows bench --beside` sets all results side by side and draws pictures.
+//! 6. The same bytes go over the loopback interface, through memory and to the disk with nothing else done: the limits.
+//! 7. `bellows bench --beside` sets all results side by side and draws pictures.
 //!
 //! What a server pays is CPU time of its process, which means the same on a busy machine; latencies and throughput do
 //! not, so each workload is told with the load of the machine.
@@ -99,6 +100,8 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         let server = server.kill_and_restart(&bellows, &jars, &plan.sizes, &mut results)?;
         server.stop()?;
     }
+    say(began, "what this machine could do");
+    results.limits(&plan.out.join("limits"), &plan)?;
     let pictures = plan.out.join("pictures");
     let beside = results.beside(&pictures)?;
     let report = format!("{machine}\n{settings}\n\n{beside}\n");
@@ -239,6 +242,18 @@ impl Results {
             return Err(format!("{} on {} failed: {last}", load.name, server.kind.label()));
         }
         if keep { self.keep(&output.stdout) } else { Ok(()) }
+    }
+
+    /// Measures the machine itself.
+    fn limits(&mut self, folder: &Path, plan: &Plan) -> Outcome {
+        let mut command = Command::new(&self.bellows);
+        command.args(["bench", "--json", "--limits"]).arg(folder);
+        command.args(["--value-size", &plan.value_size.to_string(), "--threads", &plan.threads.to_string()]);
+        let output = command.output().map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        }
+        self.keep(&output.stdout)
     }
 
     fn beside(&self, pictures: &Path) -> Result<String, String> {

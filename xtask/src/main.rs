@@ -48,6 +48,7 @@ const PARTS: &[Part] = &[
     ("unit", "the workspace's own tests", unit),
     ("descriptors", "our messages are HBase's, field by field (JDK and Maven)", descriptors),
     ("client", "the native client against a server of its own, over both registries", client),
+    ("bench", "every workload of the load generator finds what it wrote, and first answers are seen", bench),
     ("java", "the stock Java client over every registry, codec and compressor (JDK and Maven)", java::suite),
     (
         "asynchbase",
@@ -216,6 +217,37 @@ fn descriptors() -> Outcome {
         }
     }
     run("bash", &["proof/java/descriptors/check"])
+}
+
+fn bench() -> Outcome {
+    let server = server::Server::start("bench", &[])?;
+    let program = server::binary().display().to_string();
+    let (id, folder) = (server.id().to_string(), server::fresh_folder("bench-results")?);
+    let kept = |name: &str| folder.join(name).display().to_string();
+    let drive = |more: &[&str]| {
+        let mut words =
+            vec!["bench", "--at", &server.rpc, "--pid", &id, "--rows", "2000", "--value-size", "100"];
+        words.extend(["--seconds", "0.3", "--warm-up", "0.1", "--range", "500", "--flush-size", "1048576"]);
+        words.extend(more);
+        // It ends with an error when an operation failed or a row was not what was written.
+        run(&program, &words)
+    };
+    drive(&["--until-first", "start"])?;
+    drive(&[
+        "--threads",
+        "20",
+        "--connections",
+        "2",
+        "--generator-threads",
+        "2",
+        "--pictures",
+        &kept("pictures"),
+    ])?;
+    drive(&["ycsb", "--rate", "500", "--keys", "hotspot"])?;
+    drive(&["ycsb", "--fields", "12", "--ycsb-table", "wide", "--regions", "3"])?;
+    drive(&["--limits", &kept("limits")])?;
+    server.stop()?;
+    std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
 fn client() -> Outcome {

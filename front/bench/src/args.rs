@@ -137,6 +137,11 @@ pub struct Args {
     #[arg(long, value_name = "WORDS", conflicts_with_all = ["workload", "pictures"])]
     pub until_first: Option<String>,
 
+    /// Runs no workload, but measures what this machine could do at best: echoes over the loopback interface, copies,
+    /// reads and syncs of the same sizes, with a file in this folder.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["workload", "pictures", "until_first"])]
+    pub limits: Option<PathBuf>,
+
     /// Runs nothing, but sets results of earlier runs side by side: files of what --json printed. Ratios are those of the
     /// first label to each other.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["workload", "json", "until_first"])]

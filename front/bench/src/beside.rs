@@ -80,6 +80,9 @@ pub(crate) fn beside(outcomes: &Outcomes) -> String {
     if !outcomes.firsts.is_empty() {
         parts.push(firsts(outcomes, &labels));
     }
+    if !outcomes.limits.is_empty() {
+        parts.push(limits(outcomes, &labels, &medians));
+    }
     parts.join("\n\n")
 }
 
@@ -116,6 +119,27 @@ fn firsts(outcomes: &Outcomes, labels: &[&str]) -> String {
             }
             lines.push(line);
         }
+    }
+    lined_up(&lines)
+}
+
+/// What the machine could do, and what part of each server's cost that is.
+fn limits(outcomes: &Outcomes, labels: &[&str], medians: &[Outcome]) -> String {
+    let mut head: Vec<String> =
+        ["limit of this machine", "CPU µs", "µs", "workload"].map(str::to_owned).to_vec();
+    let labels: Vec<&&str> =
+        labels.iter().filter(|label| medians.iter().any(|one| one.label == **label)).collect();
+    head.extend(labels.iter().map(|label| format!("share of {label}")));
+    let mut lines = vec![head];
+    for limit in &outcomes.limits {
+        let workload = limit.workload.clone().unwrap_or_default();
+        let mut line = vec![limit.name.clone(), short(limit.cpu_us), short(limit.wall_us), workload.clone()];
+        for label in &labels {
+            let one = medians.iter().find(|one| one.label == **label && one.workload == workload);
+            let share = one.and_then(cost).map(|cost| format!("{:.0} %", 100.0 * limit.cpu_us / cost));
+            line.push(share.unwrap_or_default());
+        }
+        lines.push(line);
     }
     lined_up(&lines)
 }
@@ -237,7 +261,7 @@ mod tests {
             outcome("a", 5.0, 7.0),
             outcome("a", 3.0, 8.0),
         ];
-        let mut outcomes = Outcomes { workloads, firsts: Vec::new() };
+        let mut outcomes = Outcomes { workloads, ..Outcomes::default() };
         let text = beside(&outcomes);
         assert!(text.contains("| random-read |   4.00 | 36.0 |  9.00 | 8 reached |  2.67 |"), "{text}");
         outcomes.workloads[1].server_us = Some(31.0);

@@ -27,6 +27,7 @@ mod drive;
 mod error;
 mod first;
 mod keys;
+mod limits;
 mod mix;
 mod outcome;
 mod pace;
@@ -45,6 +46,7 @@ pub use args::Args;
 pub use error::Error;
 pub use first::First;
 pub use keys::Keys;
+pub use limits::Limit;
 pub use plan::Plan;
 pub use process::{Cost, Usage};
 pub use recorder::{Recorded, Slot};
@@ -52,7 +54,12 @@ pub use report::{Report, table};
 pub use watch::{Event, Mark};
 pub use workload::{Workload, Ycsb};
 
+use std::time::Duration;
+
 use outcome::Outcomes;
+
+/// How long each limit of the machine is measured.
+const LIMIT_SECONDS: f64 = 0.7;
 
 /// The result of what this crate does.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -73,13 +80,23 @@ pub fn run(args: &Args, say: &mut dyn FnMut(&str), out: &mut dyn FnMut(&str)) ->
         out(&beside::beside(&outcomes));
         return draw(args, &outcomes, say);
     }
+    if let Some(folder) = &args.limits {
+        let limits = limits::limits(&args.plan()?, folder, Duration::from_secs_f64(LIMIT_SECONDS))?;
+        if args.json {
+            limits.iter().for_each(|limit| out(&limit.line()));
+        } else {
+            outcomes.limits = limits;
+            out(&beside::beside(&outcomes));
+        }
+        return Ok(());
+    }
     let bench = drive::Bench::start(args.plan()?)?;
     if let Some(after) = &args.until_first {
         let first = bench.first()?;
         if args.json {
             out(&outcome::first_line(&args.label, after, first));
         } else {
-            let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+            let ms = |time: Duration| time.as_secs_f64() * 1e3;
             out(&format!(
                 "first read after {:.1} ms, first write after {:.1} ms",
                 ms(first.read),

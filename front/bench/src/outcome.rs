@@ -1,7 +1,7 @@
 //! Results as they are kept: an object of JSON on a line for each.
 //!
-//! Two shapes, told apart by what they have: a workload's (`workload`, and everything measured of it), and the first
-//! answers of a server that was started (`first`: after what, and the times). What is read back is what comparisons and
+//! Three shapes, told apart by what they have: a limit of the machine (`limit`), the first answers of a server that was
+//! started (`first`: after what, and the times), and a workload's (`workload`, and everything measured of it). What is read back is what comparisons and
 //! pictures need; all else in a line is for whoever reads it.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::first::First;
 use crate::recorder::SLOT;
 use crate::watch::Event;
-use crate::{Error, Recorded, Report, Result};
+use crate::{Error, Limit, Recorded, Report, Result};
 
 /// Points of a curve of latencies for every nine of the quantile, and so many nines.
 const POINTS_PER_NINE: u32 = 8;
@@ -57,6 +57,7 @@ pub(crate) struct FirstOutcome {
 pub(crate) struct Outcomes {
     pub(crate) workloads: Vec<Outcome>,
     pub(crate) firsts: Vec<FirstOutcome>,
+    pub(crate) limits: Vec<Limit>,
 }
 
 /// The line of a workload.
@@ -141,6 +142,15 @@ impl Outcomes {
             let line: Value =
                 serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))?;
             let missing = || format!("line {} is no result of `bellows bench --json`", number + 1);
+            if let Some(name) = line["limit"].as_str() {
+                self.limits.push(Limit {
+                    name: name.to_owned(),
+                    workload: line["workload"].as_str().map(str::to_owned),
+                    cpu_us: line["cpu_us"].as_f64().ok_or_else(missing)?,
+                    wall_us: line["wall_us"].as_f64().ok_or_else(missing)?,
+                });
+                continue;
+            }
             let label = line["label"].as_str().ok_or_else(missing)?.to_owned();
             if let Some(after) = line["first"].as_str() {
                 self.firsts.push(FirstOutcome {

@@ -193,6 +193,7 @@ pub(crate) fn short(number: f64) -> String {
     match number {
         number if number >= 100.0 => grouped(number.round() as u64),
         number if number >= 10.0 => format!("{number:.1}"),
+        number if number < 0.1 && number > 0.0 => format!("{number:.4}"),
         number => format!("{number:.2}"),
     }
 }
@@ -221,8 +222,8 @@ mod tests {
             ("7".into(), "1,000".into(), "1,234,567".into())
         );
         assert_eq!(
-            (short(0.123), short(12.34), short(1_234.5)),
-            ("0.12".into(), "12.3".into(), "1,235".into())
+            (short(0.0123), short(0.123), short(12.34), short(1_234.5)),
+            ("0.0123".into(), "0.12".into(), "12.3".into(), "1,235".into())
         );
     }
 

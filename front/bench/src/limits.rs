@@ -1,0 +1,271 @@
+//! What this machine could do at best: echoes, copies, reads and syncs that do nothing else.
+//!
+//! Each limit belongs to a workload and is told for one of its operations or rows, so that a server's cost can be shown
+//! as a share of it:
+//!
+//! 1. **Echoes** move the bytes of a workload's requests and answers over the loopback interface, with as many of them
+//!    under way as there are callers, and look at none. What they cost is the system's part of an answer. Only the
+//!    thread of the answering end is counted.
+//! 2. **Loops** copy, step over, read from a file, or write and sync what the workload's rows would be. They are what is
+//!    left of a store when nothing has to be found.
+//!
+//! CPU time is that of the thread; the time that went by is told beside it, for a disk takes that.
+
+use std::path::Path;
+use std::time::Duration;
+
+use env::{Runtime, World};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
+use storage::{FileName, Files, Local};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::chance::Chance;
+use crate::{Error, Plan, Result};
+
+/// Bytes of a request or an answer besides keys and values, about.
+const ENVELOPE: usize = 60;
+/// Bytes of a cell besides row and value, about.
+const CELL: usize = 40;
+/// Bytes of an answer to a scan: what a client asks for at once.
+const SCAN_ANSWER: usize = 2 << 20;
+/// Data that loops go over: more than the caches hold.
+const DATA: usize = 128 << 20;
+/// Bytes of a block of a file.
+const BLOCK: usize = 64 << 10;
+/// Writers that wait for one sync together.
+const WRITERS: usize = 64;
+
+/// What one thing costs at least.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// What was done.
+    pub name: String,
+    /// The workload whose cost it is beside; none for what is worth knowing by itself.
+    pub workload: Option<String>,
+    /// CPU time, in µs.
+    pub cpu_us: f64,
+    /// Time that went by, in µs.
+    pub wall_us: f64,
+}
+
+impl Limit {
+    /// A line of results.
+    pub(crate) fn line(&self) -> String {
+        let Limit { name, workload, cpu_us, wall_us } = self;
+        json!({ "limit": name, "workload": workload, "cpu_us": cpu_us, "wall_us": wall_us }).to_string()
+    }
+}
+
+/// CPU time of this thread so far, in ns.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Measures all limits; files go to `folder` and are removed again. Each takes `during`.
+pub(crate) fn limits(plan: &Plan, folder: &Path, during: Duration) -> Result<Vec<Limit>> {
+    let world = World::real();
+    let (row, depth) = (plan.value_size, plan.threads);
+    let (key, batch) = (26, plan.batch);
+    let cell = key + row + CELL;
+    let get = key + 2 * ENVELOPE;
+    let echoes = [
+        ("random-read", get, cell + ENVELOPE, 1, depth),
+        ("random-write", cell + 2 * ENVELOPE, ENVELOPE, 1, depth),
+        ("multi-get", batch * get / 2, batch * cell, batch, depth),
+        ("batch-write", batch * cell, batch * 8, batch, depth),
+        ("scan", ENVELOPE, SCAN_ANSWER, SCAN_ANSWER / cell, depth),
+    ];
+    let mut limits = Vec::new();
+    for (workload, request, answer, rows, depth) in echoes {
+        let (cpu, wall) = echo(&world, request, answer, depth, during)?;
+        limits.push(Limit {
+            name: format!("echo of {request} and {answer} bytes, {depth} under way"),
+            workload: Some(workload.to_owned()),
+            cpu_us: cpu / rows as f64,
+            wall_us: wall / rows as f64,
+        });
+    }
+    let (cpu, wall) = echo(&world, get, cell + ENVELOPE, 1, during)?;
+    let name = format!("echo of {get} and {} bytes, 1 under way", cell + ENVELOPE);
+    limits.push(Limit { name, workload: None, cpu_us: cpu, wall_us: wall });
+    limits.extend(memory(&world, cell, during));
+    limits.extend(files(&world, cell, folder, during)?);
+    Ok(limits)
+}
+
+/// Sends requests and answers of these sizes to and fro; CPU time of the answering end and time for one, in µs.
+fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Duration) -> Result<(f64, f64)> {
+    let failed = |error: std::io::Error| Error::Options(format!("the loopback interface: {error}"));
+    let server = Runtime::start("limit-server", 1).map_err(Error::Thread)?;
+    let client = Runtime::start("limit-client", 1).map_err(Error::Thread)?;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let (cost, answered) = std::sync::mpsc::channel();
+    server.spawn(async move {
+        let serve = async {
+            let listener = env::listen("127.0.0.1:0".parse().expect("an address"))?;
+            // Both ends of both channels live as long as the test does.
+            let _waits = sender.send(listener.local_addr()?);
+            let (mut stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            let (mut input, mut output) = (vec![0; (request * depth).max(BLOCK)], Vec::new());
+            let (mut had, mut answers) = (0, 0u64);
+            let began = cpu_ns();
+            loop {
+                // The asking end hangs up when the time is over, whatever is still under way.
+                let read = stream.read(&mut input).await.unwrap_or(0);
+                if read == 0 {
+                    break;
+                }
+                had += read;
+                let whole = had / request;
+                had %= request;
+                answers += whole as u64;
+                output.resize(output.len().max(whole * answer), 7u8);
+                if stream.write_all(&output[..whole * answer]).await.is_err() {
+                    break;
+                }
+            }
+            Ok::<_, std::io::Error>((answers, cpu_ns() - began))
+        };
+        let _waits = cost.send(serve.await);
+    });
+    let address = receiver.recv().map_err(|_| Error::Options("no loopback listener".to_owned()))?;
+    let clock = world.clone();
+    client.spawn(async move {
+        let Ok(stream) = env::dial(address).await else { return };
+        let (mut input, mut output) = stream.into_split();
+        let until = clock.moment().plus(during);
+        let requests = vec![7; request * depth];
+        let mut buffer = vec![0; (answer * depth).clamp(BLOCK, SCAN_ANSWER)];
+        if output.write_all(&requests).await.is_err() {
+            return;
+        }
+        let mut had = 0;
+        while clock.moment() < until {
+            let Ok(read) = input.read(&mut buffer).await else { return };
+            had += read;
+            let whole = had / answer;
+            had %= answer;
+            // Each answer is followed by the next request, those of one read by one write.
+            if read == 0 || output.write_all(&requests[..whole.min(depth) * request]).await.is_err() {
+                return;
+            }
+        }
+    });
+    let began = world.moment();
+    let (answers, cpu) =
+        answered.recv().map_err(|_| Error::Options("the loopback echo ended".to_owned()))?.map_err(failed)?;
+    let wall = world.moment().since(began);
+    let answers = answers.max(1) as f64;
+    Ok((cpu as f64 / 1e3 / answers, wall.as_secs_f64() * 1e6 / answers))
+}
+
+/// Runs `step` again and again; CPU time and time for one, in µs.
+fn time(world: &World, during: Duration, mut step: impl FnMut() -> Result<()>) -> Result<(f64, f64)> {
+    let (began, began_cpu, mut steps) = (world.moment(), cpu_ns(), 0u64);
+    while world.moment().since(began) < during {
+        step()?;
+        steps += 1;
+    }
+    let (cpu, wall) = (cpu_ns() - began_cpu, world.moment().since(began));
+    Ok((cpu as f64 / 1e3 / steps as f64, wall.as_secs_f64() * 1e6 / steps as f64))
+}
+
+fn memory(world: &World, cell: usize, during: Duration) -> Vec<Limit> {
+    let data = vec![7u8; DATA];
+    let mut chance = Chance::new(1, 0);
+    let mut target = vec![0u8; cell];
+    let rows = DATA / cell;
+    let mut limits = Vec::new();
+    let mut add = |name: String, workload: Option<&str>, rows: usize, (cpu, wall): (f64, f64)| {
+        let workload = workload.map(str::to_owned);
+        limits.push(Limit { name, workload, cpu_us: cpu / rows as f64, wall_us: wall / rows as f64 });
+    };
+    // A thousand at a time, or the clock would cost as much as the copy.
+    let copied = time(world, during, || {
+        for _ in 0..1_000 {
+            let from = chance.below(rows as u64) as usize * cell;
+            target.copy_from_slice(&data[from..from + cell]);
+            std::hint::black_box(&target);
+        }
+        Ok(())
+    });
+    add(
+        format!("copy of {cell} bytes from anywhere in memory"),
+        None,
+        1_000,
+        copied.expect("it cannot fail"),
+    );
+    let stepped = time(world, during, || {
+        let mut sum = 0u64;
+        for row in 0..rows {
+            sum += u64::from(data[row * cell]);
+        }
+        std::hint::black_box(sum);
+        Ok(())
+    });
+    add(format!("a look at every {cell}th byte"), Some("filter-0"), rows, stepped.expect("it cannot fail"));
+    limits
+}
+
+fn files(world: &World, cell: usize, folder: &Path, during: Duration) -> Result<Vec<Limit>> {
+    let failed =
+        |error: storage::Error| Error::File { file: folder.display().to_string(), reason: error.to_string() };
+    let files = Local::open(folder).map_err(failed)?;
+    let name = FileName::new("limits");
+    // What an earlier run that was killed has left.
+    files.delete(&name).map_err(failed)?;
+    let mut file = files.create(&name).map_err(failed)?;
+    let mut limits = Vec::new();
+    let bytes = vec![7u8; cell];
+    for (writers, workload) in [(1, None), (WRITERS, Some("random-write fsync"))] {
+        let (cpu, wall) = time(world, during, || {
+            for _ in 0..writers {
+                file.write(&bytes).map_err(failed)?;
+            }
+            file.sync().map_err(failed)
+        })?;
+        limits.push(Limit {
+            name: format!("write of {cell} bytes, {writers} with one fdatasync"),
+            workload: workload.map(str::to_owned),
+            cpu_us: cpu / writers as f64,
+            // Each of them waits as long.
+            wall_us: wall,
+        });
+    }
+    let (cpu, wall) = time(world, during, || file.write(&bytes).map_err(failed))?;
+    limits.push(Limit {
+        name: format!("write of {cell} bytes to the system"),
+        workload: None,
+        cpu_us: cpu,
+        wall_us: wall,
+    });
+    while file.size() < 2 * DATA as u64 / 4 {
+        file.write(&vec![7; BLOCK]).map_err(failed)?;
+    }
+    let size = file.finish().map_err(failed)?;
+    let reader = files.open(&name).map_err(failed)?;
+    let (mut block, mut chance) = (vec![0; BLOCK], Chance::new(2, 0));
+    let (cpu, wall) = time(world, during, || {
+        let at = chance.below(size / BLOCK as u64 - 1) * BLOCK as u64;
+        reader.read_at(at, &mut block).map_err(failed)
+    })?;
+    let name_of = format!("pread of {BLOCK} bytes that the system has in memory");
+    limits.push(Limit { name: name_of, workload: None, cpu_us: cpu, wall_us: wall });
+    files.delete(&name).map_err(failed)?;
+    Ok(limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_answers_every_request_and_costs_something() {
+        let world = World::real();
+        let (cpu, wall) = echo(&world, 100, 3_000, 4, Duration::from_millis(50)).expect("loopback");
+        assert!(cpu > 0.0 && wall > 0.0, "{cpu} {wall}");
+    }
+}
