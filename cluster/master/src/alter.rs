@@ -175,6 +175,9 @@ impl Master {
     /// the region is closed.
     fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
         let name = table.name();
+        if name.is_meta() {
+            return self.reopen_meta(table);
+        }
         // From hbase:meta, since a start finishes this before there is a picture.
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         let rows = content.regions.get(name).into_iter().flatten();
@@ -205,6 +208,29 @@ impl Master {
         });
         // What could not be reopened is closed, and told; nobody should wait for it.
         self.repaint(|picture| picture.tables.get_mut(name).map(|known| known.reopening = 0));
+        outcome
+    }
+
+    /// hbase:meta is in no catalog. While it is closed its readers try again; when it cannot be opened with the new schema
+    /// it is with the old one, for nothing works without it.
+    fn reopen_meta(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        let region = RegionInfo::meta();
+        let old =
+            self.see(|picture| picture.tables.get(table.name()).map(|known| Arc::clone(&known.descriptor)));
+        self.regions.close(region.encoded_name())?;
+        let (outcome, schema) = match (self.regions.open(&region, table), old) {
+            (Err(cause), Some(old)) => {
+                descriptors::write(&*self.files, &old).map_err(of_storage)?;
+                self.regions.open(&region, &old)?;
+                (Err(cause), old)
+            }
+            (outcome, _) => (outcome.map(drop), Arc::clone(table)),
+        };
+        self.repaint(|picture| {
+            if let Some(known) = picture.tables.get_mut(table.name()) {
+                known.descriptor = schema;
+            }
+        });
         outcome
     }
 

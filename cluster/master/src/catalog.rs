@@ -35,6 +35,15 @@ impl Catalog {
         Catalog { regions, world, meta: RegionInfo::meta().encoded_name().clone(), last: Mutex::new(0) }
     }
 
+    /// From now on stamps are greater than all that `region` holds: the clock may have been set back since they were
+    /// given, and what is written anew must not be hidden by what was deleted before.
+    pub(crate) fn outdo(&self, region: &EncodedName) -> Result<(), Exception> {
+        let newest = self.regions.newest(region)?;
+        let mut last = self.last.lock();
+        *last = newest.0.max(*last);
+        Ok(())
+    }
+
     /// All of hbase:meta.
     pub(crate) fn read(&self) -> Result<Content, Error> {
         let mut content = Content::default();

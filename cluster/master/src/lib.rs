@@ -20,6 +20,7 @@
 //!
 //! What it does not know: sockets, logs, cells. Regions are opened and read through the seam [`regions`].
 
+mod absent;
 mod alter;
 mod catalog;
 pub mod descriptors;

@@ -74,6 +74,12 @@ pub trait Regions: fmt::Debug + Send + Sync + 'static {
     /// All rows of an open region, in order.
     fn rows(&self, region: &EncodedName) -> Result<Vec<Row>, Exception>;
 
+    /// The newest timestamp of anything that an open region holds, markers of deletion included; zero when it is empty.
+    fn newest(&self, region: &EncodedName) -> Result<Stamp, Exception>;
+
+    /// Has the process end in order: everything is flushed and closed after this has returned.
+    fn stop(&self);
+
     /// Applies edits to an open region, each row atomically, in order.
     fn write(&self, region: &EncodedName, stamp: Stamp, edits: Vec<Edit>) -> Result<(), Exception>;
 }

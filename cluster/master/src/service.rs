@@ -343,7 +343,21 @@ impl Service for MasterService {
                 class::UNKNOWN_PROTOCOL,
                 "no master coprocessor endpoint is registered here",
             ))),
-            method => Exception::unknown_method("MasterService", method).into(),
+            // One process: who stops the master, or shuts the cluster down, ends it. The answer goes out first.
+            "Shutdown" => {
+                tracing::info!(client = %call.connection.remote, "shut down by a client's request");
+                master.regions.stop();
+                now(&pb::ShutdownResponse {})
+            }
+            "StopMaster" => {
+                tracing::info!(client = %call.connection.remote, "stopped by a client's request");
+                master.regions.stop();
+                now(&pb::StopMasterResponse {})
+            }
+            method => match crate::absent::answer(method) {
+                Some(outcome) => answer(outcome),
+                None => Exception::unknown_method("MasterService", method).into(),
+            },
         }
     }
 }

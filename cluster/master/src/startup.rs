@@ -78,6 +78,7 @@ impl Master {
         let table = Arc::new(table);
         let sequence =
             self.regions.open(&region, &table).map_err(|cause| failed("opening hbase:meta", cause))?;
+        self.catalog.outdo(region.encoded_name()).map_err(|cause| failed("reading hbase:meta", cause))?;
         let row = RegionRow::open(region, self.regions.server(), sequence.0);
         self.repaint(|picture| {
             picture.tables.insert(name, Table::new(table, TableState::Enabled, vec![row]))
@@ -145,6 +146,7 @@ impl Master {
             self.create(&Arc::new(table), &[region]).map_err(wrap)?;
         }
         let region = self.namespace_region().map_err(wrap)?;
+        self.catalog.outdo(&region).map_err(wrap)?;
         let mut known = self.catalog.namespaces(&region)?;
         for name in [DEFAULT_NAMESPACE, SYSTEM_NAMESPACE] {
             if known.iter().all(|namespace| namespace.name != name) {

@@ -112,6 +112,8 @@ pub(crate) struct Background {
     compaction_enabled: AtomicBool,
     /// Bytes in all memstores.
     memory: AtomicI64,
+    /// When files that no list names were last looked for.
+    swept: Mutex<Option<Moment>>,
     /// How many requests there were, and when that was looked at; and how many there were in a second since.
     requests: Mutex<(u64, Option<Moment>)>,
     requests_per_second: AtomicU64,
@@ -127,6 +129,7 @@ impl Background {
             stopping: AtomicBool::new(false),
             compaction_enabled: AtomicBool::new(compaction_enabled),
             memory: AtomicI64::new(0),
+            swept: Mutex::default(),
             requests: Mutex::default(),
             requests_per_second: AtomicU64::new(0),
             log_file: Mutex::default(),
@@ -410,6 +413,30 @@ impl Queues {
 }
 
 impl RegionServer {
+    fn remove_unnamed_files(&self, regions: &[Arc<Region>]) {
+        let (now, period) = (self.foundation().world.moment(), self.options().unnamed_files_period);
+        {
+            let mut swept = self.background.swept.lock();
+            let since = *swept.get_or_insert(now);
+            if period.is_zero() || now.since(since) < period {
+                return;
+            }
+            *swept = Some(now);
+        }
+        for region in regions {
+            match region.remove_unnamed_files() {
+                Ok(0) => {}
+                Ok(files) => {
+                    tracing::info!(region = %region.info(), files, "removed files that no list names")
+                }
+                Err(error) if self.regions().is_open(region) => {
+                    tracing::warn!(region = %region.info(), %error, "files that no list names could not be removed");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
     fn count_requests(&self) {
         let (now, requests) = (self.foundation().world.moment(), self.counters().snapshot().requests);
         let mut last = self.background.requests.lock();
@@ -531,6 +558,7 @@ impl RegionServer {
             }
         }
         self.roll_old_log();
+        self.remove_unnamed_files(&regions);
         for name in self.foundation().log.regions_holding_back() {
             if let Ok(name) = EncodedName::parse(&String::from_utf8_lossy(&name))
                 && let Some(region) = self.regions().by_encoded_name(&name)

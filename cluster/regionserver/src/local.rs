@@ -94,6 +94,20 @@ impl master::regions::Regions for LocalRegions {
         Ok(rows.0)
     }
 
+    fn newest(&self, region: &EncodedName) -> Result<Stamp, Exception> {
+        let mut newest = Newest::default();
+        let everything = Scan { raw: true, max_versions: u32::MAX, ..Scan::default() };
+        self.told(self.find(region)?.scanner(everything).and_then(|mut scanner| {
+            while scanner.next_row(&Limits::NONE, &mut newest, ReadMode::Any)?.more {}
+            Ok(())
+        }))?;
+        Ok(Stamp(u64::try_from(newest.0).unwrap_or(0)))
+    }
+
+    fn stop(&self) {
+        self.server.stop();
+    }
+
     fn write(&self, region: &EncodedName, stamp: Stamp, edits: Vec<Edit>) -> Result<(), Exception> {
         let region = self.find(region)?;
         let mutations: Vec<_> =
@@ -123,6 +137,16 @@ impl CellSink for Rows {
             Some(row) if row.key == cell.row() => row.columns.push(column),
             _ => self.0.push(Row { key: part(cell.row()), columns: vec![column] }),
         }
+    }
+}
+
+/// The newest timestamp that was seen.
+#[derive(Default)]
+struct Newest(i64);
+
+impl CellSink for Newest {
+    fn cell(&mut self, cell: Cell<'_>) {
+        self.0 = self.0.max(cell.timestamp().0);
     }
 }
 

@@ -56,6 +56,8 @@ pub struct Options {
     pub warn_time: Option<Duration>,
     /// An answer of more bytes is told in the log, `None` for none (`hbase.ipc.warn.response.size`).
     pub warn_bytes: Option<u64>,
+    /// How often files are looked for that no list names, zero for never (`hbase.master.hfilecleaner.ttl`).
+    pub unnamed_files_period: Duration,
     /// When a log file is ended however small it is, zero for never (`hbase.regionserver.logroll.period`).
     pub log_roll_period: Duration,
     /// Addresses that a client gets who asks for servers (`hbase.client.bootstrap.node.limit`).
@@ -73,7 +75,7 @@ impl Default for Options {
 impl Options {
     /// What `conf` says.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
-        use keys::{cluster, region, regionserver as key, rpc, store};
+        use keys::{cluster, master, region, regionserver as key, rpc, store};
         let compactors =
             conf.value(&key::SMALL_COMPACTION_THREADS)? + conf.value(&key::LARGE_COMPACTION_THREADS)?;
         Ok(Options {
@@ -97,6 +99,7 @@ impl Options {
             retry_max: conf.value(&key::BACKGROUND_RETRY_MAX)?,
             warn_time: u64::try_from(conf.value(&rpc::WARN_RESPONSE_TIME)?).ok().map(Duration::from_millis),
             warn_bytes: u64::try_from(conf.value(&rpc::WARN_RESPONSE_SIZE)?).ok(),
+            unnamed_files_period: conf.value(&master::HFILE_CLEANER_TTL)?,
             log_roll_period: conf.value(&region::LOG_ROLL_PERIOD)?,
             bootstrap_nodes_max: conf.value(&cluster::BOOTSTRAP_NODE_LIMIT)?,
             info_port: u16::try_from(conf.value(&key::INFO_PORT)?).ok(),

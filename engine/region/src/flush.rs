@@ -21,6 +21,7 @@ use storage::FileName;
 
 use crate::heap::{Heap, Source};
 use crate::mvcc::Awaits;
+use crate::open::remove_unnamed;
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
 use crate::store::{Store, StoreFile, View};
@@ -177,6 +178,23 @@ impl Region {
     fn begin_file(&self, store: &Store, path: &FileName, codec: &str) -> Result<Writer> {
         let file = self.files.create(path)?;
         Ok(Writer::create(file, path.clone(), store.writer_options(codec, true, self.world.now().0)))
+    }
+
+    /// Removes files that no list names: those that a failed flush or compaction, or a failed deletion, has left. A store
+    /// that is being flushed or compacted is left for another time, as its new file has no name yet. Says how many went.
+    pub fn remove_unnamed_files(&self) -> Result<usize> {
+        self.check_serving()?;
+        let Some(_no_flush) = self.flushing.try_lock() else { return Ok(0) };
+        let mut removed = 0;
+        for store in &self.stores {
+            let Some(_no_compaction) = store.compacting.try_lock() else { continue };
+            let _list = store.tracker.lock();
+            if self.write.lock().closing {
+                return Ok(removed);
+            }
+            removed += remove_unnamed(&*self.files, &store.folder, &store.view.load().files)?;
+        }
+        Ok(removed)
     }
 
     /// Flushes and refuses everything from then on. Closing twice succeeds.

@@ -180,13 +180,19 @@ fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo) -> 
     }
 }
 
-/// Removes what nothing names: files that a crash left half written, or that were compacted away.
-fn remove_unnamed(files: &dyn Files, folder: &FileName, named: &[Arc<StoreFile>]) -> Result<()> {
+/// Removes what nothing names: files that a crash left half written, or that were compacted away. Says how many.
+pub(crate) fn remove_unnamed(
+    files: &dyn Files,
+    folder: &FileName,
+    named: &[Arc<StoreFile>],
+) -> Result<usize> {
+    let mut removed = 0;
     for entry in files.list(folder)? {
         let is_direct = entry.name.below(folder).is_some_and(|rest| !rest.contains('/'));
         if is_direct && !named.iter().any(|file| file.listed.name == entry.name.last()) {
             files.delete(&entry.name)?;
+            removed += 1;
         }
     }
-    Ok(())
+    Ok(removed)
 }

@@ -806,3 +806,18 @@ fn what_is_replayed_goes_to_files_on_the_way_when_memory_is_full() {
     let bench = bench.crash(5);
     assert_eq!(bench.all(), all, "and what went to files is not needed from the log again");
 }
+
+#[test]
+fn what_no_list_names_is_removed_while_the_region_serves() {
+    let bench = Bench::new();
+    bench.put("r", "f:q", 1, "v");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let folder = FileName::new("data/default/t/r/f");
+    let left = bench.files.create(&folder.join("0123456789abcdef0123456789abcdef")).expect("new");
+    left.finish().expect("durable");
+    assert_eq!(bench.region.remove_unnamed_files().expect("removed"), 1);
+    assert_eq!(bench.region.remove_unnamed_files().expect("nothing is left"), 0);
+    assert_eq!(bench.all(), "r/f:q@1=v");
+    let bench = bench.kill();
+    assert_eq!(bench.all(), "r/f:q@1=v");
+}

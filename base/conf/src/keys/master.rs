@@ -17,6 +17,6 @@ keys! {
     PROCEDURE_RESULT_TTL: Millis = "hbase.procedure.cleaner.evict.ttl", "900000";
     /// How old a log that nobody needs becomes before it is deleted.
     LOG_CLEANER_TTL: Millis = "hbase.master.logcleaner.ttl", "600000";
-    /// How old a store file that nobody refers to becomes before it is deleted.
+    /// How often store files are looked for, and deleted, that no list of files names; 0 looks when a region is opened.
     HFILE_CLEANER_TTL: Millis = "hbase.master.hfilecleaner.ttl", "300000";
 }

@@ -34,6 +34,9 @@ pub(super) struct Double {
     flushed: Mutex<Vec<EncodedName>>,
     discarded: Mutex<BTreeSet<EncodedName>>,
     known: Mutex<BTreeSet<EncodedName>>,
+    stopped: Mutex<bool>,
+    /// Every schema that a region was opened with.
+    schemas: Mutex<Vec<(EncodedName, Arc<TableDescriptor>)>>,
 }
 
 impl Double {
@@ -47,6 +50,8 @@ impl Double {
             flushed: Mutex::default(),
             discarded: Mutex::default(),
             known: Mutex::default(),
+            stopped: Mutex::default(),
+            schemas: Mutex::default(),
         })
     }
 
@@ -70,6 +75,17 @@ impl Double {
 
     pub(super) fn was_kept(&self, region: &EncodedName) -> bool {
         self.known.lock().contains(region)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        *self.stopped.lock()
+    }
+
+    /// What a region was last opened with.
+    pub(super) fn schema_of(&self, region: &EncodedName) -> Arc<TableDescriptor> {
+        let schemas = self.schemas.lock();
+        let (_, schema) = schemas.iter().rev().find(|(name, _)| name == region).expect("it was opened");
+        Arc::clone(schema)
     }
 
     pub(super) fn flushed(&self) -> usize {
@@ -99,6 +115,7 @@ impl Regions for Double {
             return Err(Exception::io("the region is refused by the test"));
         }
         self.open.lock().insert(region.encoded_name().clone());
+        self.schemas.lock().push((region.encoded_name().clone(), Arc::clone(table)));
         Ok(OpenSequence(2))
     }
 
@@ -145,6 +162,18 @@ impl Regions for Double {
         Ok(cells
             .map(|(key, cells)| Row { key: key.clone(), columns: cells.iter().map(column).collect() })
             .collect())
+    }
+
+    fn newest(&self, region: &EncodedName) -> Result<Stamp, Exception> {
+        let rows = self.durable.rows.lock();
+        let cells = rows.get(region).into_iter().flatten().flat_map(|(_, cells)| cells.values());
+        let deleted = self.durable.deleted.lock();
+        let markers = deleted.iter().filter(|((of, _), _)| of == region).map(|(_, at)| *at);
+        Ok(Stamp(cells.map(|(at, _)| *at).chain(markers).max().unwrap_or(0)))
+    }
+
+    fn stop(&self) {
+        *self.stopped.lock() = true;
     }
 
     fn write(&self, region: &EncodedName, stamp: Stamp, edits: Vec<Edit>) -> Result<(), Exception> {
@@ -195,15 +224,20 @@ impl Life {
     }
 
     pub(super) fn on(files: Memory, durable: Durable) -> Result<Life, Error> {
-        let double = Double::new(files.clone(), durable.clone());
-        let name = "localhost,16000,1".parse().expect("a server's name");
         // Time goes on between two lives.
         let life = {
             let mut lives = durable.lives.lock();
             *lives += 1;
             *lives
         };
-        let world = World::simulated(1, WallTime(1_700_000_000_000 + life * 60_000));
+        Life::at(files, durable, 1_700_000_000_000 + life * 60_000)
+    }
+
+    /// A life that begins at a time of the test's choice, in ms since 1970.
+    pub(super) fn at(files: Memory, durable: Durable, time: i64) -> Result<Life, Error> {
+        let double = Double::new(files.clone(), durable.clone());
+        let name = "localhost,16000,1".parse().expect("a server's name");
+        let world = World::simulated(1, WallTime(time));
         let master = Master::start(
             world,
             Options::default(),

@@ -161,3 +161,31 @@ fn bytes_that_are_no_message_are_refused_whatever_the_method() {
         assert!(refused.do_not_retry, "{method}: {refused}");
     }
 }
+
+#[test]
+fn features_that_are_not_here_are_answered_as_where_they_are_switched_off() {
+    let client = Client::new();
+    for (method, class_or_words) in [
+        ("Snapshot", "java.lang.UnsupportedOperationException"),
+        ("SetQuota", "quota support disabled"),
+        ("Grant", "AccessController is not loaded"),
+        ("SplitRegion", "not split"),
+        ("MergeTableRegions", "not merged"),
+        ("GetReplicationPeerConfig", "ReplicationPeerNotFoundException"),
+    ] {
+        let refused = client.raw(method, Bytes::new()).unwrap_err();
+        assert!(refused.do_not_retry && refused.text().contains(class_or_words), "{method}: {refused}");
+    }
+    let empty: pb::GetQuotaStatesResponse = client.call("GetQuotaStates", &pb::EmptyMsg {}).unwrap();
+    assert!(empty.table_snapshots.is_empty());
+}
+
+#[test]
+fn whoever_shuts_the_cluster_down_gets_an_answer_and_the_process_ends() {
+    for method in ["Shutdown", "StopMaster"] {
+        let client = Client::new();
+        assert!(!client.life.double.is_stopped());
+        client.raw(method, Bytes::new()).expect("answered first");
+        assert!(client.life.double.is_stopped());
+    }
+}

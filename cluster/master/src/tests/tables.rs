@@ -265,3 +265,43 @@ fn a_region_that_will_not_open_does_not_keep_the_others() {
     assert!(rows.iter().all(|row| next.double.was_kept(row.region.encoded_name())));
     assert_eq!(status::of(&next.master, &[]).regions_in_transition.len(), 1);
 }
+
+#[test]
+fn a_clock_that_was_set_back_hides_nothing_that_is_made_anew() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    life.done(life.master.delete_table(&pb_name("t"), None)).unwrap();
+    // The machine comes up a year before: the double refuses a row that its own deletion would hide.
+    let life = Life::at(life.files.kill(), life.durable.clone(), 1_660_000_000_000).unwrap();
+    life.create("t", &["f"], &["m"]).unwrap();
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    let life = Life::at(life.files.kill(), life.durable.clone(), 1_650_000_000_000).unwrap();
+    assert_eq!(life.state("t"), TableState::Disabled);
+    life.done(life.master.enable_table(&pb_name("t"), None)).unwrap();
+    assert_eq!(life.state("t"), TableState::Enabled);
+}
+
+#[test]
+fn meta_runs_with_its_new_schema_and_keeps_its_families() {
+    let life = Life::first();
+    let meta = proto::RegionInfo::meta();
+    let name = pb_name("hbase:meta");
+    let versions = |life: &Life| {
+        let schema = life.double.schema_of(meta.encoded_name());
+        schema.family(b"info").expect("it has it").options().unwrap().versions_max
+    };
+    assert_eq!(versions(&life), 3);
+    let family = pb::ColumnFamilySchema {
+        name: "info".into(),
+        attributes: vec![pb::BytesBytesPair { first: "VERSIONS".into(), second: "5".into() }],
+        ..Default::default()
+    };
+    life.done(life.master.modify_family(&name, &family, None)).unwrap();
+    assert_eq!(versions(&life), 5, "it was opened again with it");
+    assert_eq!(life.double.open_count(), 2);
+    let refused = life.done(life.master.delete_family(&name, &"info".into(), None)).unwrap_err();
+    assert!(refused.message.contains("hbase:meta column family info"), "{refused}");
+    life.create("t", &["f"], &[]).unwrap();
+    assert_eq!(versions(&life.next()), 5);
+}

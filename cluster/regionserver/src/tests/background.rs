@@ -270,3 +270,33 @@ fn an_old_log_file_is_ended_however_small_it_is() {
     bench.server.look_around();
     assert_eq!(log.file_number(), first + 1, "the new one is young");
 }
+
+#[test]
+fn files_that_no_list_names_go_after_a_while() {
+    use storage::Files;
+    let period = Duration::from_secs(300);
+    let bench = Bench::with(Options { unnamed_files_period: period, ..Options::default() }, &[("", "")]);
+    bench.put("r", "f:x", "1");
+    let region = bench.server.regions().all().remove(0);
+    region.flush(region::FlushReason::Requested).expect("flushes");
+    let named = region.file_names(&[]).expect("a list");
+    let left = named[0].parent().expect("the store's folder").join("0123456789abcdef0123456789abcdef");
+    bench.place.create(&left).expect("new").finish().expect("durable");
+    bench.server.look_around();
+    assert!(bench.place.open(&left).is_ok(), "not at once");
+    bench.world.advance(period);
+    bench.server.look_around();
+    assert!(bench.place.open(&left).is_err() && bench.place.open(&named[0]).is_ok());
+}
+
+#[test]
+fn the_newest_stamp_of_a_region_is_that_of_a_marker_too() {
+    use master::regions::{Edit, Regions, Stamp};
+    let bench = Bench::new();
+    let local = crate::LocalRegions::new(bench.server.clone());
+    let region = bench.server.regions().all().remove(0).info().encoded_name().clone();
+    assert_eq!(local.newest(&region).expect("open"), Stamp(0));
+    local.write(&region, Stamp(70), vec![Edit::Delete("r".into())]).expect("written");
+    local.write(&region, Stamp(60), vec![Edit::Delete("s".into())]).expect("written");
+    assert_eq!(local.newest(&region).expect("open"), Stamp(70));
+}

@@ -1,0 +1,60 @@
+//! Features that are not here, answered as HBase answers where they are switched off: the same classes of exceptions, or
+//! the same empty lists, so that clients take the turn they know. Source: HBase 2.6 `MasterRpcServices`,
+//! `SnapshotManager`, `MasterQuotaManager`, `HMaster`.
+
+use prost::Message;
+use proto::pb;
+use rpc::{Exception, Reply};
+
+/// HBase's answer to a method of a feature that is off; `None` for a method of none of these.
+pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
+    let unsupported = |words: &str| {
+        Some(Err(Exception {
+            do_not_retry: true,
+            ..Exception::new("java.lang.UnsupportedOperationException", words)
+        }))
+    };
+    let refused = |words: &str| Some(Err(Exception::do_not_retry(words)));
+    match method {
+        "Snapshot" | "DeleteSnapshot" | "IsSnapshotDone" | "RestoreSnapshot" | "IsRestoreSnapshotDone" => {
+            unsupported("snapshots are not supported by this master (hbase.snapshot.enabled)")
+        }
+        "SetQuota" => refused("java.lang.UnsupportedOperationException: quota support disabled"),
+        "GetQuotaStates" => empty(&pb::GetQuotaStatesResponse::default()),
+        "GetSpaceQuotaRegionSizes" => empty(&pb::GetSpaceQuotaRegionSizesResponse::default()),
+        "Grant" | "Revoke" | "GetUserPermissions" | "HasUserPermissions" => refused(
+            "java.lang.UnsupportedOperationException: \
+             org.apache.hadoop.hbase.security.access.AccessController is not loaded",
+        ),
+        "SplitRegion" => {
+            refused("the region is not split: the split switch is off, regions are not split here")
+        }
+        "MergeTableRegions" => {
+            refused("the regions are not merged: the merge switch is off, regions are not merged here")
+        }
+        "GetReplicationPeerConfig"
+        | "UpdateReplicationPeerConfig"
+        | "RemoveReplicationPeer"
+        | "EnableReplicationPeer"
+        | "DisableReplicationPeer"
+        | "GetReplicationPeerState" => Some(Err(Exception {
+            do_not_retry: true,
+            ..Exception::new(
+                "org.apache.hadoop.hbase.ReplicationPeerNotFoundException",
+                "there are no replication peers here",
+            )
+        })),
+        "AddReplicationPeer" => refused(
+            "java.lang.UnsupportedOperationException: replication to other clusters is not supported by this master",
+        ),
+        "DecommissionRegionServers" | "RecommissionRegionServer" => refused(
+            "java.lang.UnsupportedOperationException: this cluster has one server, which cannot be decommissioned",
+        ),
+        _ => None,
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "an arm of the answers")]
+fn empty(message: &impl Message) -> Option<Result<Reply, Exception>> {
+    Some(Ok(Reply::of(message)))
+}
