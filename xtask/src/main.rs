@@ -18,6 +18,7 @@ mod crash;
 mod diff;
 mod gohbase;
 mod hbase;
+mod hostile;
 mod java;
 mod loadtest;
 mod packages;
@@ -25,6 +26,7 @@ mod pe;
 mod powercut;
 mod server;
 mod startup;
+mod talk;
 mod tools;
 mod workload;
 mod ycsb;
@@ -70,6 +72,7 @@ const PARTS: &[Part] = &[
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
     ("loadtest", "HBase's LoadTestTool writes, updates and verifies (JDK and Maven)", || loadtest::run(&[])),
     ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5, None)),
+    ("hostile", "whatever comes from outside, the server stands", || hostile::run(None)),
     ("powercut", "and the loss of power, some rounds (root, e2fsprogs, xfsprogs)", || powercut::run(2, None)),
 ];
 
@@ -81,6 +84,7 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask pe [--rows N] [--threads N]
        cargo xtask ycsb [--records N] [--operations N] [--threads N]
        cargo xtask loadtest [--keys N] [--threads N]
+       cargo xtask hostile [--seed S]
        cargo xtask powercut [--rounds N] [--seed S]   (20 rounds on each of ext4 and XFS; needs root and loop devices)
        cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)
        cargo xtask asynchbase BOOTSTRAP QUORUM [TEXT]   (the asynchbase suite, likewise)
@@ -89,11 +93,12 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    if let [command @ ("crash" | "powercut"), options @ ..] = &words[..] {
+    if let [command @ ("crash" | "hostile" | "powercut"), options @ ..] = &words[..] {
         return match (*command, rounds_and_seed(options)) {
             ("crash", Some((rounds, seed))) => report(command, &crash::run(rounds.unwrap_or(50), seed)),
-            (_, Some((rounds, seed))) => report(command, &powercut::run(rounds.unwrap_or(20), seed)),
-            (_, None) => usage(),
+            ("hostile", Some((None, seed))) => report(command, &hostile::run(seed)),
+            ("powercut", Some((rounds, seed))) => report(command, &powercut::run(rounds.unwrap_or(20), seed)),
+            _ => usage(),
         };
     }
     match words[..] {

@@ -15,6 +15,8 @@ pub(crate) struct Server {
     pub(crate) rpc: String,
     /// Where clients ask a ZooKeeper.
     pub(crate) registry: String,
+    /// Where administrators connect, `host:port`.
+    pub(crate) master: String,
     /// Where browsers and monitoring ask, `host:port`.
     pub(crate) web: String,
     /// What it says that callers may paste, all lines.
@@ -22,6 +24,9 @@ pub(crate) struct Server {
     /// How long it took from the start of the process to the first line.
     pub(crate) ready: Duration,
 }
+
+/// As many open files as a process gets by default on most machines, whatever this one gives.
+const FEW_FILES: &str = r#"ulimit -Sn 1024; exec "$0" "$@""#;
 
 /// Where the built server is.
 pub(crate) fn binary() -> PathBuf {
@@ -55,7 +60,9 @@ fn spawn(folder: &Path, log: &Path, more: &[&str], output: Stdio) -> Result<Chil
         .append(true)
         .open(log)
         .map_err(|error| format!("{}: {error}", log.display()))?;
-    Command::new(binary())
+    Command::new("bash")
+        .args(["-c", FEW_FILES])
+        .arg(binary())
         .args(["start", "--bind", "127.0.0.1", "--data-dir"])
         .arg(folder)
         .args(["--rpc-port", "0", "--master-port", "0", "--zk-port", "0", "--web-port", "0"])
@@ -122,9 +129,10 @@ impl Server {
             let rest = &first[first.find(before)? + before.len()..];
             Some(rest.split([',', ' ', '\n']).next()?.trim_end_matches('/').to_owned())
         };
-        match (word("region server "), word("registry "), word("web http://")) {
-            (Some(rpc), Some(registry), Some(web)) if first.starts_with("ready after") => {
-                Ok(Server { child, rpc, registry, web, greeting, ready })
+        let words = (word("region server "), word("registry "), word("master "), word("web http://"));
+        match words {
+            (Some(rpc), Some(registry), Some(master), Some(web)) if first.starts_with("ready after") => {
+                Ok(Server { child, rpc, registry, master, web, greeting, ready })
             }
             _ => {
                 let _gone = child.kill();

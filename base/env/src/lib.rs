@@ -9,12 +9,14 @@
 // This crate is the place the bans point to.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod limits;
 mod network;
 mod random;
 mod signals;
 mod threads;
 mod time;
 
+pub use limits::raise_open_files;
 pub use network::{Listener, Stream, dial, listen};
 pub use signals::told_to_stop;
 pub use threads::{Priority, Runtime, Thread, blocking, sleep, spawn, spawn_thread, timeout, together};

@@ -29,6 +29,7 @@ pub(crate) struct Settings {
     pub(crate) znode_parent: String,
     pub(crate) rpc_options: rpc::Options,
     pub(crate) registry_options: registry::Options,
+    pub(crate) web_options: web::Options,
     pub(crate) log: wal::Options,
     pub(crate) region: RegionOptions,
     pub(crate) cache_bytes: usize,
@@ -84,6 +85,10 @@ impl Settings {
             znode_parent: conf.value(&keys::cluster::ZOOKEEPER_PARENT)?,
             rpc_options: rpc_options(&conf)?,
             registry_options: registry_options(&conf)?,
+            web_options: web::Options {
+                connections_max: count(conf.value(&keys::rpc::WEB_CONNECTIONS_MAX)?),
+                request_max: conf.value(&keys::rpc::WEB_REQUEST_TIMEOUT)?,
+            },
             log: regionserver::Options::of_log(&conf)?,
             region: RegionOptions {
                 memory: memstore::Pool::new(chunk_size, chunks_kept as usize / chunk_size),

@@ -28,6 +28,9 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     let world = World::real();
     let began = world.moment();
     let settings = Settings::gather(start)?;
+    if let Err(error) = env::raise_open_files() {
+        tracing::warn!(%error, "the number of open files stays as it is; ulimit -n raises it");
+    }
 
     let rpc =
         rpc::Server::bind(world.clone(), settings.rpc_options.clone(), &[settings.rpc, settings.master])
@@ -55,7 +58,7 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     };
     let web_address = web.local_addr().map_err(Failure::new)?;
     let shown = Arc::new(Shown::default());
-    runtime.spawn(web::serve(web, Arc::clone(&shown) as Arc<dyn web::Status>));
+    runtime.spawn(web::serve(web, settings.web_options.clone(), Arc::clone(&shown) as Arc<dyn web::Status>));
 
     let root = &settings.root;
     let files: Arc<dyn Files> = Arc::new(place::open(root)?);

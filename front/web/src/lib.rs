@@ -4,9 +4,12 @@
 //! Prometheus text format. The page at `/` says in a few lines what runs here. What is shown comes from a [`Status`];
 //! this crate knows no server.
 
+mod listener;
+
 pub use telemetry::Exposition;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -26,9 +29,29 @@ pub trait Status: Send + Sync + 'static {
     fn summary(&self) -> String;
 }
 
+/// What is allowed to whoever connects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Open connections; who comes after them waits. Default 200. Key: `bellows.web.connections.max`.
+    pub connections_max: usize,
+    /// How long a client may take from connecting, or from an answer, to the end of its next request, and to take an
+    /// answer. Default 30 s. Key: `bellows.web.request.timeout`.
+    pub request_max: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { connections_max: 200, request_max: Duration::from_secs(30) }
+    }
+}
+
 /// Serves `listener` until the task is dropped.
-pub async fn serve(listener: env::Listener, status: Arc<dyn Status>) -> std::io::Result<()> {
-    axum::serve(listener, router(status)).await
+pub async fn serve(
+    listener: env::Listener,
+    options: Options,
+    status: Arc<dyn Status>,
+) -> std::io::Result<()> {
+    axum::serve(listener::Limited::new(listener, options), router(status)).await
 }
 
 fn router(status: Arc<dyn Status>) -> Router {
@@ -103,7 +126,7 @@ mod tests {
         let listener = env::listen("127.0.0.1:0".parse().expect("address")).expect("listen");
         let address = listener.local_addr().expect("bound");
         let status = Arc::new(Sample::default());
-        let server = env::spawn(serve(listener, status.clone()));
+        let server = env::spawn(serve(listener, Options::default(), status.clone()));
         let waiting = fetch(address, "/healthz").await;
         assert!(
             waiting.starts_with("HTTP/1.1 503") && waiting.contains("regions are being opened"),
@@ -114,6 +137,27 @@ mod tests {
         assert!(fetch(address, "/metrics").await.contains("\nbellows_regions 3\n"));
         assert!(fetch(address, "/").await.contains("regions &lt;3>"));
         assert!(fetch(address, "/nowhere").await.starts_with("HTTP/1.1 404"));
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn who_is_slow_or_silent_is_cut_and_only_so_many_are_let_in() {
+        let listener = env::listen("127.0.0.1:0".parse().expect("address")).expect("listen");
+        let address = listener.local_addr().expect("bound");
+        let options = Options { connections_max: 2, request_max: Duration::from_millis(100) };
+        let server = env::spawn(serve(listener, options, Arc::new(Sample::default())));
+        // Both of the places are taken by clients that never end their request.
+        let mut silent = env::dial(address).await.expect("connect");
+        let mut slow = env::dial(address).await.expect("connect");
+        slow.write_all(b"GET / HTTP/1.1\r\nX: ").await.expect("send");
+        // A third waits until they are cut.
+        assert!(fetch(address, "/").await.starts_with("HTTP/1.1 200"));
+        for cut in [&mut silent, &mut slow] {
+            let mut rest = Vec::new();
+            // An end or a reset, and no answer that took the place of a request.
+            let _ended = cut.read_to_end(&mut rest).await;
+            assert!(!rest.starts_with(b"HTTP/1.1 200"));
+        }
         server.abort();
     }
 }

@@ -44,6 +44,21 @@ fn attribute(bytes: &Bytes, (from, to): (usize, usize)) -> Result<(String, Bytes
     Ok(pair)
 }
 
+/// A header has no more attributes: each takes many times the memory of its bytes, as long as the connection lives.
+const ATTRIBUTES_MAX: usize = 1_000;
+
+fn add_attribute(
+    attributes: &mut Vec<(String, Bytes)>,
+    bytes: &Bytes,
+    (from, to): (usize, usize),
+) -> Result<(), Malformed> {
+    if attributes.len() == ATTRIBUTES_MAX {
+        return Err(Malformed { offset: from, what: "more than 1000 attributes" });
+    }
+    attributes.push(attribute(bytes, (from, to))?);
+    Ok(())
+}
+
 fn put_attribute(out: &mut Vec<u8>, field: u32, (name, value): &(String, Bytes)) {
     let mut pair = Vec::with_capacity(name.len() + value.len() + 8);
     put_bytes(&mut pair, 1, name.as_bytes());
@@ -88,7 +103,7 @@ impl ConnectionHeader {
                     header.version = Some(decode_version(bytes, from, to)?);
                 }
                 6 => header.cipher = Some(owned(bytes, value.range(at)?)?),
-                7 => header.attributes.push(attribute(bytes, value.range(at)?)?),
+                7 => add_attribute(&mut header.attributes, bytes, value.range(at)?)?,
                 _ => {}
             }
         }
@@ -180,7 +195,7 @@ impl RequestHeader {
                 }
                 6 => header.priority = Some(value.number(at)? as u32),
                 7 => header.timeout = Some(value.number(at)? as u32),
-                8 => header.attributes.push(attribute(frame, value.range(at)?)?),
+                8 => add_attribute(&mut header.attributes, frame, value.range(at)?)?,
                 _ => {}
             }
         }
@@ -356,6 +371,22 @@ mod tests {
         let traced = pb::RequestHeader { trace_info: Some(pb::RpctInfo::default()), ..theirs };
         let encoded = Bytes::from(traced.encode_to_vec());
         assert_eq!(RequestHeader::decode(&encoded, 0, encoded.len()), Ok(ours));
+    }
+
+    #[test]
+    fn a_header_has_only_so_many_attributes() {
+        let pair = || ("k".to_owned(), Bytes::from_static(b"v"));
+        for (count, accepted) in [(ATTRIBUTES_MAX, true), (ATTRIBUTES_MAX + 1, false)] {
+            let attributes: Vec<_> = std::iter::repeat_with(pair).take(count).collect();
+            let mut encoded = Vec::new();
+            ConnectionHeader { attributes: attributes.clone(), ..ConnectionHeader::default() }
+                .encode(&mut encoded);
+            assert_eq!(ConnectionHeader::decode(&encoded.into()).is_ok(), accepted, "{count}");
+            let mut encoded = Vec::new();
+            RequestHeader { attributes, ..RequestHeader::default() }.encode(&mut encoded);
+            let encoded = Bytes::from(encoded);
+            assert_eq!(RequestHeader::decode(&encoded, 0, encoded.len()).is_ok(), accepted, "{count}");
+        }
     }
 
     #[test]

@@ -31,6 +31,14 @@ impl Service for Sample {
                     Ok(Reply { message: call.param, cells: Bytes::new() })
                 })
             }
+            "Spin" => {
+                let world = World::real();
+                let began = world.moment();
+                while world.moment().since(began) < Duration::from_micros(20) {
+                    std::hint::spin_loop();
+                }
+                Answer::Now(Ok(Reply::default()))
+            }
             "Fail" => Exception::not_serving_region("r").into(),
             "Panic" => panic!("on purpose"),
             "PanicLater" => Answer::later(async { panic!("on purpose, later") }),
@@ -412,6 +420,33 @@ fn a_call_whose_client_has_given_up_is_dropped_without_an_answer() {
         let ids: Vec<u8> = answers.chunks(8).map(|frame| frame[6]).collect();
         assert_eq!(ids, [1, 4, 5]);
         assert_eq!(fixture.server.counters().calls_expired, 2);
+    });
+}
+
+#[test]
+fn whoever_floods_gives_way_to_the_other_connections_of_its_thread() {
+    let fixture = Fixture::new(Options { threads: 1, ..Options::default() });
+    fixture.run(async {
+        let other = fixture.connect().await;
+        other.call(call("Echo", b"")).await.expect("answered");
+        let mut floods = Vec::new();
+        for _ in 0..8 {
+            let mut stream = raw(&fixture).await;
+            floods.push(env::spawn(async move {
+                // RequestHeader{call_id = 1, method_name = "Spin", request_param = true}, an empty parameter
+                let spin = [0, 0, 0, 12, 10, 0x08, 1, 0x1a, 4, b'S', b'p', b'i', b'n', 0x20, 1, 0];
+                // It is cut when the server ends.
+                let _cut = stream.write_all(&spin.repeat(100_000)).await;
+                stream
+            }));
+        }
+        for _ in 0..5 {
+            let before = fixture.server.counters().calls;
+            other.call(call("Echo", b"")).await.expect("answered");
+            let between = fixture.server.counters().calls - before;
+            assert!(between < 20_000, "{between} calls were served before another connection's one");
+        }
+        floods.iter().for_each(|flood| flood.abort());
     });
 }
 

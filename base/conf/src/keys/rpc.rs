@@ -41,4 +41,8 @@ keys! {
     /// How many threads serve requests. HBase needs one for each request in flight; here one for each core is right, so
     /// that 0, the default, means the number of cores.
     SERVING_THREADS: Count = "bellows.serving.threads", "0";
+    /// How many browsers and scrapers may be connected; who comes after them waits.
+    WEB_CONNECTIONS_MAX: Count = "bellows.web.connections.max", "200";
+    /// How long one of them may take from a connection or an answer to the end of its next request, and to read an answer.
+    WEB_REQUEST_TIMEOUT: Millis = "bellows.web.request.timeout", "30000";
 }

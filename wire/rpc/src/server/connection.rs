@@ -5,11 +5,12 @@
 //! 1. What waited and can go on, goes on; answers that are ready are appended to the output.
 //! 2. All whole frames in the input are served, each in this task. Their answers are appended too.
 //! 3. The output is written, as much as the socket takes: one write for all answers of a round.
-//! 4. More is read.
+//! 4. More is read, once the input has no whole frame any more: what a client sends ahead stays in its socket.
 //!
-//! When more output waits than [`Options::output_high`], step 2 and 4 rest until the client has read: what it does not
-//! read costs this process no more than that. A call that waits is always let run to its end, also when its client is
-//! gone: to stop in the middle of a write would leave others waiting for it.
+//! After [`REQUESTS_PER_WRITE`] requests the task gives way to the other connections of its thread. When more output
+//! waits than [`Options::output_high`], step 2 and 4 rest until the client has read: what it does not read costs this
+//! process no more than that. A call that waits is always let run to its end, also when its client is gone: to stop in
+//! the middle of a write would leave others waiting for it.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -34,7 +35,8 @@ use crate::{Answer, Call, Ending, Exception, Output, Reply, Request, Session, St
 const READ_MIN: usize = 16 << 10;
 /// The most room that is made for a read: how fast the buffer of a large request grows.
 const READ_MAX: usize = 1 << 20;
-/// After so many requests the answers go out, however many more are in the input.
+/// After so many requests the answers go out and the thread's other connections have their turn, however many more are in
+/// the input. The runtime looks for news of sockets after some 60 turns: many who flood are to take no longer together.
 const REQUESTS_PER_WRITE: usize = 128;
 /// So many runs of bytes go into one write.
 const SLICES: usize = 16;
@@ -43,6 +45,15 @@ const SLICES: usize = 16;
 struct Waiting {
     call_id: u32,
     size: u64,
+}
+
+/// What one go at the input did.
+struct Served {
+    requests: usize,
+    /// Whether anything changed.
+    moved: bool,
+    /// Whether there is no whole frame left.
+    starved: bool,
 }
 
 enum Phase {
@@ -68,6 +79,7 @@ pub(super) struct Connection {
     /// About how many bytes are missing for the next step.
     wanted: usize,
     received: Moment,
+    accepted: Moment,
     /// Since when output waits that the socket does not take.
     stalled: Option<Moment>,
     timer: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -96,6 +108,7 @@ impl Connection {
             broken: false,
             wanted: 0,
             received,
+            accepted: received,
             stalled: None,
             timer,
             remote,
@@ -117,16 +130,24 @@ impl Connection {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut turn = 0;
         loop {
             let mut moved = self.go_on(context);
             match self.phase {
                 Phase::Serving => {
-                    moved |= self.serve();
+                    if turn >= REQUESTS_PER_WRITE {
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    let served = self.serve();
+                    turn += served.requests;
+                    moved |= served.moved;
                     moved |= self.write(context);
                     if self.broken {
                         self.phase = Phase::Ending(Ending::Close);
                         moved = true;
-                    } else if matches!(self.phase, Phase::Serving)
+                    } else if served.starved
+                        && matches!(self.phase, Phase::Serving)
                         && self.output.len() <= self.shared.options.output_high
                     {
                         moved |= self.read(context);
@@ -178,15 +199,16 @@ impl Connection {
         })
     }
 
-    /// Step 2. Says whether a request was served.
-    fn serve(&mut self) -> bool {
+    /// Step 2.
+    fn serve(&mut self) -> Served {
         let mut served = 0;
         while served < REQUESTS_PER_WRITE && self.output.len() <= self.shared.options.output_high {
             let before = self.output.len();
             match self.session.next(&mut self.input, &mut self.output) {
                 Step::Starved(wanted) => {
                     self.wanted = wanted;
-                    return served > 0 || self.output.len() > before;
+                    let moved = served > 0 || self.output.len() > before;
+                    return Served { requests: served, moved, starved: true };
                 }
                 Step::Opened => {
                     let (info, _) = self.session.opened().expect("it says so");
@@ -204,12 +226,12 @@ impl Connection {
                 Step::Ended(ending) => {
                     tracing::debug!(remote = %self.remote, "connection refused or over");
                     self.phase = Phase::Ending(ending);
-                    return true;
+                    return Served { requests: served, moved: true, starved: false };
                 }
             }
             served += 1;
         }
-        served > 0
+        Served { requests: served, moved: served > 0, starved: false }
     }
 
     fn call(&mut self, request: Request) {
@@ -357,7 +379,7 @@ impl Connection {
         let now = self.shared.world.moment();
         let until = |since: Moment, limit: Duration| limit.saturating_sub(now.since(since));
         let mut next = if self.session.opened().is_none() {
-            until(self.received, options.handshake_max)
+            until(self.accepted, options.handshake_max)
         } else {
             let left = until(self.received, options.idle_max);
             let left = if left.is_zero() { options.idle_max / 2 } else { left };
@@ -381,7 +403,8 @@ impl Connection {
         let reason = if self.stalled.is_some_and(|since| now.since(since) >= options.write_stall_max) {
             Some("it leaves answers unread")
         } else if self.session.opened().is_none() {
-            (quiet >= options.handshake_max).then_some("its connection header does not come")
+            (now.since(self.accepted) >= options.handshake_max)
+                .then_some("its connection header does not come")
         } else if !self.input.is_empty() && self.output.is_empty() && quiet >= options.read_stall_max {
             Some("it stands still in the middle of a request")
         } else if self.flight.len() == 0 && self.output.is_empty() && quiet >= options.idle_max && crowded() {

@@ -1,0 +1,113 @@
+//! A listener that lets in so many, each for as long as it is quick.
+//!
+//! The time of a connection begins when it is accepted and begins anew whenever something is written to it, so that it
+//! measures how long a client takes for a request or for reading an answer. When it is over, reading and writing fail.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use env::{Listener, Stream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::Options;
+
+pub(crate) struct Limited {
+    listener: Listener,
+    places: Arc<Semaphore>,
+    request_max: Duration,
+}
+
+impl Limited {
+    pub(crate) fn new(listener: Listener, options: Options) -> Limited {
+        let places = Arc::new(Semaphore::new(options.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
+        Limited { listener, places, request_max: options.request_max }
+    }
+}
+
+impl axum::serve::Listener for Limited {
+    type Io = Timed;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Timed, SocketAddr) {
+        let place = Arc::clone(&self.places).acquire_owned().await.expect("it is never closed");
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, remote)) => {
+                    let over = Box::pin(env::sleep(self.request_max));
+                    return (Timed { stream, over, request_max: self.request_max, _place: place }, remote);
+                }
+                // The client left before we came, or there are no more file descriptors.
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a web client");
+                    env::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A connection and its time.
+pub(crate) struct Timed {
+    stream: Stream,
+    over: Pin<Box<dyn Future<Output = ()> + Send>>,
+    request_max: Duration,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Timed {
+    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match self.over.as_mut().poll(context) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(()) => {
+                // It is over for every later look, too.
+                self.over = Box::pin(std::future::ready(()));
+                Err(io::Error::new(io::ErrorKind::TimedOut, "too slow (bellows.web.request.timeout)"))
+            }
+        }
+    }
+}
+
+impl AsyncRead for Timed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check(context)?;
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Timed {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check(context)?;
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if matches!(written, Poll::Ready(Ok(_))) {
+            self.over = Box::pin(env::sleep(self.request_max));
+            self.check(context)?;
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

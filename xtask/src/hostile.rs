@@ -1,0 +1,212 @@
+//! Whatever comes from outside, the server stands.
+//!
+//! Every attack is bytes on a socket of one of the four ports. After each of them a healthy client connects, puts a row
+//! and gets it back; the server's memory has not grown beyond what the attack may cost; and at the end its log speaks of
+//! no panic and is not long. What the server must answer is HBase's: an exception of the right class for the call, or for
+//! the connection when no call is known, or the end of the connection.
+//!
+//! The server is started with as few open files as a process gets by default, and with little patience, so that the
+//! limits of both are reached.
+
+mod others;
+mod rpc;
+mod wire;
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+use crate::chance::{Chance, seed_from_the_clock};
+use crate::server::{Server, build, fresh_folder, log_of, no_panic};
+use crate::talk::{self, Talk};
+
+/// No patience for whoever is slow; the longest handshake of each port in ms.
+const OPTIONS: &[&str] = &[
+    "-D",
+    "bellows.ipc.server.handshake.timeout=1000",
+    "-D",
+    "bellows.zookeeper.socket.timeout=1000",
+    "-D",
+    "bellows.web.request.timeout=1000",
+];
+/// Where the services' methods are read, so that a new one is not forgotten.
+const SERVICES: [(&str, &str); 4] = [
+    ("ClientService", "cluster/regionserver/src/client_service.rs"),
+    ("AdminService", "cluster/regionserver/src/admin_service.rs"),
+    ("ClientMetaService", "cluster/regionserver/src/client_meta.rs"),
+    ("MasterService", "cluster/master/src/service.rs"),
+];
+/// Methods that end the server when they are understood.
+const LAST: [&str; 3] = ["StopServer", "StopMaster", "Shutdown"];
+/// How much the server may log of all this.
+const LOG_BYTES_MAX: u64 = 16 << 20;
+/// A healthy client waits no longer.
+const PULSE_MAX: Duration = Duration::from_secs(5);
+
+/// Bytes on a socket, and how much memory they may cost.
+struct Attack {
+    name: &'static str,
+    megabytes: u64,
+    act: fn(&Scene<'_>) -> Outcome,
+}
+
+/// What an attack finds.
+struct Scene<'a> {
+    /// The attacked port.
+    address: &'a str,
+    is_web: bool,
+    is_rpc: bool,
+    methods: &'a [(&'static str, String)],
+    chance: RefCell<Chance>,
+    pulse: RefCell<Talk>,
+    slowest: Cell<Duration>,
+    process: u32,
+    files_open: usize,
+}
+
+impl Scene<'_> {
+    fn below(&self, limit: u64) -> u64 {
+        self.chance.borrow_mut().below(limit)
+    }
+
+    /// A healthy client is served, soon.
+    fn alive(&self, when: &str) -> Outcome {
+        let began = Instant::now();
+        let answer = self.pulse.borrow_mut().ask("beat")?;
+        let took = began.elapsed();
+        self.slowest.set(self.slowest.get().max(took));
+        if !answer.starts_with("alive") {
+            return Err(format!("{when}: {answer}"));
+        }
+        if took > PULSE_MAX {
+            return Err(format!("{when}: a put and a get took {took:?}"));
+        }
+        Ok(())
+    }
+
+    /// The server has given back what connections took that are gone.
+    fn settled(&self) -> Outcome {
+        let began = Instant::now();
+        loop {
+            let open = files_open(self.process)?;
+            if open <= self.files_open + 64 {
+                return Ok(());
+            }
+            if began.elapsed() > Duration::from_secs(20) {
+                return Err(format!("{open} files are open, {} were before", self.files_open));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Everything, from a seed.
+pub(crate) fn run(seed: Option<u64>) -> Outcome {
+    let seed = seed.unwrap_or_else(seed_from_the_clock);
+    build()?;
+    talk::build("pulse")?;
+    let folder = fresh_folder("hostile")?;
+    println!("seed {seed}");
+    attack_all(&Server::start_in(&folder, OPTIONS)?, seed)
+        .map_err(|why| format!("seed {seed}: {why}\n  the server's log is {}", log_of(&folder).display()))?;
+    let log = log_of(&folder);
+    no_panic(&log)?;
+    let logged = log.metadata().map_err(|error| format!("{}: {error}", log.display()))?.len();
+    println!("the server logged {} KB", logged >> 10);
+    if logged > LOG_BYTES_MAX {
+        return Err(format!("the server logged {logged} bytes, see {}", log.display()));
+    }
+    std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
+}
+
+fn attack_all(server: &Server, seed: u64) -> Outcome {
+    let methods = methods()?;
+    let mut scene = Scene {
+        address: &server.rpc,
+        is_web: false,
+        is_rpc: true,
+        methods: &methods,
+        chance: RefCell::new(Chance::new(seed)),
+        pulse: RefCell::new(Talk::with("pulse", &server.rpc)?),
+        slowest: Cell::default(),
+        process: server.id(),
+        files_open: 0,
+    };
+    scene.alive("before anything")?;
+    scene.files_open = files_open(server.id())?;
+    let at_first = memory(server.id(), "VmRSS")?;
+    let ports = [
+        ("rpc", &server.rpc, rpc::attacks()),
+        ("master", &server.master, rpc::attacks()),
+        ("zookeeper", &server.registry, others::registry()),
+        ("web", &server.web, others::web()),
+    ];
+    for (port, address, attacks) in ports {
+        (scene.address, scene.is_web) = (address, port == "web");
+        scene.is_rpc = matches!(port, "rpc" | "master");
+        for attack in attacks.into_iter().chain(others::everywhere()) {
+            let what = format!("{port}: {}", attack.name);
+            one(&scene, &attack, &what).map_err(|why| format!("{what}: {why}"))?;
+        }
+    }
+    let at_last = memory(server.id(), "VmRSS")?;
+    println!(
+        "resident {} MB before, {} MB after; the slowest put and get took {} ms",
+        at_first >> 10,
+        at_last >> 10,
+        scene.slowest.get().as_millis()
+    );
+    Ok(())
+}
+
+fn one(scene: &Scene<'_>, attack: &Attack, what: &str) -> Outcome {
+    // From here on, the most that was resident counts anew.
+    std::fs::write(format!("/proc/{}/clear_refs", scene.process), "5")
+        .map_err(|error| format!("clear_refs: {error}"))?;
+    let before = memory(scene.process, "VmRSS")?;
+    let began = Instant::now();
+    (attack.act)(scene)?;
+    let took = began.elapsed();
+    scene.alive("afterwards")?;
+    let grown = memory(scene.process, "VmHWM")?.saturating_sub(before);
+    let mut line = String::new();
+    write!(line, "{what:66} {:6} ms  {:4} MB at most", took.as_millis(), grown >> 10)
+        .map_err(|error| error.to_string())?;
+    println!("{line}");
+    if grown > attack.megabytes << 10 {
+        return Err(format!("it cost {} MB, {} are allowed", grown >> 10, attack.megabytes));
+    }
+    Ok(())
+}
+
+/// A line of `/proc/PID/status`, in KB.
+fn memory(process: u32, what: &str) -> Result<u64, String> {
+    let file = format!("/proc/{process}/status");
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
+    let line = text.lines().find(|line| line.starts_with(what));
+    let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    number.ok_or_else(|| format!("{file} says nothing of {what}"))
+}
+
+fn files_open(process: u32) -> Result<usize, String> {
+    let folder = format!("/proc/{process}/fd");
+    Ok(std::fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?.count())
+}
+
+/// Every method that a service answers by name.
+fn methods() -> Result<Vec<(&'static str, String)>, String> {
+    let mut all = Vec::new();
+    for (service, file) in SERVICES {
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+        for line in text.lines().map(str::trim).filter(|line| line.starts_with('"')) {
+            let Some((names, _)) = line.split_once("=>") else { continue };
+            let names = names.split('"').skip(1).step_by(2);
+            all.extend(names.filter(|name| !LAST.contains(name)).map(|name| (service, name.to_owned())));
+        }
+    }
+    if all.len() < 60 {
+        return Err(format!("only {} methods are found in the services' sources", all.len()));
+    }
+    Ok(all)
+}

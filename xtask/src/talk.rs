@@ -1,0 +1,62 @@
+//! A program that answers each line with one line.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use crate::run;
+
+/// No answer takes longer.
+const ANSWER_MAX: Duration = Duration::from_secs(120);
+
+/// The running program, ended when this is dropped.
+pub(crate) struct Talk {
+    child: Child,
+    input: ChildStdin,
+    answers: Receiver<String>,
+}
+
+/// Builds an example of the client.
+pub(crate) fn build(example: &str) -> Result<(), String> {
+    run("cargo", &["build", "--quiet", "-p", "client", "--example", example])
+}
+
+impl Talk {
+    /// Starts a built example of the client.
+    pub(crate) fn with(example: &str, argument: &str) -> Result<Talk, String> {
+        let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+        let program = format!("{target}/debug/examples/{example}");
+        let mut child = Command::new(&program)
+            .arg(argument)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start {program}: {error}"))?;
+        let input = child.stdin.take().expect("it is piped");
+        let output = child.stdout.take().expect("it is piped");
+        let (sender, answers) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Talk { child, input, answers })
+    }
+
+    /// Says a line and waits for the answer.
+    pub(crate) fn ask(&mut self, line: &str) -> Result<String, String> {
+        writeln!(self.input, "{line}").map_err(|error| format!("the client is gone: {error}"))?;
+        self.answers.recv_timeout(ANSWER_MAX).map_err(|error| format!("{line:?} is not answered: {error}"))
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        // It ends by itself when its input does; it is not waited for.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
