@@ -59,6 +59,12 @@ kinds! {
         () if text.eq_ignore_ascii_case("false") => Ok(false),
         () => Err("true or false"),
     };
+    /// How stores compact in memory.
+    MemoryCompaction: String, "", |text: &str| {
+        let name = text.to_ascii_uppercase();
+        let known = ["NONE", "BASIC", "EAGER", "ADAPTIVE"].contains(&&name[..]);
+        known.then_some(name).ok_or("NONE, BASIC, EAGER or ADAPTIVE")
+    };
     /// A TCP port; 0 lets the system choose.
     Port: u16, "", |text: &str| text.parse().map_err(|_| "a port, 0 to 65535");
     /// Any text.

@@ -28,6 +28,7 @@ use proto::EncodedName;
 use region::{CompactionRequest, FlushReason, Region};
 
 use crate::counters::{count, count_many};
+use crate::memory::MemoryQueue;
 use crate::{Options, RegionServer};
 
 /// A compaction that waits.
@@ -119,6 +120,7 @@ pub(crate) struct Background {
     requests_per_second: AtomicU64,
     /// The log's file, and since when it is that one.
     log_file: Mutex<Option<(u64, Moment)>>,
+    pub(crate) memory_queue: MemoryQueue,
 }
 
 impl Background {
@@ -133,6 +135,7 @@ impl Background {
             requests: Mutex::default(),
             requests_per_second: AtomicU64::new(0),
             log_file: Mutex::default(),
+            memory_queue: MemoryQueue::default(),
         }
     }
 
@@ -143,6 +146,10 @@ impl Background {
         }
         for index in 0..server.options().compactors {
             Self::spawn(server, &format!("compact-{index}"), Background::compact_next)?;
+        }
+        let cores = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        for index in 0..server.options().memory_compactors.min(cores) {
+            Self::spawn(server, &format!("memory-{index}"), MemoryQueue::compact_next)?;
         }
         Self::spawn(server, "chore", Background::chore)
     }
@@ -166,6 +173,7 @@ impl Background {
         // Under the lock, or a thread that has just looked would go to sleep and miss it.
         let _queues = self.queues.lock();
         self.wake.notify_all();
+        self.memory_queue.wake_all();
     }
 
     /// Requests of one second, over the last period.
@@ -246,6 +254,7 @@ impl Background {
 
     /// Forgets a region that is no longer here.
     pub(crate) fn forget(&self, region: &Arc<Region>) {
+        self.memory_queue.forget(region);
         let mut queues = self.queues.lock();
         queues.flushes.retain(|waiting| !Arc::ptr_eq(&waiting.region, region));
         for wanted in std::mem::take(&mut queues.compactions) {

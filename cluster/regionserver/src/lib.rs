@@ -27,6 +27,7 @@ mod client_service;
 mod counters;
 pub mod exceptions;
 mod local;
+mod memory;
 mod metrics;
 mod nonces;
 mod options;

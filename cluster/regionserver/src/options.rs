@@ -7,7 +7,7 @@ use conf::{Conf, Key, Kind, keys};
 use memstore::Pool;
 use proto::TableDescriptor;
 use proto::descriptor::Attributes;
-use region::RegionOptions;
+use region::{Level, RegionOptions};
 
 /// What a region server may be told. Each field is one of HBase's keys, with HBase's default.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +38,9 @@ pub struct Options {
     pub flushers: u64,
     /// Threads that compact (`hbase.regionserver.thread.compaction.small` and `.large` together).
     pub compactors: u64,
+    /// Threads that compact memstores in memory (`hbase.regionserver.inmemory.compaction.pool.size`), at most one for
+    /// each core.
+    pub memory_compactors: u64,
     /// Whether compactions run from the start (`hbase.regionserver.compaction.enabled`).
     pub compaction_enabled: bool,
     /// Bytes that all memstores together may take: near them the fullest region is flushed, beyond them writes are
@@ -91,6 +94,7 @@ impl Options {
             flush_period: conf.value(&region::PERIODIC_FLUSH_INTERVAL)?,
             flushers: conf.value(&key::FLUSHERS)?.max(1),
             compactors: compactors.max(1),
+            memory_compactors: conf.value(&region::IN_MEMORY_COMPACTION_THREADS)?,
             compaction_enabled: conf.value(&key::COMPACTION_ENABLED)?,
             memstore_bytes_max: u64::MAX,
             memstore_lower: conf.value(&key::GLOBAL_MEMSTORE_LOWER)?.min(1.0),
@@ -120,10 +124,16 @@ impl Options {
         let slop = i64::try_from(conf.value(&region::TIMESTAMP_SLOP)?.as_millis()).unwrap_or(i64::MAX);
         let cell = conf.value(&regionserver::MAX_CELL_SIZE)?;
         let purge = conf.value(&store::PURGE_DELETES_AFTER)?.as_millis();
+        let level = |key| conf.value(key).map(|name: String| Level::of_name(&name).unwrap_or_default());
         let chunk_size = conf.value(&region::MEMSTORE_CHUNK_SIZE)?;
         Ok(RegionOptions {
             flush_size: conf.value(&region::MEMSTORE_FLUSH_SIZE)?,
             block_multiplier: conf.value(&region::MEMSTORE_BLOCK_MULTIPLIER)?,
+            in_memory_compaction: level(&region::IN_MEMORY_COMPACTION)?,
+            in_memory_compaction_of_system: level(&region::SYSTEM_IN_MEMORY_COMPACTION)?,
+            in_memory_flush_factor: conf.value(&region::IN_MEMORY_FLUSH_FACTOR)?,
+            pipeline_segments_max: count(&region::PIPELINE_SEGMENTS)?,
+            adaptive_unique_max: conf.value(&region::ADAPTIVE_COMPACTION_THRESHOLD)?,
             memory: Pool::new(usize::try_from(chunk_size).unwrap_or(usize::MAX), RegionOptions::CHUNKS_KEPT),
             row_lock_wait: conf.value(&region::ROW_LOCK_WAIT)?,
             timestamp_slop: (slop < i64::MAX).then_some(slop),
@@ -246,6 +256,21 @@ mod tests {
         let options = Options::from_conf(&conf).expect("good values");
         assert_eq!((options.cell_bytes_max, options.info_port, options.compactors), (0, None, 4));
         assert_eq!(Options::of_regions(&conf).expect("good values").cell_size_max, None);
+        let conf = conf
+            .with(&keys::region::IN_MEMORY_COMPACTION, "eager")
+            .with(&keys::region::SYSTEM_IN_MEMORY_COMPACTION, "BASIC")
+            .with(&keys::region::IN_MEMORY_FLUSH_FACTOR, "0.1")
+            .with(&keys::region::PIPELINE_SEGMENTS, "5");
+        let regions = Options::of_regions(&conf).expect("good values");
+        let levels = (regions.in_memory_compaction, regions.in_memory_compaction_of_system);
+        assert_eq!(levels, (Level::Eager, Level::Basic));
+        assert_eq!((regions.in_memory_flush_factor, regions.pipeline_segments_max), (0.1, 5));
+        let unknown = conf.clone().with(&keys::region::IN_MEMORY_COMPACTION, "sometimes");
+        let error = Options::of_regions(&unknown).expect_err("no level").to_string();
+        assert!(
+            error.contains("hbase.hregion.compacting.memstore.type") && error.contains("ADAPTIVE"),
+            "{error}"
+        );
         let conf = conf.with(&keys::region::MAX_LOGS, "many");
         let error = Options::of_log(&conf).expect_err("no number").to_string();
         assert!(error.contains("hbase.regionserver.maxlogs") && error.contains("many"), "{error}");

@@ -288,13 +288,17 @@ impl RegionServer {
         Ok(())
     }
 
-    /// Looks after a region that was written to: starts a flush when it is time for one.
+    /// Looks after a region that was written to: starts a flush, or work in its
+    /// memory, when it is time for that.
     pub(crate) fn written(&self, region: &Arc<Region>) {
         let all = self.background.account(region);
         if region.needs_flush() {
             self.background.request_flush(region);
         } else if all > self.options().memstore_bytes_low() {
             self.relieve_memory();
+        }
+        if region.asks_for_memory_compaction() {
+            self.background.memory_queue.push(region);
         }
     }
 

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use crate::Pool;
 use crate::arena::{Filler, Place};
 use crate::chunk::Appender;
+use crate::flat::{Builder, Flat};
 use crate::head::{Heads, common_prefix};
 use crate::records::Records;
 use crate::tree::{Growing, Run, Tree};
@@ -44,14 +45,16 @@ struct Writing {
     filler: Filler,
     growing: Growing,
     cells: u64,
+    /// Whether it takes no more writes.
+    sealed: bool,
 }
 
 /// What an insert has added.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Added {
     pub(crate) cells: u64,
-    /// Of records and index.
-    pub(crate) bytes: u64,
+    pub(crate) record_bytes: u64,
+    pub(crate) index_bytes: u64,
 }
 
 impl Active {
@@ -67,7 +70,12 @@ impl Active {
             records: Records::new(comparator),
             indexes: Default::default(),
             current: AtomicU32::new(0),
-            writing: Mutex::new(Writing { filler: Filler::new(Arc::clone(pool), open), growing, cells: 0 }),
+            writing: Mutex::new(Writing {
+                filler: Filler::new(Arc::clone(pool), open),
+                growing,
+                cells: 0,
+                sealed: false,
+            }),
         };
         active.put_index(0, tree);
         active
@@ -102,7 +110,8 @@ impl Active {
     ) -> Added {
         let mut added = Added::default();
         let mut writing = self.writing.lock();
-        let Writing { filler, growing, cells: count } = &mut *writing;
+        let Writing { filler, growing, cells: count, sealed } = &mut *writing;
+        assert!(!*sealed, "a sealed segment of {count} cells takes no writes");
         let mut tree = self.index(self.current());
         for bytes in cells {
             let cell = Cell::trusted(bytes, sequence);
@@ -117,9 +126,10 @@ impl Active {
             let grown = tree.add(growing, found, probe.head, place);
             *count += 1;
             added.cells += 1;
-            added.bytes += (taken + grown) as u64;
+            added.record_bytes += taken as u64;
+            added.index_bytes += grown as u64;
             if LEARN_AT.contains(count) {
-                added.bytes += self.learn(growing);
+                added.index_bytes += self.learn(growing);
                 tree = self.index(self.current());
             }
         }
@@ -162,9 +172,34 @@ impl Active {
         }
     }
 
-    /// The chunk that is not full yet, for the segment that comes next.
-    pub(crate) fn take_open(&self) -> Option<Appender> {
-        self.writing.lock().filler.take_open()
+    /// Takes no writes from here on. Gives the chunk that is not full yet, for the segment that comes next.
+    pub(crate) fn seal(&self) -> Option<Appender> {
+        let mut writing = self.writing.lock();
+        writing.sealed = true;
+        writing.filler.take_open()
+    }
+
+    /// The same cells under a flat index. Where the rows' prefix was learnt no cell is looked at.
+    ///
+    /// # Panics
+    /// When it still takes writes.
+    pub(crate) fn flattened(&self, expected: usize) -> Flat {
+        assert!(self.writing.lock().sealed, "a segment is flattened when it takes no more writes");
+        let tree = self.index(self.current());
+        let heads = Heads::new(self.records.comparator(), &self.prefix());
+        let same_heads = heads == *tree.heads();
+        let mut builder = Builder::new(heads.clone(), expected);
+        tree.each(|head, place| {
+            let head = if same_heads { head } else { heads.of(self.records.cell(place).row()) };
+            builder.push(head, place);
+        });
+        builder.finish(Records::of(self.records.comparator(), self.records.chunks().cloned()))
+    }
+
+    /// Where the first cell is.
+    pub(crate) fn first(&self) -> Spot {
+        let index = self.current();
+        Spot { index, run: self.index(index).first(&self.records) }
     }
 
     /// Stands at the first cell at or after `position`.

@@ -47,6 +47,12 @@ impl Place {
     fn offset(self) -> usize {
         (self.0 & ((1 << OFFSET_BITS) - 1)) as usize * GRAIN
     }
+
+    /// The same record, when its chunk has another number.
+    #[inline]
+    pub(crate) fn in_chunk(self, chunk: u32) -> Place {
+        Place(chunk << OFFSET_BITS | self.0 & ((1 << OFFSET_BITS) - 1))
+    }
 }
 
 /// The cell at `place` in `chunk`, which is the chunk that the place names.

@@ -6,14 +6,21 @@
 //! wait for nobody: a [`Cursor`] sees every cell that was there when it was put to its place, and perhaps later ones,
 //! which the read point tells apart.
 //!
+//! A segment that takes no more writes becomes flat: a sorted array of the same entries. Several become one, by merging
+//! their indexes or by copying those cells that somebody can still ask for. Which of it is done is decided by a
+//! [`Policy`] from numbers.
+//!
 //! What it does not know: read points, deletes, versions. It keeps what it is given, in order.
 
 mod active;
 mod arena;
 mod chunk;
 mod cursor;
+mod flat;
 mod head;
+mod merge;
 mod nodes;
+mod policy;
 mod pool;
 mod records;
 mod segment;
@@ -22,6 +29,7 @@ mod table;
 mod tree;
 
 pub use cursor::Cursor;
+pub use policy::{Action, Level, Policy, Trust};
 pub use pool::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, Pool, PoolUse};
 pub use segment::Segment;
 

@@ -19,6 +19,15 @@ impl Records {
         Records { comparator, chunks: Table::new() }
     }
 
+    /// Cells in chunks that are there already, numbered from zero.
+    pub(crate) fn of(comparator: Comparator, chunks: impl IntoIterator<Item = Arc<Chunk>>) -> Records {
+        let records = Records::new(comparator);
+        for (number, chunk) in chunks.into_iter().enumerate() {
+            records.chunks.set(number as u32, chunk);
+        }
+        records
+    }
+
     #[inline]
     pub(crate) fn comparator(&self) -> Comparator {
         self.comparator
@@ -27,6 +36,11 @@ impl Records {
     /// Takes in the next chunk.
     pub(crate) fn add(&self, number: u32, chunk: &Arc<Chunk>) {
         self.chunks.set(number, Arc::clone(chunk));
+    }
+
+    /// The chunks by number.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &Arc<Chunk>> {
+        (0..).map_while(|number| self.chunks.get(number))
     }
 
     /// The cell at a place that this segment gave out.

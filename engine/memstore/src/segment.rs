@@ -1,84 +1,181 @@
-//! Cells in order.
+//! Cells in order: a segment that takes writes, or one that takes no more and is flat.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use cell::{Cell, Comparator, Position, SequenceId, Timestamp};
 
-use crate::Pool;
 use crate::active::{self, Active};
+use crate::arena::Place;
+use crate::flat::Flat;
+use crate::head::Heads;
+use crate::records::Records;
+use crate::{Pool, merge};
 
 /// Where a cursor stands in a segment.
 #[derive(Clone, Debug)]
 pub(crate) enum Spot {
     Nowhere,
     Active(active::Spot),
+    Flat(usize),
 }
 
 /// An ordered set of cells. Two cells at the same place with the same sequence id are one.
 pub struct Segment {
     body: Body,
-    bytes: AtomicU64,
+    record_bytes: AtomicU64,
+    index_bytes: AtomicU64,
     cells: AtomicU64,
     oldest: AtomicI64,
     newest: AtomicI64,
 }
 
+#[expect(clippy::large_enum_variant, reason = "there are few segments, and looking into one is a step shorter")]
 enum Body {
     Active(Active),
+    Flat(Flat),
+}
+
+/// The oldest and the newest timestamp of some cells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    oldest: i64,
+    newest: i64,
+}
+
+impl Default for Span {
+    fn default() -> Span {
+        Span { oldest: i64::MAX, newest: i64::MIN }
+    }
+}
+
+impl Span {
+    #[inline]
+    pub(crate) fn take(&mut self, timestamp: Timestamp) {
+        (self.oldest, self.newest) = (self.oldest.min(timestamp.0), self.newest.max(timestamp.0));
+    }
+
+    pub(crate) fn ends(self) -> Option<(Timestamp, Timestamp)> {
+        (self.oldest <= self.newest).then_some((Timestamp(self.oldest), Timestamp(self.newest)))
+    }
 }
 
 impl Segment {
     /// An empty segment in the order of `comparator`, with chunks from `pool`.
     pub fn new(comparator: Comparator, pool: &Arc<Pool>) -> Segment {
-        Segment::over(Active::new(comparator, pool, b"", None))
+        Segment::over(Body::Active(Active::new(comparator, pool, b"", None)))
     }
 
-    /// An empty segment to take the writes from here on. It goes on in the chunk that this one has not filled, and
-    /// expects rows that begin as those here do.
+    /// An empty segment to take the writes from here on: this one takes no more. It goes on in the chunk that this one
+    /// has not filled, and expects rows that begin as those here do.
+    ///
+    /// # Panics
+    /// When this one does not take writes.
     pub fn successor(&self, pool: &Arc<Pool>) -> Segment {
-        let Body::Active(active) = &self.body;
-        Segment::over(Active::new(self.comparator(), pool, &active.prefix(), active.take_open()))
+        let active = self.taking_writes();
+        Segment::over(Body::Active(Active::new(self.comparator(), pool, &active.prefix(), active.seal())))
     }
 
-    fn over(active: Active) -> Segment {
+    /// The same cells under an index that is flat. This one must take no more writes: see [`Segment::successor`].
+    ///
+    /// # Panics
+    /// When it still takes writes, or is flat.
+    pub fn flattened(&self) -> Segment {
+        let flat = self.taking_writes().flattened(self.cells() as usize);
+        Segment::flat(flat, self.record_bytes(), self.timestamps())
+    }
+
+    /// One flat segment with the cells of all of `segments`, which come newest first and take no more writes; the cells
+    /// stay where they are. `None` when they lie in more chunks than one segment can tell apart.
+    pub fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
+        merge::merged(segments)
+    }
+
+    /// One flat segment with those cells of `segments`, which come newest first and take no more writes, that `keeps`
+    /// keeps; they are copied into new chunks of `pool`. `keeps` sees every cell once, in order. `None` as for
+    /// [`Segment::merged`], at half as many chunks.
+    pub fn compacted(
+        segments: &[Arc<Segment>],
+        pool: &Arc<Pool>,
+        keeps: impl FnMut(Cell<'_>) -> bool,
+    ) -> Option<Segment> {
+        merge::compacted(segments, pool, keeps)
+    }
+
+    fn over(body: Body) -> Segment {
         Segment {
-            body: Body::Active(active),
-            bytes: AtomicU64::new(0),
+            body,
+            record_bytes: AtomicU64::new(0),
+            index_bytes: AtomicU64::new(0),
             cells: AtomicU64::new(0),
             oldest: AtomicI64::new(i64::MAX),
             newest: AtomicI64::new(i64::MIN),
         }
     }
 
+    pub(crate) fn flat(flat: Flat, record_bytes: u64, span: Option<(Timestamp, Timestamp)>) -> Segment {
+        let (oldest, newest) = span.unwrap_or((Timestamp(i64::MAX), Timestamp(i64::MIN)));
+        Segment {
+            record_bytes: AtomicU64::new(record_bytes),
+            index_bytes: AtomicU64::new(flat.bytes()),
+            cells: AtomicU64::new(flat.len() as u64),
+            oldest: AtomicI64::new(oldest.0),
+            newest: AtomicI64::new(newest.0),
+            body: Body::Flat(flat),
+        }
+    }
+
+    fn taking_writes(&self) -> &Active {
+        match &self.body {
+            Body::Active(active) => active,
+            Body::Flat(flat) => panic!("a flat segment of {} cells takes no writes", flat.len()),
+        }
+    }
+
+    /// Whether its index is flat.
+    pub fn is_flat(&self) -> bool {
+        matches!(self.body, Body::Flat(_))
+    }
+
     /// The order of its cells.
     pub fn comparator(&self) -> Comparator {
-        let Body::Active(active) = &self.body;
-        active.records().comparator()
+        self.records().comparator()
     }
 
     /// Adds the cells of one write, all under `sequence`, by copying them. Each of `cells` is one whole cell that was
     /// checked before. Cells that come in order cost less. Another writer waits until this one is done; readers do not.
+    ///
+    /// # Panics
+    /// When the segment takes no more writes.
     pub fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) {
-        let Body::Active(active) = &self.body;
-        let (mut oldest, mut newest) = (i64::MAX, i64::MIN);
-        let added = active.insert(cells, sequence, |cell| {
-            let timestamp = cell.timestamp().0;
-            (oldest, newest) = (oldest.min(timestamp), newest.max(timestamp));
-        });
-        if oldest < self.oldest.load(Ordering::Relaxed) {
-            self.oldest.fetch_min(oldest, Ordering::AcqRel);
+        let mut span = Span::default();
+        let added = self.taking_writes().insert(cells, sequence, |cell| span.take(cell.timestamp()));
+        if span.oldest < self.oldest.load(Ordering::Relaxed) {
+            self.oldest.fetch_min(span.oldest, Ordering::AcqRel);
         }
-        if newest > self.newest.load(Ordering::Relaxed) {
-            self.newest.fetch_max(newest, Ordering::AcqRel);
+        if span.newest > self.newest.load(Ordering::Relaxed) {
+            self.newest.fetch_max(span.newest, Ordering::AcqRel);
+        }
+        self.record_bytes.fetch_add(added.record_bytes, Ordering::AcqRel);
+        if added.index_bytes > 0 {
+            self.index_bytes.fetch_add(added.index_bytes, Ordering::AcqRel);
         }
         self.cells.fetch_add(added.cells, Ordering::AcqRel);
-        self.bytes.fetch_add(added.bytes, Ordering::AcqRel);
     }
 
     /// Bytes of its cells and of the index over them.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Acquire)
+        self.record_bytes() + self.index_bytes()
+    }
+
+    /// Bytes of its cells, with eight or so for the sequence id of each.
+    pub fn record_bytes(&self) -> u64 {
+        self.record_bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the index over them.
+    pub fn index_bytes(&self) -> u64 {
+        self.index_bytes.load(Ordering::Acquire)
     }
 
     /// How many cells there are.
@@ -91,16 +188,48 @@ impl Segment {
         self.cells() == 0
     }
 
+    /// The cell that has `index` cells before it; `None` beyond the end, or when the index is not flat.
+    pub fn cell(&self, index: u64) -> Option<Cell<'_>> {
+        match &self.body {
+            Body::Active(_) => None,
+            Body::Flat(flat) => flat.cell(usize::try_from(index).ok()?),
+        }
+    }
+
     /// The oldest and the newest timestamp; `None` while it is empty.
     pub fn timestamps(&self) -> Option<(Timestamp, Timestamp)> {
         let (oldest, newest) = (self.oldest.load(Ordering::Acquire), self.newest.load(Ordering::Acquire));
-        (oldest <= newest).then_some((Timestamp(oldest), Timestamp(newest)))
+        Span { oldest, newest }.ends()
+    }
+
+    pub(crate) fn records(&self) -> &Records {
+        match &self.body {
+            Body::Active(active) => active.records(),
+            Body::Flat(flat) => flat.records(),
+        }
+    }
+
+    /// How the heads of its entries are made, if they can be had: see [`Segment::entry_at`].
+    pub(crate) fn heads(&self) -> Option<&Heads> {
+        match &self.body {
+            Body::Active(_) => None,
+            Body::Flat(flat) => Some(flat.heads()),
+        }
+    }
+
+    /// Where the first of its cells is.
+    pub(crate) fn first(&self) -> Spot {
+        match &self.body {
+            Body::Active(active) => Spot::Active(active.first()),
+            Body::Flat(_) => Spot::Flat(0),
+        }
     }
 
     #[inline]
     pub(crate) fn seek(&self, position: Position<'_>) -> Spot {
         match &self.body {
             Body::Active(active) => Spot::Active(active.seek(position)),
+            Body::Flat(flat) => Spot::Flat(flat.lower_bound(position)),
         }
     }
 
@@ -108,7 +237,8 @@ impl Segment {
     pub(crate) fn advance(&self, spot: &mut Spot) {
         match (&self.body, spot) {
             (Body::Active(active), Spot::Active(spot)) => active.advance(spot),
-            (_, Spot::Nowhere) => {}
+            (Body::Flat(_), Spot::Flat(index)) => *index += 1,
+            _ => {}
         }
     }
 
@@ -118,7 +248,20 @@ impl Segment {
             (Body::Active(active), Spot::Active(spot)) => {
                 active.place_at(spot).map(|place| active.records().cell(place))
             }
-            (_, Spot::Nowhere) => None,
+            (Body::Flat(flat), Spot::Flat(index)) => flat.cell(*index),
+            _ => None,
+        }
+    }
+
+    /// The entry there: its place, and its head where the index has it at hand.
+    #[inline]
+    pub(crate) fn entry_at(&self, spot: &Spot) -> Option<(Option<u64>, Place)> {
+        match (&self.body, spot) {
+            (Body::Active(active), Spot::Active(spot)) => Some((None, active.place_at(spot)?)),
+            (Body::Flat(flat), Spot::Flat(index)) => {
+                flat.entry(*index).map(|(head, place)| (Some(head), place))
+            }
+            _ => None,
         }
     }
 
@@ -126,12 +269,20 @@ impl Segment {
     pub(crate) fn last_before(&self, end: Option<Position<'_>>) -> Option<Cell<'_>> {
         match &self.body {
             Body::Active(active) => active.last_before(end),
+            Body::Flat(flat) => {
+                let end = end.map_or(flat.len(), |end| flat.lower_bound(end));
+                flat.cell(end.checked_sub(1)?)
+            }
         }
     }
 }
 
 impl std::fmt::Debug for Segment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Segment").field("cells", &self.cells()).field("bytes", &self.bytes()).finish()
+        f.debug_struct("Segment")
+            .field("flat", &self.is_flat())
+            .field("cells", &self.cells())
+            .field("bytes", &self.bytes())
+            .finish()
     }
 }

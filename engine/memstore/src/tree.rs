@@ -212,6 +212,19 @@ impl Tree {
         self.run_from(0, None, records)
     }
 
+    /// Gives every entry, in order. Nobody may be writing.
+    pub(crate) fn each(&self, mut give: impl FnMut(u64, Place)) {
+        let mut leaf = 0;
+        while leaf != NONE {
+            let node = self.leaves.at(leaf);
+            let order = node.keys.order();
+            for slot in (0..order.count()).map(|rank| order.slot(rank)) {
+                give(node.keys.head(slot), node.keys.place(slot));
+            }
+            leaf = node.next();
+        }
+    }
+
     /// From the start of `leaf`, or from the probe on in it; further to the right if there is nothing.
     fn run_from(&self, mut leaf: u32, from: Option<(&Probe<'_>, bool)>, records: &Records) -> Run {
         let mut run = Run::EMPTY;

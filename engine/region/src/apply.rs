@@ -319,7 +319,8 @@ impl Region {
         }
     }
 
-    /// Copies the cells of a block into the memstores of their families, a run of cells of one family at a time.
+    /// Copies the cells of a block into the memstores of their families, a run of cells of one family at a time. The
+    /// write lock is held.
     pub(crate) fn insert(&self, block: &[u8], sequence: SequenceId) {
         let mut rest = block;
         while let Some((first, _)) = split_cell(rest) {
@@ -332,7 +333,11 @@ impl Region {
                 })
             });
             match self.stores.iter().find(|store| store.family == family) {
-                Some(store) => store.view.load().active.insert(cells, sequence),
+                Some(store) => {
+                    let view = store.view.load();
+                    view.active.insert(cells, sequence);
+                    store.seal_if_full(&view.active, &self.options.memory);
+                }
                 // Only a record of a family that was deleted since can say so.
                 None => cells.for_each(drop),
             }

@@ -151,9 +151,9 @@ impl Region {
             let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
             tracker.replace(&list)?;
             store.change_view(|view| View {
-                active: Arc::clone(&view.active),
-                snapshot: view.snapshot.clone(),
                 files: files.clone(),
+                horizon: view.horizon.max(newest),
+                ..view.clone()
             });
         }
         for file in &chosen {

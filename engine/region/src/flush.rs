@@ -1,7 +1,7 @@
 //! Flush: memory becomes files.
 //!
-//! 1. Under the write lock every store's active segment becomes its snapshot, and a new one takes its place: a swap of
-//!    pointers. From here on new writes go elsewhere.
+//! 1. Under the write lock every store's active segment and pipeline become its snapshot, and a new segment takes their
+//!    place: a swap of pointers. From here on new writes go elsewhere.
 //! 2. The writes in the snapshots are made durable in the log and complete: a file holds nothing that a reader may not
 //!    see, and nothing that the log has not.
 //! 3. Each store's snapshot streams into a file at its final name.
@@ -120,9 +120,10 @@ impl Region {
         let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
         tracker.replace(&list)?;
         store.change_view(|view| View {
-            active: Arc::clone(&view.active),
             snapshot: Vec::new(),
             files: files.clone(),
+            horizon: view.horizon.max(sequence),
+            ..view.clone()
         });
         Ok(Some(file.listed.size))
     }
@@ -222,17 +223,18 @@ impl Region {
 }
 
 impl Store {
-    /// Makes the active segment part of the snapshot, before what an earlier flush has left.
+    /// Makes the active segment and the pipeline part of the snapshot, before what an earlier flush has left.
     fn begin_flush(&self, memory: &Arc<Pool>) {
         let view = self.view.load_full();
-        if view.active.is_empty() {
+        if view.active.is_empty() && view.pipeline.is_empty() {
             return;
         }
         let active = Arc::new(view.active.successor(memory));
         self.change_view(|view| View {
             active: Arc::clone(&active),
-            snapshot: std::iter::once(&view.active).chain(&view.snapshot).cloned().collect(),
-            files: view.files.clone(),
+            pipeline: Vec::new(),
+            snapshot: view.segments().cloned().collect(),
+            ..view.clone()
         });
     }
 

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  write   row lock → timestamp → [ sequence id → log's buffer → memstore ] → lock released → log durable → read point
-//!  read    view of each store (active segment, snapshot, files) → one merge → matcher → filter → the caller's sink
-//!  flush   segment swapped → writes in it complete → one merge to a new file → file list replaced → log may forget
+//!  read    view of each store (active segment, pipeline, snapshot, files) → one merge → matcher → filter → the caller's sink
+//!  memory  segment full → sealed, flat → merged, or what is redundant dropped
+//!  flush   segments taken → writes in it complete → one merge to a new file → file list replaced → log may forget
 //! ```
 //!
 //! A reader takes the stores' views as they are when it begins and keeps them: flushes and compactions make new views
@@ -18,6 +19,7 @@ mod flush;
 mod heap;
 mod locks;
 mod matcher;
+mod memory;
 mod mvcc;
 mod open;
 mod options;
@@ -35,6 +37,8 @@ pub use apply::{Applied, Durability, Mutation, MutationKind};
 pub use compact::{CompactionRequest, select_files};
 pub use error::{Error, Result};
 pub use flush::{FlushReason, Flushed};
+pub use memory::{MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, SegmentLoad};
+pub use memstore::Level;
 pub use open::Opening;
 pub use options::RegionOptions;
 pub use pending::Pending;

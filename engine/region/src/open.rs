@@ -7,11 +7,13 @@ use cache::Cache;
 use cell::{CellBlock, Comparator, SequenceId};
 use env::World;
 use hfile::Reader;
+use memstore::Level;
 use parking_lot::Mutex;
 use proto::{RegionInfo, TableDescriptor};
 use storage::{FileName, Files, Kind};
 
 use crate::locks::RowLocks;
+use crate::memory::Asked;
 use crate::mvcc::Mvcc;
 use crate::region::{Counters, RecoveredNonce, Region, WriteState};
 use crate::store::{Store, StoreFile};
@@ -46,6 +48,7 @@ impl Region {
     pub fn open(opening: Opening) -> Result<Arc<Region>> {
         let Opening { info, table, files, folder, log, cache, world, options, recovered } = opening;
         let table_options = table.options().map_err(|error| Error::BadRequest(error.to_string()))?;
+        let flush_size = table_options.flush_bytes.unwrap_or(options.flush_size);
         let comparator = if info.is_meta() { Comparator::Meta } else { Comparator::Table };
         keep_region_info(&*files, &folder, &info)?;
         let mut stores = Vec::new();
@@ -70,7 +73,19 @@ impl Region {
             }
             remove_unnamed(&*files, &store_folder, &open)?;
             open.sort_by_key(|file| file.max_sequence());
-            stores.push(Store::new(family, comparator, store_folder, open, tracker, &options)?);
+            let said = family.options().ok().and_then(|options| options.in_memory_compaction);
+            let said = said.and_then(|level| Level::of_name(level.as_str()));
+            let asked = Asked { is_system: table.name().is_system(), family: said };
+            let share = flush_size / table.families().len().max(1) as u64;
+            stores.push(Store::new(
+                family,
+                comparator,
+                store_folder,
+                open,
+                tracker,
+                &options,
+                (asked, share),
+            )?);
         }
         stores.sort_by(|left, right| left.family.cmp(&right.family));
         let in_files = stores
@@ -83,7 +98,7 @@ impl Region {
         let region = Region {
             read_only: table_options.read_only,
             durability: table_options.durability,
-            flush_size: table_options.flush_bytes.unwrap_or(options.flush_size),
+            flush_size,
             comparator,
             stores,
             files,

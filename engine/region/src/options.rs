@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use memstore::Pool;
+use memstore::{Level, Pool};
 
 /// What a region is opened with. Attributes of its table go before these.
 #[derive(Clone, Debug)]
@@ -17,6 +17,18 @@ pub struct RegionOptions {
     /// Where memstores get their memory (`hbase.hregion.memstore.mslab.chunksize`, `…chunkpool.maxsize`). The regions
     /// of a server share it.
     pub memory: Arc<Pool>,
+    /// How stores compact in memory whose family does not say (`hbase.hregion.compacting.memstore.type`).
+    pub in_memory_compaction: Level,
+    /// How stores of the system's tables do (`hbase.systemtables.compacting.memstore.type`).
+    pub in_memory_compaction_of_system: Level,
+    /// At which part of the flush size, divided among a region's stores, an active segment is sealed; 0 for a quarter
+    /// (`hbase.memstore.inmemoryflush.threshold.factor`).
+    pub in_memory_flush_factor: f64,
+    /// Sealed segments that a read visits before they are merged (`hbase.hregion.compacting.pipeline.segments.limit`).
+    pub pipeline_segments_max: usize,
+    /// At [`Level::Adaptive`], the share of cells that must stay at most for dropping the others to pay
+    /// (`hbase.memstore.adaptive.compaction.threshold`).
+    pub adaptive_unique_max: f64,
     /// How long a write waits for its row (`hbase.rowlock.wait.duration`).
     pub row_lock_wait: Duration,
     /// How far in the future a timestamp may lie, in ms; `None` for any
@@ -61,6 +73,11 @@ impl Default for RegionOptions {
             flush_size: 128 << 20,
             block_multiplier: 4,
             memory: Pool::new(memstore::CHUNK_SIZE_MAX, RegionOptions::CHUNKS_KEPT),
+            in_memory_compaction: Level::Adaptive,
+            in_memory_compaction_of_system: Level::None,
+            in_memory_flush_factor: 0.0,
+            pipeline_segments_max: 2,
+            adaptive_unique_max: 0.5,
             row_lock_wait: Duration::from_secs(30),
             timestamp_slop: None,
             cell_size_max: Some(10 << 20),

@@ -14,6 +14,7 @@ use proto::{RegionInfo, TableDescriptor};
 use storage::{FileName, Files};
 
 use crate::locks::RowLocks;
+use crate::memory::MemoryLoad;
 use crate::mvcc::Mvcc;
 use crate::query::{CellSink, Limits, ReadMode, Scan};
 use crate::scanner::RegionScanner;
@@ -136,6 +137,8 @@ pub struct StoreLoad {
     pub file_bytes: u64,
     /// Bytes in memory.
     pub memstore_bytes: u64,
+    /// What it has in memory, and what it did there.
+    pub memory: MemoryLoad,
     /// Everything up to and with this one is in files.
     pub flushed_sequence: SequenceId,
 }
@@ -171,12 +174,13 @@ impl Region {
         self.mvcc.read_point()
     }
 
-    pub(crate) fn stores(&self) -> impl Iterator<Item = &Store> {
-        self.stores.iter()
+    pub(crate) fn store(&self, family: &[u8]) -> Result<&Store> {
+        self.store_index(family).map(|index| &self.stores[index])
     }
 
-    pub(crate) fn store(&self, family: &[u8]) -> Result<&Store> {
-        self.stores.iter().find(|store| store.family == family).ok_or_else(|| Error::NoSuchFamily {
+    /// Where the store of a family is among the others, which are in the order of their families.
+    pub(crate) fn store_index(&self, family: &[u8]) -> Result<usize> {
+        self.stores.iter().position(|store| store.family == family).ok_or_else(|| Error::NoSuchFamily {
             family: family.escape_ascii().to_string(),
             region: self.info.name().escape_ascii().to_string(),
             table: self.table.name().to_string(),
@@ -263,10 +267,12 @@ impl Region {
         self.stores.iter().any(|store| store.view.load().files.len() > store.tuning.load().blocking_files)
     }
 
-    /// From now on stores follow `options`: what is about compactions, files and markers. The rest needs another opening.
+    /// From now on stores follow `options`: what is about compactions, in memory and of
+    /// files, and about markers. The rest needs another opening.
     pub fn tune(&self, options: &RegionOptions) {
         for store in &self.stores {
             let tuning = options.families.get(&store.family).unwrap_or(options);
+            store.accordion.tune(tuning);
             store.tuning.store(Arc::new(tuning.clone()));
         }
     }
@@ -312,6 +318,7 @@ impl Region {
                 files: view.files.len(),
                 file_bytes,
                 memstore_bytes,
+                memory: store.memory_load(&view),
                 flushed_sequence: flushed,
             });
         }

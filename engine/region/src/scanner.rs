@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use cell::{Cell, KeyBuf, SequenceId};
 use filter::Filter;
 use hfile::ReadOptions;
@@ -17,7 +16,7 @@ use crate::heap::Heap;
 use crate::matcher::{Matcher, Wanted};
 use crate::query::{CellSink, Isolation, Limits, ReadMode, Scan};
 use crate::region::Region;
-use crate::store::Store;
+use crate::store::View;
 use crate::{Error, Result};
 
 mod row;
@@ -53,12 +52,23 @@ impl StoreScanner {
     }
 }
 
+/// A store that a scan asks.
+struct Asked {
+    /// Its place among the region's stores.
+    store: usize,
+    /// Its place among the scan's families; `None` when the scan names none.
+    query: Option<usize>,
+    view: Arc<View>,
+}
+
 /// A walk over the rows of a region.
 pub struct RegionScanner<'q> {
     region: Arc<Region>,
     scan: Cow<'q, Scan>,
     filter: Option<Filter>,
     read_point: SequenceId,
+    /// The stores that are asked, as they were when the scanner was opened.
+    asked: SmallVec<[Asked; 1]>,
     stores: SmallVec<[StoreScanner; 1]>,
     /// Whether the heaps stand where they should.
     positioned: bool,
@@ -74,10 +84,21 @@ pub struct RegionScanner<'q> {
 
 impl<'q> RegionScanner<'q> {
     pub(crate) fn open(region: Arc<Region>, scan: Cow<'q, Scan>) -> Result<RegionScanner<'q>> {
-        let read_point = match (scan.isolation, scan.read_point) {
-            (Isolation::ReadUncommitted, _) => SequenceId::MAX,
-            (Isolation::ReadCommitted, Some(earlier)) => earlier.min(region.mvcc.read_point()),
-            (Isolation::ReadCommitted, None) => region.mvcc.read_point(),
+        let (read_point, asked) = loop {
+            // First the read point, then the views: they have all that it covers.
+            let read_point = match (scan.isolation, scan.read_point) {
+                (Isolation::ReadUncommitted, _) => SequenceId::MAX,
+                (Isolation::ReadCommitted, Some(earlier)) => earlier.min(region.mvcc.read_point()),
+                (Isolation::ReadCommitted, None) => region.mvcc.read_point(),
+            };
+            let asked = Self::ask(&region, &scan)?;
+            // Between the two something may have been dropped that this read point needs: it is taken anew. Who asks for
+            // an earlier one gets what is left of it.
+            if scan.read_point.is_some() || asked.iter().all(|asked| asked.view.horizon <= read_point) {
+                break (read_point, asked);
+            }
+            region.check_serving()?;
+            std::hint::spin_loop();
         };
         let mut filter = scan.filter.clone();
         if let Some(filter) = &mut filter {
@@ -87,6 +108,7 @@ impl<'q> RegionScanner<'q> {
             region,
             filter,
             read_point,
+            asked,
             stores: SmallVec::new(),
             positioned: false,
             row: SmallVec::new(),
@@ -97,9 +119,9 @@ impl<'q> RegionScanner<'q> {
             counted: 0,
             scan,
         };
-        scanner.check_families()?;
-        let reads_on_demand = scanner.region.stores().any(|store| scanner.reads_on_demand(&store.family));
-        if scanner.scan.reversed && reads_on_demand {
+        let stores = &scanner.region.stores;
+        let on_demand = |asked: &Asked| is_on_demand(&scanner.scan, &stores[asked.store].family);
+        if scanner.scan.reversed && scanner.asked.iter().any(on_demand) {
             return Err(Error::BadRequest(
                 "Reverse scan with loading CFs on demand is not supported".to_owned(),
             ));
@@ -107,14 +129,18 @@ impl<'q> RegionScanner<'q> {
         Ok(scanner)
     }
 
-    fn reads_on_demand(&self, family: &Bytes) -> bool {
-        let queries = &self.scan.families;
-        (queries.is_empty() || queries.iter().any(|query| query.family == *family))
-            && is_on_demand(&self.scan, family)
-    }
-
-    fn check_families(&self) -> Result<()> {
-        self.scan.families.iter().try_for_each(|query| self.region.store(&query.family).map(drop))
+    /// The stores that `scan` asks, in the order of their families, as they are now.
+    fn ask(region: &Region, scan: &Scan) -> Result<SmallVec<[Asked; 1]>> {
+        let ask = |store: usize, query| Asked { store, query, view: region.stores[store].view.load_full() };
+        if scan.families.is_empty() {
+            return Ok((0..region.stores.len()).map(|store| ask(store, None)).collect());
+        }
+        let mut asked: SmallVec<[Asked; 1]> = SmallVec::new();
+        for (query, family) in scan.families.iter().enumerate() {
+            asked.push(ask(region.store_index(&family.family)?, Some(query)));
+        }
+        asked.sort_by_key(|asked| asked.store);
+        Ok(asked)
     }
 
     /// Which writes it sees.
@@ -157,6 +183,7 @@ impl<'q> RegionScanner<'q> {
         self.done = true;
         self.has_row = false;
         self.stores.clear();
+        self.asked.clear();
         Step::default()
     }
 
@@ -196,12 +223,13 @@ impl<'q> RegionScanner<'q> {
 
     fn open_stores(&self, options: ReadOptions) -> Result<SmallVec<[StoreScanner; 1]>> {
         let scan = &*self.scan;
-        let open = |store: &Store, query: Option<usize>| -> Result<StoreScanner> {
+        let open = |Asked { store, query, view }: &Asked| -> Result<StoreScanner> {
+            let (store, query) = (&self.region.stores[*store], *query);
             let asked = query.map(|query| &scan.families[query]);
             let range = asked.and_then(|asked| asked.time_range).unwrap_or(scan.time_range);
             let qualifiers = asked.and_then(|asked| asked.qualifiers.as_deref()).filter(|_| !scan.raw);
             Ok(StoreScanner {
-                heap: store.heap(scan, range, self.read_point, qualifiers, options)?,
+                heap: store.heap(view, scan, range, self.read_point, qualifiers, options)?,
                 matcher: Matcher::new(
                     store.keeping,
                     range,
@@ -213,15 +241,7 @@ impl<'q> RegionScanner<'q> {
                 on_demand: is_on_demand(scan, &store.family),
             })
         };
-        if scan.families.is_empty() {
-            return self.region.stores().map(|store| open(store, None)).collect();
-        }
-        let mut queries: SmallVec<[usize; 4]> = (0..scan.families.len()).collect();
-        queries.sort_by(|&left, &right| scan.families[left].family.cmp(&scan.families[right].family));
-        queries
-            .into_iter()
-            .map(|query| open(self.region.store(&scan.families[query].family)?, Some(query)))
-            .collect()
+        self.asked.iter().map(open).collect()
     }
 
     /// Stands every heap at the row under way, or at the first one.

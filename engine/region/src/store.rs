@@ -16,6 +16,7 @@ use storage::FileName;
 
 use crate::heap::{Heap, Source, Sources};
 use crate::matcher::Keeping;
+use crate::memory::{Accordion, Asked};
 use crate::tracker::{Listed, Tracker};
 use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
@@ -37,19 +38,23 @@ impl StoreFile {
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) active: Arc<Segment>,
+    /// What takes no more writes and waits for the flush: newest first.
+    pub(crate) pipeline: Vec<Arc<Segment>>,
     /// What is being written out: newest first, more than one when an earlier flush has failed.
     pub(crate) snapshot: Vec<Arc<Segment>>,
     /// Oldest first.
     pub(crate) files: Vec<Arc<StoreFile>>,
+    /// Up to where it was decided what nobody needs: a reader that begins earlier may miss something.
+    pub(crate) horizon: SequenceId,
 }
 
 impl View {
     /// What is in memory, newest first.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
-        std::iter::once(&self.active).chain(&self.snapshot)
+        std::iter::once(&self.active).chain(&self.pipeline).chain(&self.snapshot)
     }
 
-    /// Bytes in memory, the snapshot included.
+    /// Bytes in memory, pipeline and snapshot included.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.segments().map(|segment| segment.bytes()).sum()
     }
@@ -64,6 +69,7 @@ pub(crate) struct Store {
     pub(crate) comparator: Comparator,
     pub(crate) folder: FileName,
     pub(crate) view: ArcSwap<View>,
+    pub(crate) accordion: Accordion,
     /// The file list. Whoever holds it may change which files there are.
     pub(crate) tracker: Mutex<Tracker>,
     /// One compaction of a store at a time.
@@ -86,10 +92,13 @@ impl Store {
         files: Vec<Arc<StoreFile>>,
         tracker: Tracker,
         region: &RegionOptions,
+        (asked, share): (Asked, u64),
     ) -> Result<Store> {
         let options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
         let active = Arc::new(Segment::new(comparator, &region.memory));
-        let view = View { active, snapshot: Vec::new(), files };
+        let (pipeline, snapshot) = (Vec::new(), Vec::new());
+        let view = View { active, pipeline, snapshot, files, horizon: SequenceId::ZERO };
+        let tuning = region.families.get(family.name()).unwrap_or(region).clone();
         Ok(Store {
             family: family.name().clone(),
             keeping: Keeping::of(&options),
@@ -97,9 +106,10 @@ impl Store {
             comparator,
             folder,
             view: ArcSwap::from_pointee(view),
+            accordion: Accordion::new(asked, share, &tuning),
             tracker: Mutex::new(tracker),
             compacting: Mutex::default(),
-            tuning: ArcSwap::from_pointee(region.families.get(family.name()).unwrap_or(region).clone()),
+            tuning: ArcSwap::from_pointee(tuning),
         })
     }
 
@@ -122,16 +132,16 @@ impl Store {
         self.view.load().memory_bytes()
     }
 
-    /// The sources that a scan of `range` must look at; `row` and `qualifiers` when it looks at one row only.
+    /// The sources in `view` that a scan of `range` must look at; `row` and `qualifiers` when it looks at one row only.
     pub(crate) fn heap(
         &self,
+        view: &View,
         scan: &Scan,
         range: TimeRange,
         read_point: SequenceId,
         qualifiers: Option<&[Bytes]>,
         options: ReadOptions,
     ) -> Result<Heap> {
-        let view = self.view.load();
         let single_row = (scan.is_one_row() && !scan.reversed).then_some(&scan.start[..]);
         let mut sources = Sources::new();
         for segment in view.segments().filter(|segment| !segment.is_empty()) {

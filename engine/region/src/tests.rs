@@ -12,6 +12,8 @@ use storage::{FileName, Files, Memory};
 
 use crate::*;
 
+mod memory;
+
 /// A region over files in memory, and what it takes to open it again.
 struct Bench {
     files: Memory,
@@ -38,6 +40,11 @@ impl Bench {
     }
 
     fn open(files: Memory, world: World, table: Arc<TableDescriptor>) -> Bench {
+        let options = RegionOptions { compaction_size_min: 0, ..RegionOptions::default() };
+        Bench::open_with(files, world, table, options)
+    }
+
+    fn open_with(files: Memory, world: World, table: Arc<TableDescriptor>, options: RegionOptions) -> Bench {
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         let (log, recovered) =
             wal::Log::open(Arc::clone(&shared), FileName::new("WALs"), wal::Options::default())
@@ -52,7 +59,7 @@ impl Bench {
             log: Arc::clone(&log),
             cache: Arc::new(Cache::with_bytes(1 << 20)),
             world: world.clone(),
-            options: RegionOptions { compaction_size_min: 0, ..RegionOptions::default() },
+            options,
             recovered: Some(Arc::new(recovered)),
         })
         .expect("opened");

@@ -15,14 +15,15 @@ use model::{Edit, Model, Visible, What};
 use proto::region_info::RegionId;
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName};
 use region::{
-    CellSink, CompactionRequest, Durability, FlushReason, Limits, Mutation, MutationKind, Opening, Pending,
-    ReadMode, Region, RegionOptions, Scan,
+    CellSink, CompactionRequest, Durability, FlushReason, Level, Limits, Mutation, MutationKind, Opening,
+    Pending, ReadMode, Region, RegionOptions, Scan,
 };
 use storage::memory::Fault;
 use storage::{FileName, Files, Kind, Memory, Outcome};
 use wal::{Log, Options};
 
 const VERSIONS: usize = 2;
+const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adaptive];
 const FAMILIES: [&[u8]; 2] = [b"f", b"g"];
 
 /// The death that a life ends with.
@@ -243,6 +244,9 @@ impl Life<'_> {
             world: self.world.clone(),
             options: RegionOptions {
                 sync_to_disk: matches!(self.death, Death::Power),
+                // Every level, changed from one opening to the next, on segments of a few cells.
+                in_memory_compaction: LEVELS[self.world.random() as usize % LEVELS.len()],
+                in_memory_flush_factor: 600.0 / RegionOptions::default().flush_size as f64,
                 ..RegionOptions::default()
             },
             recovered: Some(recovered),
@@ -275,7 +279,8 @@ impl Life<'_> {
         model: &mut Model,
         chance: &mut Chance,
     ) -> Result<(), End> {
-        match chance.below(12) {
+        match chance.below(14) {
+            12 | 13 => region.compact_memory(chance.below(3) as f64 / 2.0),
             0 | 1 => drop(region.flush(FlushReason::Requested)?),
             2 => drop(region.compact(&CompactionRequest { major: false, families: Vec::new() })?),
             3 => drop(region.compact(&CompactionRequest { major: true, families: Vec::new() })?),
@@ -432,6 +437,7 @@ fn writers_flushes_and_compactions_side_by_side_lose_nothing() {
                     let mut round = 0;
                     while writers.iter().any(|writer| !writer.is_finished()) {
                         round += 1;
+                        region.compact_memory(0.5);
                         // These fail when the place dies; the writers notice by themselves.
                         let _flushed = region.flush(FlushReason::Requested);
                         if round % 3 == 0 {

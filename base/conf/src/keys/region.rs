@@ -32,6 +32,18 @@ keys! {
     SLOW_SYNC: Millis = "hbase.regionserver.wal.slowsync.ms", "100";
     /// How long to wait before a write of the log that found the disk full is tried again.
     LOG_FULL_RETRY: Millis = "bellows.wal.full.retry", "1000";
-    /// How memstores compact in memory where a family does not say: NONE, BASIC, EAGER or ADAPTIVE.
-    IN_MEMORY_COMPACTION: Text = "hbase.hregion.compacting.memstore.type", "NONE";
+    /// How memstores compact in memory where a family does not say: NONE, BASIC, EAGER or ADAPTIVE. HBase's default is
+    /// NONE, because it may cost writes; here it costs them next to nothing.
+    IN_MEMORY_COMPACTION: MemoryCompaction = "hbase.hregion.compacting.memstore.type", "ADAPTIVE";
+    /// How memstores of the system's tables compact in memory, whatever their families say.
+    SYSTEM_IN_MEMORY_COMPACTION: MemoryCompaction = "hbase.systemtables.compacting.memstore.type", "NONE";
+    /// At which part of the flush size, shared by a region's families, what was written is sealed in memory; 0 stands for
+    /// a quarter.
+    IN_MEMORY_FLUSH_FACTOR: Ratio = "hbase.memstore.inmemoryflush.threshold.factor", "0.0";
+    /// How many sealed segments a read visits before their indexes are merged.
+    PIPELINE_SEGMENTS: Count = "hbase.hregion.compacting.pipeline.segments.limit", "2";
+    /// At ADAPTIVE, the share of cells that must stay at most for dropping the others to pay.
+    ADAPTIVE_COMPACTION_THRESHOLD: Ratio = "hbase.memstore.adaptive.compaction.threshold", "0.5";
+    /// How many threads compact in memory, at most one for each core.
+    IN_MEMORY_COMPACTION_THREADS: Count = "hbase.regionserver.inmemory.compaction.pool.size", "10";
 }

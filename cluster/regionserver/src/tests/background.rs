@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use proto::pb;
-use region::RegionOptions;
+use region::{Level, RegionOptions};
 
 use super::bench::{Bench, class, mutation};
 use crate::Options;
 use crate::background::{Background, Compacting};
+use crate::memory::MemoryQueue;
 
 fn files(bench: &Bench) -> usize {
     bench.server.regions().all().iter().map(|region| region.load().files).sum()
@@ -34,6 +35,30 @@ fn a_full_memstore_is_flushed_and_many_files_are_compacted() {
     let counted = bench.server.counters().snapshot();
     assert_eq!((counted.flushes, counted.compactions, counted.flushes_failed), (3, 1, 0));
     assert_eq!(bench.row("r"), ["f:x=1"]);
+}
+
+#[test]
+fn what_was_sealed_in_memory_is_compacted_there() {
+    let region = RegionOptions {
+        // A kilobyte or so, shared by two families.
+        in_memory_flush_factor: 2_048.0 / RegionOptions::default().flush_size as f64,
+        in_memory_compaction: Level::Eager,
+        ..RegionOptions::default()
+    };
+    let options = Options { wake_period: Duration::ZERO, ..Options::default() };
+    let bench = Bench::of(options, region, 1 << 20, &[("", "")]);
+    for value in 0..100 {
+        bench.put("r", "f:x", &value.to_string());
+    }
+    let pipeline = || bench.server.regions().all()[0].load().stores[0].memory.pipeline.clone();
+    assert!(pipeline().iter().any(|segment| !segment.flat), "{:?}", pipeline());
+    MemoryQueue::compact_next(&bench.server);
+    assert_eq!(
+        pipeline().iter().map(|segment| (segment.cells, segment.flat)).collect::<Vec<_>>(),
+        [(1, true)]
+    );
+    MemoryQueue::compact_next(&bench.server);
+    assert_eq!(bench.row("r"), ["f:x=99"], "a queue without regions is waited for");
 }
 
 #[test]

@@ -1,0 +1,343 @@
+//! The pipeline in memory: what is sealed, merged and dropped, and that nobody who reads can tell.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use proto::TableName;
+
+const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adaptive];
+
+/// A region whose active segments are sealed at `bound` bytes.
+fn bench(level: Level, bound: u64, family: FamilyDescriptor) -> Bench {
+    let options = RegionOptions {
+        compaction_size_min: 0,
+        in_memory_compaction: level,
+        // There are two stores.
+        in_memory_flush_factor: 2.0 * bound as f64 / RegionOptions::default().flush_size as f64,
+        ..RegionOptions::default()
+    };
+    Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table(family), options)
+}
+
+fn family() -> FamilyDescriptor {
+    FamilyDescriptor::new("f").expect("a name")
+}
+
+impl Bench {
+    fn memory(&self) -> MemoryLoad {
+        let load = self.region.load();
+        load.stores.into_iter().find(|store| store.family == "f").expect("there").memory
+    }
+
+    fn compact_memory(&self) {
+        self.region.compact_memory(0.0);
+        assert!(!self.region.needs_memory_compaction());
+    }
+
+    /// Puts so much that the active segment is sealed: `rows` rows, again and again.
+    fn fill(&self, rows: u64, next: &mut i64) {
+        let before = self.memory().counts.sealed;
+        while self.memory().counts.sealed == before {
+            *next += 1;
+            self.put(&format!("r{:03}", *next as u64 % rows), "f:q", *next, &format!("value {next}"));
+        }
+    }
+}
+
+#[test]
+fn each_level_does_in_memory_what_it_says() {
+    for level in LEVELS.into_iter().skip(1) {
+        let bench = bench(level, 4_000, family());
+        let mut next = 0;
+        for _ in 0..5 {
+            bench.fill(10, &mut next);
+            bench.compact_memory();
+        }
+        let memory = bench.memory();
+        let cells: u64 = memory.pipeline.iter().map(|segment| segment.cells).sum();
+        assert!(memory.pipeline.iter().all(|segment| segment.flat), "{memory:?}");
+        assert!(memory.pipeline.len() <= 2, "{memory:?}");
+        match level {
+            Level::Basic => {
+                assert_eq!((cells + memory.active.cells, memory.counts.cells_dropped), (next as u64, 0))
+            }
+            _ => assert_eq!(cells, 10, "one version of ten rows: {memory:?}"),
+        }
+        let expected: Vec<String> = (0..10)
+            .map(|row| {
+                let last = (next - 9..=next).find(|n| n % 10 == row).expect("the last ten");
+                format!("r{row:03}/f:q@{last}=value {last}")
+            })
+            .collect();
+        assert_eq!(bench.all(), expected.join(" "));
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        let memory = bench.memory();
+        assert_eq!((memory.active.cells, memory.pipeline.len(), memory.snapshot.len()), (0, 0, 0));
+        assert_eq!(bench.all(), expected.join(" "), "after the flush");
+        let bench = bench.kill();
+        assert_eq!(bench.all(), expected.join(" "), "after a death");
+    }
+}
+
+#[test]
+fn an_adaptive_store_pays_only_for_what_it_gets() {
+    let bench = bench(Level::Adaptive, 4_000, family());
+    let mut next = 0;
+    for _ in 0..3 {
+        bench.fill(1_000_000, &mut next);
+        bench.compact_memory();
+    }
+    let unique = bench.memory();
+    assert_eq!(
+        (unique.counts.compacted, unique.counts.flattened, unique.counts.merged),
+        (0, 3, 1),
+        "{unique:?}"
+    );
+    assert_eq!(unique.pipeline.len(), 1);
+    for _ in 0..3 {
+        bench.fill(5, &mut next);
+        bench.compact_memory();
+    }
+    let events = bench.region.memory_events(b"f").expect("there");
+    let last = events.iter().rfind(|event| event.act == MemoryAct::Compacted).expect("it paid");
+    let actual = 1.0 - last.cells_after as f64 / last.cells_before as f64;
+    let expected = last.expected.expect("it was estimated");
+    assert!((expected - actual).abs() < 0.2, "{expected} expected, {actual} came of it");
+    assert!(bench.region.memory_events(b"h").is_err());
+}
+
+#[test]
+fn a_scanner_reads_what_was_there_when_it_was_opened() {
+    for level in LEVELS {
+        let bench = bench(level, 2_000, family());
+        let mut next = 0;
+        let mut open: Vec<(RegionScanner<'_>, String)> = Vec::new();
+        for round in 0..6 {
+            (0..30).for_each(|_| {
+                next += 1;
+                bench.put(&format!("r{}", next % 7), "f:q", next, &format!("value {next}"));
+            });
+            open.push((
+                bench.region.scanner(Scan { max_versions: 10, ..Scan::default() }).expect("serving"),
+                bench.all(),
+            ));
+            (0..30).for_each(|_| {
+                next += 1;
+                bench.put(&format!("r{}", next % 7), "f:q", next, "later");
+            });
+            bench.compact_memory();
+            if round % 3 == 2 {
+                bench.region.flush(FlushReason::Requested).expect("flushed");
+                bench
+                    .region
+                    .compact(&CompactionRequest { major: true, families: vec![] })
+                    .expect("compacted");
+            }
+        }
+        for (mut scanner, expected) in open {
+            let mut shown = Shown::default();
+            while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+            assert_eq!(shown.0.join(" "), expected, "{level:?}");
+        }
+    }
+}
+
+#[test]
+fn a_write_that_is_not_complete_hides_nothing() {
+    let bench = bench(Level::Eager, 200, family());
+    bench.put("a", "f:q", 1, "old");
+    // Nobody waits for these: they are in memory, and no reader may see them yet.
+    let unheard: Vec<_> = (2..10)
+        .map(|n| {
+            bench.region.apply(
+                &[mutation(MutationKind::Put, "a", &[("f:q", n, CellType::Put, b"new")])],
+                ReadMode::Any,
+            )
+        })
+        .collect();
+    bench.compact_memory();
+    assert_eq!(bench.memory().counts.compacted, 1);
+    assert_eq!(bench.all(), "a/f:q@1=old");
+    for applied in unheard {
+        applied.expect("serving").pending.wait_blocking().expect("durable");
+    }
+    assert_eq!(bench.all(), "a/f:q@9=new");
+}
+
+#[test]
+fn a_reader_begins_no_earlier_than_what_was_decided() {
+    let bench = bench(Level::Eager, 200, family());
+    bench.put("a", "f:q", 1, "old");
+    // As if something had been dropped that readers need who do not see the next write.
+    let horizon = bench.region.read_point().next();
+    for store in &bench.region.stores {
+        store.change_view(|view| crate::store::View { horizon, ..view.clone() });
+    }
+    let begin = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            begin.wait();
+            bench.put("a", "f:q", 2, "new");
+        });
+        begin.wait();
+        let scanner = bench.region.scanner(Scan::default()).expect("serving");
+        assert!(scanner.read_point() >= horizon);
+    });
+    assert_eq!(bench.scan(Scan::default()), "a/f:q@2=new");
+}
+
+#[test]
+fn while_the_background_is_behind_the_active_segment_grows() {
+    let bench = bench(Level::Basic, 500, family());
+    (1..200).for_each(|n| bench.put("a", "f:q", n, "value"));
+    let memory = bench.memory();
+    assert_eq!(memory.pipeline.len(), 4, "the limit of two, and two that wait");
+    assert!(memory.active.cells > 100, "{memory:?}");
+    assert!(bench.region.needs_memory_compaction());
+    assert!(bench.region.asks_for_memory_compaction());
+    assert!(!bench.region.asks_for_memory_compaction(), "said once");
+    bench.compact_memory();
+    assert_eq!(bench.memory().pipeline.len(), 1);
+}
+
+#[test]
+fn a_flush_takes_the_pipeline_as_it_is_and_the_pool_gets_its_chunks_back() {
+    for level in LEVELS {
+        let bench = bench(level, 1_000, family());
+        let mut expected = String::new();
+        for round in 0..4 {
+            (0..50).for_each(|n| bench.put(&format!("r{n:02}"), "f:q", round * 100 + n, "value"));
+            if round % 2 == 0 {
+                bench.compact_memory();
+            }
+            expected = bench.all();
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+            assert_eq!(bench.all(), expected);
+        }
+        let pool = Arc::clone(&bench.region.options.memory);
+        // One that the active segments share or fill.
+        assert!(pool.usage().used <= 2, "{:?}", pool.usage());
+        let bench = bench.crash(3);
+        assert_eq!(bench.all(), expected);
+    }
+}
+
+#[test]
+fn levels_are_those_of_the_family_or_of_the_system_or_of_all() {
+    let level = |name: &str, said: Option<&str>| {
+        let mut family = family();
+        if let Some(said) = said {
+            family = family.with("IN_MEMORY_COMPACTION", said);
+        }
+        let mut table = TableDescriptor::new(name.parse::<TableName>().expect("a name"));
+        table.set_family(family);
+        let bench = Bench::open(Memory::new(), World::simulated(1, WallTime(1)), Arc::new(table));
+        bench.memory().level
+    };
+    assert_eq!(level("t", None), Level::Adaptive);
+    assert_eq!(level("t", Some("eager")), Level::Eager);
+    assert_eq!(level("t", Some("NONE")), Level::None);
+    assert_eq!(level("hbase:t", None), Level::None);
+    assert_eq!(level("hbase:t", Some("EAGER")), Level::None);
+}
+
+#[test]
+fn the_level_changes_while_the_region_is_open() {
+    let bench = bench(Level::None, 1_000, family());
+    let fill = || (0..100).for_each(|n| bench.put("a", "f:q", n, "value"));
+    fill();
+    assert_eq!(bench.memory().counts.sealed, 0);
+    let options = RegionOptions { in_memory_compaction: Level::Eager, ..bench.region.options.clone() };
+    bench.region.tune(&options);
+    fill();
+    bench.compact_memory();
+    let memory = bench.memory();
+    assert_eq!((memory.level, memory.pipeline[0].cells), (Level::Eager, 1), "{memory:?}");
+    bench.region.tune(&RegionOptions { in_memory_compaction: Level::None, ..options });
+    fill();
+    bench.compact_memory();
+    assert_eq!(bench.memory().counts.sealed, memory.counts.sealed);
+    assert_eq!(bench.scan(Scan::default()), "a/f:q@99=value");
+}
+
+/// A row that was there is there at every moment, and never goes back, whatever is dropped meanwhile.
+#[test]
+fn readers_beside_writers_and_compactions_miss_nothing() {
+    for level in LEVELS {
+        let bench = bench(level, 3_000, family());
+        let over = AtomicBool::new(false);
+        for row in 0..4 {
+            bench.put(&format!("r{row}"), "f:q", 1, "1");
+        }
+        std::thread::scope(|scope| {
+            let bench = &bench;
+            let writers: Vec<_> = (0..2)
+                .map(|writer| {
+                    scope.spawn(move || {
+                        for n in 2..1_500 {
+                            let row = format!("r{}", writer * 2 + n % 2);
+                            bench.put(&row, "f:q", n, &n.to_string());
+                        }
+                    })
+                })
+                .collect();
+            let over = &over;
+            scope.spawn(move || {
+                let mut round = 0;
+                while !over.load(Ordering::Acquire) {
+                    bench.region.compact_memory(1.0);
+                    round += 1;
+                    if round % 5 == 0 {
+                        bench.region.flush(FlushReason::Requested).expect("flushed");
+                    }
+                    if round % 20 == 0 {
+                        let major = CompactionRequest { major: true, families: vec![] };
+                        bench.region.compact(&major).expect("compacted");
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            let readers: Vec<_> = (0..2)
+                .map(|reader| {
+                    scope.spawn(move || {
+                        let mut last = [0i64; 4];
+                        while !over.load(Ordering::Acquire) {
+                            let mut values = Values::default();
+                            if reader == 0 {
+                                let mut scanner = bench.region.scanner(Scan::default()).expect("serving");
+                                while scanner
+                                    .next_row(&Limits::NONE, &mut values, ReadMode::Any)
+                                    .expect("read")
+                                    .more
+                                {}
+                            } else {
+                                for row in 0..4 {
+                                    let get = Scan::get(Bytes::from(format!("r{row}")));
+                                    bench.region.get(&get, ReadMode::Any, &mut values).expect("read");
+                                }
+                            }
+                            assert_eq!(values.0.len(), 4, "{level:?}: {values:?} after {last:?}");
+                            for (last, value) in last.iter_mut().zip(values.0) {
+                                assert!(value >= *last, "{level:?}: {value} after {last}");
+                                *last = value;
+                            }
+                        }
+                    })
+                })
+                .collect();
+            let written = writers.into_iter().map(|writer| writer.join()).collect::<Vec<_>>();
+            over.store(true, Ordering::Release);
+            written.into_iter().for_each(|writer| writer.expect("written"));
+            readers.into_iter().for_each(|reader| reader.join().expect("saw what it should"));
+        });
+    }
+}
+
+#[derive(Debug, Default)]
+struct Values(Vec<i64>);
+
+impl CellSink for Values {
+    fn cell(&mut self, cell: Cell<'_>) {
+        self.0.push(String::from_utf8_lossy(cell.value()).parse().expect("a number"));
+    }
+}
