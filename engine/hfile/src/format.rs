@@ -73,6 +73,12 @@ pub enum Encoding {
     None,
     /// One after the other, and behind them where each row begins.
     RowIndexV1,
+    /// Without what the key before shares.
+    Prefix,
+    /// As [`Encoding::Prefix`], with lengths, type and distance of timestamps where they are shorter.
+    Diff,
+    /// As [`Encoding::Diff`], with parts of timestamps in the place of distances, and values only once.
+    FastDiff,
 }
 
 impl Encoding {
@@ -81,17 +87,29 @@ impl Encoding {
         match self {
             Encoding::None => "NONE",
             Encoding::RowIndexV1 => "ROW_INDEX_V1",
+            Encoding::Prefix => "PREFIX",
+            Encoding::Diff => "DIFF",
+            Encoding::FastDiff => "FAST_DIFF",
         }
     }
 
-    /// The encoding of this name, if it is one that is written here.
+    /// The number that stands before every block of it.
+    pub(crate) fn id(self) -> Option<u16> {
+        match self {
+            Encoding::None => None,
+            Encoding::Prefix => Some(2),
+            Encoding::Diff => Some(3),
+            Encoding::FastDiff => Some(4),
+            Encoding::RowIndexV1 => Some(7),
+        }
+    }
+
+    /// The encoding of this name, if it is one of these.
     pub fn of_name(name: &str) -> Option<Encoding> {
-        [Encoding::None, Encoding::RowIndexV1].into_iter().find(|encoding| encoding.name() == name)
+        use Encoding::{Diff, FastDiff, None, Prefix, RowIndexV1};
+        [None, RowIndexV1, Prefix, Diff, FastDiff].into_iter().find(|encoding| encoding.name() == name)
     }
 }
-
-/// The number that stands before a block encoded by ROW_INDEX_V1.
-pub(crate) const ROW_INDEX_V1_ID: u16 = 7;
 
 /// A block's header.
 #[derive(Clone, Copy, Debug)]

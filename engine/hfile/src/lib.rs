@@ -20,6 +20,7 @@
 mod bloom;
 mod compress;
 mod cursor;
+mod encode;
 mod error;
 mod facts;
 pub mod format;

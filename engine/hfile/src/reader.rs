@@ -13,10 +13,9 @@ use storage::{FileName, FileReader};
 use crate::bloom::{BloomType, Filter, column_key};
 use crate::compress::Compression;
 use crate::cursor::{Cursor, ReadOptions};
+use crate::encode::{self, Layout};
 use crate::facts::{Sizes, note_data};
-use crate::format::{
-    BlockHeader, BlockType, Encoding, HEADER_LENGTH, ROW_INDEX_V1_ID, TRAILER_LENGTH, read_vlong,
-};
+use crate::format::{BlockHeader, BlockType, Encoding, HEADER_LENGTH, TRAILER_LENGTH, read_vlong};
 use crate::heads;
 use crate::index::{Entries, Leaf, Ordered};
 use crate::info::{FileInfo, TimeSpan, name};
@@ -37,6 +36,7 @@ pub struct Reader {
     comparator: Comparator,
     has_tags: bool,
     has_mvcc: bool,
+    tags_by_number: bool,
     data_end: u64,
     first_data: u64,
     last_data: u64,
@@ -126,6 +126,7 @@ impl Reader {
             comparator,
             has_tags: false,
             has_mvcc: false,
+            tags_by_number: false,
             data_end: load_at,
             first_data: trailer.first_data_block_offset.unwrap_or(u64::MAX),
             last_data: trailer.last_data_block_offset.unwrap_or(u64::MAX),
@@ -196,7 +197,8 @@ impl Reader {
             .info
             .get(name::TAGS_COMPRESSED.as_bytes())
             .is_some_and(|flag| flag.first().is_some_and(|byte| *byte != 0));
-        if compressed && self.encoding != Encoding::None {
+        self.tags_by_number = compressed;
+        if compressed && self.encoding == Encoding::RowIndexV1 {
             return Err(Error::Unsupported { file: self.name.clone(), what: "compressed tags".to_owned() });
         }
         self.has_mvcc = self.number(name::KEY_VALUE_VERSION) == Some(1);
@@ -346,6 +348,18 @@ impl Reader {
                 let offsets = self.check_cells(at, &bytes)?;
                 Ok(block(BlockKind::Data, bytes, offsets))
             }
+            BlockType::EncodedData => {
+                let plain = self.decode_cells(&raw.bytes).ok_or_else(|| {
+                    self.corrupt(
+                        at,
+                        "encoded block",
+                        format!("{:?} of whole cells", self.encoding),
+                        "other bytes",
+                    )
+                })?;
+                let offsets = self.check_cells(at, &plain)?;
+                Ok(block(BlockKind::Data, plain.into(), offsets))
+            }
             BlockType::LeafIndex | BlockType::IntermediateIndex => {
                 let sound = Leaf::check(&raw.bytes).is_some_and(|leaf| {
                     leaf.len() > 0 && leaf.iter().all(|entry| Key::parse(entry.key).is_ok())
@@ -370,6 +384,15 @@ impl Reader {
         }
     }
 
+    fn decode_cells(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let (id, bytes) = bytes.split_first_chunk::<2>()?;
+        let layout =
+            Layout { has_tags: self.has_tags, has_mvcc: self.has_mvcc, tags_by_number: self.tags_by_number };
+        (Some(u16::from_be_bytes(*id)) == self.encoding.id())
+            .then(|| encode::decode(self.encoding, layout, bytes))
+            .flatten()
+    }
+
     /// How long the cells of a ROW_INDEX_V1 block are.
     fn cell_area(&self, bytes: &[u8]) -> Option<usize> {
         let (id, _) = bytes.split_first_chunk::<2>()?;
@@ -377,7 +400,7 @@ impl Reader {
         let area = u32::from_be_bytes(*area) as usize;
         let rows = u32::from_be_bytes(*rest.get(2 + area..)?.first_chunk::<4>()?) as usize;
         let whole = 2 + area + 4 + rows.checked_mul(4)? + 4;
-        (u16::from_be_bytes(*id) == ROW_INDEX_V1_ID && whole == bytes.len()).then_some(area)
+        (Some(u16::from_be_bytes(*id)) == Encoding::RowIndexV1.id() && whole == bytes.len()).then_some(area)
     }
 
     /// Checks every cell of a block and says where each begins.

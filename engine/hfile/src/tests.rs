@@ -76,7 +76,9 @@ fn expected(cells: &[(Vec<u8>, SequenceId)]) -> Vec<Parts> {
 fn what_is_written_is_read_in_every_codec_and_encoding() {
     let cells = sample(3_000, 40);
     for compression in ["NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"] {
-        for encoding in [Encoding::None, Encoding::RowIndexV1] {
+        for encoding in
+            [Encoding::None, Encoding::RowIndexV1, Encoding::Prefix, Encoding::Diff, Encoding::FastDiff]
+        {
             for bloom in [BloomType::None, BloomType::Row, BloomType::RowColumn] {
                 let (files, name) = (Memory::new(), FileName::new("f"));
                 let compression = Compression::of_name(compression).expect("known");

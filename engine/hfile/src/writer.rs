@@ -16,9 +16,10 @@ use storage::{FileName, FileWriter, Kind, Outcome};
 
 use crate::bloom::{BloomType, Builder};
 use crate::compress::Compression;
+use crate::encode::{self, Layout};
 use crate::format::{
-    BYTES_PER_CHECKSUM, BlockHeader, BlockType, CHECKSUM_CRC32C, Encoding, HEADER_LENGTH, ROW_INDEX_V1_ID,
-    TRAILER_LENGTH, VERSION, checksum, write_vlong,
+    BYTES_PER_CHECKSUM, BlockHeader, BlockType, CHECKSUM_CRC32C, Encoding, HEADER_LENGTH, TRAILER_LENGTH,
+    VERSION, checksum, write_vlong,
 };
 use crate::index::{BLOCK_SIZE_MAX, Entries, Entry, Ordered};
 use crate::info::{FileInfo, StoreFileInfo, TimeSpan, name};
@@ -73,11 +74,14 @@ pub struct Writer {
     file: Box<dyn FileWriter>,
     name: FileName,
     options: WriterOptions,
+    /// The open block, plain.
     block: Vec<u8>,
-    /// Where each row begins in the open block (ROW_INDEX_V1).
+    /// Where each cell begins in the open block.
+    cell_starts: Vec<u32>,
+    /// Where each row begins in the open block.
     row_starts: Vec<u32>,
+    encoded: Vec<u8>,
     block_first: KeyBuf,
-    block_cells: usize,
     last: KeyBuf,
     any: bool,
     packed: Vec<u8>,
@@ -111,9 +115,10 @@ impl Writer {
             file,
             name,
             block: Vec::with_capacity(options.block_size + (options.block_size >> 3)),
+            cell_starts: Vec::new(),
             row_starts: Vec::new(),
+            encoded: Vec::new(),
             block_first: KeyBuf::default(),
-            block_cells: 0,
             last: KeyBuf::default(),
             any: false,
             packed: Vec::new(),
@@ -161,12 +166,13 @@ impl Writer {
             self.close_block()?;
             self.write_ready()?;
         }
-        if self.block_cells == 0 {
+        if self.cell_starts.is_empty() {
             self.begin_block(cell);
         }
-        if new_row || self.block_cells == 0 {
-            self.row_starts.push((self.block.len() - self.prefix_length()) as u32);
+        if new_row || self.cell_starts.is_empty() {
+            self.row_starts.push(self.block.len() as u32);
         }
+        self.cell_starts.push(self.block.len() as u32);
         let tags = cell.tags().bytes();
         self.block.extend_from_slice(cell.bytes_without_tags());
         if self.options.with_tags {
@@ -175,7 +181,6 @@ impl Writer {
             self.tags_max = self.tags_max.max(tags.len());
         }
         write_vlong(&mut self.block, cell.sequence().0 as i64);
-        self.block_cells += 1;
         self.count(cell);
         self.bloom.add(cell);
         self.last.copy_from(cell);
@@ -209,15 +214,8 @@ impl Writer {
         }
     }
 
-    fn prefix_length(&self) -> usize {
-        if self.options.encoding == Encoding::RowIndexV1 { 2 } else { 0 }
-    }
-
     /// Notes the key under which the index will know the block.
     fn begin_block(&mut self, cell: Cell<'_>) {
-        if self.options.encoding == Encoding::RowIndexV1 {
-            self.block.extend_from_slice(&ROW_INDEX_V1_ID.to_be_bytes());
-        }
         let separator = if self.any && self.options.comparator == Comparator::Table {
             shortest_row_between(self.last.key().row(), cell.row())
         } else {
@@ -230,27 +228,27 @@ impl Writer {
     }
 
     fn close_block(&mut self) -> Result<()> {
-        if self.block_cells == 0 {
+        if self.cell_starts.is_empty() {
             return Ok(());
         }
-        let kind = match self.options.encoding {
-            Encoding::None => BlockType::Data,
-            Encoding::RowIndexV1 => {
-                let area = (self.block.len() - 2) as u32;
-                self.block.put_u32(self.row_starts.len() as u32);
-                for &start in &self.row_starts {
-                    self.block.put_u32(start);
-                }
-                self.block.put_u32(area);
-                BlockType::EncodedData
+        let (kind, block) = match self.options.encoding {
+            Encoding::None => (BlockType::Data, std::mem::take(&mut self.block)),
+            encoding => {
+                self.encode_block(encoding);
+                (BlockType::EncodedData, std::mem::take(&mut self.encoded))
             }
         };
-        let block = std::mem::take(&mut self.block);
-        let (offset, disk_length) = self.write_block(kind, &block)?;
-        self.block = block;
+        let written = self.write_block(kind, &block);
+        // The buffer is filled again.
+        match kind {
+            BlockType::Data => self.block = block,
+            _ => self.encoded = block,
+        }
+        let (offset, disk_length) = written?;
         self.block.clear();
+        self.encoded.clear();
+        self.cell_starts.clear();
         self.row_starts.clear();
-        self.block_cells = 0;
         self.data_blocks += 1;
         self.first_data.get_or_insert(offset);
         self.last_data = Some(offset);
@@ -258,6 +256,21 @@ impl Writer {
         self.leaf.push(Entry { offset, disk_length, key: key.key().bytes() });
         self.block_first = key;
         Ok(())
+    }
+
+    fn encode_block(&mut self, encoding: Encoding) {
+        let out = &mut self.encoded;
+        if encoding != Encoding::RowIndexV1 {
+            let layout = Layout { has_tags: self.options.with_tags, has_mvcc: true, tags_by_number: false };
+            return encode::encode(encoding, layout, &self.block, &self.cell_starts, out);
+        }
+        out.put_u16(encoding.id().expect("an encoding with an id"));
+        out.extend_from_slice(&self.block);
+        out.put_u32(self.row_starts.len() as u32);
+        for &start in &self.row_starts {
+            out.put_u32(start);
+        }
+        out.put_u32(self.block.len() as u32);
     }
 
     /// Writes the index leaf and the bloom chunks that are full.

@@ -1,4 +1,4 @@
-//! HFiles written by Apache HBase are read whole, in every order of asking, or refused by name.
+//! HFiles written by Apache HBase are read whole, in every order of asking.
 #![expect(clippy::disallowed_methods, reason = "the files of this folder are what the tests are about")]
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cache::Cache;
 use cell::{Cell, KeyBuf, SequenceId};
-use hfile::{BloomType, Error, ReadOptions, Reader};
+use hfile::{BloomType, ReadOptions, Reader};
 use storage::{FileName, Files, Memory};
 
 /// One line `cell …` of a text.
@@ -108,13 +108,8 @@ fn open(name: &str, bytes: &[u8]) -> hfile::Result<Arc<Reader>> {
     Reader::open(files.open(&name)?, name, Arc::new(Cache::with_bytes(16 << 20)), false).map(Arc::new)
 }
 
-/// Encodings that are not read: their files are refused when they are opened.
-fn is_refused(name: &str) -> bool {
-    name.starts_with("encoding-")
-}
-
 fn readable() -> impl Iterator<Item = (String, Golden, Arc<Reader>)> {
-    names().into_iter().filter(|name| !is_refused(name)).map(|name| {
+    names().into_iter().map(|name| {
         let golden = golden(&name);
         let reader = open(&name, &golden.bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         (name, golden, reader)
@@ -225,23 +220,9 @@ fn blooms_admit_what_is_there_and_most_of_what_is_not_is_told_apart() {
 }
 
 #[test]
-fn encodings_that_are_not_read_are_refused_by_name() {
-    for name in names().into_iter().filter(|name| is_refused(name)) {
-        match open(&name, &golden(&name).bytes).map(|reader| all(&reader)) {
-            Err(Error::Unsupported { what, .. }) | Ok(Err(Error::Unsupported { what, .. })) => {
-                let encoding =
-                    name.trim_start_matches("encoding-").trim_end_matches("-tags").replace('-', "_");
-                assert!(what.contains(&encoding.to_uppercase()), "{name} is refused for {what}");
-            }
-            other => panic!("{name} is not refused: {other:?}"),
-        }
-    }
-}
-
-#[test]
 fn a_turned_bit_in_a_block_is_told_and_never_read_as_data() {
     // The whole range of blocks of two files: one compressed, one not. A file without checksums cannot tell.
-    for name in ["one-block", "gz-plain", "zstd-rowindex-tags"] {
+    for name in ["one-block", "gz-plain", "zstd-rowindex-tags", "encoding-fast-diff-tags"] {
         let golden = golden(name);
         let end: usize = golden.trailer["load_on_open_offset"].parse().expect("a number");
         for at in (0..end).step_by(37) {
