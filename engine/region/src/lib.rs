@@ -21,6 +21,7 @@ mod locks;
 mod matcher;
 mod memory;
 mod mvcc;
+mod new_versions;
 mod open;
 mod options;
 mod pending;

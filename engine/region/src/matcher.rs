@@ -11,6 +11,7 @@ use proto::descriptor::KeepDeletedCells;
 use smallvec::SmallVec;
 
 use crate::TimeRange;
+use crate::new_versions::NewVersions;
 
 /// What a family keeps, as its descriptor says.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Keeping {
     /// In milliseconds; `None` keeps for ever.
     pub(crate) ttl: Option<i64>,
     pub(crate) keep_deleted: KeepDeletedCells,
+    /// Whether what was written later wins.
+    pub(crate) new_versions: bool,
 }
 
 impl Keeping {
@@ -29,6 +32,7 @@ impl Keeping {
             min_versions: options.versions_min,
             ttl: options.ttl_ms().map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX)),
             keep_deleted: options.keep_deleted_cells,
+            new_versions: options.new_version_behavior,
         }
     }
 
@@ -56,6 +60,8 @@ pub(crate) struct Deletes {
     family_versions: Vec<Timestamp>,
     column: Option<Timestamp>,
     versions: Vec<Timestamp>,
+    /// In the place of the above for a family in which what was written later wins.
+    by_write: Option<Box<NewVersions>>,
 }
 
 /// What a marker does to a cell.
@@ -69,18 +75,32 @@ pub(crate) enum Masked {
 }
 
 impl Deletes {
+    pub(crate) fn of(keeping: &Keeping) -> Deletes {
+        let by_write = keeping.new_versions.then(|| Box::new(NewVersions::new(keeping.max_versions)));
+        Deletes { by_write, ..Deletes::default() }
+    }
+
     pub(crate) fn clear(&mut self) {
+        if let Some(by_write) = &mut self.by_write {
+            by_write.clear();
+        }
         self.family = None;
         self.family_versions.clear();
         self.clear_column();
     }
 
     pub(crate) fn clear_column(&mut self) {
+        if let Some(by_write) = &mut self.by_write {
+            by_write.clear_column();
+        }
         self.column = None;
         self.versions.clear();
     }
 
     pub(crate) fn add(&mut self, marker: Cell<'_>) {
+        if let Some(by_write) = &mut self.by_write {
+            return by_write.add(marker);
+        }
         let timestamp = marker.timestamp();
         match marker.cell_type() {
             Some(CellType::DeleteFamily) => self.family = self.family.max(Some(timestamp)),
@@ -91,7 +111,12 @@ impl Deletes {
         }
     }
 
-    pub(crate) fn masks(&self, timestamp: Timestamp) -> Masked {
+    /// What the markers do to `cell`, which is none. Each cell of a column is to be asked for once, in order.
+    pub(crate) fn masks(&mut self, cell: Cell<'_>) -> Masked {
+        if let Some(by_write) = &mut self.by_write {
+            return if by_write.masks(cell) { Masked::Version } else { Masked::No };
+        }
+        let timestamp = cell.timestamp();
         let up_to = |marker: Option<Timestamp>| marker.is_some_and(|marker| timestamp <= marker);
         if up_to(self.family) || up_to(self.column) {
             Masked::Rest
@@ -163,7 +188,7 @@ impl Matcher {
             scan_versions,
             raw,
             now,
-            deletes: Deletes::default(),
+            deletes: Deletes::of(&keeping),
             next_wanted: 0,
             column: SmallVec::new(),
             in_column: false,
@@ -249,7 +274,7 @@ impl Matcher {
                 }
                 return Verdict::Skip(Next::Cell);
             }
-            match self.deletes.masks(timestamp) {
+            match self.deletes.masks(cell) {
                 Masked::No => {}
                 Masked::Version => return Verdict::Skip(Next::Cell),
                 Masked::Rest => return Verdict::Skip(self.column_done_unless_early(qualifier, wanted)),

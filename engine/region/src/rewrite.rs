@@ -45,7 +45,7 @@ impl Rewrite {
             now,
             row: Vec::new(),
             any: false,
-            deletes: Deletes::default(),
+            deletes: Deletes::of(&keeping),
             column: Vec::new(),
             versions: 0,
             last: None,
@@ -92,7 +92,7 @@ impl Rewrite {
             if masks || timestamp < earliest_put {
                 return false;
             }
-        } else if self.deletes.masks(timestamp) != Masked::No {
+        } else if self.deletes.masks(cell) != Masked::No {
             return false;
         }
         // Of two writes with one timestamp the older can be seen by nobody: readers that may want it hold the old files.

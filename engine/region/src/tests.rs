@@ -828,3 +828,33 @@ fn what_no_list_names_is_removed_while_the_region_serves() {
     let bench = bench.kill();
     assert_eq!(bench.all(), "r/f:q@1=v");
 }
+
+#[test]
+fn with_new_version_behavior_what_is_written_later_wins_through_flush_and_compaction() {
+    let family = || FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 3);
+    let new = (family().with("NEW_VERSION_BEHAVIOR", true), "a/f:q@3=3 a/f:q@2=2 b/f:q@5=again");
+    // As it always was: the marker masks what comes later, and the first version comes back, unless a flush has seen
+    // that there were enough.
+    let old = (family(), "a/f:q@3=3 a/f:q@2=2 a/f:q@1=1");
+    for ((family, expected), flush_between) in [(new.clone(), false), (new, true), (old, false)] {
+        let bench = Bench::with(family);
+        for version in 1..=4 {
+            bench.put("a", "f:q", version, &version.to_string());
+        }
+        bench.put("b", "f:q", 5, "first");
+        if flush_between {
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+        bench.delete("a", "f:q", 4, CellType::Delete);
+        bench.delete("b", "f:q", 9, CellType::DeleteColumn);
+        bench.put("b", "f:q", 5, "again");
+        assert_eq!(bench.all(), expected, "in memory");
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        assert_eq!(bench.all(), expected, "after a flush");
+        for major in [false, true] {
+            let request = CompactionRequest { major, families: Vec::new() };
+            bench.region.compact(&request).expect("compacted");
+            assert_eq!(bench.all(), expected, "after a compaction, major: {major}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `NEW_VERSION_BEHAVIOR`: what was written later wins, whatever its timestamp.
+//!
+//! Without it a marker masks every cell up to its timestamp, also those that are written after it, and a version that
+//! newer ones have pushed out comes back when those are deleted. With it,
+//!
+//! 1. a marker masks only what was written before it, or with it;
+//! 2. of two cells with one timestamp the one that was written later is the version;
+//! 3. a version that was pushed out once stays out: if at the moment of some later marker there were as many newer
+//!    versions as the family keeps, it is gone, whatever that marker takes away.
+//!
+//! Cells of a column come newest timestamp first, and markers before what they could mask, so that all that matters of a
+//! cell is known when it comes. Every marker of the column is looked at for every cell; families with this behaviour pay
+//! for it, others never come here. Nothing here says that the rest of a column is masked: an older timestamp may have been
+//! written later. Source of the facts: HBase 2.6 `NewVersionBehaviorTracker` and its client-side tests.
+
+use cell::{Cell, CellType, SequenceId, Timestamp};
+
+/// A marker, as far as it masks.
+#[derive(Clone, Copy, Debug)]
+struct Marker {
+    timestamp: Timestamp,
+    sequence: SequenceId,
+    /// Whether it masks its own timestamp alone, or all up to it.
+    exactly: bool,
+}
+
+impl Marker {
+    fn covers(self, timestamp: Timestamp) -> bool {
+        if self.exactly { timestamp == self.timestamp } else { timestamp <= self.timestamp }
+    }
+}
+
+/// The markers of a row and family, and the versions of the column under way.
+#[derive(Debug, Default)]
+pub(crate) struct NewVersions {
+    max_versions: usize,
+    family: Vec<Marker>,
+    column: Vec<Marker>,
+    /// Versions met so far, masked ones included.
+    puts: Vec<(Timestamp, SequenceId)>,
+}
+
+impl NewVersions {
+    pub(crate) fn new(max_versions: u32) -> NewVersions {
+        NewVersions { max_versions: max_versions as usize, ..NewVersions::default() }
+    }
+
+    /// Begins a row.
+    pub(crate) fn clear(&mut self) {
+        self.family.clear();
+        self.clear_column();
+    }
+
+    /// Begins a column.
+    pub(crate) fn clear_column(&mut self) {
+        self.column.clear();
+        self.puts.clear();
+    }
+
+    pub(crate) fn add(&mut self, marker: Cell<'_>) {
+        let (timestamp, sequence) = (marker.timestamp(), marker.sequence());
+        let (markers, exactly) = match marker.cell_type() {
+            Some(CellType::DeleteFamily) => (&mut self.family, false),
+            Some(CellType::DeleteFamilyVersion) => (&mut self.family, true),
+            Some(CellType::DeleteColumn) => (&mut self.column, false),
+            Some(CellType::Delete) => (&mut self.column, true),
+            _ => return,
+        };
+        markers.push(Marker { timestamp, sequence, exactly });
+    }
+
+    /// Whether nobody may see this version; notes it for those that follow.
+    pub(crate) fn masks(&mut self, cell: Cell<'_>) -> bool {
+        let (timestamp, sequence) = (cell.timestamp(), cell.sequence());
+        // Of one timestamp the one that was written last comes first.
+        let is_outdone = self.puts.last().is_some_and(|(before, _)| *before == timestamp);
+        self.puts.push((timestamp, sequence));
+        let later = || self.markers().filter(move |marker| marker.sequence >= sequence);
+        is_outdone
+            || later().any(|marker| marker.covers(timestamp))
+            || later().any(|marker| self.is_pushed_out(timestamp, marker.sequence))
+    }
+
+    fn markers(&self) -> impl Iterator<Item = Marker> + '_ {
+        self.family.iter().chain(&self.column).copied()
+    }
+
+    /// Whether, before anything was written with or after `moment`, enough versions newer than `timestamp` were there.
+    fn is_pushed_out(&self, timestamp: Timestamp, moment: SequenceId) -> bool {
+        let was_there = |put: &&(Timestamp, SequenceId)| {
+            put.0 > timestamp
+                && put.1 < moment
+                && !self.markers().any(|marker| {
+                    marker.sequence >= put.1 && marker.sequence < moment && marker.covers(put.0)
+                })
+        };
+        let mut versions = 0;
+        let mut last = None;
+        for (newer, _) in self.puts.iter().filter(was_there) {
+            versions += usize::from(last != Some(*newer));
+            last = Some(*newer);
+        }
+        versions >= self.max_versions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cell::CellParts;
+
+    /// `writes` are (timestamp, type) in the order in which they were written; says the timestamps that are seen.
+    fn seen(max_versions: u32, writes: &[(i64, CellType)]) -> Vec<i64> {
+        let mut cells: Vec<_> = writes
+            .iter()
+            .enumerate()
+            .map(|(index, &(timestamp, cell_type))| {
+                let qualifier: &[u8] = if cell_type.is_family_delete() { b"" } else { b"q" };
+                let parts = CellParts {
+                    row: b"r",
+                    family: b"f",
+                    qualifier,
+                    timestamp: Timestamp(timestamp),
+                    cell_type,
+                    value: b"",
+                    tags: b"",
+                };
+                (parts.to_vec().expect("within limits"), SequenceId(index as u64 + 1))
+            })
+            .collect();
+        let cell = |(bytes, sequence): &(Vec<u8>, SequenceId)| {
+            Cell::trusted(bytes, *sequence).key().bytes().to_vec()
+        };
+        cells.sort_by(|left, right| {
+            let order = cell::Comparator::Table
+                .compare_keys(cell::Key::trusted(&cell(left)), cell::Key::trusted(&cell(right)));
+            order.then(right.1.cmp(&left.1))
+        });
+        let mut tracker = NewVersions::new(max_versions);
+        let mut seen = Vec::new();
+        for (bytes, sequence) in &cells {
+            let cell = Cell::trusted(bytes, *sequence);
+            match cell.cell_type() {
+                Some(CellType::Put) if !tracker.masks(cell) => seen.push(cell.timestamp().0),
+                Some(CellType::Put) => {}
+                _ => tracker.add(cell),
+            }
+        }
+        seen.truncate(max_versions as usize);
+        seen
+    }
+
+    #[test]
+    fn what_was_written_later_wins() {
+        use CellType::{Delete, DeleteColumn, DeleteFamily, DeleteFamilyVersion, Put};
+        for marker in [DeleteColumn, DeleteFamily] {
+            assert_eq!(seen(3, &[(1, Put), (2, Put), (9, marker)]), []);
+            assert_eq!(seen(3, &[(2, Put), (9, marker), (1, Put)]), [1], "written after the marker");
+            assert_eq!(seen(3, &[(9, marker), (1, Put), (2, Put)]), [2, 1]);
+        }
+        for marker in [Delete, DeleteFamilyVersion] {
+            assert_eq!(seen(3, &[(1, Put), (2, Put), (2, marker)]), [1]);
+            assert_eq!(seen(3, &[(1, Put), (2, Put), (2, marker), (2, Put)]), [2, 1]);
+        }
+    }
+
+    #[test]
+    fn a_version_that_was_pushed_out_stays_out() {
+        use CellType::{Delete, DeleteColumn, Put};
+        let four = [(1, Put), (2, Put), (3, Put), (4, Put)];
+        let then = |more: &[(i64, CellType)]| seen(3, &[&four[..], more].concat());
+        assert_eq!(then(&[]), [4, 3, 2]);
+        assert_eq!(then(&[(4, Delete)]), [3, 2], "1 was out before 4 was deleted");
+        assert_eq!(then(&[(4, Delete), (3, Delete), (2, Delete)]), []);
+        assert_eq!(then(&[(4, DeleteColumn), (0, Put)]), [0]);
+        assert_eq!(then(&[(4, Delete), (1, Put)]), [3, 2, 1], "it was written again");
+        // It had never been out: one was deleted before the fourth came.
+        assert_eq!(seen(3, &[(1, Put), (2, Put), (3, Put), (3, Delete), (4, Put), (4, Delete)]), [2, 1]);
+        // One timestamp is one version, however often it was written.
+        assert_eq!(seen(2, &[(1, Put), (2, Put), (2, Put), (2, Delete)]), [1]);
+    }
+}
