@@ -72,6 +72,7 @@ const PARTS: &[Part] = &[
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
     ("loadtest", "HBase's LoadTestTool writes, updates and verifies (JDK and Maven)", || loadtest::run(&[])),
     ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5, None)),
+    ("fuzz", "readers of bytes from outside over bent inputs, some seconds", || fuzz(30, None)),
     ("hostile", "whatever comes from outside, the server stands", || hostile::run(None)),
     ("powercut", "and the loss of power, some rounds (root, e2fsprogs, xfsprogs)", || powercut::run(2, None)),
 ];
@@ -84,6 +85,7 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask pe [--rows N] [--threads N]
        cargo xtask ycsb [--records N] [--operations N] [--threads N]
        cargo xtask loadtest [--keys N] [--threads N]
+       cargo xtask fuzz [--seconds N] [--seed S]   (300 seconds over all targets; fuzz/README.md has longer ways)
        cargo xtask hostile [--seed S]
        cargo xtask powercut [--rounds N] [--seed S]   (20 rounds on each of ext4 and XFS; needs root and loop devices)
        cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)
@@ -93,9 +95,10 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    if let [command @ ("crash" | "hostile" | "powercut"), options @ ..] = &words[..] {
+    if let [command @ ("crash" | "fuzz" | "hostile" | "powercut"), options @ ..] = &words[..] {
         return match (*command, rounds_and_seed(options)) {
             ("crash", Some((rounds, seed))) => report(command, &crash::run(rounds.unwrap_or(50), seed)),
+            ("fuzz", Some((seconds, seed))) => report(command, &fuzz(seconds.unwrap_or(300), seed)),
             ("hostile", Some((None, seed))) => report(command, &hostile::run(seed)),
             ("powercut", Some((rounds, seed))) => report(command, &powercut::run(rounds.unwrap_or(20), seed)),
             _ => usage(),
@@ -140,7 +143,7 @@ fn rounds_and_seed(options: &[&str]) -> Option<(Option<u32>, Option<u64>)> {
     let (mut rounds, mut seed) = (None, None);
     for pair in options.chunks(2) {
         match pair {
-            ["--rounds", number] => rounds = Some(number.parse().ok()?),
+            ["--rounds" | "--seconds", number] => rounds = Some(number.parse().ok()?),
             ["--seed", number] => seed = Some(number.parse().ok()?),
             _ => return None,
         }
@@ -253,6 +256,12 @@ fn bench() -> Outcome {
     drive(&["--limits", &kept("limits")])?;
     server.stop()?;
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+/// Every target of `proof/targets`, so many seconds together.
+fn fuzz(seconds: u32, seed: Option<u64>) -> Outcome {
+    let seed = seed.unwrap_or_else(chance::seed_from_the_clock).to_string();
+    run("cargo", &["run", "--quiet", "-p", "targets", "--", &seconds.to_string(), &seed])
 }
 
 fn client() -> Outcome {

@@ -47,4 +47,5 @@ pub use counters::{Counters, Snapshot};
 pub use local::LocalRegions;
 pub use options::Options;
 pub use regions::{MovedTo, Regions};
+pub use request::filter_of;
 pub use server::{Foundation, RegionServer};

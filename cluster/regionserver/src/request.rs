@@ -12,6 +12,7 @@ mod query;
 
 pub(crate) use cells::RequestCells;
 pub(crate) use condition::condition;
+pub use filter::filter_of;
 pub(crate) use mutation::{Asked, mutation};
 pub(crate) use query::{get, scan};
 

@@ -8,10 +8,10 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 /// The head of a row whose first `shared` bytes are passed over. Shorter rows are filled up with zeros, so that heads
-/// are never in another order than rows.
+/// are never in another order than rows. One that is shorter than what all share stands out of order in a damaged file.
 fn head(row: &[u8], shared: usize) -> u32 {
     let mut head = [0; 4];
-    let rest = &row[shared..];
+    let rest = row.get(shared..).unwrap_or_default();
     let length = rest.len().min(4);
     head[..length].copy_from_slice(&rest[..length]);
     u32::from_be_bytes(head)
@@ -47,7 +47,8 @@ pub(crate) fn narrow<'a>(
         let until = if same < 8 { from + same } else { heads.partition_point(|&head| head <= wanted) };
         from..until
     };
-    match row[..common].cmp(&at(range.start.min(heads.len() - 1))[..common]) {
+    let other = at(range.start.min(heads.len() - 1));
+    match row[..common].cmp(&other[..other.len().min(common)]) {
         Ordering::Less => 0..0,
         Ordering::Equal => range,
         Ordering::Greater => heads.len()..heads.len(),
@@ -57,6 +58,16 @@ pub(crate) fn narrow<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_out_of_order_lead_nowhere_and_harm_nobody() {
+        let rows = [&b"row-1"[..], b"", b"x", b"row-", b"row-2"];
+        let (heads, shared) = build(rows[0], rows[4], rows.into_iter());
+        for probe in rows.into_iter().chain([&b"row-3"[..], b"row-10", b"a", b"z"]) {
+            let range = narrow(&heads, shared, probe, |index| rows[index]);
+            assert!(range.start <= range.end && range.end <= rows.len());
+        }
+    }
 
     #[test]
     fn the_narrowed_place_is_where_plain_comparing_finds_it() {

@@ -18,3 +18,14 @@ mod tree;
 
 pub use server::{Bound, Options, Server, Snapshot};
 pub use tree::{Stat, Tree};
+
+/// What the answerer says to one frame of a client that has just connected, read both as its hello and as its request;
+/// `None` when it hangs up. For suites that look at the protocol without a socket.
+pub fn answer(tree: &Tree, frame: &[u8]) -> Option<Vec<u8>> {
+    let hello = session::Connect::read(frame).ok();
+    let remote = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    let mut out = hello.map_or_else(Vec::new, |_| session::Connect::reply(1, 1, &[0; 16]));
+    let answered =
+        session::Session::new(remote, server::Options::default().watches_max).answer(tree, frame, &mut out);
+    (answered.is_ok() || !out.is_empty()).then_some(out)
+}

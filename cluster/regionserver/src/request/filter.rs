@@ -14,6 +14,14 @@ use super::comparator::{self, PACKAGE, read, unknown};
 /// How deep filters may be nested.
 const DEPTH_MAX: usize = 64;
 
+/// The filter that the bytes of a `Filter` message describe. `world` gives chance to those that need it. For suites that
+/// look at filters without a server.
+pub fn filter_of(bytes: bytes::Bytes, world: &World) -> Result<Filter, Exception> {
+    let proto = <pb::Filter as prost::Message>::decode(bytes)
+        .map_err(|error| Exception::do_not_retry(format!("unable to read a filter: {error}")))?;
+    filter(&proto, world)
+}
+
 /// The filter that a message describes. `world` gives chance to those that need it.
 pub(crate) fn filter(proto: &pb::Filter, world: &World) -> Result<Filter, Exception> {
     nested(proto, world, 0)

@@ -1,0 +1,97 @@
+//! Bytes from disks.
+
+use std::sync::{Arc, OnceLock};
+
+use cache::Cache;
+use cell::{CellBlock, KeyBuf};
+use hfile::{ReadOptions, Reader};
+use storage::{FileName, Files, Memory};
+use wal::{Log, Options};
+
+use crate::seal;
+
+/// Cells of a file that are looked at: a bent index may lead around in it for ever.
+const CELLS_MAX: usize = 20_000;
+
+fn file_of(name: &FileName, bytes: &[u8]) -> Memory {
+    let files = Memory::new();
+    let mut writer = files.create(name).expect("new");
+    writer.write(bytes).expect("written");
+    writer.finish().expect("written");
+    files
+}
+
+/// A whole HFile, in every way in which it is read.
+pub(crate) fn hfile(bytes: &[u8]) {
+    static CACHE: OnceLock<Arc<Cache>> = OnceLock::new();
+    let cache = CACHE.get_or_init(|| Arc::new(Cache::with_bytes(1 << 20)));
+    let name = FileName::new("file");
+    let files = file_of(&name, bytes);
+    let file = files.open(&name).expect("it was written");
+    let Ok(reader) = Reader::open(file, name, Arc::clone(cache), false) else { return };
+    let reader = Arc::new(reader);
+    let options = ReadOptions { cache_blocks: false, ..ReadOptions::default() };
+    let mut cursor = reader.cursor(options);
+    let mut rows: Vec<Vec<u8>> = vec![Vec::new(), b"row".to_vec(), vec![0xff; 40]];
+    if cursor.seek_first().is_ok() {
+        for number in 0..CELLS_MAX {
+            let Some(cell) = cursor.peek() else { break };
+            let length = cell.row().len() + cell.value().len() + cell.qualifier().len();
+            assert!(length <= 64 << 20, "a cell of {length} bytes");
+            if number % 500 == 0 {
+                rows.push(cell.row().to_vec());
+            }
+            if cursor.advance().is_err() {
+                break;
+            }
+        }
+    }
+    for row in &rows {
+        // Each may say that the file is damaged.
+        let _damaged = reader.may_contain_row(row, options);
+        let _damaged = reader.may_contain_column(row, b"q", options);
+        let _damaged = reader.may_delete_families_of(row, options);
+        let _damaged = cursor.seek(KeyBuf::first_on_row(row).position()).map(|()| cursor.peek().is_some());
+        let _damaged = cursor.seek_row_before(Some(row));
+    }
+    reader.evict();
+}
+
+/// The same with checksums that fit, so that what they guard is reached.
+pub(crate) fn hfile_block(bytes: &[u8]) {
+    let mut bytes = bytes.to_vec();
+    seal::hfile(&mut bytes);
+    hfile(&bytes);
+}
+
+/// A good file with these bytes for its last.
+pub(crate) fn hfile_trailer(bytes: &[u8]) {
+    let good = include_bytes!("../../golden/hfiles/gz-rowindex.hfile");
+    let kept = good.len().saturating_sub(bytes.len());
+    hfile(&[&good[..kept], bytes].concat());
+}
+
+/// The log of a life that ended in any way.
+pub(crate) fn wal_file(bytes: &[u8]) {
+    let folder = FileName::new("WALs");
+    let files = file_of(&folder.join("00000000000000000001.wal"), bytes);
+    let Ok((log, recovered)) = Log::open(Arc::new(files), folder, Options::default()) else { return };
+    for region in recovered.regions() {
+        let replayed = recovered.replay::<wal::Error>(&region, |record| {
+            // What is no cells is for the region to refuse.
+            let _cells = CellBlock::parse(bytes::Bytes::copy_from_slice(record.cells));
+            Ok(())
+        });
+        // Nothing changes between the look at the file and the replay.
+        replayed.expect("what was checked is replayed");
+        recovered.taken(&region);
+    }
+    log.close().expect("the place is good");
+}
+
+/// Records, or what stands in their place in a batch whose checksum fits.
+pub(crate) fn wal_records(bytes: &[u8]) {
+    if !bytes.is_empty() {
+        wal_file(&seal::wal(bytes));
+    }
+}
