@@ -143,7 +143,7 @@ impl Options {
             compaction_files_min: count(&store::COMPACTION_MIN)?,
             compaction_files_max: count(&store::COMPACTION_MAX)?,
             compaction_ratio: conf.value(&store::COMPACTION_RATIO)?,
-            compaction_size_min: conf.value(&store::COMPACTION_MIN_SIZE)?,
+            compaction_size_min: conf.said(&store::COMPACTION_MIN_SIZE)?,
             compaction_size_max: conf.value(&store::COMPACTION_MAX_SIZE)?,
             blocking_files: count(&store::BLOCKING_STORE_FILES)?,
             purge_deletes_after: i64::try_from(purge).unwrap_or(i64::MAX),
@@ -230,7 +230,7 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     set(conf, &store::COMPACTION_MIN, &mut options.compaction_files_min, count)?;
     set(conf, &store::COMPACTION_MAX, &mut options.compaction_files_max, count)?;
     set(conf, &store::COMPACTION_RATIO, &mut options.compaction_ratio, |ratio| ratio)?;
-    set(conf, &store::COMPACTION_MIN_SIZE, &mut options.compaction_size_min, |size| size)?;
+    set(conf, &store::COMPACTION_MIN_SIZE, &mut options.compaction_size_min, Some)?;
     set(conf, &store::COMPACTION_MAX_SIZE, &mut options.compaction_size_max, |size| size)?;
     set(conf, &store::BLOCKING_STORE_FILES, &mut options.blocking_files, count)?;
     set(conf, &store::PURGE_DELETES_AFTER, &mut options.purge_deletes_after, millis)?;

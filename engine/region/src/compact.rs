@@ -27,8 +27,10 @@ pub struct CompactionRequest {
     pub families: Vec<Bytes>,
 }
 
-/// Which of a store's files, oldest first, a minor compaction takes: a run of them, perhaps none.
-pub fn select_files(sizes: &[u64], options: &RegionOptions) -> std::ops::Range<usize> {
+/// Which of a store's files, oldest first, a minor compaction takes: a run of them, perhaps none. `flush_size` is what
+/// flushes of the store measure at most.
+pub fn select_files(sizes: &[u64], options: &RegionOptions, flush_size: u64) -> std::ops::Range<usize> {
+    let size_min = options.compaction_size_min.unwrap_or(flush_size);
     // Files that are too large stand in nobody's run; what is older than the newest of them is left alone.
     let first =
         sizes.iter().rposition(|&size| size > options.compaction_size_max).map_or(0, |index| index + 1);
@@ -46,7 +48,7 @@ pub fn select_files(sizes: &[u64], options: &RegionOptions) -> std::ops::Range<u
             }
             let balanced =
                 run.iter().all(|&size| size as f64 <= (total - size) as f64 * options.compaction_ratio);
-            if total >= options.compaction_size_min && !balanced {
+            if total >= size_min && !balanced {
                 continue;
             }
             let better = best.as_ref().is_none_or(|(known, bytes)| {
@@ -63,7 +65,9 @@ pub fn select_files(sizes: &[u64], options: &RegionOptions) -> std::ops::Range<u
 impl Region {
     /// Whether some store has files that a minor compaction would take.
     pub fn needs_compaction(&self) -> bool {
-        self.stores.iter().any(|store| !select_files(&store.sizes(), &store.tuning.load()).is_empty())
+        self.stores
+            .iter()
+            .any(|store| !select_files(&store.sizes(), &store.tuning.load(), self.flush_size).is_empty())
     }
 
     /// The families whose time for a major compaction has come: the oldest file is as old as the period, give or take a
@@ -97,7 +101,11 @@ impl Region {
     pub(crate) fn compact_store(&self, store: &Store, major: bool) -> Result<usize> {
         let _alone = store.compacting.lock();
         let files = store.view.load().files.clone();
-        let run = if major { 0..files.len() } else { select_files(&store.sizes(), &store.tuning.load()) };
+        let run = if major {
+            0..files.len()
+        } else {
+            select_files(&store.sizes(), &store.tuning.load(), self.flush_size)
+        };
         if run.is_empty() {
             return Ok(0);
         }
@@ -205,9 +213,12 @@ mod tests {
     use super::*;
 
     fn check(sizes: &[u64], expected: &[u64]) {
-        let options =
-            RegionOptions { compaction_size_min: 10, compaction_files_max: 5, ..RegionOptions::default() };
-        let run = select_files(sizes, &options);
+        let options = RegionOptions {
+            compaction_size_min: Some(10),
+            compaction_files_max: 5,
+            ..RegionOptions::default()
+        };
+        let run = select_files(sizes, &options, 1000);
         assert_eq!(&sizes[run], expected, "of {sizes:?}");
     }
 
@@ -227,9 +238,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_flush_measures_is_small_unless_something_else_is_said() {
+        let said = RegionOptions { compaction_size_min: Some(200), ..RegionOptions::default() };
+        let sizes = [100, 4, 4, 4];
+        assert_eq!(select_files(&sizes, &RegionOptions::default(), 5), 1..4, "the large file is left alone");
+        assert_eq!(select_files(&sizes, &RegionOptions::default(), 200), 0..4);
+        assert_eq!(select_files(&sizes, &said, 5), 0..4);
+    }
+
+    #[test]
     fn files_over_the_limit_are_left_alone() {
         let options = RegionOptions { compaction_size_max: 50, ..RegionOptions::default() };
-        assert_eq!(select_files(&[10, 60, 5, 5, 5], &options), 2..5);
-        assert_eq!(select_files(&[10, 10, 60], &options), 0..0);
+        assert_eq!(select_files(&[10, 60, 5, 5, 5], &options, 1000), 2..5);
+        assert_eq!(select_files(&[10, 10, 60], &options, 1000), 0..0);
     }
 }

@@ -11,7 +11,8 @@ use smallvec::SmallVec;
 
 use crate::Result;
 
-/// Steps before a seek is worth its price.
+/// Steps before a seek is worth its price. Where steps have not been enough, the next place will not be near either, and
+/// fewer are tried: a row with thousands of versions of each column is passed by seeks.
 const STEPS_MAX: usize = 8;
 
 /// Sources of a store that has nothing to compact: more make a buffer on the heap.
@@ -69,13 +70,15 @@ pub(crate) struct Heap {
     active: SmallVec<[bool; SOURCES]>,
     current: Option<usize>,
     runner_up: Option<usize>,
+    /// Steps that are tried before the next seek.
+    steps: usize,
 }
 
 impl Heap {
     /// `sources` come newest first: of two cells that are the same in every respect the first source's counts.
     pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Sources) -> Heap {
         let active = SmallVec::from_elem(true, sources.len());
-        Heap { comparator, read_point, sources, active, current: None, runner_up: None }
+        Heap { comparator, read_point, sources, active, current: None, runner_up: None, steps: STEPS_MAX }
     }
 
     pub(crate) fn set_memory_only(&mut self, memory_only: bool, cache_blocks: bool) {
@@ -128,14 +131,20 @@ impl Heap {
         behind: impl Fn(Cell<'_>) -> bool,
         target: impl FnOnce(Cell<'_>) -> KeyBuf,
     ) -> Result<()> {
-        for _ in 0..STEPS_MAX {
+        for step in 0..self.steps {
             if !self.peek().is_some_and(&behind) {
+                if step > 0 {
+                    self.steps = STEPS_MAX.min(self.steps + 1);
+                }
                 return Ok(());
             }
             self.advance()?;
         }
         match self.peek().filter(|cell| behind(*cell)).map(target) {
-            Some(target) => self.forward(target.position()),
+            Some(target) => {
+                self.steps = (self.steps / 2).max(1);
+                self.forward(target.position())
+            }
             None => Ok(()),
         }
     }

@@ -46,8 +46,9 @@ pub struct RegionOptions {
     pub compaction_files_max: usize,
     /// How much larger than the others together a file of a selection may be (`hbase.hstore.compaction.ratio`).
     pub compaction_ratio: f64,
-    /// Files below this size are taken whatever the ratio (`hbase.hstore.compaction.min.size`), in bytes.
-    pub compaction_size_min: u64,
+    /// Files that measure less together are taken whatever the ratio (`hbase.hstore.compaction.min.size`), in bytes. As much
+    /// as the table's flushes unless it is said.
+    pub compaction_size_min: Option<u64>,
     /// Files above this size are not taken by minor compactions (`hbase.hstore.compaction.max.size`), in bytes.
     pub compaction_size_max: u64,
     /// Files of a store from which on a region that must flush waits (`hbase.hstore.blockingStoreFiles`).
@@ -86,7 +87,7 @@ impl Default for RegionOptions {
             compaction_files_min: 3,
             compaction_files_max: 10,
             compaction_ratio: 1.2,
-            compaction_size_min: 128 << 20,
+            compaction_size_min: None,
             compaction_size_max: u64::MAX,
             blocking_files: 16,
             purge_deletes_after: 0,

@@ -40,7 +40,7 @@ impl Bench {
     }
 
     fn open(files: Memory, world: World, table: Arc<TableDescriptor>) -> Bench {
-        let options = RegionOptions { compaction_size_min: 0, ..RegionOptions::default() };
+        let options = RegionOptions { compaction_size_min: Some(0), ..RegionOptions::default() };
         Bench::open_with(files, world, table, options)
     }
 

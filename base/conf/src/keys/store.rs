@@ -7,7 +7,7 @@ keys! {
     COMPACTION_MAX: Count = "hbase.hstore.compaction.max", "10";
     /// A file is taken if it is smaller than the sum of the newer ones times this.
     COMPACTION_RATIO: Ratio = "hbase.hstore.compaction.ratio", "1.2";
-    /// Files below this size are taken whatever the ratio.
+    /// Files that measure less together are taken whatever the ratio; what a flush of the table measures unless it is said.
     COMPACTION_MIN_SIZE: Size = "hbase.hstore.compaction.min.size", "134217728";
     /// Files above this size are left out of minor compactions.
     COMPACTION_MAX_SIZE: Size = "hbase.hstore.compaction.max.size", "9223372036854775807";

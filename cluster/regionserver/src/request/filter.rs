@@ -326,7 +326,17 @@ mod tests {
                 "q",
                 "v",
             ),
-            (of("SkipFilter", &pb::SkipFilter { filter: prefix.clone() }), "x1", "q", "v"),
+            (
+                of(
+                    "SkipFilter",
+                    &pb::SkipFilter {
+                        filter: of("ValueFilter", &pb::ValueFilter { compare_filter: compare("v") }),
+                    },
+                ),
+                "r1",
+                "q",
+                "x",
+            ),
             (of("WhileMatchFilter", &pb::WhileMatchFilter { filter: prefix.clone() }), "x1", "q", "v"),
             (of("FilterWrapper", &pb::FilterWrapper { filter: prefix.clone() }), "x1", "q", "v"),
             (

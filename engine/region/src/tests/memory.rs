@@ -10,7 +10,7 @@ const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adap
 /// A region whose active segments are sealed at `bound` bytes.
 fn bench(level: Level, bound: u64, family: FamilyDescriptor) -> Bench {
     let options = RegionOptions {
-        compaction_size_min: 0,
+        compaction_size_min: Some(0),
         in_memory_compaction: level,
         // There are two stores.
         in_memory_flush_factor: 2.0 * bound as f64 / RegionOptions::default().flush_size as f64,
