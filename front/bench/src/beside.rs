@@ -19,6 +19,11 @@ const BARS: [(&str, f64); 9] = [
     ("check-and-put", 10.0),
 ];
 
+/// At an offered rate, the other's latency that one of a thousand exceeds should be at least so many times the first's.
+const TAIL_BAR: f64 = 4.0;
+/// What a name has in which the rate was offered and not found.
+const OFFERED: &str = " at ";
+
 /// From this many rows of an operation on its cost is told for a row.
 const MANY_ROWS: f64 = 2.0;
 
@@ -203,6 +208,11 @@ fn ratios(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
         (None, _) => String::new(),
     };
     let latency = |figure: fn(&Outcome) -> f64| maybe(ratio(Some(figure(theirs)), Some(figure(ours))));
+    let mut tail = latency(|one| one.p999_us);
+    if ours.workload.contains(OFFERED) {
+        let reached = theirs.p999_us >= TAIL_BAR * ours.p999_us;
+        tail += &format!(" ({TAIL_BAR} {})", if reached { "reached" } else { "short" });
+    }
     vec![
         ours.workload.clone(),
         maybe(cost(ours)),
@@ -212,7 +222,7 @@ fn ratios(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
         maybe(ratio(Some(ours.per_second), Some(theirs.per_second))),
         latency(|one| one.p50_us),
         latency(|one| one.p99_us),
-        latency(|one| one.p999_us),
+        tail,
         maybe(ratio(theirs.memory_mib, ours.memory_mib)),
         maybe(ratio(theirs.amplification, ours.amplification)),
     ]
@@ -266,5 +276,7 @@ mod tests {
         assert!(text.contains("| random-read |   4.00 | 36.0 |  9.00 | 8 reached |  2.67 |"), "{text}");
         outcomes.workloads[1].server_us = Some(31.0);
         assert!(beside(&outcomes).contains("8 short"));
+        outcomes.workloads.iter_mut().for_each(|one| one.workload = "mixed at 5/s".to_owned());
+        assert!(beside(&outcomes).contains("1.00 (4 short)"));
     }
 }
