@@ -17,6 +17,7 @@ macro_rules! keys {
     };
 }
 
+pub mod cache;
 pub mod cluster;
 pub mod master;
 pub mod region;
@@ -26,7 +27,7 @@ pub mod store;
 
 /// Every key there is.
 pub fn all() -> impl Iterator<Item = &'static dyn Declared> {
-    [cluster::ALL, master::ALL, regionserver::ALL, rpc::ALL, region::ALL, store::ALL]
+    [cache::ALL, cluster::ALL, master::ALL, regionserver::ALL, rpc::ALL, region::ALL, store::ALL]
         .into_iter()
         .flatten()
         .copied()

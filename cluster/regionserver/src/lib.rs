@@ -21,6 +21,7 @@
 
 mod admin_service;
 mod background;
+mod cache_metrics;
 mod cells;
 mod client_meta;
 mod client_service;

@@ -69,24 +69,6 @@ impl Source for RegionServer {
             out.gauge(&format!("hbase_regionserver_{name}"), help, &[], value);
         }
         self.times.show(out);
-        let blocks = self.foundation().cache.counts();
-        for (name, help, value) in [
-            ("hit_count", "Blocks found in memory.", blocks.hits),
-            ("miss_count", "Blocks not found in memory.", blocks.misses),
-            ("eviction_count", "Blocks dropped to make room.", blocks.evicted),
-        ] {
-            out.counter(&format!("hbase_regionserver_block_cache_{name}"), help, &[], value);
-        }
-        for (name, help, value) in [
-            ("count", "Blocks in memory.", blocks.blocks as f64),
-            ("size", "Bytes of blocks in memory.", blocks.bytes as f64),
-            (
-                "size_limit",
-                "Bytes that blocks in memory may take.",
-                self.foundation().cache.bytes_max() as f64,
-            ),
-        ] {
-            out.gauge(&format!("hbase_regionserver_block_cache_{name}"), help, &[], value);
-        }
+        crate::cache_metrics::show(&self.foundation().cache, out);
     }
 }

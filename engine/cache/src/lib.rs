@@ -1,28 +1,40 @@
-//! The block cache: decoded blocks in memory, handed out by reference.
+//! The block cache: decoded blocks, handed out by reference.
 //!
 //! A block stays alive as long as somebody holds it; eviction only drops the cache's own hold, so it never copies and
-//! never waits for readers. The cache is sharded by key; each shard is a clock: a hit sets a mark, eviction passes over
-//! marked blocks once. Blocks of in-memory families get a second pass.
+//! never waits for readers. What the crate does not know: what is in a block, and where it comes from: whoever misses
+//! one brings a way to read it.
+//!
+//! 1. A reader of a file has a [`File`] here. Files are known by name, so that a file that is closed and opened again
+//!    finds its blocks; a file that is gone takes them along.
+//! 2. [`File::block`] looks into memory ([`memory`]: sharded, W-TinyLFU). A look that hits allocates nothing.
+//! 3. Of several that miss the same block at once, one reads it; the others wait for it ([`flight`]).
+//! 4. Looks are counted by table, kind and tier ([`Counts`]).
+
+mod counts;
+mod file;
+mod flight;
+mod memory;
+mod prefetch;
+
+pub use counts::{Counts, Looks, TableCounts, Tier};
+pub use file::{Ask, Caching, File, Kinds};
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// A file, for as long as the process lives. Never given twice.
+use crate::counts::Tally;
+use crate::file::Known;
+use crate::flight::Flights;
+use crate::memory::Memory;
+use crate::prefetch::Prefetch;
+
+/// A file, for as long as the cache knows it. Never given to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u64);
-
-impl FileId {
-    /// The next free id.
-    pub fn next() -> FileId {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        FileId(LAST.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-}
 
 /// Where a block lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +54,11 @@ pub enum BlockKind {
     Index,
     /// A part of a bloom filter.
     Bloom,
+}
+
+impl BlockKind {
+    /// All there are.
+    pub const ALL: [BlockKind; 3] = [BlockKind::Data, BlockKind::Index, BlockKind::Bloom];
 }
 
 /// A block ready to be read: checked, decompressed, with what its reader needs beside it.
@@ -66,261 +83,193 @@ pub struct Block {
 impl Block {
     /// What the cache counts for it, in bytes.
     pub fn weight(&self) -> usize {
-        self.bytes.len() + 4 * (self.offsets.len() + self.heads.len()) + 144
+        self.bytes.len() + 4 * (self.offsets.len() + self.heads.len()) + 176
     }
 }
 
-/// Hits and misses since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Found.
-    pub hits: u64,
-    /// Not found.
-    pub misses: u64,
-    /// Dropped to make room.
-    pub evicted: u64,
-    /// Blocks held now.
-    pub blocks: u64,
-    /// Bytes held now.
-    pub bytes: u64,
+/// What a cache is made with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of blocks in memory (`hfile.block.cache.size`, a share of the machine's); 0 keeps nothing.
+    pub bytes_max: usize,
+    /// The share of those that blocks of in-memory families hold against all others
+    /// (`hbase.lru.blockcache.memory.percentage`).
+    pub in_memory_share: f64,
+    /// What is true of every family, whatever it says itself.
+    pub switches: Switches,
+    /// How many files are read into the cache at the same time when they are opened (`hbase.hfile.thread.prefetch`).
+    pub prefetch_threads: usize,
 }
 
-/// The cache in one of its furnishings.
-#[derive(Debug)]
-pub enum Cache {
-    /// Keeps nothing.
-    Never,
-    /// Keeps what was used lately.
-    Clock(Box<Clock>),
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            bytes_max: 64 << 20,
+            in_memory_share: 0.25,
+            switches: Switches::default(),
+            prefetch_threads: 4,
+        }
+    }
 }
+
+/// The server's switches, for all families.
+#[derive(Clone, Copy, Debug)]
+pub struct Switches {
+    /// Data blocks are kept when they are read (`hbase.block.data.cacheonread`); a family may still say no.
+    pub data_on_read: bool,
+    /// Data blocks of flushed files are kept (`hbase.rs.cacheblocksonwrite`).
+    pub data_on_write: bool,
+    /// Index blocks of written files are kept (`hfile.block.index.cacheonwrite`).
+    pub index_on_write: bool,
+    /// Bloom chunks of written files are kept (`hfile.block.bloom.cacheonwrite`).
+    pub blooms_on_write: bool,
+    /// All blocks of compacted files are kept (`hbase.rs.cachecompactedblocksonwrite`) …
+    pub compacted_on_write: bool,
+    /// … if the files that were compacted measure no more than this together, in bytes
+    /// (`hbase.rs.cachecompactedblocksonwrite.threshold`).
+    pub compacted_bytes_max: u64,
+    /// Blocks of a file are dropped when it is closed (`hbase.rs.evictblocksonclose`).
+    pub evict_on_close: bool,
+    /// Files are read into the cache when they are opened (`hbase.rs.prefetchblocksonopen`).
+    pub prefetch_on_open: bool,
+}
+
+impl Default for Switches {
+    fn default() -> Switches {
+        Switches {
+            data_on_read: true,
+            data_on_write: false,
+            index_on_write: false,
+            blooms_on_write: false,
+            compacted_on_write: false,
+            compacted_bytes_max: u64::MAX,
+            evict_on_close: false,
+            prefetch_on_open: false,
+        }
+    }
+}
+
+/// All tiers, and the files they know.
+#[derive(Debug)]
+pub struct Cache {
+    options: Options,
+    memory: Option<Memory>,
+    flights: Flights,
+    files: Mutex<HashMap<Box<str>, Arc<Known>>>,
+    /// Files after which those are forgotten that nobody has open and of which no block is left.
+    sweep_at: AtomicU64,
+    tables: Mutex<Vec<Arc<Tally>>>,
+    prefetch: Prefetch,
+    last_file: AtomicU64,
+}
+
+/// Files that are known before the first sweep.
+const FILES_UNSWEPT: u64 = 1024;
 
 impl Cache {
-    /// A cache of at most `bytes_max` bytes; 0 keeps nothing.
+    /// A cache of at most `bytes_max` bytes in memory; 0 keeps nothing.
     pub fn with_bytes(bytes_max: usize) -> Cache {
-        if bytes_max == 0 { Cache::Never } else { Cache::Clock(Box::new(Clock::new(bytes_max))) }
+        Cache::new(Options { bytes_max, ..Options::default() })
     }
 
-    /// The block, if it is here.
-    pub fn get(&self, key: BlockKey) -> Option<Arc<Block>> {
-        match self {
-            Cache::Never => None,
-            Cache::Clock(clock) => clock.get(key),
+    /// A cache as `options` say.
+    pub fn new(options: Options) -> Cache {
+        Cache {
+            memory: (options.bytes_max > 0).then(|| Memory::new(options.bytes_max, options.in_memory_share)),
+            flights: Flights::default(),
+            files: Mutex::default(),
+            sweep_at: AtomicU64::new(FILES_UNSWEPT),
+            tables: Mutex::default(),
+            prefetch: Prefetch::new(options.prefetch_threads),
+            last_file: AtomicU64::new(0),
+            options,
         }
     }
 
-    /// Keeps `block`. `in_memory` blocks outlive others.
-    pub fn insert(&self, key: BlockKey, block: &Arc<Block>, in_memory: bool) {
-        if let Cache::Clock(clock) = self {
-            clock.insert(key, block, in_memory);
-        }
+    /// What it was made with.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
-    /// Drops every block of a file that is gone. Returns how many there were.
-    pub fn evict_file(&self, file: FileId) -> usize {
-        match self {
-            Cache::Never => 0,
-            Cache::Clock(clock) => clock.evict_file(file),
-        }
-    }
-
-    /// How many bytes it holds at most.
-    pub fn bytes_max(&self) -> usize {
-        match self {
-            Cache::Never => 0,
-            Cache::Clock(clock) => clock.shard_bytes_max * SHARDS,
-        }
-    }
-
-    /// What was counted.
-    pub fn counts(&self) -> Counts {
-        match self {
-            Cache::Never => Counts::default(),
-            Cache::Clock(clock) => clock.counts(),
-        }
-    }
-}
-
-const SHARDS: usize = 16;
-
-/// See [the crate](crate).
-#[derive(Debug)]
-pub struct Clock {
-    shards: [Mutex<Shard>; SHARDS],
-    shard_bytes_max: usize,
-    hits: AtomicU64,
-    misses: AtomicU64,
-    evicted: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Shard {
-    slots: HashMap<BlockKey, Slot, BuildHasherDefault<Mix>>,
-    /// Keys in the order of the hand; some may be gone already.
-    ring: std::collections::VecDeque<BlockKey>,
-    bytes: usize,
-}
-
-/// Hashes two numbers of our own making: ids count up and offsets lie apart, so there is nobody to guard against.
-#[derive(Debug, Default)]
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        let wide = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
-        self.0 = (wide >> 64) as u64 ^ wide as u64;
-    }
-}
-
-#[derive(Debug)]
-struct Slot {
-    block: Arc<Block>,
-    used: AtomicBool,
-    in_memory: bool,
-}
-
-impl Clock {
-    fn new(bytes_max: usize) -> Clock {
-        Clock {
-            shards: std::array::from_fn(|_| Mutex::default()),
-            shard_bytes_max: bytes_max.div_ceil(SHARDS),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-            evicted: AtomicU64::new(0),
-        }
-    }
-
-    fn shard(&self, key: BlockKey) -> &Mutex<Shard> {
-        // The maps inside look at both ends of the hash; these bits are from between.
-        let hash = BuildHasherDefault::<Mix>::default().hash_one(key);
-        &self.shards[(hash >> 32) as usize % SHARDS]
-    }
-
-    fn get(&self, key: BlockKey) -> Option<Arc<Block>> {
-        let shard = self.shard(key).lock();
-        let found = shard.slots.get(&key).map(|slot| {
-            slot.used.store(true, Ordering::Relaxed);
-            Arc::clone(&slot.block)
-        });
-        let counter = if found.is_some() { &self.hits } else { &self.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
-        found
-    }
-
-    fn insert(&self, key: BlockKey, block: &Arc<Block>, in_memory: bool) {
-        let weight = block.weight();
-        if weight > self.shard_bytes_max {
-            return;
-        }
-        let mut shard = self.shard(key).lock();
-        let slot = Slot { block: Arc::clone(block), used: AtomicBool::new(in_memory), in_memory };
-        match shard.slots.insert(key, slot) {
-            Some(old) => shard.bytes -= old.block.weight(),
-            None => shard.ring.push_back(key),
-        }
-        shard.bytes += weight;
-        let mut second_chances = shard.ring.len() * 2;
-        while shard.bytes > self.shard_bytes_max {
-            let Some(key) = shard.ring.pop_front() else { break };
-            let Some(slot) = shard.slots.get(&key) else { continue };
-            let spare = slot.used.swap(false, Ordering::Relaxed) || (slot.in_memory && second_chances > 0);
-            if spare && second_chances > 0 {
-                second_chances -= 1;
-                shard.ring.push_back(key);
-                continue;
-            }
-            let slot = shard.slots.remove(&key).expect("found above");
-            shard.bytes -= slot.block.weight();
-            self.evicted.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn evict_file(&self, file: FileId) -> usize {
-        let mut dropped = 0;
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            let Shard { slots, bytes, ring } = &mut *shard;
-            slots.retain(|key, slot| {
-                let keep = key.file != file;
-                if !keep {
-                    *bytes -= slot.block.weight();
-                    dropped += 1;
+    /// The file `name` of `size` bytes, for somebody who reads it. Whoever opens it while its blocks are still here finds
+    /// them: a finished file never changes, and one of another size is another.
+    pub fn open_file(self: &Arc<Cache>, name: &str, size: u64, caching: Caching) -> File {
+        let tally = self.tally(&caching.table);
+        let mut files = self.files.lock();
+        let known = match files.get(name) {
+            Some(known) if known.size == size && !known.is_gone() => Arc::clone(known),
+            before => {
+                if let Some(before) = before {
+                    self.forget(before);
                 }
-                keep
-            });
-            ring.retain(|key| key.file != file);
+                let id = FileId(self.last_file.fetch_add(1, Ordering::Relaxed) + 1);
+                let known = Arc::new(Known::new(id, size));
+                files.insert(name.into(), Arc::clone(&known));
+                known
+            }
+        };
+        if files.len() as u64 > self.sweep_at.load(Ordering::Relaxed) {
+            files.retain(|_, known| Arc::strong_count(known) > 1 || self.has_blocks_of(known.id));
+            self.sweep_at.store(FILES_UNSWEPT.max(2 * files.len() as u64), Ordering::Relaxed);
         }
-        dropped
+        File::new(Arc::clone(self), known, name.into(), caching, tally)
     }
 
-    fn counts(&self) -> Counts {
-        let mut counts = Counts {
-            hits: self.hits.load(Ordering::Relaxed),
-            misses: self.misses.load(Ordering::Relaxed),
-            evicted: self.evicted.load(Ordering::Relaxed),
-            ..Counts::default()
-        };
-        for shard in &self.shards {
-            let shard = shard.lock();
-            counts.blocks += shard.slots.len() as u64;
-            counts.bytes += shard.bytes as u64;
+    fn tally(&self, table: &str) -> Arc<Tally> {
+        let mut tables = self.tables.lock();
+        if let Some(tally) = tables.iter().find(|tally| tally.table() == table) {
+            return Arc::clone(tally);
+        }
+        let tally = Arc::new(Tally::new(table));
+        tables.push(Arc::clone(&tally));
+        tally
+    }
+
+    /// Drops the blocks of a file that nobody shall find again.
+    fn forget(&self, known: &Known) -> usize {
+        known.set_gone();
+        self.evict_file(known)
+    }
+
+    fn evict_file(&self, known: &Known) -> usize {
+        self.memory.as_ref().map_or(0, |memory| memory.evict_file(known.id))
+    }
+
+    fn has_blocks_of(&self, file: FileId) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.has_blocks_of(file))
+    }
+
+    /// How many bytes it holds in memory at most.
+    pub fn bytes_max(&self) -> usize {
+        self.memory.as_ref().map_or(0, Memory::bytes_max)
+    }
+
+    /// Does `work` on a thread of the cache's own, behind what waits there already. For reading files into the cache.
+    pub fn later(&self, work: impl FnOnce() + Send + 'static) {
+        self.prefetch.add(Box::new(work));
+    }
+
+    /// What was counted, over all tables.
+    pub fn counts(&self) -> Counts {
+        let mut counts = self.memory.as_ref().map_or_else(Counts::default, Memory::counts);
+        for tally in self.tables.lock().iter() {
+            counts.looks += tally.looks();
         }
         counts
+    }
+
+    /// What was counted of each table, in order of name.
+    pub fn tables(&self) -> Vec<TableCounts> {
+        let mut tables: Vec<TableCounts> = self
+            .tables
+            .lock()
+            .iter()
+            .map(|tally| TableCounts { table: tally.table().to_owned(), looks: tally.looks() })
+            .collect();
+        tables.sort_by(|left, right| left.table.cmp(&right.table));
+        tables
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn block(size: usize) -> Arc<Block> {
-        Arc::new(Block {
-            kind: BlockKind::Data,
-            bytes: vec![0; size].into(),
-            offsets: [].into(),
-            heads: [].into(),
-            shared: 0,
-            disk_length: 0,
-            previous: None,
-        })
-    }
-
-    #[test]
-    fn what_was_kept_is_found_until_its_file_is_gone() {
-        let cache = Cache::with_bytes(1 << 20);
-        let (file, other) = (FileId::next(), FileId::next());
-        for offset in 0..10 {
-            cache.insert(BlockKey { file, offset }, &block(100), false);
-        }
-        cache.insert(BlockKey { file: other, offset: 0 }, &block(100), false);
-        assert!((0..10).all(|offset| cache.get(BlockKey { file, offset }).is_some()));
-        assert_eq!(cache.evict_file(file), 10);
-        assert!(cache.get(BlockKey { file, offset: 3 }).is_none());
-        assert!(cache.get(BlockKey { file: other, offset: 0 }).is_some());
-        let counts = cache.counts();
-        assert_eq!((counts.blocks, counts.hits, counts.misses), (1, 11, 1));
-    }
-
-    #[test]
-    fn the_limit_is_kept_and_what_is_used_stays() {
-        let cache = Cache::with_bytes(SHARDS * 10_000);
-        let file = FileId::next();
-        let hot = BlockKey { file, offset: 0 };
-        cache.insert(hot, &block(856), false);
-        for offset in 1..2_000 {
-            cache.insert(BlockKey { file, offset }, &block(856), false);
-            assert!(cache.get(hot).is_some(), "the block in use went at {offset}");
-            assert!(cache.counts().bytes <= SHARDS as u64 * 10_000);
-        }
-        assert!(cache.counts().evicted > 1_000);
-        assert!(Cache::with_bytes(0).get(hot).is_none());
-    }
-}
+mod tests;

@@ -60,7 +60,8 @@ fn main() {
         let name = FileName::new("read");
         let cache = Arc::new(Cache::with_bytes(1 << 30));
         let file = files.open(&name).expect("it is there");
-        let reader = Arc::new(Reader::open(file, name, cache, false).expect("it is whole"));
+        let reader =
+            Arc::new(Reader::open(file, name, cache, cache::Caching::default()).expect("it is whole"));
         sheet.time(
             &format!("step of a scan, {size}-byte values"),
             paper(4.0, 0.02),

@@ -28,6 +28,7 @@ mod heads;
 mod index;
 mod info;
 mod reader;
+mod warm;
 mod writer;
 
 pub use bloom::BloomType;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cache::{Block, BlockKey, BlockKind, Cache, FileId};
+use cache::{Ask, Block, BlockKind, Cache, Caching};
 use cell::{Cell, Comparator, Key, Position, SequenceId, Timestamp};
 use prost::Message;
 use proto::pb;
@@ -26,18 +26,16 @@ const LOAD_ON_OPEN_MAX: u64 = 1 << 30;
 
 /// An HFile, opened once for all who read it.
 pub struct Reader {
-    file: Arc<dyn FileReader>,
+    pub(crate) file: Arc<dyn FileReader>,
     name: FileName,
-    id: FileId,
-    cache: Arc<Cache>,
-    in_memory: bool,
+    pub(crate) cached: cache::File,
     compression: Compression,
     encoding: Encoding,
     comparator: Comparator,
     has_tags: bool,
     has_mvcc: bool,
     tags_by_number: bool,
-    data_end: u64,
+    pub(crate) data_end: u64,
     first_data: u64,
     last_data: u64,
     levels: u32,
@@ -57,12 +55,12 @@ struct Raw {
 }
 
 impl Reader {
-    /// Opens `file`; its blocks go through `cache`, with priority when its family is `in_memory`.
+    /// Opens `file`; its blocks go through `cache`, as its family's `caching` says.
     pub fn open(
         file: Arc<dyn FileReader>,
         name: FileName,
         cache: Arc<Cache>,
-        in_memory: bool,
+        caching: Caching,
     ) -> Result<Reader> {
         let size = file.size();
         let corrupt = |offset, what, expected: String, found: String| {
@@ -118,9 +116,7 @@ impl Reader {
         }
         let mut reader = Reader {
             file,
-            id: FileId::next(),
-            cache,
-            in_memory,
+            cached: cache.open_file(name.as_str(), size, caching),
             compression,
             encoding: Encoding::None,
             comparator,
@@ -228,7 +224,7 @@ impl Reader {
         Ok(info.map_entry.into_iter().map(|pair| (pair.first, pair.second)).collect())
     }
 
-    fn corrupt(
+    pub(crate) fn corrupt(
         &self,
         offset: u64,
         what: &'static str,
@@ -300,31 +296,32 @@ impl Reader {
         expected: BlockKind,
         options: ReadOptions,
     ) -> Result<Arc<Block>> {
-        let key = BlockKey { file: self.id, offset: at };
-        if let Some(block) = self.cache.get(key) {
-            if block.kind == expected {
-                if expected == BlockKind::Data {
-                    note_data(block.bytes.len());
-                }
-                return Ok(block);
-            }
-            return Err(self.corrupt(at, "block kind", format!("{expected:?}"), format!("{:?}", block.kind)));
-        }
-        if options.memory_only {
-            return Err(Error::NotCached);
-        }
-        let raw = self.read_raw(at, disk_length, self.data_end)?;
-        let block = Arc::new(self.decode(at, raw)?);
+        let block = self.look(at, disk_length, expected, options)?;
         if block.kind != expected {
             return Err(self.corrupt(at, "block kind", format!("{expected:?}"), format!("{:?}", block.kind)));
         }
         if expected == BlockKind::Data {
             note_data(block.bytes.len());
         }
-        if options.cache_blocks || expected != BlockKind::Data {
-            self.cache.insert(key, &block, self.in_memory);
-        }
         Ok(block)
+    }
+
+    /// The block at `at`, whatever it is; `expected` is what its look is counted as.
+    fn look(
+        &self,
+        at: u64,
+        disk_length: Option<u32>,
+        expected: BlockKind,
+        options: ReadOptions,
+    ) -> Result<Arc<Block>> {
+        let ask = Ask { keep: options.cache_blocks, memory_only: options.memory_only };
+        let found = self.cached.block(at, expected, ask, || self.read_block(at, disk_length))?;
+        found.ok_or(Error::NotCached)
+    }
+
+    /// The block at `at`, from the file.
+    pub(crate) fn read_block(&self, at: u64, disk_length: Option<u32>) -> Result<Block> {
+        self.decode(at, self.read_raw(at, disk_length, self.data_end)?)
     }
 
     /// Makes a block readable without further checks.
@@ -505,36 +502,14 @@ impl Reader {
         let mut next = at + u64::from(block.disk_length);
         while next <= self.last_data {
             // Between data blocks stand index leaves and bloom chunks: known when cached, else by a look.
-            match self.block_of_any_kind(next, options)? {
-                (BlockKind::Data, Some(block), _) => {
-                    note_data(block.bytes.len());
-                    return Ok(Some((next, block)));
-                }
-                (_, _, length) => next += u64::from(length),
+            let block = self.look(next, None, BlockKind::Data, options)?;
+            if block.kind == BlockKind::Data {
+                note_data(block.bytes.len());
+                return Ok(Some((next, block)));
             }
+            next += u64::from(block.disk_length);
         }
         Err(self.corrupt(at, "last data block", self.last_data, "none there"))
-    }
-
-    fn block_of_any_kind(
-        &self,
-        at: u64,
-        options: ReadOptions,
-    ) -> Result<(BlockKind, Option<Arc<Block>>, u32)> {
-        let key = BlockKey { file: self.id, offset: at };
-        if let Some(block) = self.cache.get(key) {
-            return Ok((block.kind, Some(Arc::clone(&block)), block.disk_length));
-        }
-        if options.memory_only {
-            return Err(Error::NotCached);
-        }
-        let raw = self.read_raw(at, None, self.data_end)?;
-        let length = raw.disk_length;
-        let block = Arc::new(self.decode(at, raw)?);
-        if options.cache_blocks || block.kind != BlockKind::Data {
-            self.cache.insert(key, &block, self.in_memory);
-        }
-        Ok((block.kind, Some(block), length))
     }
 
     /// A cursor that stands nowhere yet.
@@ -578,11 +553,6 @@ impl Reader {
     /// The name it was opened under.
     pub fn name(&self) -> &FileName {
         &self.name
-    }
-
-    /// Its id in the cache.
-    pub fn id(&self) -> FileId {
-        self.id
     }
 
     /// Bytes on disk.
@@ -664,9 +634,9 @@ impl Reader {
         self.last_data
     }
 
-    /// Drops its blocks from the cache: the file is gone.
-    pub fn evict(&self) {
-        self.cache.evict_file(self.id);
+    /// What the cache knows of it.
+    pub fn cached(&self) -> &cache::File {
+        &self.cached
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cache::Cache;
+use cache::{BlockKind, Cache, Caching, Kinds};
 use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
 use storage::{FileName, Files, Memory};
 
@@ -47,7 +47,8 @@ fn write(
 }
 
 fn open(files: &dyn Files, name: &FileName) -> Result<Arc<Reader>> {
-    Reader::open(files.open(name)?, name.clone(), Arc::new(Cache::with_bytes(64 << 20)), false).map(Arc::new)
+    let cache = Arc::new(Cache::with_bytes(64 << 20));
+    Reader::open(files.open(name)?, name.clone(), cache, Caching::default()).map(Arc::new)
 }
 
 /// A cell's bytes, its tags, and its sequence id.
@@ -210,7 +211,7 @@ fn who_must_not_wait_is_told_until_the_block_is_cached() {
     let mut cursor = reader.cursor(memory);
     cursor.seek(key.position()).expect("cached");
     assert_eq!(cursor.peek().expect("there").row(), b"row-000050");
-    reader.evict();
+    reader.cached().evict();
     assert!(matches!(reader.cursor(memory).seek(key.position()), Err(Error::NotCached)));
 }
 
@@ -258,4 +259,36 @@ fn a_file_tells_its_sizes_its_middle_row_and_what_was_looked_into() {
     let (files, name) = (Memory::new(), FileName::new("f"));
     write(&files, &name, &cells[..1], WriterOptions::default());
     assert_eq!(open(&files, &name).expect("sound").middle_row().expect("sound"), None, "it cannot be cut");
+}
+
+#[test]
+fn a_file_is_read_into_the_cache_by_kinds_of_blocks() {
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    let cells = sample(6_000, 10);
+    write(&files, &name, &cells, WriterOptions { block_size: 64, ..Default::default() });
+    let reader = open(&files, &name).expect("sound");
+    let held = || reader.cached().cache().counts().blocks_of;
+    let index = Kinds { index: true, ..Kinds::default() };
+    assert_eq!(reader.warm(Kinds::default(), true).expect("sound"), 0);
+    let read = reader.warm(index, true).expect("sound");
+    assert_eq!((held(), reader.warm(index, true).expect("sound")), ([0, read, 0], 0));
+    assert!(read > 1);
+    assert!(reader.warm(Kinds::ALL, false).expect("sound") > 1_000);
+    let [data, _, blooms] = held();
+    assert!(data > 1_000 && blooms > 0);
+    let memory_only = ReadOptions { memory_only: true, ..ReadOptions::default() };
+    let mut cursor = reader.cursor(memory_only);
+    cursor.seek_first().expect("in memory");
+    while cursor.peek().is_some() {
+        cursor.advance().expect("in memory");
+    }
+    assert!(reader.may_contain_row(b"row-000001", memory_only).expect("in memory"));
+    let looks = reader.cached().cache().counts().looks;
+    assert!(looks.hits_of(BlockKind::Data) >= data && looks.misses() == 0, "warming is nobody's look");
+    reader.cached().remove();
+    assert_eq!(
+        (held(), reader.warm(Kinds::ALL, true).expect("sound")),
+        ([0; 3], 0),
+        "nothing of a file that is gone"
+    );
 }

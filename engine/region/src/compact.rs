@@ -141,12 +141,16 @@ impl Region {
             Err(_) if self.write.lock().closing => return Err(overtaken()),
             made => made?,
         };
+        let bytes = chosen.iter().map(|file| file.listed.size).sum();
+        // What cannot be read back is told to whoever asks for it.
+        let _read = made.reader.warm(made.reader.cached().kept_of_compaction(bytes), true);
         let chosen_names: Vec<&str> = chosen.iter().map(|file| file.listed.name.as_str()).collect();
         let is_old = |file: &StoreFile| chosen_names.contains(&file.listed.name.as_str());
         {
             let mut tracker = store.tracker.lock();
             if self.write.lock().closing {
                 // Whoever opens the region next may have read the list already, and would miss what is deleted here.
+                made.reader.cached().remove();
                 let _left = self.files.delete(made.reader.name());
                 return Err(overtaken());
             }
@@ -165,7 +169,7 @@ impl Region {
             });
         }
         for file in &chosen {
-            file.reader.evict();
+            file.reader.cached().remove();
             // Readers that hold it read on; if the name stays, it is removed when the region is opened.
             let _stays = self.files.delete(file.reader.name());
         }

@@ -114,6 +114,8 @@ impl Region {
         let codec = store.options.compression.as_str();
         let info = StoreFileInfo { max_sequence: sequence, major: false };
         let file = self.write_file(store, heap, rewrite, codec, info, &mut |_| {})?;
+        // What cannot be read back is told to whoever asks for it.
+        let _read = file.reader.warm(file.reader.cached().kept_of_flush(), true);
         let mut tracker = store.tracker.lock();
         let mut files = store.view.load().files.clone();
         files.push(Arc::clone(&file));
@@ -172,7 +174,8 @@ impl Region {
             }
         };
         let file = self.files.open(&path)?;
-        let reader = Reader::open(file, path, Arc::clone(&self.cache), store.options.in_memory)?;
+        let caching = Store::caching(&self.info, &store.options);
+        let reader = Reader::open(file, path, Arc::clone(&self.cache), caching)?;
         Ok(Arc::new(StoreFile { listed: Listed { name, size: written.size }, reader: Arc::new(reader) }))
     }
 
@@ -214,7 +217,11 @@ impl Region {
         }
         let flushed = self.flush_stores(&[]);
         match &flushed {
-            Ok(_) => self.closed.store(true, Ordering::Release),
+            Ok(_) => {
+                self.closed.store(true, Ordering::Release);
+                let files = |store: &Store| store.view.load().files.clone();
+                self.stores.iter().flat_map(files).for_each(|file| file.reader.cached().close());
+            }
             // What could not be flushed stays in the log; the region serves on, so that it can be tried again.
             Err(_) => self.write.lock().closing = false,
         }

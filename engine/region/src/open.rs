@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use cache::Cache;
+use cache::{Cache, Kinds};
 use cell::{CellBlock, Comparator, SequenceId};
 use env::World;
 use hfile::Reader;
@@ -55,7 +55,8 @@ impl Region {
         for family in table.families() {
             let store_folder = Region::store_folder(&folder, family.name());
             let (tracker, listed) = Tracker::open(Arc::clone(&files), &store_folder, world.clone())?;
-            let in_memory = family.options().is_ok_and(|options| options.in_memory);
+            let family_options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
+            let caching = Store::caching(&info, &family_options);
             let mut open = Vec::with_capacity(listed.len());
             for listed in listed {
                 let name = store_folder.join(&listed.name);
@@ -68,7 +69,8 @@ impl Region {
                         found: file.size().to_string(),
                     });
                 }
-                let reader = Arc::new(Reader::open(file, name, Arc::clone(&cache), in_memory)?);
+                let reader = Arc::new(Reader::open(file, name, Arc::clone(&cache), caching.clone())?);
+                prefetch(&reader);
                 open.push(Arc::new(StoreFile { listed, reader }));
             }
             remove_unnamed(&*files, &store_folder, &open)?;
@@ -181,6 +183,19 @@ impl Region {
             Ok(())
         })?;
         Ok(last)
+    }
+}
+
+/// Reads a file into the cache in the background, if its family wants that. What cannot be read is told to whoever asks
+/// for it; a file that was closed meanwhile is left alone.
+fn prefetch(reader: &Arc<Reader>) {
+    if reader.cached().prefetches() {
+        let file = Arc::downgrade(reader);
+        reader.cached().cache().later(move || {
+            if let Some(reader) = file.upgrade() {
+                let _read = reader.warm(Kinds::ALL, false);
+            }
+        });
     }
 }
 

@@ -355,7 +355,7 @@ impl Region {
     /// Drops the blocks of its files from the cache. Returns how many there were.
     pub fn evict_blocks(&self) -> usize {
         let files = |store: &Store| store.view.load().files.clone();
-        self.stores.iter().flat_map(files).map(|file| self.cache.evict_file(file.reader.id())).sum()
+        self.stores.iter().flat_map(files).map(|file| file.reader.cached().evict()).sum()
     }
 
     /// The folder of one of its stores.

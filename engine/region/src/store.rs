@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use cache::Caching;
 use cell::{Comparator, SequenceId};
 use hfile::{BloomType, Compression, Encoding, ReadOptions, Reader, WriterOptions};
 use memstore::Segment;
 use parking_lot::Mutex;
-use proto::{FamilyDescriptor, FamilyOptions};
+use proto::{FamilyDescriptor, FamilyOptions, RegionInfo};
 use storage::FileName;
 
 use crate::heap::{Heap, Source, Sources};
@@ -111,6 +112,20 @@ impl Store {
             compacting: Mutex::default(),
             tuning: ArcSwap::from_pointee(tuning),
         })
+    }
+
+    /// What a family of a table wants of the cache.
+    pub(crate) fn caching(info: &RegionInfo, options: &FamilyOptions) -> Caching {
+        Caching {
+            table: info.table().to_string().into(),
+            data_on_read: options.block_cache,
+            in_memory: options.in_memory,
+            data_on_write: options.cache_data_on_write,
+            index_on_write: options.cache_indexes_on_write,
+            blooms_on_write: options.cache_blooms_on_write,
+            evict_on_close: options.evict_blocks_on_close,
+            prefetch_on_open: options.prefetch_blocks_on_open,
+        }
     }
 
     /// How a new file of this store is written.

@@ -645,7 +645,7 @@ fn a_compaction_that_a_closing_overtakes_changes_nothing() {
                 files: Arc::new(bench.files.clone()),
                 folder: FileName::new("data/default/t/r"),
                 log: Arc::clone(&bench.log),
-                cache: Arc::new(Cache::Never),
+                cache: Arc::new(Cache::with_bytes(0)),
                 world: bench.world.clone(),
                 options: RegionOptions::default(),
                 recovered: None,
@@ -857,4 +857,80 @@ fn with_new_version_behavior_what_is_written_later_wins_through_flush_and_compac
             assert_eq!(bench.all(), expected, "after a compaction, major: {major}");
         }
     }
+}
+
+#[test]
+fn what_a_family_wants_cached_is_in_memory_without_a_read() {
+    let in_memory = |attributes: &[(&'static str, &str)], act: &dyn Fn(&Bench)| {
+        let family = FamilyDescriptor::new("f").expect("a name");
+        let family = attributes.iter().fold(family, |family, &(name, value)| family.with(name, value));
+        let bench = Bench::with(family);
+        bench.put("a", "f:x", 1, "v");
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        act(&bench);
+        let mut shown = Shown::default();
+        let found = bench.region.get(&Scan::get("a".into()), ReadMode::MemoryOnly, &mut shown);
+        assert!(matches!(found, Ok(1) | Err(Error::WouldBlock)), "{found:?}");
+        let blocks = bench.region.cache.counts().blocks;
+        assert_eq!(bench.scan(Scan::default()), "a/f:x@1=v");
+        (found.is_ok(), blocks)
+    };
+    let nothing = |_: &Bench| {};
+    assert_eq!(in_memory(&[], &nothing), (false, 0));
+    assert_eq!(in_memory(&[("CACHE_DATA_ON_WRITE", "true")], &nothing), (true, 2));
+    assert_eq!(in_memory(&[("CACHE_BLOOMS_ON_WRITE", "true")], &nothing), (false, 1));
+    let read = |bench: &Bench| assert_eq!(bench.scan(Scan::default()), "a/f:x@1=v");
+    assert_eq!(in_memory(&[], &read).1, 1, "a scan asks no filter");
+    assert_eq!(in_memory(&[("BLOCKCACHE", "false")], &read).1, 0);
+    let unkept = |bench: &Bench| {
+        assert_eq!(bench.scan(Scan { cache_blocks: false, ..Scan::default() }), "a/f:x@1=v");
+    };
+    assert_eq!(in_memory(&[], &unkept).1, 0, "nor does a request that does not want it");
+    let compact = |bench: &Bench| {
+        bench.region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    };
+    assert_eq!(in_memory(&[("CACHE_BLOOMS_ON_WRITE", "true")], &compact).1, 1);
+    assert_eq!(in_memory(&[("CACHE_DATA_ON_WRITE", "true")], &compact).1, 0, "the file of the flush is gone");
+}
+
+#[test]
+fn a_region_that_is_opened_again_finds_its_blocks_unless_they_shall_go() {
+    for (attribute, kept) in [("BLOCKCACHE", true), ("EVICT_BLOCKS_ON_CLOSE", false)] {
+        let bench = Bench::with(FamilyDescriptor::new("f").expect("a name").with(attribute, "true"));
+        bench.put("a", "f:x", 1, "v");
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        assert_eq!(bench.scan(Scan::default()), "a/f:x@1=v");
+        bench.region.close().expect("closed");
+        let cache = Arc::clone(&bench.region.cache);
+        assert_eq!(cache.counts().blocks, u64::from(kept));
+        let opening = Opening {
+            info: bench.region.info().clone(),
+            table: Arc::clone(&bench.table),
+            files: Arc::new(bench.files.clone()),
+            folder: FileName::new("data/default/t/r"),
+            log: Arc::clone(&bench.log),
+            cache: Arc::clone(&cache),
+            world: bench.world.clone(),
+            options: RegionOptions::default(),
+            recovered: None,
+        };
+        let region = Region::open(opening).expect("opened");
+        let mut scanner = region.scanner(Scan::default()).expect("serving");
+        let step = scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::MemoryOnly);
+        assert_eq!(step.is_ok(), kept);
+    }
+}
+
+#[test]
+fn a_family_that_is_prefetched_is_in_memory_soon_after_its_region_is_open() {
+    let family = FamilyDescriptor::new("f").expect("a name").with("PREFETCH_BLOCKS_ON_OPEN", "true");
+    let bench = Bench::with(family);
+    bench.put("a", "f:x", 1, "v");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let bench = bench.kill();
+    while bench.region.cache.counts().blocks < 2 {
+        std::thread::yield_now();
+    }
+    let found = bench.region.get(&Scan::get("a".into()), ReadMode::MemoryOnly, &mut Shown::default());
+    assert_eq!(found.expect("in memory"), 1);
 }

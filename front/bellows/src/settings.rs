@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) web_options: web::Options,
     pub(crate) log: wal::Options,
     pub(crate) region: RegionOptions,
-    pub(crate) cache_bytes: usize,
+    pub(crate) cache: cache::Options,
     pub(crate) memstore_bytes: u64,
 }
 
@@ -94,7 +94,7 @@ impl Settings {
                 memory: memstore::Pool::new(chunk_size, chunks_kept as usize / chunk_size),
                 ..regionserver::Options::of_regions(&conf)?
             },
-            cache_bytes: share(conf.value(&keys::regionserver::BLOCK_CACHE_SHARE)?) as usize,
+            cache: cache_options(&conf, share)?,
             memstore_bytes,
             conf,
         })
@@ -124,6 +124,26 @@ fn rpc_options(conf: &Conf) -> conf::Result<rpc::Options> {
         output_high: count(conf.value(&key::OUTPUT_HIGH)?),
         drain_max: conf.value(&key::DRAIN_TIMEOUT)?,
         stop_max: conf.value(&key::STOP_TIMEOUT)?,
+    })
+}
+
+/// All that the block cache is told.
+fn cache_options(conf: &Conf, share: impl Fn(f64) -> u64) -> conf::Result<cache::Options> {
+    use keys::cache as key;
+    Ok(cache::Options {
+        bytes_max: count(share(conf.value(&key::SHARE)?)),
+        in_memory_share: conf.value(&key::IN_MEMORY_SHARE)?,
+        switches: cache::Switches {
+            data_on_read: conf.value(&key::DATA_ON_READ)?,
+            data_on_write: conf.value(&key::DATA_ON_WRITE)?,
+            index_on_write: conf.value(&key::INDEX_ON_WRITE)?,
+            blooms_on_write: conf.value(&key::BLOOMS_ON_WRITE)?,
+            compacted_on_write: conf.value(&key::COMPACTED_ON_WRITE)?,
+            compacted_bytes_max: conf.value(&key::COMPACTED_ON_WRITE_MAX)?,
+            evict_on_close: conf.value(&key::EVICT_ON_CLOSE)?,
+            prefetch_on_open: conf.value(&key::PREFETCH_ON_OPEN)?,
+        },
+        prefetch_threads: count(conf.value(&key::PREFETCH_THREADS)?).max(1),
     })
 }
 

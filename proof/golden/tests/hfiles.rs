@@ -105,7 +105,8 @@ fn open(name: &str, bytes: &[u8]) -> hfile::Result<Arc<Reader>> {
     let mut writer = files.create(&name).expect("new");
     writer.write(bytes).expect("written");
     writer.finish().expect("written");
-    Reader::open(files.open(&name)?, name, Arc::new(Cache::with_bytes(16 << 20)), false).map(Arc::new)
+    Reader::open(files.open(&name)?, name, Arc::new(Cache::with_bytes(16 << 20)), cache::Caching::default())
+        .map(Arc::new)
 }
 
 fn readable() -> impl Iterator<Item = (String, Golden, Arc<Reader>)> {

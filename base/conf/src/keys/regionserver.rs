@@ -43,6 +43,4 @@ keys! {
     BACKGROUND_RETRY_MAX: Millis = "bellows.background.retry.max", "60000";
     /// Whether this server compacts at all; changed while it runs by the shell's `compaction_switch`.
     COMPACTION_ENABLED: Flag = "hbase.regionserver.compaction.enabled", "true";
-    /// The share of the machine's memory that cached blocks take.
-    BLOCK_CACHE_SHARE: Ratio = "hfile.block.cache.size", "0.4";
 }

@@ -1,0 +1,94 @@
+//! What is shown of the block cache: under HBase's names, and by table, kind and tier under ours.
+
+use cache::{BlockKind, Cache, Looks, Tier};
+use telemetry::Exposition;
+
+/// HBase's names of the kinds of blocks.
+fn name_of(kind: BlockKind) -> &'static str {
+    match kind {
+        BlockKind::Data => "data",
+        BlockKind::Index => "leaf_index",
+        BlockKind::Bloom => "bloom_chunk",
+    }
+}
+
+fn share(part: u64, rest: u64) -> f64 {
+    if part + rest == 0 { 0.0 } else { part as f64 / (part + rest) as f64 }
+}
+
+pub(crate) fn show(cache: &Cache, out: &mut Exposition) {
+    let (counts, bytes_max) = (cache.counts(), cache.bytes_max() as u64);
+    let looks = counts.looks;
+    for (name, help, value) in [
+        ("hit_count", "Blocks found in the cache.", looks.hits()),
+        ("miss_count", "Blocks not found in the cache.", looks.misses()),
+        ("eviction_count", "Blocks dropped to make room.", counts.evicted),
+    ] {
+        out.counter(&format!("hbase_regionserver_block_cache_{name}"), help, &[], value);
+    }
+    for kind in BlockKind::ALL {
+        let name = name_of(kind);
+        for (outcome, help, value) in [
+            ("hit", "Blocks of the kind found in the cache.", looks.hits_of(kind)),
+            ("miss", "Blocks of the kind not found in the cache.", looks.misses_of(kind)),
+        ] {
+            out.counter(&format!("hbase_regionserver_block_cache_{name}_{outcome}_count"), help, &[], value);
+        }
+    }
+    let express = share(looks.caching_hits(), looks.caching_misses());
+    for (name, help, value) in [
+        ("count", "Blocks in memory.", counts.blocks as f64),
+        ("size", "Bytes of blocks in memory.", counts.bytes as f64),
+        ("size_limit", "Bytes that blocks in memory may take.", bytes_max as f64),
+        ("free_size", "Bytes left for blocks in memory.", bytes_max.saturating_sub(counts.bytes) as f64),
+        (
+            "count_hit_percent",
+            "Of a hundred looks, how many hit.",
+            100.0 * share(looks.hits(), looks.misses()),
+        ),
+        ("express_hit_percent", "The same, of requests that want blocks kept.", 100.0 * express),
+    ] {
+        out.gauge(&format!("hbase_regionserver_block_cache_{name}"), help, &[], value);
+    }
+    let (hits, misses) = (looks.hits_in(Tier::Memory), looks.misses() + looks.hits_in(Tier::Bucket));
+    for (name, help, value) in [
+        ("hit_count", "Blocks found in memory.", hits),
+        ("miss_count", "Blocks not found in memory.", misses),
+        ("eviction_count", "Blocks dropped from memory to make room.", counts.evicted),
+    ] {
+        out.counter(&format!("hbase_regionserver_l1_cache_{name}"), help, &[], value);
+    }
+    for (name, help, value) in [
+        ("count", "Blocks in memory.", counts.blocks as f64),
+        ("size", "Bytes of blocks in memory.", counts.bytes as f64),
+        ("free_size", "Bytes left for blocks in memory.", bytes_max.saturating_sub(counts.bytes) as f64),
+        ("hit_ratio", "The share of looks that hit in memory.", share(hits, misses)),
+        ("miss_ratio", "The share of looks that did not.", share(misses, hits)),
+    ] {
+        out.gauge(&format!("hbase_regionserver_l1_cache_{name}"), help, &[], value);
+    }
+    let help = "Blocks that were not taken into memory, because those there are used more.";
+    out.counter("bellows_block_cache_refused_total", help, &[], counts.refused);
+    for (place, kind) in BlockKind::ALL.into_iter().enumerate() {
+        let labels = [("kind", name_of(kind))];
+        out.gauge("bellows_block_cache_blocks", "Blocks in memory.", &labels, counts.blocks_of[place] as f64);
+    }
+    for table in cache.tables() {
+        show_table(&table.table, &table.looks, out);
+    }
+}
+
+/// The looks for blocks of one table.
+fn show_table(table: &str, looks: &Looks, out: &mut Exposition) {
+    for kind in BlockKind::ALL {
+        for (outcome, value) in [
+            ("memory", looks.hits_of_in(kind, Tier::Memory)),
+            ("bucket", looks.hits_of_in(kind, Tier::Bucket)),
+            ("miss", looks.misses_of(kind)),
+        ] {
+            let labels = [("table", table), ("kind", name_of(kind)), ("outcome", outcome)];
+            let help = "Looks for blocks, by table, kind, and where they were found.";
+            out.counter("bellows_block_cache_looks_total", help, &labels, value);
+        }
+    }
+}

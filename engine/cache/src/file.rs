@@ -1,0 +1,295 @@
+//! A file as the cache knows it, and the look for one of its blocks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::counts::{Tally, Tier};
+use crate::flight::Role;
+use crate::memory::Admission;
+use crate::{Block, BlockKey, BlockKind, Cache, FileId};
+
+/// What a family wants of the cache. The server's [switches](crate::Switches) are added to it.
+#[derive(Clone, Debug)]
+pub struct Caching {
+    /// Whose looks these are.
+    pub table: Arc<str>,
+    /// BLOCKCACHE: data blocks are kept when they are read.
+    pub data_on_read: bool,
+    /// IN_MEMORY: its blocks are favoured, up to a share of the memory.
+    pub in_memory: bool,
+    /// CACHE_DATA_ON_WRITE: data blocks of flushed files are kept; index and blooms with them.
+    pub data_on_write: bool,
+    /// CACHE_INDEX_ON_WRITE.
+    pub index_on_write: bool,
+    /// CACHE_BLOOMS_ON_WRITE.
+    pub blooms_on_write: bool,
+    /// EVICT_BLOCKS_ON_CLOSE: a file that is closed takes its blocks along.
+    pub evict_on_close: bool,
+    /// PREFETCH_BLOCKS_ON_OPEN: a file that is opened is read into the cache.
+    pub prefetch_on_open: bool,
+}
+
+impl Default for Caching {
+    fn default() -> Caching {
+        Caching {
+            table: "".into(),
+            data_on_read: true,
+            in_memory: false,
+            data_on_write: false,
+            index_on_write: false,
+            blooms_on_write: false,
+            evict_on_close: false,
+            prefetch_on_open: false,
+        }
+    }
+}
+
+/// Some kinds of blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds {
+    /// Cells.
+    pub data: bool,
+    /// The index.
+    pub index: bool,
+    /// Bloom filters.
+    pub blooms: bool,
+}
+
+impl Kinds {
+    /// All of them.
+    pub const ALL: Kinds = Kinds { data: true, index: true, blooms: true };
+
+    /// Whether there is one at all.
+    pub fn any(self) -> bool {
+        self.data || self.index || self.blooms
+    }
+
+    /// Whether `kind` is one of them.
+    pub fn has(self, kind: BlockKind) -> bool {
+        match kind {
+            BlockKind::Data => self.data,
+            BlockKind::Index => self.index,
+            BlockKind::Bloom => self.blooms,
+        }
+    }
+}
+
+/// How a block is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Whether the request wants data that is read kept. Index and blooms are kept whatever it wants.
+    pub keep: bool,
+    /// Whether the caller must not wait for a device.
+    pub memory_only: bool,
+}
+
+/// What all who have a file open share.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) id: FileId,
+    pub(crate) size: u64,
+    gone: AtomicBool,
+}
+
+impl Known {
+    pub(crate) fn new(id: FileId, size: u64) -> Known {
+        Known { id, size, gone: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_gone(&self) {
+        self.gone.store(true, Ordering::Release);
+    }
+}
+
+/// A file that somebody reads through the cache.
+#[derive(Debug)]
+pub struct File {
+    cache: Arc<Cache>,
+    known: Arc<Known>,
+    name: Box<str>,
+    caching: Caching,
+    tally: Arc<Tally>,
+}
+
+impl File {
+    pub(crate) fn new(
+        cache: Arc<Cache>,
+        known: Arc<Known>,
+        name: Box<str>,
+        caching: Caching,
+        tally: Arc<Tally>,
+    ) -> File {
+        File { cache, known, name, caching, tally }
+    }
+
+    /// Its id here.
+    pub fn id(&self) -> FileId {
+        self.known.id
+    }
+
+    fn key(&self, offset: u64) -> BlockKey {
+        BlockKey { file: self.known.id, offset }
+    }
+
+    /// The block at `offset`: from memory, or by `read`, once for all who ask at the same time. `None` when it is not in
+    /// memory and the caller must not wait. `expected` is what it is counted as when it is missed.
+    #[inline]
+    pub fn block<E>(
+        &self,
+        offset: u64,
+        expected: BlockKind,
+        ask: Ask,
+        read: impl FnOnce() -> Result<Block, E>,
+    ) -> Result<Option<Arc<Block>>, E> {
+        if let Some(block) = self.cache.memory.as_ref().and_then(|memory| memory.get(self.key(offset))) {
+            self.tally.hit(block.kind, Tier::Memory, ask.keep);
+            return Ok(Some(block));
+        }
+        if ask.memory_only {
+            // It is asked for again by somebody who may wait, and counted then.
+            return Ok(None);
+        }
+        self.fetch(offset, expected, ask, read).map(Some)
+    }
+
+    #[cold]
+    fn fetch<E>(
+        &self,
+        offset: u64,
+        expected: BlockKind,
+        ask: Ask,
+        read: impl FnOnce() -> Result<Block, E>,
+    ) -> Result<Arc<Block>, E> {
+        let key = self.key(offset);
+        self.tally.miss(expected, ask.keep);
+        let leader = loop {
+            match self.cache.flights.join(key) {
+                Role::Leader(leader) => break leader,
+                Role::Follower(flight) => {
+                    if let Some((block, kept)) = flight.wait() {
+                        if !kept {
+                            self.keep(key, &block, ask);
+                        }
+                        return Ok(block);
+                    }
+                }
+            }
+        };
+        // It may have come between the look and here.
+        if let Some(block) = self.cache.memory.as_ref().and_then(|memory| memory.get(key)) {
+            leader.land(&block, true);
+            return Ok(block);
+        }
+        let block = Arc::new(read()?);
+        let kept = self.keep(key, &block, ask);
+        leader.land(&block, kept);
+        Ok(block)
+    }
+
+    /// Keeps a block that was read, if that is wanted. Says whether it was.
+    fn keep(&self, key: BlockKey, block: &Arc<Block>, ask: Ask) -> bool {
+        let wanted = block.kind != BlockKind::Data || (ask.keep && self.keeps_data());
+        if wanted {
+            self.insert(key, block, false);
+        }
+        wanted
+    }
+
+    /// Whether data blocks are kept when they are read.
+    fn keeps_data(&self) -> bool {
+        let switches = &self.cache.options.switches;
+        (self.caching.data_on_read && switches.data_on_read) || self.prefetches()
+    }
+
+    fn insert(&self, key: BlockKey, block: &Arc<Block>, asked_for: bool) {
+        let Some(memory) = &self.cache.memory else { return };
+        if self.known.is_gone() {
+            return;
+        }
+        let admission = Admission { weight: block.weight(), in_memory: self.caching.in_memory, asked_for };
+        memory.insert(key, block, admission);
+        if self.known.is_gone() {
+            // It went in between: what was put in behind its eviction is nobody's.
+            memory.evict_file(key.file);
+        }
+    }
+
+    /// Whether the block at `offset` is in memory. Not counted as a look.
+    pub fn has(&self, offset: u64) -> bool {
+        self.cache.memory.as_ref().is_some_and(|memory| memory.has(self.key(offset)))
+    }
+
+    /// Keeps a block that was read for no request: of a file that was just written or opened. One that is `asked_for` by
+    /// its family goes before others that requests have asked for once.
+    pub fn put(&self, offset: u64, block: Block, asked_for: bool) {
+        self.insert(self.key(offset), &Arc::new(block), asked_for);
+    }
+
+    /// Which blocks are kept when the file was flushed. With data come index and blooms: nothing is found without.
+    pub fn kept_of_flush(&self) -> Kinds {
+        let switches = &self.cache.options.switches;
+        if self.caching.data_on_write || switches.data_on_write {
+            return Kinds::ALL;
+        }
+        Kinds { data: false, ..self.index_and_blooms() }
+    }
+
+    /// Which blocks are kept when the file came out of a compaction of files of `bytes` together.
+    pub fn kept_of_compaction(&self, bytes: u64) -> Kinds {
+        let switches = &self.cache.options.switches;
+        if switches.compacted_on_write && bytes <= switches.compacted_bytes_max {
+            return Kinds::ALL;
+        }
+        Kinds { data: false, ..self.index_and_blooms() }
+    }
+
+    fn index_and_blooms(&self) -> Kinds {
+        let switches = &self.cache.options.switches;
+        Kinds {
+            data: false,
+            index: self.caching.index_on_write || switches.index_on_write,
+            blooms: self.caching.blooms_on_write || switches.blooms_on_write,
+        }
+    }
+
+    /// Whether the file is read into the cache when it is opened.
+    pub fn prefetches(&self) -> bool {
+        self.caching.prefetch_on_open || self.cache.options.switches.prefetch_on_open
+    }
+
+    /// Whether the file is gone: nothing of it is kept any more.
+    pub fn is_gone(&self) -> bool {
+        self.known.is_gone()
+    }
+
+    /// The file is closed and may be opened again: its blocks stay unless the family wants them dropped.
+    pub fn close(&self) {
+        if self.caching.evict_on_close || self.cache.options.switches.evict_on_close {
+            self.evict();
+        }
+    }
+
+    /// Drops its blocks. Returns how many there were.
+    pub fn evict(&self) -> usize {
+        self.cache.evict_file(&self.known)
+    }
+
+    /// The file is deleted: its blocks go, and none come any more. Returns how many there were.
+    pub fn remove(&self) -> usize {
+        let mut files = self.cache.files.lock();
+        if files.get(&self.name).is_some_and(|known| Arc::ptr_eq(known, &self.known)) {
+            files.remove(&self.name);
+        }
+        drop(files);
+        self.cache.forget(&self.known)
+    }
+
+    /// The cache it is read through.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+}

@@ -1,0 +1,101 @@
+//! One read for all that miss a block at the same time.
+//!
+//! The first to miss leads: it reads, and the others wait for what it brings. A leader that fails, or panics, brings
+//! nothing; then the others try for themselves, one after the other, and each gets its own error.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::memory::Mix;
+use crate::{Block, BlockKey};
+
+/// The reads under way.
+#[derive(Debug, Default)]
+pub(crate) struct Flights {
+    flying: Mutex<HashMap<BlockKey, Arc<Flight>, BuildHasherDefault<Mix>>>,
+}
+
+/// One read under way.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    outcome: Mutex<Outcome>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+enum Outcome {
+    #[default]
+    Flying,
+    /// The block, and whether it was kept.
+    Landed(Arc<Block>, bool),
+    Failed,
+}
+
+/// What somebody is who misses a block.
+pub(crate) enum Role<'f> {
+    /// It reads.
+    Leader(Leader<'f>),
+    /// It waits.
+    Follower(Arc<Flight>),
+}
+
+impl Flights {
+    pub(crate) fn join(&self, key: BlockKey) -> Role<'_> {
+        let mut flying = self.flying.lock();
+        if let Some(flight) = flying.get(&key) {
+            return Role::Follower(Arc::clone(flight));
+        }
+        let flight = Arc::<Flight>::default();
+        flying.insert(key, Arc::clone(&flight));
+        Role::Leader(Leader { flights: self, key, flight })
+    }
+
+    /// How many wait for the read of a block.
+    #[cfg(test)]
+    pub(crate) fn followers(&self, key: BlockKey) -> usize {
+        // One hold is the map's, one the leader's.
+        self.flying.lock().get(&key).map_or(0, |flight| Arc::strong_count(flight) - 2)
+    }
+}
+
+impl Flight {
+    /// Waits for the block, which says whether it was kept; `None` when nothing came.
+    pub(crate) fn wait(&self) -> Option<(Arc<Block>, bool)> {
+        let mut outcome = self.outcome.lock();
+        loop {
+            match &*outcome {
+                Outcome::Flying => self.ended.wait(&mut outcome),
+                Outcome::Landed(block, kept) => return Some((Arc::clone(block), *kept)),
+                Outcome::Failed => return None,
+            }
+        }
+    }
+}
+
+/// The right, and the duty, to read a block.
+pub(crate) struct Leader<'f> {
+    flights: &'f Flights,
+    key: BlockKey,
+    flight: Arc<Flight>,
+}
+
+impl Leader<'_> {
+    /// Hands the block to those who wait.
+    pub(crate) fn land(self, block: &Arc<Block>, kept: bool) {
+        *self.flight.outcome.lock() = Outcome::Landed(Arc::clone(block), kept);
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        self.flights.flying.lock().remove(&self.key);
+        let mut outcome = self.flight.outcome.lock();
+        if matches!(*outcome, Outcome::Flying) {
+            *outcome = Outcome::Failed;
+        }
+        self.flight.ended.notify_all();
+    }
+}

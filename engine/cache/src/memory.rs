@@ -1,0 +1,113 @@
+//! The tier in memory: blocks as they are read, in shards, each with its own lock and its own [`Shelf`].
+
+mod shelf;
+mod sketch;
+
+#[cfg(test)]
+mod traces;
+
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub(crate) use shelf::{Admission, Shelf};
+
+use crate::{Block, BlockKey, Counts, FileId};
+
+/// More shards than cores that ask at the same time.
+const SHARDS_MAX: usize = 16;
+/// A shard smaller than this holds too few blocks to choose among.
+const SHARD_BYTES_MIN: usize = 8 << 20;
+
+/// See the file.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    shards: Box<[Mutex<Shelf<Arc<Block>>>]>,
+    bytes_max: usize,
+}
+
+impl Memory {
+    pub(crate) fn new(bytes_max: usize, in_memory_share: f64) -> Memory {
+        let shards = (bytes_max / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
+        let shards = 1 << shards.ilog2();
+        let each = bytes_max / shards;
+        let shard = |_| Mutex::new(Shelf::new(each, (each as f64 * in_memory_share) as usize));
+        Memory { shards: (0..shards).map(shard).collect(), bytes_max }
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<Shelf<Arc<Block>>> {
+        // The maps inside look at both ends of the hash, the sketch at the lower half; these bits are from between.
+        &self.shards[(hash >> 40) as usize & (self.shards.len() - 1)]
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, key: BlockKey) -> Option<Arc<Block>> {
+        let hash = hash_of(key);
+        self.shard(hash).lock().get(key, hash).map(Arc::clone)
+    }
+
+    pub(crate) fn has(&self, key: BlockKey) -> bool {
+        self.shard(hash_of(key)).lock().has(key)
+    }
+
+    pub(crate) fn insert(&self, key: BlockKey, block: &Arc<Block>, admission: Admission) {
+        let hash = hash_of(key);
+        // Blocks that go are freed behind the lock.
+        let mut gone = Vec::new();
+        self.shard(hash).lock().insert(key, hash, Arc::clone(block), admission, &mut gone);
+    }
+
+    pub(crate) fn evict_file(&self, file: FileId) -> usize {
+        let gone: Vec<_> = self.shards.iter().flat_map(|shard| shard.lock().remove_file(file)).collect();
+        gone.len()
+    }
+
+    pub(crate) fn has_blocks_of(&self, file: FileId) -> bool {
+        self.shards.iter().any(|shard| shard.lock().has_file(file))
+    }
+
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            counts.blocks += shard.len() as u64;
+            counts.bytes += shard.bytes() as u64;
+            counts.evicted += shard.evicted;
+            counts.refused += shard.refused;
+            for block in shard.values() {
+                counts.blocks_of[block.kind as usize] += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// Hashes two numbers of our own making: ids count up and offsets lie apart, so there is nobody to guard against.
+#[derive(Debug, Default)]
+pub(crate) struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        let wide = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        self.0 = (wide >> 64) as u64 ^ wide as u64;
+    }
+}
+
+#[inline]
+pub(crate) fn hash_of(key: BlockKey) -> u64 {
+    BuildHasherDefault::<Mix>::default().hash_one(key)
+}

@@ -1,0 +1,219 @@
+//! The cache as its users see it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+pub(crate) fn block(kind: BlockKind, size: usize) -> Block {
+    Block {
+        kind,
+        bytes: vec![0; size].into(),
+        offsets: [].into(),
+        heads: [].into(),
+        shared: 0,
+        disk_length: 0,
+        previous: None,
+    }
+}
+
+const KEEP: Ask = Ask { keep: true, memory_only: false };
+
+type Never = std::convert::Infallible;
+
+fn read(file: &File, offset: u64, ask: Ask) -> (Arc<Block>, bool) {
+    let mut read = false;
+    let found = file.block::<Never>(offset, BlockKind::Data, ask, || {
+        read = true;
+        Ok(block(BlockKind::Data, 100))
+    });
+    let Ok(found) = found;
+    (found.expect("the caller may wait"), read)
+}
+
+fn is_hit(file: &File, offset: u64) -> bool {
+    !read(file, offset, KEEP).1
+}
+
+fn of_table(table: &str) -> Caching {
+    Caching { table: table.into(), ..Caching::default() }
+}
+
+#[test]
+fn what_was_kept_is_found_until_its_file_is_gone() {
+    let cache = Arc::new(Cache::with_bytes(1 << 20));
+    let file = cache.open_file("a", 9, of_table("t"));
+    let other = cache.open_file("b", 9, of_table("u"));
+    (0..10).for_each(|offset| assert!(!is_hit(&file, offset)));
+    assert!(!is_hit(&other, 0));
+    (0..10).for_each(|offset| assert!(is_hit(&file, offset)));
+    // Closed and opened again it finds them; one of another size is another.
+    let again = cache.open_file("a", 9, of_table("t"));
+    assert!(again.has(3));
+    assert_eq!(file.remove(), 10);
+    assert!(!is_hit(&again, 3) && !is_hit(&again, 3), "of a file that is gone nothing is kept");
+    assert!(is_hit(&other, 0));
+    assert!(!cache.open_file("b", 10, of_table("u")).has(0));
+    let tables = cache.tables();
+    let of = |table: &str| tables.iter().find(|counts| counts.table == table).expect("known").looks;
+    assert_eq!((of("t").hits(), of("t").misses()), (10, 12));
+    assert_eq!((of("u").hits(), of("u").misses()), (1, 1));
+    assert_eq!(cache.counts().blocks, 0);
+}
+
+#[test]
+fn looks_are_counted_by_kind_and_by_what_was_wanted() {
+    let cache = Arc::new(Cache::with_bytes(1 << 20));
+    let file = cache.open_file("a", 9, of_table("t"));
+    for (offset, kind) in BlockKind::ALL.into_iter().enumerate() {
+        for keep in [false, true, true] {
+            let ask = Ask { keep, memory_only: false };
+            let Ok(_) = file.block::<Never>(offset as u64, kind, ask, || Ok(block(kind, 10)));
+        }
+    }
+    let counts = cache.counts();
+    let looks = counts.looks;
+    assert_eq!(BlockKind::ALL.map(|kind| looks.misses_of(kind)), [2, 1, 1], "data was not kept at first");
+    assert_eq!(BlockKind::ALL.map(|kind| looks.hits_of(kind)), [1, 2, 2]);
+    assert_eq!((looks.caching_hits(), looks.caching_misses()), (5, 1));
+    assert_eq!((looks.hits_in(Tier::Memory), looks.hits_in(Tier::Bucket)), (5, 0));
+    assert_eq!(counts.blocks_of, [1, 1, 1]);
+}
+
+#[test]
+fn a_family_and_the_server_say_what_is_kept() {
+    let keeps = |switches: Switches, caching: Caching| {
+        let cache = Arc::new(Cache::new(Options { switches, ..Options::default() }));
+        let file = cache.open_file("a", 9, caching);
+        is_hit(&file, 0);
+        is_hit(&file, 0)
+    };
+    let (on, family) = (Switches::default(), Caching::default());
+    let off = Switches { data_on_read: false, ..on };
+    let not_here = Caching { data_on_read: false, ..family.clone() };
+    assert!(keeps(on, family.clone()));
+    assert!(!keeps(on, not_here.clone()) && !keeps(off, family.clone()));
+    assert!(keeps(off, Caching { prefetch_on_open: true, ..not_here }), "what is prefetched is kept");
+
+    let kinds = |switches: Switches, caching: Caching| {
+        let cache = Arc::new(Cache::new(Options { switches, ..Options::default() }));
+        let file = cache.open_file("a", 9, caching);
+        (file.kept_of_flush(), file.kept_of_compaction(1_000))
+    };
+    let index = Kinds { index: true, ..Kinds::default() };
+    assert_eq!(kinds(on, family.clone()), (Kinds::default(), Kinds::default()));
+    assert_eq!(kinds(on, Caching { index_on_write: true, ..family.clone() }), (index, index));
+    assert_eq!(kinds(on, Caching { data_on_write: true, ..family.clone() }), (Kinds::ALL, Kinds::default()));
+    let blooms = Kinds { blooms: true, ..Kinds::default() };
+    assert_eq!(kinds(Switches { blooms_on_write: true, ..on }, family.clone()), (blooms, blooms));
+    let compacted = Switches { compacted_on_write: true, compacted_bytes_max: 1_000, ..on };
+    assert_eq!(kinds(compacted, family.clone()).1, Kinds::ALL);
+    let less = Switches { compacted_bytes_max: 999, ..compacted };
+    assert_eq!(kinds(less, family.clone()).1, Kinds::default());
+
+    for (evicts, switches, caching) in [
+        (false, on, family.clone()),
+        (true, Switches { evict_on_close: true, ..on }, family.clone()),
+        (true, on, Caching { evict_on_close: true, ..family }),
+    ] {
+        let cache = Arc::new(Cache::new(Options { switches, ..Options::default() }));
+        let file = cache.open_file("a", 9, caching);
+        is_hit(&file, 0);
+        file.close();
+        assert_eq!(file.has(0), !evicts);
+    }
+}
+
+#[test]
+fn who_must_not_wait_is_told_and_not_counted() {
+    let cache = Arc::new(Cache::with_bytes(1 << 20));
+    let file = cache.open_file("a", 9, Caching::default());
+    let look = || {
+        let ask = Ask { keep: true, memory_only: true };
+        let Ok(found) = file.block::<Never>(7, BlockKind::Data, ask, || unreachable!("it would wait"));
+        found.is_some()
+    };
+    assert!(!look());
+    assert_eq!(cache.counts().looks.misses(), 0);
+    assert!(!is_hit(&file, 7) && look());
+}
+
+#[test]
+fn of_many_that_miss_a_block_one_reads_it() {
+    let cache = Arc::new(Cache::with_bytes(1 << 20));
+    for keep in [true, false] {
+        let file = cache.open_file(if keep { "kept" } else { "not kept" }, 9, Caching::default());
+        let reads = AtomicUsize::new(0);
+        let arrived = AtomicUsize::new(0);
+        let key = BlockKey { file: file.id(), offset: 5 };
+        env::together("misser", 6, || {
+            arrived.fetch_add(1, Ordering::SeqCst);
+            let ask = Ask { keep, memory_only: false };
+            let Ok(found) = file.block::<Never>(5, BlockKind::Data, ask, || {
+                reads.fetch_add(1, Ordering::SeqCst);
+                // The read ends when all the others wait for it.
+                while cache.flights.followers(key) + 1 < 6 && arrived.load(Ordering::SeqCst) <= 6 {
+                    std::thread::yield_now();
+                }
+                Ok(block(BlockKind::Data, 100))
+            });
+            assert_eq!(found.expect("read").bytes.len(), 100);
+        });
+        assert_eq!(reads.load(Ordering::SeqCst), 1);
+        assert_eq!(file.has(5), keep);
+        assert_eq!(cache.flights.followers(key), 0, "nothing is left of the read");
+    }
+}
+
+#[test]
+fn who_waited_for_a_read_that_failed_reads_and_fails_by_itself() {
+    let cache = Arc::new(Cache::with_bytes(1 << 20));
+    let file = cache.open_file("a", 9, Caching::default());
+    let (reads, failures) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    env::together("misser", 4, || {
+        let found = file.block(5, BlockKind::Data, KEEP, || match reads.fetch_add(1, Ordering::SeqCst) {
+            0 | 1 => Err("a bad disk"),
+            _ => Ok(block(BlockKind::Data, 100)),
+        });
+        failures.fetch_add(usize::from(found.is_err()), Ordering::SeqCst);
+    });
+    assert_eq!((reads.load(Ordering::SeqCst), failures.load(Ordering::SeqCst)), (3, 2));
+    assert!(file.has(5));
+}
+
+#[test]
+fn the_limit_is_kept_and_what_is_used_stays() {
+    let cache = Arc::new(Cache::with_bytes(100_000));
+    let file = cache.open_file("a", 9, Caching::default());
+    is_hit(&file, 0);
+    for offset in 1..2_000 {
+        is_hit(&file, offset);
+        assert!(is_hit(&file, 0), "the block in use went at {offset}");
+        assert!(cache.counts().bytes <= 100_000);
+    }
+    let counts = cache.counts();
+    assert!(counts.evicted + counts.refused > 1_000, "{counts:?}");
+    let never = Arc::new(Cache::with_bytes(0));
+    let file = never.open_file("a", 9, Caching::default());
+    assert!(!is_hit(&file, 0) && !is_hit(&file, 0));
+}
+
+#[test]
+fn a_block_outlives_its_eviction() {
+    let cache = Arc::new(Cache::with_bytes(1 << 20));
+    let file = cache.open_file("a", 9, Caching::default());
+    let (held, _) = read(&file, 0, KEEP);
+    assert_eq!(file.evict(), 1);
+    assert_eq!((held.bytes.len(), Arc::strong_count(&held)), (100, 1));
+}
+
+#[test]
+fn files_that_nobody_knows_any_more_are_forgotten() {
+    let cache = Arc::new(Cache::with_bytes(1 << 20));
+    let open = cache.open_file("open", 9, Caching::default());
+    is_hit(&cache.open_file("kept", 9, Caching::default()), 0);
+    (0..5_000).for_each(|name| drop(cache.open_file(&format!("{name}"), 9, Caching::default())));
+    assert!(cache.files.lock().len() < 2_100);
+    assert!(cache.open_file("kept", 9, Caching::default()).has(0));
+    is_hit(&open, 1);
+    assert!(cache.open_file("open", 9, Caching::default()).has(1));
+}

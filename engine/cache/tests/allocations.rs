@@ -1,0 +1,69 @@
+//! A look that hits memory allocates nothing.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use cache::{Ask, Block, BlockKind, Cache, Caching};
+
+/// The system's allocator, counting for each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[expect(unsafe_code, reason = "an allocator that counts and hands everything on")]
+// SAFETY: every call goes to the system's allocator as it came; counting touches a thread's own number, which needs no
+// memory from the heap.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: `pointer` came from `alloc` above, which is the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn block(kind: BlockKind) -> Block {
+    Block {
+        kind,
+        bytes: vec![7; 16 << 10].into(),
+        offsets: (0..200).collect(),
+        heads: [].into(),
+        shared: 0,
+        disk_length: 9,
+        previous: None,
+    }
+}
+
+fn allocations_of_hits(cache: &Arc<Cache>) -> u64 {
+    let file = cache.open_file("data/default/t/r/f/1", 1 << 30, Caching::default());
+    let look = |offset: u64, keep: bool| {
+        let ask = Ask { keep, memory_only: false };
+        let found =
+            file.block::<Infallible>(offset << 14, BlockKind::Data, ask, || Ok(block(BlockKind::Data)));
+        let Ok(Some(found)) = found else { unreachable!("the caller may wait") };
+        found.bytes.len()
+    };
+    (0..100).for_each(|offset| assert_eq!(look(offset, true), 16 << 10));
+    let before = ALLOCATIONS.get();
+    let bytes: usize = (0..10_000).map(|at| look(at % 100, at % 2 == 0)).sum();
+    let allocations = ALLOCATIONS.get() - before;
+    assert_eq!(bytes, 10_000 * (16 << 10));
+    assert_eq!(cache.counts().looks.misses(), 100);
+    allocations
+}
+
+#[test]
+fn a_look_that_hits_memory_allocates_nothing() {
+    assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(64 << 20))), 0);
+}

@@ -1,0 +1,41 @@
+//! Filling the cache from a file, front to back: when it was just written, or just opened.
+//!
+//! What was just written is read back from the system's memory. Keeping blocks while they are written would spare that,
+//! but a block that is kept is one that was read, checked and taken apart: so it is here, too, and a file that cannot be
+//! read back is known before somebody asks.
+
+use cache::{BlockKind, Kinds};
+
+use crate::format::{BlockHeader, BlockType, HEADER_LENGTH};
+use crate::{Reader, Result};
+
+impl Reader {
+    /// Reads blocks of some kinds into the cache, those that are there excepted; `asked_for` when their family wants them
+    /// there from the start, before others that were asked for once. Says how many. Ends early when the file is gone.
+    pub fn warm(&self, kinds: Kinds, asked_for: bool) -> Result<u64> {
+        let (mut at, mut read) = (0, 0);
+        while kinds.any() && at < self.data_end && !self.cached.is_gone() {
+            let room = self.data_end - at;
+            if room < HEADER_LENGTH as u64 {
+                return Err(self.corrupt(at, "room for a block", HEADER_LENGTH, room));
+            }
+            let mut header = [0; HEADER_LENGTH];
+            self.file.read_at(at, &mut header)?;
+            let header = BlockHeader::parse(&header)
+                .map_err(|(what, expected, found)| self.corrupt(at, what, expected, found))?;
+            let length = u64::from(header.disk_size) + HEADER_LENGTH as u64;
+            let kind = match header.kind {
+                BlockType::Data | BlockType::EncodedData => Some(BlockKind::Data),
+                BlockType::LeafIndex | BlockType::IntermediateIndex => Some(BlockKind::Index),
+                BlockType::BloomChunk => Some(BlockKind::Bloom),
+                _ => None,
+            };
+            if kind.is_some_and(|kind| kinds.has(kind)) && !self.cached.has(at) {
+                self.cached.put(at, self.read_block(at, None)?, asked_for);
+                read += 1;
+            }
+            at += length;
+        }
+        Ok(read)
+    }
+}
