@@ -177,11 +177,13 @@ class Suite(unittest.TestCase):
         self.fill(20)
         for text, expected in [
             ("SingleColumnValueFilter('f', 'parity', =, 'binary:odd')", list(range(1, 20, 2))),
+            ("SingleColumnValueFilter('f', 'parity', =, 'binary:odd') AND PageFilter(3)", [1, 3, 5]),
             ("ValueFilter(=, 'regexstring:^1[0-4]$')", [10, 11, 12, 13, 14]),
             ("ColumnPrefixFilter('num')", list(range(20))),
             ("RowFilter(=, 'substring:-01')", list(range(10, 20))),
             ("QualifierFilter(=, 'binary:number') AND ValueFilter(<, 'binary:11')", [0, 1, 10]),
             ("SKIP ValueFilter(!=, 'binary:odd')", list(range(0, 20, 2))),
+            ("WHILE ValueFilter(!=, 'binary:4')", [0, 1, 2, 3]),
             (f"PrefixFilter('{self.row().decode()}00') AND ColumnRangeFilter('n', true, 'o', false)", list(range(10))),
             ("MultipleColumnPrefixFilter('n', 'zz')", list(range(20))),
         ]:

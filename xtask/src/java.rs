@@ -104,7 +104,7 @@ pub(crate) fn succeed(what: &str, mut command: Command) -> Outcome {
 fn run_suite(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     let class_path = compile("client")?;
     // Refusals are what many tests ask for; what matters of them comes as an exception.
-    let cluster = [("proof.bootstrap", bootstrap), ("proof.quorum", quorum), ("proof.log", "ERROR")];
+    let cluster = [("proof.bootstrap", bootstrap), ("proof.quorum", quorum), ("proof.log", "OFF")];
     let words: Vec<&str> = ["Suite"].into_iter().chain(words.iter().copied()).collect();
     succeed("the Java suite", java(&class_path, &cluster, &words))
 }

@@ -243,12 +243,16 @@ fn compaction_state(compacting: Compacting) -> i32 {
     state as i32
 }
 
+/// A size in units of `1 << shift` bytes. What is little is one: to balancers and to people 0 means that there is nothing.
+fn in_units(bytes: u64, shift: u32) -> u32 {
+    u32::try_from(bytes >> shift).unwrap_or(u32::MAX).max(u32::from(bytes > 0))
+}
+
 impl RegionServer {
     /// The load of one region, as servers report it to the master and to `status`.
     pub fn region_load(&self, region: &Region) -> pb::RegionLoad {
         let load = region.load();
-        let megabytes = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
-        let kilobytes = |bytes: u64| u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
+        let (kilobytes, megabytes) = (|bytes| in_units(bytes, 10), |bytes| in_units(bytes, 20));
         pb::RegionLoad {
             region_specifier: pb::RegionSpecifier {
                 r#type: pb::region_specifier::RegionSpecifierType::RegionName as i32,
@@ -257,7 +261,7 @@ impl RegionServer {
             stores: u32::try_from(load.stores.len()).ok(),
             storefiles: u32::try_from(load.files).ok(),
             store_uncompressed_size_mb: Some(megabytes(load.sizes.uncompressed)),
-            storefile_index_size_kb: Some(load.sizes.root_index >> 10),
+            storefile_index_size_kb: Some(kilobytes(load.sizes.root_index).into()),
             root_index_size_kb: Some(kilobytes(load.sizes.root_index)),
             total_static_index_size_kb: Some(kilobytes(load.sizes.index)),
             total_static_bloom_size_kb: Some(kilobytes(load.sizes.bloom)),

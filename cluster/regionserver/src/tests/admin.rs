@@ -218,6 +218,8 @@ fn files_middles_and_sizes_are_told_as_they_are() {
     let load = bench.server.region_load(&region);
     assert_eq!((load.stores, load.storefiles, load.mem_store_size_mb), (Some(2), Some(2), Some(0)));
     assert_eq!(load.write_requests_count, Some(65));
+    bench.put("a", "f:1", "little");
+    assert_eq!(bench.server.region_load(&region).mem_store_size_mb, Some(1), "not nothing");
     assert!(load.root_index_size_kb.is_some() && load.total_static_bloom_size_kb.is_some());
 
     bench.server.look_around();

@@ -1,0 +1,57 @@
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hbase.CompareOperator;
+import org.apache.hadoop.hbase.client.Connection;
+import org.apache.hadoop.hbase.client.ConnectionFactory;
+import org.apache.hadoop.hbase.client.Put;
+import org.apache.hadoop.hbase.client.Result;
+import org.apache.hadoop.hbase.client.ResultScanner;
+import org.apache.hadoop.hbase.client.Scan;
+import org.apache.hadoop.hbase.client.Table;
+import org.apache.hadoop.hbase.filter.RegexStringComparator;
+import org.apache.hadoop.hbase.filter.ValueFilter;
+import org.junit.Test;
+
+/** A scan that finds nothing for longer than a call may take. */
+public class HeartbeatTest extends Words {
+  @Test
+  public void aLongSearchTellsThatItLivesAndWhereItIs() throws Exception {
+    Table table = Server.freshTable("heartbeat");
+    List<Put> puts = new ArrayList<>();
+    for (int n = 0; n < 1_500; n++) {
+      // What the pattern tries in every way there is, and does not find.
+      puts.add(new Put(b(String.format("%04d", n))).addColumn(F, Q, b("aaaaaaaaaaaaaaaaaab")));
+    }
+    puts.add(new Put(b("last")).addColumn(F, Q, b("aaaa")));
+    table.put(puts);
+
+    Configuration conf = Server.configuration();
+    conf.setInt("hbase.client.scanner.timeout.period", 1_500);
+    Scan scan =
+        new Scan().setNeedCursorResult(true)
+            .setFilter(new ValueFilter(CompareOperator.EQUAL, new RegexStringComparator("^(a|aa)+\\1$")));
+    int cursors = 0;
+    List<String> rows = new ArrayList<>();
+    String place = "";
+    try (Connection connection = ConnectionFactory.createConnection(conf);
+        ResultScanner scanner = connection.getTable(table.getName()).getScanner(scan)) {
+      for (Result result : scanner) {
+        if (result.isCursor()) {
+          String row = s(result.getCursor().getRow());
+          assertTrue(place + " then " + row, row.compareTo(place) >= 0);
+          place = row;
+          cursors++;
+        } else {
+          rows.add(s(result.getRow()));
+        }
+      }
+    }
+    assertEquals(List.of("last"), rows);
+    assertTrue("no heartbeat", cursors > 0);
+    Server.drop(table);
+  }
+}
