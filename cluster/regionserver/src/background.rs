@@ -344,16 +344,16 @@ impl Background {
         let request = CompactionRequest { major: wanted.major, families: wanted.families.clone() };
         let counters = server.counters();
         match wanted.region.compact(&request) {
+            // Another one of the store has just done it.
+            Ok(0) => {}
             Ok(files) => {
                 let took = server.foundation().world.moment().since(now);
                 count(&counters.compactions);
                 server.times.compaction.record_time(took);
-                if files > 0 {
-                    let (region, load) = (wanted.region.info(), wanted.region.load());
-                    tracing::info!(region = %region, table = %region.table(), major = wanted.major,
-                        files_before = files, files = load.files, bytes = load.file_bytes,
-                        ms = took.as_millis() as u64, "compacted");
-                }
+                let (region, load) = (wanted.region.info(), wanted.region.load());
+                tracing::info!(region = %region, table = %region.table(), major = wanted.major,
+                    files_before = files, files = load.files, bytes = load.file_bytes,
+                    ms = took.as_millis() as u64, "compacted");
             }
             Err(_) if !server.regions().is_open(&wanted.region) => {}
             Err(error) => {
