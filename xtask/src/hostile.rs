@@ -42,7 +42,7 @@ const LAST: [&str; 3] = ["StopServer", "StopMaster", "Shutdown"];
 /// How much the server may log of all this.
 const LOG_BYTES_MAX: u64 = 16 << 20;
 /// A healthy client waits no longer.
-const PULSE_MAX: Duration = Duration::from_secs(5);
+const PULSE_MAX: Duration = Duration::from_secs(10);
 
 /// Bytes on a socket, and how much memory they may cost.
 struct Attack {

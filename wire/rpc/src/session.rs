@@ -70,6 +70,8 @@ pub struct Request {
     pub attributes: Vec<(String, Bytes)>,
     /// Length of the frame.
     pub size: usize,
+    /// Bytes that the request holds: the frame, and the cell block that was unpacked out of it.
+    pub held: usize,
 }
 
 /// How a connection ends.
@@ -369,6 +371,7 @@ impl Session {
             ))
         };
         let (from, to) = delimited(frame, at).map_err(unreadable)?;
+        let mut held = frame.len();
         let cells = match header.cells {
             None => Bytes::new(),
             Some(length) => {
@@ -385,9 +388,12 @@ impl Session {
                         self.remote
                     )));
                 }
-                info.compressor
+                let cells = info
+                    .compressor
                     .decompress(frame.slice(to..to + length), self.limits.cells_size_max)
-                    .map_err(|error| Exception::do_not_retry(format!("from {}: {error}", self.remote)))?
+                    .map_err(|error| Exception::do_not_retry(format!("from {}: {error}", self.remote)))?;
+                held += if info.compressor == Compressor::None { 0 } else { cells.len() };
+                cells
             }
         };
         let timeout = header
@@ -403,6 +409,7 @@ impl Session {
             timeout,
             attributes: header.attributes,
             size: frame.len(),
+            held,
         })
     }
 

@@ -424,6 +424,22 @@ fn a_call_whose_client_has_given_up_is_dropped_without_an_answer() {
 }
 
 #[test]
+fn a_cell_block_counts_as_what_it_was_unpacked_to() {
+    let fixture = Fixture::new(Options { threads: 1, ..Options::default() });
+    fixture.run(async {
+        let options = client::Options { compressor: Compressor::Gzip, ..client::Options::default() };
+        let connection = Connection::open(fixture.address(), "Sample", &options).await.expect("connects");
+        let waiting = connection.call(call("Wait", b"").with_cells(vec![0; 4 << 20]));
+        connection.call(call("Echo", b"")).await.expect("answered");
+        let held = fixture.server.counters().calls_in_flight_size;
+        assert!((4 << 20..5 << 20).contains(&held), "{held} bytes are counted of 4 MB");
+        fixture.gate.add_permits(1);
+        waiting.await.expect("answered");
+        assert_eq!(fixture.server.counters().calls_in_flight_size, 0);
+    });
+}
+
+#[test]
 fn whoever_floods_gives_way_to_the_other_connections_of_its_thread() {
     let fixture = Fixture::new(Options { threads: 1, ..Options::default() });
     fixture.run(async {

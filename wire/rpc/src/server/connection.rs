@@ -243,7 +243,7 @@ impl Connection {
         }
         let (calls, size) = (&shared.gauges.calls, &shared.gauges.calls_size);
         let full =
-            if size.load(Ordering::Relaxed) + request.size as u64 > shared.options.calls_size_max as u64 {
+            if size.load(Ordering::Relaxed) + request.held as u64 > shared.options.calls_size_max as u64 {
                 Some("is hbase.ipc.server.max.callqueue.size too small?")
             } else if calls.load(Ordering::Relaxed) >= shared.options.calls_max as u64 {
                 Some("too many items queued ?")
@@ -257,7 +257,7 @@ impl Connection {
         }
         count(&shard.calls, 1);
         let (info, service) = session.opened().expect("requests come after the header");
-        let (call_id, bytes) = (request.call_id, request.size as u64);
+        let (call_id, bytes) = (request.call_id, request.held as u64);
         let call = Call {
             method: request.method,
             param: request.param,
