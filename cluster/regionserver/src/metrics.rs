@@ -1,8 +1,91 @@
 //! What a region server shows of itself, under HBase's names.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use region::{MemoryLoad, Region, SegmentLoad};
 use telemetry::{Exposition, Source};
 
 use crate::RegionServer;
+
+/// What the stores of a family have in memory, over all regions.
+#[derive(Default)]
+struct FamilyMemory {
+    segments: u64,
+    cells: u64,
+    bytes: u64,
+    index_bytes: u64,
+    sealed: u64,
+    flattened: u64,
+    merged: u64,
+    compacted: u64,
+    cells_compacted: u64,
+    cells_dropped: u64,
+    bytes_copied: u64,
+}
+
+impl FamilyMemory {
+    fn add(&mut self, memory: &MemoryLoad) {
+        let mut add = |segment: &SegmentLoad| {
+            self.segments += 1;
+            self.cells += segment.cells;
+            self.bytes += segment.bytes;
+            self.index_bytes += segment.index_bytes;
+        };
+        add(&memory.active);
+        memory.pipeline.iter().for_each(&mut add);
+        memory.snapshot.iter().for_each(&mut add);
+        self.sealed += memory.counts.sealed;
+        self.flattened += memory.counts.flattened;
+        self.merged += memory.counts.merged;
+        self.compacted += memory.counts.compacted;
+        self.cells_compacted += memory.counts.cells_compacted;
+        self.cells_dropped += memory.counts.cells_dropped;
+        self.bytes_copied += memory.counts.bytes_copied;
+    }
+}
+
+/// Memstores by table and family: a line for each region would be too many.
+fn show_memory(regions: &[Arc<Region>], out: &mut Exposition) {
+    let mut families: BTreeMap<(String, String), FamilyMemory> = BTreeMap::new();
+    for region in regions {
+        for store in region.load().stores {
+            let family = String::from_utf8_lossy(&store.family).into_owned();
+            families.entry((region.info().table().to_string(), family)).or_default().add(&store.memory);
+        }
+    }
+    type Value = fn(&FamilyMemory) -> u64;
+    let gauges: [(&str, &str, Value); 4] = [
+        ("segments", "Segments in memory.", |memory| memory.segments),
+        ("cells", "Cells in memory.", |memory| memory.cells),
+        ("bytes", "Bytes of cells in memory and of the index over them.", |memory| memory.bytes),
+        ("index_bytes", "Bytes of the index alone.", |memory| memory.index_bytes),
+    ];
+    for (name, help, value) in gauges {
+        for ((table, family), memory) in &families {
+            let labels = [("table", &table[..]), ("family", &family[..])];
+            out.gauge(&format!("bellows_memstore_{name}"), help, &labels, value(memory) as f64);
+        }
+    }
+    // Counted since their regions were opened.
+    let counters: [(&str, &str, Value); 7] = [
+        ("sealed", "Segments that were full.", |memory| memory.sealed),
+        ("flattened", "Segments that became flat.", |memory| memory.flattened),
+        ("merged", "Merges of flat segments.", |memory| memory.merged),
+        ("compacted", "Compactions in memory.", |memory| memory.compacted),
+        ("cells_compacted", "Cells that compactions in memory had before them.", |memory| {
+            memory.cells_compacted
+        }),
+        ("cells_dropped", "Cells of those that were redundant.", |memory| memory.cells_dropped),
+        ("bytes_copied", "Bytes that compactions in memory have copied.", |memory| memory.bytes_copied),
+    ];
+    for (name, help, value) in counters {
+        for ((table, family), memory) in &families {
+            let labels = [("table", &table[..]), ("family", &family[..])];
+            out.counter(&format!("bellows_memstore_{name}_total"), help, &labels, value(memory));
+        }
+    }
+}
 
 impl Source for RegionServer {
     fn show(&self, out: &mut Exposition) {
@@ -47,6 +130,19 @@ impl Source for RegionServer {
             memory += load.memstore_bytes;
             files += load.files;
             bytes += load.file_bytes;
+        }
+        show_memory(&regions, out);
+        for (table, balance) in self.foundation().region_options.ledger.balances() {
+            let table = table.to_string();
+            for (what, bytes) in [
+                ("written", balance.user),
+                ("logged", balance.log),
+                ("flushed", balance.flushed),
+                ("compacted", balance.compacted),
+            ] {
+                let help = "Bytes that clients wrote to a table, and what they became: log, flushed and compacted files.";
+                out.counter("bellows_table_bytes_total", help, &[("table", &table), ("what", what)], bytes);
+            }
         }
         out.counter("hbase_regionserver_read_request_count", "Rows read in open regions.", &[], reads);
         out.counter("hbase_regionserver_write_request_count", "Rows written in open regions.", &[], writes);

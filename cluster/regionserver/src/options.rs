@@ -1,6 +1,7 @@
 //! The limits of a region server.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use conf::{Conf, Key, Kind, keys};
@@ -129,6 +130,7 @@ impl Options {
         Ok(RegionOptions {
             flush_size: conf.value(&region::MEMSTORE_FLUSH_SIZE)?,
             block_multiplier: conf.value(&region::MEMSTORE_BLOCK_MULTIPLIER)?,
+            ledger: Arc::default(),
             in_memory_compaction: level(&region::IN_MEMORY_COMPACTION)?,
             in_memory_compaction_of_system: level(&region::SYSTEM_IN_MEMORY_COMPACTION)?,
             in_memory_flush_factor: conf.value(&region::IN_MEMORY_FLUSH_FACTOR)?,
@@ -227,6 +229,11 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     set(conf, &regionserver::MAX_CELL_SIZE, &mut options.cell_size_max, |size| {
         (size > 0).then(|| count(size))
     })?;
+    let level = |name: String| Level::of_name(&name).unwrap_or_default();
+    set(conf, &region::IN_MEMORY_COMPACTION, &mut options.in_memory_compaction, level)?;
+    set(conf, &region::IN_MEMORY_FLUSH_FACTOR, &mut options.in_memory_flush_factor, |factor| factor)?;
+    set(conf, &region::PIPELINE_SEGMENTS, &mut options.pipeline_segments_max, count)?;
+    set(conf, &region::ADAPTIVE_COMPACTION_THRESHOLD, &mut options.adaptive_unique_max, |share| share)?;
     set(conf, &store::COMPACTION_MIN, &mut options.compaction_files_min, count)?;
     set(conf, &store::COMPACTION_MAX, &mut options.compaction_files_max, count)?;
     set(conf, &store::COMPACTION_RATIO, &mut options.compaction_ratio, |ratio| ratio)?;

@@ -240,12 +240,16 @@ impl RegionServer {
             nonces_enabled: first.nonces_enabled,
             flushers: first.flushers,
             compactors: first.compactors,
+            memory_compactors: first.memory_compactors,
             memstore_bytes_max: first.memstore_bytes_max,
             info_port: first.info_port,
             ..options
         }));
-        let memory = Arc::clone(&self.foundation.region_options.memory);
-        let of_regions = RegionOptions { memory, ..of_regions };
+        let (memory, ledger) = {
+            let first = &self.foundation.region_options;
+            (Arc::clone(&first.memory), Arc::clone(&first.ledger))
+        };
+        let of_regions = RegionOptions { memory, ledger, ..of_regions };
         for region in self.regions.all() {
             region.tune(&Options::of_table(&of_regions, region.table()));
         }

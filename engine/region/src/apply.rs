@@ -270,8 +270,14 @@ impl Region {
         let now = self.world.now();
         let rows = edits.len() as u64;
         // Before the first of them has a sequence id: what comes after cannot be refused by itself.
-        for (edit, _) in edits.iter().filter(|(_, durability)| *durability != Durability::Skip) {
-            self.log.check(&self.record(edit, SequenceId::ZERO, now))?;
+        let (mut user_bytes, mut log_bytes) = (0, 0);
+        for (edit, durability) in &edits {
+            user_bytes += edit.block.len();
+            if *durability != Durability::Skip {
+                let record = self.record(edit, SequenceId::ZERO, now);
+                self.log.check(&record)?;
+                log_bytes += record.size();
+            }
         }
         let (last, ticket) = {
             let mut state = self.write.lock();
@@ -295,6 +301,7 @@ impl Region {
             (state.last_sequence, ticket)
         };
         self.counters.rows_written(rows);
+        self.account.wrote(user_bytes as u64, log_bytes as u64);
         let _set = self.oldest_edit.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
         let durable = match (awaits, ticket) {
             (Awaits::Log(level), Some(ticket)) => Some(self.log.sync(ticket, level)),

@@ -144,6 +144,7 @@ impl Region {
         let bytes = chosen.iter().map(|file| file.listed.size).sum();
         // What cannot be read back is told to whoever asks for it.
         let _read = made.reader.warm(made.reader.cached().kept_of_compaction(bytes), true);
+        self.account.compacted(made.listed.size);
         let chosen_names: Vec<&str> = chosen.iter().map(|file| file.listed.name.as_str()).collect();
         let is_old = |file: &StoreFile| chosen_names.contains(&file.listed.name.as_str());
         {

@@ -94,6 +94,7 @@ impl Region {
             if let Some(size) = self.flush_store(store, sequence)? {
                 flushed.files += 1;
                 flushed.bytes += size;
+                self.account.flushed(size);
             }
         }
         // What other families have in memory is still needed; each family's files say how far it is in them.

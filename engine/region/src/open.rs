@@ -114,6 +114,7 @@ impl Region {
             replayed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             aborted: OnceLock::new(),
+            account: options.ledger.of(table.name()),
             counters: Counters::default(),
             accounted: AtomicU64::new(0),
             oldest_edit: AtomicI64::new(0),

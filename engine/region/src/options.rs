@@ -7,6 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use memstore::{Level, Pool};
 
+use crate::Ledger;
+
 /// What a region is opened with. Attributes of its table go before these.
 #[derive(Clone, Debug)]
 pub struct RegionOptions {
@@ -17,6 +19,8 @@ pub struct RegionOptions {
     /// Where memstores get their memory (`hbase.hregion.memstore.mslab.chunksize`, `…chunkpool.maxsize`). The regions
     /// of a server share it.
     pub memory: Arc<Pool>,
+    /// What tables cost in bytes written. The regions of a server share it.
+    pub ledger: Arc<Ledger>,
     /// How stores compact in memory whose family does not say (`hbase.hregion.compacting.memstore.type`).
     pub in_memory_compaction: Level,
     /// How stores of the system's tables do (`hbase.systemtables.compacting.memstore.type`).
@@ -74,6 +78,7 @@ impl Default for RegionOptions {
             flush_size: 128 << 20,
             block_multiplier: 4,
             memory: Pool::new(memstore::CHUNK_SIZE_MAX, RegionOptions::CHUNKS_KEPT),
+            ledger: Arc::default(),
             in_memory_compaction: Level::Adaptive,
             in_memory_compaction_of_system: Level::None,
             in_memory_flush_factor: 0.0,

@@ -13,6 +13,7 @@ use proto::descriptor::Durability as TableDurability;
 use proto::{RegionInfo, TableDescriptor};
 use storage::{FileName, Files};
 
+use crate::ledger::Account;
 use crate::locks::RowLocks;
 use crate::memory::MemoryLoad;
 use crate::mvcc::Mvcc;
@@ -74,6 +75,8 @@ pub struct Region {
     /// Why the region acknowledges nothing any more.
     pub(crate) aborted: OnceLock<String>,
     pub(crate) counters: Counters,
+    /// What its table costs in bytes written.
+    pub(crate) account: Arc<Account>,
     /// Bytes in memory when it was last asked for the change.
     pub(crate) accounted: AtomicU64,
     /// When the oldest edit in memory was made, in ms since 1970; 0 for none.
@@ -275,6 +278,11 @@ impl Region {
             store.accordion.tune(tuning);
             store.tuning.store(Arc::new(tuning.clone()));
         }
+    }
+
+    /// Bytes in memory at which it is time to flush.
+    pub fn flush_size(&self) -> u64 {
+        self.flush_size
     }
 
     /// Whether it is time to flush.

@@ -74,7 +74,7 @@ pub struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// Bytes in the log.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         RECORD_FIXED + self.region.len() + self.table.len() + self.cells.len()
     }
 

@@ -21,6 +21,8 @@ pub(crate) enum Command {
     /// Drives a server, Bellows or Apache HBase, with a load and says what came of it and what it cost.
     #[command(args_override_self = true)]
     Bench(Box<bench::Args>),
+    /// Shows what the memstores of a running server do, as a picture that is drawn anew every second.
+    Memstore(Memstore),
     /// Lists every configuration key with its default and meaning.
     Keys,
 }
@@ -60,6 +62,27 @@ pub(crate) struct Start {
     /// Sets one of HBase's keys; wins over the file.
     #[arg(short = 'D', value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) define: Vec<(String, String)>,
+}
+
+/// Options of `bellows memstore`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Memstore {
+    /// Where the server's /metrics is.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:16010")]
+    pub(crate) web: std::net::SocketAddr,
+
+    /// Seconds from one picture to the next.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    pub(crate) every: f64,
+
+    /// Draws one picture and ends.
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=3_600.0).contains(seconds));
+    seconds.ok_or_else(|| "expected seconds, 0.1 to 3600".to_owned())
 }
 
 /// An IP address of this machine.

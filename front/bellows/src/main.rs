@@ -3,6 +3,7 @@
 mod args;
 mod failure;
 mod greeting;
+mod memstore;
 mod place;
 mod settings;
 mod start;
@@ -51,6 +52,9 @@ fn main() -> ExitCode {
         Command::Bench(args) => {
             bench::run(&args, &mut |line| eprintln!("{line}"), &mut |line| println!("{line}"))
                 .map_err(Failure::new)
+        }
+        Command::Memstore(options) => {
+            memstore::watch(&options, |text| write!(std::io::stdout().lock(), "{text}").is_ok())
         }
         Command::Keys => {
             println!("{}", conf::Conf::new().table());

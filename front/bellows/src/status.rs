@@ -68,6 +68,10 @@ impl Status for Shown {
         }
     }
 
+    fn memstores(&self) -> String {
+        self.running.get().map_or_else(String::new, |running| crate::memstore::picture_of(&running.server))
+    }
+
     fn summary(&self) -> String {
         match self.running.get() {
             None => "starting".to_owned(),

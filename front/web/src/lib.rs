@@ -1,7 +1,7 @@
 //! Health and metrics over HTTP.
 //!
 //! `GET /healthz` is 200 once clients can be served, 503 with the reason before and after; `GET /metrics` is the
-//! Prometheus text format. The page at `/` says in a few lines what runs here. What is shown comes from a [`Status`];
+//! Prometheus text format, `GET /memstores` a picture of what memstores do. The page at `/` says in a few lines what runs here. What is shown comes from a [`Status`];
 //! this crate knows no server.
 
 mod listener;
@@ -27,6 +27,9 @@ pub trait Status: Send + Sync + 'static {
 
     /// A few lines of plain text for the front page.
     fn summary(&self) -> String;
+
+    /// What memstores do, as a picture in plain text.
+    fn memstores(&self) -> String;
 }
 
 /// What is allowed to whoever connects.
@@ -59,6 +62,7 @@ fn router(status: Arc<dyn Status>) -> Router {
         .route("/", get(front_page))
         .route("/healthz", get(health))
         .route("/metrics", get(metrics_page))
+        .route("/memstores", get(memstores_page))
         .with_state(status)
 }
 
@@ -75,11 +79,16 @@ async fn metrics_page(State(status): State<Arc<dyn Status>>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], out.into_text()).into_response()
 }
 
+async fn memstores_page(State(status): State<Arc<dyn Status>>) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], status.memstores()).into_response()
+}
+
 async fn front_page(State(status): State<Arc<dyn Status>>) -> Html<String> {
     let summary = status.summary().replace('&', "&amp;").replace('<', "&lt;");
     Html(format!(
         "<!doctype html><title>Bellows</title><h1>Bellows</h1><pre>{summary}</pre>\
-         <p><a href=\"/metrics\">metrics</a> · <a href=\"/healthz\">health</a>"
+         <p><a href=\"/metrics\">metrics</a> · <a href=\"/memstores\">memstores</a> · \
+         <a href=\"/healthz\">health</a>"
     ))
 }
 
@@ -109,6 +118,10 @@ mod tests {
 
         fn summary(&self) -> String {
             "regions <3>".to_owned()
+        }
+
+        fn memstores(&self) -> String {
+            "f ▓▓░".to_owned()
         }
     }
 

@@ -223,6 +223,28 @@ fn a_flush_takes_the_pipeline_as_it_is_and_the_pool_gets_its_chunks_back() {
 }
 
 #[test]
+fn each_byte_is_accounted_for() {
+    let bench = bench(Level::Eager, 1_000, family());
+    let balance = || bench.region.options.ledger.balances().remove(0).1;
+    (0..100).for_each(|n| bench.put("a", "f:q", n, "value"));
+    let written = balance();
+    assert!(written.user > 100 * 30 && written.log > written.user, "{written:?}");
+    assert_eq!((written.flushed, written.amplification()), (0, Some(0.0)));
+    bench.compact_memory();
+    let first = bench.region.flush(FlushReason::Requested).expect("flushed");
+    bench.put("a", "f:q", 100, "value");
+    let second = bench.region.flush(FlushReason::Requested).expect("flushed");
+    bench.region.compact(&CompactionRequest { major: true, families: vec![] }).expect("compacted");
+    let balance = balance();
+    assert_eq!(balance.flushed, first.bytes + second.bytes);
+    assert_eq!(balance.compacted, bench.region.load().file_bytes);
+    assert_eq!(
+        balance.amplification(),
+        Some((balance.flushed + balance.compacted) as f64 / balance.user as f64)
+    );
+}
+
+#[test]
 fn levels_are_those_of_the_family_or_of_the_system_or_of_all() {
     let level = |name: &str, said: Option<&str>| {
         let mut family = family();

@@ -1,0 +1,82 @@
+//! What writes cost in bytes, table by table.
+//!
+//! Each byte that somebody wrote goes to the log once, and to files once or more: when memory is flushed, and every time
+//! that files are compacted. How many times more, all in all, is the table's write amplification; what leaves memory
+//! before it reaches a file makes it smaller, even below one. Accounts outlive the regions they are about.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use proto::TableName;
+
+/// The account of one table.
+#[derive(Debug, Default)]
+pub struct Account {
+    user: AtomicU64,
+    log: AtomicU64,
+    flushed: AtomicU64,
+    compacted: AtomicU64,
+}
+
+/// An account at one moment, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Cells that clients wrote, in KeyValue layout.
+    pub user: u64,
+    /// Records of the log that hold them.
+    pub log: u64,
+    /// Files that flushes wrote.
+    pub flushed: u64,
+    /// Files that compactions wrote.
+    pub compacted: u64,
+}
+
+impl Balance {
+    /// Bytes of files for each byte that clients wrote; `None` before anything was written.
+    pub fn amplification(&self) -> Option<f64> {
+        (self.user > 0).then(|| (self.flushed + self.compacted) as f64 / self.user as f64)
+    }
+}
+
+impl Account {
+    pub(crate) fn wrote(&self, user: u64, log: u64) {
+        self.user.fetch_add(user, Ordering::Relaxed);
+        self.log.fetch_add(log, Ordering::Relaxed);
+    }
+
+    pub(crate) fn flushed(&self, bytes: u64) {
+        self.flushed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn compacted(&self, bytes: u64) {
+        self.compacted.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What it says now.
+    pub fn balance(&self) -> Balance {
+        Balance {
+            user: self.user.load(Ordering::Relaxed),
+            log: self.log.load(Ordering::Relaxed),
+            flushed: self.flushed.load(Ordering::Relaxed),
+            compacted: self.compacted.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The accounts of all tables since the server was started. All clones of a server's options share one.
+#[derive(Debug, Default)]
+pub struct Ledger(Mutex<BTreeMap<TableName, Arc<Account>>>);
+
+impl Ledger {
+    /// The account of a table, which begins empty.
+    pub(crate) fn of(&self, table: &TableName) -> Arc<Account> {
+        Arc::clone(self.0.lock().entry(table.clone()).or_default())
+    }
+
+    /// All of them.
+    pub fn balances(&self) -> Vec<(TableName, Balance)> {
+        self.0.lock().iter().map(|(table, account)| (table.clone(), account.balance())).collect()
+    }
+}
