@@ -3,7 +3,8 @@
 //! 1. Apache HBase comes from Maven Central, the class path that HBase's own tools have here too; Bellows and the
 //!    generator are built as they are released.
 //! 2. Each server is started with the generator already waiting, which tells the time to its first answers.
-//! 3. Each fills the same table. HBase then runs every workload once unmeasured: its compiler needs to have seen them.
+//! 3. Each fills the same table. HBase then runs every workload unmeasured, again and again until an operation costs it
+//!    hardly less than the time before: its compiler needs to have seen them, and on a busy machine gets to it late.
 //! 4. Workload by workload the servers take turns, round by round in the other order. The generator drives one server
 //!    at a time; the others idle.
 //! 5. Each is killed with SIGKILL and started again, with the generator waiting once more.
@@ -25,6 +26,9 @@ use std::time::Instant;
 use crate::{Outcome, java, run as run_command};
 use load::{Load, loads};
 use subject::{Kind, Running, Sizes};
+
+/// Java is warm when an operation costs more than this part of what it cost before.
+const WARM: f64 = 0.85;
 
 /// What is asked for.
 struct Plan {
@@ -79,8 +83,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     }
     for server in servers.iter().filter(|server| server.kind.is_java()) {
         for load in &plan.loads {
-            say(began, &format!("{} warms up: {}", server.kind.label(), load.name));
-            results.drive(server, load, &plan, 0.0, plan.warm_pass(), false)?;
+            results.warm(server, load, &plan, began)?;
         }
     }
     for round in 0..plan.rounds {
@@ -91,7 +94,8 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
             }
             for server in order {
                 say(began, &format!("round {}: {} on {}", round + 1, load.name, server.kind.label()));
-                results.drive(server, load, &plan, plan.warm_up, plan.seconds, true)?;
+                let lines = results.drive(server, load, &plan, plan.warm_up, plan.seconds)?;
+                results.keep(&lines)?;
             }
         }
     }
@@ -173,9 +177,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How long Java runs each workload before anything is measured.
-    fn warm_pass(&self) -> f64 {
-        if self.short { 4.0 } else { 15.0 }
+    /// How long Java runs each workload at a time before anything is measured, and how often at most.
+    fn warm_passes(&self) -> (f64, u32) {
+        if self.short { (2.5, 4) } else { (8.0, 8) }
     }
 
     fn settings(&self) -> String {
@@ -218,16 +222,31 @@ impl Results {
         command
     }
 
-    /// Runs one workload on one server.
+    /// Runs one workload on one server until an operation costs it hardly less than the time before.
+    fn warm(&self, server: &Running, load: &Load, plan: &Plan, began: Instant) -> Outcome {
+        let (seconds, times) = plan.warm_passes();
+        let mut before = f64::INFINITY;
+        for time in 1..=times {
+            let lines = self.drive(server, load, plan, 0.0, seconds)?;
+            let cost = cpu_us(&lines)?;
+            say(began, &format!("{} warms up: {}, {cost:.1} µs", server.kind.label(), load.name));
+            if time > 1 && cost > WARM * before {
+                break;
+            }
+            before = cost;
+        }
+        Ok(())
+    }
+
+    /// Runs one workload on one server; what the generator says of it.
     fn drive(
-        &mut self,
+        &self,
         server: &Running,
         load: &Load,
         plan: &Plan,
         warm_up: f64,
         seconds: f64,
-        keep: bool,
-    ) -> Outcome {
+    ) -> Result<Vec<u8>, String> {
         let mut command = self.generator(&server.address());
         command.args(["--label", server.kind.label(), "--pid", &server.id().to_string()]);
         command.args(["--rows", &plan.rows.to_string(), "--value-size", &plan.value_size.to_string()]);
@@ -241,7 +260,7 @@ impl Results {
             let last = said.lines().last().unwrap_or("nothing");
             return Err(format!("{} on {} failed: {last}", load.name, server.kind.label()));
         }
-        if keep { self.keep(&output.stdout) } else { Ok(()) }
+        Ok(output.stdout)
     }
 
     /// Measures the machine itself.
@@ -269,6 +288,14 @@ impl Results {
         }
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
+}
+
+/// The server's CPU time for an operation, as a line of the generator's results has it.
+fn cpu_us(line: &[u8]) -> Result<f64, String> {
+    const NAME: &str = "\"cpu_us_per_operation\":";
+    let line = String::from_utf8_lossy(line);
+    let figure = line.split_once(NAME).and_then(|(_, rest)| rest.split([',', '}']).next()?.parse().ok());
+    figure.ok_or_else(|| format!("the generator did not say what an operation cost: {line}"))
 }
 
 /// One line about this machine.
