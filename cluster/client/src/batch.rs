@@ -7,6 +7,7 @@
 //! 4. What failed in a way that may get better goes round again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use proto::{ServerName, pb};
@@ -106,7 +107,7 @@ impl Action {
 
 /// A part of a request: actions of one region, by their place in the batch.
 struct Part {
-    location: Location,
+    location: Arc<Location>,
     indexes: Vec<usize>,
 }
 
@@ -161,18 +162,26 @@ impl Table {
     /// Tries the pending actions once; gives an outcome for each of them.
     async fn round(&self, actions: &[Action], nonces: &[u64], pending: &[usize]) -> Ended {
         let mut ended: Ended = vec![None; actions.len()];
-        let mut regions: BTreeMap<ServerName, BTreeMap<Bytes, Part>> = BTreeMap::new();
+        let mut found: Vec<Part> = Vec::new();
         for &index in pending {
-            match self.cluster.find(&self.name, actions[index].row(), Which::Of).await {
-                Ok(location) => regions
-                    .entry(location.server.clone())
-                    .or_default()
-                    .entry(location.region.name().clone())
-                    .or_insert_with(|| Part { location, indexes: Vec::new() })
-                    .indexes
-                    .push(index),
+            let row = actions[index].row();
+            // Most batches are of few regions: the one of the action before is looked at first.
+            if let Some(part) = found.last_mut()
+                && part.location.region.contains_row(row)
+            {
+                part.indexes.push(index);
+                continue;
+            }
+            match self.cluster.find(&self.name, row, Which::Of).await {
+                Ok(location) => found.push(Part { location, indexes: vec![index] }),
                 Err(error) => ended[index] = Some(Err(error)),
             }
+        }
+        let mut regions: BTreeMap<ServerName, BTreeMap<Bytes, Part>> = BTreeMap::new();
+        for Part { location, indexes } in found {
+            let parts = regions.entry(location.server.clone()).or_default();
+            let part = parts.entry(location.region.name().clone());
+            part.or_insert_with(|| Part { location, indexes: Vec::new() }).indexes.extend(indexes);
         }
         let mut calls = Vec::new();
         for (server, parts) in regions {

@@ -87,7 +87,7 @@ impl Cluster {
         let mut tries = self.tries();
         loop {
             match self.find(table, row, Which::Of).await {
-                Ok(location) => return Ok(location),
+                Ok(location) => return Ok(Arc::unwrap_or_clone(location)),
                 Err(error) => tries.again(error).await?,
             }
         }
@@ -113,9 +113,9 @@ impl Cluster {
     }
 
     /// One look for a region: into the cache, else into hbase:meta.
-    pub(crate) async fn find(&self, table: &TableName, row: &[u8], which: Which) -> Result<Location> {
+    pub(crate) async fn find(&self, table: &TableName, row: &[u8], which: Which) -> Result<Arc<Location>> {
         if table.is_meta() {
-            return self.meta().await;
+            return Ok(Arc::new(self.meta().await?));
         }
         if let Some(known) = self.0.cache.find(table, row, which) {
             return Ok(known);
@@ -152,7 +152,7 @@ impl Cluster {
                 self.0.cache.insert(location);
             }
         }
-        found.ok_or_else(|| Error::TableNotFound(table.clone()))
+        found.map(Arc::new).ok_or_else(|| Error::TableNotFound(table.clone()))
     }
 
     async fn meta(&self) -> Result<Location> {

@@ -30,7 +30,7 @@ pub(crate) struct Connections {
     options: rpc::client::Options,
     call_max: Duration,
     lines: Mutex<Lines>,
-    addresses: Mutex<HashMap<(String, u16), SocketAddr>>,
+    addresses: Mutex<HashMap<ServerName, SocketAddr>>,
 }
 
 impl Connections {
@@ -55,13 +55,15 @@ impl Connections {
 
     /// The connection to a service of a server.
     pub(crate) async fn of_server(&self, server: &ServerName, service: &'static str) -> Result<Connection> {
-        let key = (server.host.clone(), server.port);
-        let known = self.addresses.lock().get(&key).copied();
+        let known = self.addresses.lock().get(server).copied();
         let address = match known {
             Some(address) => address,
             None => {
                 let address = resolve(&server.address()).await?;
-                self.addresses.lock().insert(key, address);
+                let mut addresses = self.addresses.lock();
+                // Of a server that was started again, only the last start is worth knowing.
+                addresses.retain(|known, _| (&known.host, known.port) != (&server.host, server.port));
+                addresses.insert(server.clone(), address);
                 address
             }
         };

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -31,11 +32,11 @@ pub(crate) enum Which {
 
 #[derive(Default)]
 pub(crate) struct Cache {
-    tables: Mutex<HashMap<TableName, BTreeMap<Bytes, Location>>>,
+    tables: Mutex<HashMap<TableName, BTreeMap<Bytes, Arc<Location>>>>,
 }
 
 impl Cache {
-    pub(crate) fn find(&self, table: &TableName, row: &[u8], which: Which) -> Option<Location> {
+    pub(crate) fn find(&self, table: &TableName, row: &[u8], which: Which) -> Option<Arc<Location>> {
         let tables = self.tables.lock();
         let regions = tables.get(table)?;
         let location = match which {
@@ -52,7 +53,7 @@ impl Cache {
             Which::Before if row.is_empty() => end.is_empty(),
             Which::Before => end.is_empty() || &end[..] >= row,
         };
-        holds.then(|| location.clone())
+        holds.then(|| Arc::clone(location))
     }
 
     pub(crate) fn insert(&self, location: Location) {
@@ -60,14 +61,14 @@ impl Cache {
         let regions = tables.entry(location.region.table().clone()).or_default();
         // What was split or merged in the meantime overlaps: the newer truth wins.
         regions.retain(|_, known| !known.region.overlaps(&location.region));
-        regions.insert(location.region.start_key().clone(), location);
+        regions.insert(location.region.start_key().clone(), Arc::new(location));
     }
 
     /// Forgets a location, unless something newer has been learned.
     pub(crate) fn remove(&self, location: &Location) {
         let mut tables = self.tables.lock();
         if let Some(regions) = tables.get_mut(location.region.table())
-            && regions.get(location.region.start_key()) == Some(location)
+            && regions.get(location.region.start_key()).is_some_and(|known| **known == *location)
         {
             regions.remove(location.region.start_key());
         }
@@ -148,7 +149,7 @@ mod tests {
         cache.insert(location("", "", 1));
         cache.insert(location("a", "k", 2));
         assert_eq!(cache.find(&table, b"", Which::Of), None);
-        assert_eq!(cache.find(&table, b"b", Which::Of), Some(location("a", "k", 2)));
+        assert_eq!(cache.find(&table, b"b", Which::Of), Some(Arc::new(location("a", "k", 2))));
         cache.remove(&location("a", "k", 1));
         assert!(cache.find(&table, b"b", Which::Of).is_some(), "only the very one is forgotten");
         cache.remove_server(&location("", "", 2).server);

@@ -8,6 +8,7 @@
 //! after a failure the cells that were handed out already are then left out of what comes again.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::Comparator;
@@ -183,7 +184,7 @@ struct Position {
 /// A scanner on a server.
 struct Open {
     connection: Connection,
-    location: Location,
+    location: Arc<Location>,
     id: u64,
     calls: u64,
 }
@@ -465,7 +466,7 @@ impl Scanner {
     /// Goes on behind the region that has no more.
     fn next_region(&mut self) {
         let Some(open) = self.open.take() else { return };
-        let region = open.location.region;
+        let region = &open.location.region;
         let stop = &self.scan.stop;
         (self.read_point, self.handed_out) = (None, None);
         let (edge, reached) = if self.scan.reversed {
