@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use cache::Cache;
+use cache::{Cache, Caching};
 use cell::{CellBlock, KeyBuf};
 use hfile::{ReadOptions, Reader};
 use storage::{FileName, Files, Memory};
@@ -28,7 +28,8 @@ pub(crate) fn hfile(bytes: &[u8]) {
     let name = FileName::new("file");
     let files = file_of(&name, bytes);
     let file = files.open(&name).expect("it was written");
-    let Ok(reader) = Reader::open(file, name, Arc::clone(cache), false) else { return };
+    let caching = Caching { evict_on_close: true, ..Caching::default() };
+    let Ok(reader) = Reader::open(file, name, Arc::clone(cache), caching) else { return };
     let reader = Arc::new(reader);
     let options = ReadOptions { cache_blocks: false, ..ReadOptions::default() };
     let mut cursor = reader.cursor(options);
@@ -54,7 +55,6 @@ pub(crate) fn hfile(bytes: &[u8]) {
         let _damaged = cursor.seek(KeyBuf::first_on_row(row).position()).map(|()| cursor.peek().is_some());
         let _damaged = cursor.seek_row_before(Some(row));
     }
-    reader.evict();
 }
 
 /// The same with checksums that fit, so that what they guard is reached.

@@ -142,6 +142,10 @@ impl web::Status for Shown {
     fn summary(&self) -> String {
         "nothing".to_owned()
     }
+
+    fn memstores(&self) -> String {
+        "none".to_owned()
+    }
 }
 
 /// A connection to the web port, through a real socket, until the server hangs up.
