@@ -231,10 +231,7 @@ class Client:
         rows = []
         row = start
         while True:
-            if reverse and not row:
-                region = self.all_regions(table)[-1]
-            else:
-                region = self.locate(table, row)
+            region = self.locate(table, row)
             scan = Scan(self.server(region), region.name, row, stop, **words)
             rows += scan.rows_of_region()
             if scan.over:

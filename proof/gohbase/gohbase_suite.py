@@ -216,7 +216,7 @@ class Calls:
         self.assertEqual(keys, self.mine(self.client.scan(self.table)))
         self.assertEqual(keys, self.mine(self.client.scan(self.table, rows=7)))
         self.assertEqual(keys, self.mine(self.client.scan(self.table, size=700)))
-        self.assertEqual(keys[::-1], self.mine(self.client.scan(self.table, reversed=True)))
+        self.assertEqual(keys[::-1], self.mine(self.client.scan(self.table, b"zz", reversed=True)))
         start, stop = keys[20], keys[200]
         self.assertEqual(keys[20:200], self.mine(self.client.scan(self.table, start, stop)))
         self.assertEqual(keys[200:20:-1], self.mine(self.client.scan(self.table, stop, start, reversed=True)))
