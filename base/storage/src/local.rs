@@ -86,8 +86,12 @@ impl Local {
     fn collect(&self, folder: &Path, entries: &mut Vec<Entry>) -> io::Result<()> {
         let listing = match fs::read_dir(folder) {
             Ok(listing) => listing,
-            // A folder that vanishes under a listing holds nothing.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // A folder that vanishes under a listing holds nothing, nor does one that no file system could name.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) =>
+            {
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         for entry in listing {

@@ -28,6 +28,8 @@ pub(crate) struct Catalog {
 pub(crate) struct Content {
     pub(crate) regions: BTreeMap<TableName, Vec<RegionRow>>,
     pub(crate) states: BTreeMap<TableName, TableState>,
+    /// What makes no sense, each with its row and the reason. Any client may write to hbase:meta.
+    pub(crate) nonsense: Vec<Error>,
 }
 
 impl Catalog {
@@ -44,25 +46,34 @@ impl Catalog {
         Ok(())
     }
 
-    /// All of hbase:meta.
+    /// All of hbase:meta that makes sense.
     pub(crate) fn read(&self) -> Result<Content, Error> {
         let mut content = Content::default();
         for row in self.rows(&self.meta, "hbase:meta")? {
-            let damaged = |cause| Error::Catalog {
-                table: "hbase:meta",
-                row: row.key.escape_ascii().to_string(),
-                cause: Box::new(cause),
+            let Content { regions, states, nonsense } = &mut content;
+            let mut told = |cause| {
+                let row = row.key.escape_ascii().to_string();
+                nonsense.push(Error::Catalog { table: "hbase:meta", row, cause: Box::new(cause) });
             };
-            let columns = row.columns.iter().map(|c| (&*c.family, &*c.qualifier, c.value.clone()));
-            if let Some(region) = RegionRow::decode(columns).map_err(damaged)? {
-                content.regions.entry(region.region.table().clone()).or_default().push(region);
+            let columns = || row.columns.iter().map(|c| (&*c.family, &*c.qualifier, c.value.clone()));
+            let region = RegionRow::decode(columns()).unwrap_or_else(|cause| {
+                told(cause);
+                // Which region it is matters; where it was and how it was doing does not outlive a start.
+                let who = columns().filter(|(_, qualifier, _)| *qualifier == catalog::REGION_INFO);
+                RegionRow::decode(who).ok().flatten()
+            });
+            if let Some(region) = region {
+                regions.entry(region.region.table().clone()).or_default().push(region);
             }
             let state =
                 row.columns.iter().find(|c| *c.family == *catalog::TABLE && *c.qualifier == *catalog::STATE);
             // An empty value is how HBase clears a column.
             if let Some(column) = state.filter(|column| !column.value.is_empty()) {
-                let table = TableName::from_bytes(&row.key).map_err(damaged)?;
-                content.states.insert(table, catalog::decode_table_state(&column.value).map_err(damaged)?);
+                let table = TableName::from_bytes(&row.key);
+                match table.and_then(|table| Ok((table, catalog::decode_table_state(&column.value)?))) {
+                    Ok((table, state)) => drop(states.insert(table, state)),
+                    Err(cause) => told(cause),
+                }
             }
         }
         Ok(content)
@@ -97,7 +108,7 @@ impl Catalog {
         if edits.is_empty() { Ok(()) } else { self.write(&self.meta, edits) }
     }
 
-    /// All namespaces, from the region of hbase:namespace.
+    /// All namespaces, from the region of hbase:namespace; what makes no sense there is told in the log.
     pub(crate) fn namespaces(&self, region: &EncodedName) -> Result<Vec<pb::NamespaceDescriptor>, Error> {
         let mut found = Vec::new();
         for row in self.rows(region, "hbase:namespace")? {
@@ -105,13 +116,13 @@ impl Catalog {
                 *c.family == *catalog::NAMESPACE_FAMILY && *c.qualifier == *catalog::NAMESPACE_QUALIFIER
             };
             if let Some(column) = row.columns.iter().find(is_descriptor) {
-                found.push(pb::NamespaceDescriptor::decode(column.value.clone()).map_err(|cause| {
-                    Error::Catalog {
-                        table: "hbase:namespace",
-                        row: row.key.escape_ascii().to_string(),
-                        cause: Box::new(proto::Error::Decode { what: "info:d", cause }),
+                match pb::NamespaceDescriptor::decode(column.value.clone()) {
+                    Ok(namespace) => found.push(namespace),
+                    Err(cause) => {
+                        let row = row.key.escape_ascii();
+                        tracing::error!(%row, %cause, "a row of hbase:namespace cannot be read and is left alone");
                     }
-                })?);
+                }
             }
         }
         Ok(found)

@@ -44,6 +44,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use env::World;
@@ -76,6 +77,8 @@ pub struct Master {
     procedures: Arc<Procedures>,
     switches: Switches,
     picture: RwLock<Picture>,
+    /// Tables of which files are there that no start could make sense of, and why. Nothing is made in their place.
+    aside: RwLock<BTreeMap<TableName, String>>,
     cluster_id: String,
     /// Which life of this master this is: also clients see it as part of its name.
     name: ServerName,

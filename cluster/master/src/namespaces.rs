@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use proto::descriptor::sanity::FOLDER_NAME_MAX;
 use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE, check_namespace};
 use proto::{EncodedName, TableName, pb};
 use rpc::{Exception, class};
@@ -126,6 +127,12 @@ impl Master {
 fn name_of(namespace: &pb::NamespaceDescriptor) -> Result<String, Exception> {
     let name = String::from_utf8_lossy(&namespace.name).into_owned();
     check_namespace(&name).map_err(of_proto)?;
+    if name.len() > FOLDER_NAME_MAX {
+        let length = name.len();
+        return Err(Exception::do_not_retry(format!(
+            "the namespace's name has {length} bytes, file systems take at most {FOLDER_NAME_MAX}"
+        )));
+    }
     Ok(name)
 }
 

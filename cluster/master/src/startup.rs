@@ -8,8 +8,11 @@
 //! 6. What was being enabled is enabled, what was being disabled is closed again, flushed, and disabled.
 //!
 //! A region that cannot be opened does not keep the others from serving: it is FAILED_OPEN in hbase:meta and in the log
-//! of events. Without hbase:meta or hbase:namespace there is no start.
+//! of events. Neither does a table whose descriptor is gone, whose unfinished change cannot be finished, or a row of
+//! hbase:meta that makes no sense: each is told in the log and left as it is, and as long as there is one nothing of the
+//! write-ahead log is given up for being nobody's. Without hbase:meta or hbase:namespace there is no start.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use env::World;
@@ -45,6 +48,7 @@ impl Master {
             procedures: Procedures::new(world.clone(), options.procedures.clone()),
             switches: Switches::open(Arc::clone(&files), layout::switches())?,
             picture: RwLock::new(Picture::default()),
+            aside: RwLock::default(),
             world,
             options,
             files,
@@ -52,13 +56,22 @@ impl Master {
             name,
         });
         master.open_meta()?;
+        let mut unfinished = BTreeSet::new();
         for intent in master.intents.all() {
-            let act = format!("finishing the unfinished change of table {}", intent.table());
-            master.finish(&intent).map_err(|cause| Error::Region { act, cause: Box::new(cause) })?;
+            if let Err(cause) = master.finish(&intent) {
+                let table = intent.table();
+                tracing::error!(
+                    %table,
+                    %cause,
+                    "an unfinished change cannot be finished; the table is out of reach until it is tried again, by the \
+                     next change of the table or the next start"
+                );
+                unfinished.insert(table.clone());
+            }
         }
-        master.read_tables()?;
+        let all_read = master.read_tables(&unfinished)? && unfinished.is_empty();
         master.open_namespaces()?;
-        master.open_tables()?;
+        master.open_tables(all_read)?;
         Ok(master)
     }
 
@@ -111,17 +124,34 @@ impl Master {
         Ok(self.write_region_info(region)?)
     }
 
-    fn read_tables(&self) -> Result<(), Error> {
+    /// Says whether all that is there made sense.
+    fn read_tables(&self, unfinished: &BTreeSet<TableName>) -> Result<bool, Error> {
         let mut content = self.catalog.read()?;
+        for error in &content.nonsense {
+            tracing::error!(%error, "what makes no sense in hbase:meta is left alone: delete that row's column");
+        }
+        let mut all_read = content.nonsense.is_empty();
         for table in content.regions.keys().chain(content.states.keys()).cloned().collect::<Vec<_>>() {
             if table.is_meta() || self.see(|picture| picture.tables.contains_key(&table)) {
                 // A table that was just finished is in the picture as ENABLING.
                 continue;
             }
-            let descriptor = descriptors::read(&*self.files, &table)?.ok_or_else(|| Error::NoDescriptor {
-                table: table.to_string(),
-                folder: layout::descriptors(&table),
-            })?;
+            if unfinished.contains(&table) {
+                continue;
+            }
+            let missing =
+                || Error::NoDescriptor { table: table.to_string(), folder: layout::descriptors(&table) };
+            let descriptor = match descriptors::read(&*self.files, &table) {
+                Ok(Some(descriptor)) => descriptor,
+                Err(error @ Error::Storage(_)) => return Err(error),
+                unreadable => {
+                    let error = unreadable.err().unwrap_or_else(missing);
+                    tracing::error!(%table, %error, "the table is out of reach; its files are left as they are");
+                    self.aside.write().insert(table, error.to_string());
+                    all_read = false;
+                    continue;
+                }
+            };
             // HBase counts a table without a state as enabled.
             let state = content.states.get(&table).copied().unwrap_or(TableState::Enabling);
             let rows = content.regions.remove(&table).unwrap_or_default();
@@ -129,7 +159,7 @@ impl Master {
                 picture.tables.insert(table, Table::new(Arc::new(descriptor), state, rows))
             });
         }
-        Ok(())
+        Ok(all_read)
     }
 
     /// Opens hbase:namespace, or makes it, and sees to the two namespaces that are always there.
@@ -163,7 +193,7 @@ impl Master {
     }
 
     /// Also the regions of a table that was being disabled: the log may hold what only they can flush.
-    fn open_tables(&self) -> Result<(), Error> {
+    fn open_tables(&self, all_read: bool) -> Result<(), Error> {
         let namespaces = TableName::namespaces();
         let (mut rows, mut enabling, mut disabling) = (Vec::new(), Vec::new(), Vec::new());
         self.see(|picture| {
@@ -189,7 +219,9 @@ impl Master {
             let rows = picture.tables.values().flat_map(|table| &table.regions);
             rows.map(|row| row.region.encoded_name().clone()).collect()
         });
-        self.regions.keep_only(&known);
+        if all_read {
+            self.regions.keep_only(&known);
+        }
         Ok(())
     }
 

@@ -45,6 +45,11 @@ impl Master {
         }
         let mut table = TableDescriptor::try_from(schema.clone()).map_err(of_proto)?;
         self.check_namespace_is_there(table.name())?;
+        if let Some(cause) = self.aside.read().get(table.name()) {
+            return Err(Exception::do_not_retry(format!(
+                "a table of this name is there and out of reach, and nothing is made in its place: {cause}"
+            )));
+        }
         self.check_schema(&mut table)?;
         let regions = regions_between(table.name(), split_keys, self.new_region_id()).map_err(of_proto)?;
         let table = Arc::new(table);
@@ -108,7 +113,8 @@ impl Master {
         }
         self.check_is_there_and_not(&name, TableState::Disabled, class::TABLE_NOT_ENABLED)?;
         self.submit("disable", &name.clone(), nonce, move |master| {
-            if name.is_meta() {
+            // Without hbase:namespace every namespace would be forgotten; HBase lets that happen.
+            if name.is_meta() || name == TableName::namespaces() {
                 return Err(Exception::new(class::CONSTRAINT, format!("Cannot disable {name}")));
             }
             master.see(|picture| match picture.tables.get(&name) {

@@ -2,5 +2,6 @@
 
 mod crash;
 mod double;
+mod nonsense;
 mod service;
 mod tables;

@@ -45,11 +45,26 @@ pub fn check(table: &TableDescriptor, limits: &Limits) -> Result<(), Error> {
     })
 }
 
+/// The longest name of a folder, in bytes, that every usual file system takes, HDFS among them.
+pub const FOLDER_NAME_MAX: usize = 255;
+
 /// Without these no region could be opened.
 fn must(table: &TableDescriptor) -> Result<(), String> {
     table.options().map_err(|error| error.to_string())?;
+    let length = table.name().qualifier().len();
+    if length > FOLDER_NAME_MAX {
+        return Err(format!(
+            "The table's name has {length} bytes, file systems take at most {FOLDER_NAME_MAX}."
+        ));
+    }
     for family in table.families() {
         let options = family.options().map_err(|error| error.to_string())?;
+        if let Some(cipher) = family.attributes().text("ENCRYPTION").filter(|cipher| !cipher.is_empty()) {
+            return Err(format!(
+                "Cipher {cipher} of family {} failed test: files are not encrypted here, leave ENCRYPTION out.",
+                family.name().escape_ascii()
+            ));
+        }
         for codec in [options.compression, options.compression_minor, options.compression_major] {
             if let Some(class) = absent_codec(codec) {
                 return Err(format!("java.lang.RuntimeException: java.lang.ClassNotFoundException: {class}"));

@@ -33,7 +33,8 @@ pub(super) struct Double {
     writes_left: Mutex<Option<u64>>,
     flushed: Mutex<Vec<EncodedName>>,
     discarded: Mutex<BTreeSet<EncodedName>>,
-    known: Mutex<BTreeSet<EncodedName>>,
+    /// Whose edits the log keeps; `None` while nobody has said so: all.
+    known: Mutex<Option<BTreeSet<EncodedName>>>,
     stopped: Mutex<bool>,
     /// Every schema that a region was opened with.
     schemas: Mutex<Vec<(EncodedName, Arc<TableDescriptor>)>>,
@@ -74,7 +75,7 @@ impl Double {
     }
 
     pub(super) fn was_kept(&self, region: &EncodedName) -> bool {
-        self.known.lock().contains(region)
+        self.known.lock().as_ref().is_none_or(|known| known.contains(region))
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -130,7 +131,7 @@ impl Regions for Double {
     }
 
     fn keep_only(&self, known: &BTreeSet<EncodedName>) {
-        *self.known.lock() = known.clone();
+        *self.known.lock() = Some(known.clone());
     }
 
     fn is_open(&self, region: &EncodedName) -> bool {

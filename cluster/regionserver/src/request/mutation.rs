@@ -111,6 +111,13 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
             format!("The row in {cell:?} doesn't match the original one {}", row.escape_ascii()),
         ));
     }
+    // HBase takes any byte, and its own tools then fail on the file that it is in.
+    if !matches!(cell.cell_type(), Some(kind) if !matches!(kind, CellType::Minimum | CellType::Maximum)) {
+        return Err(Exception::do_not_retry(format!(
+            "Cell[{cell:?}] has the type code {}, expected that of a put or of a delete",
+            cell.key().type_code()
+        )));
+    }
     // HBase counts the four bytes before the cell too.
     let size = cell.bytes().len() as u64 + 4;
     if bytes_max > 0 && size > bytes_max {
@@ -333,5 +340,32 @@ mod tests {
         assert!(error.class.ends_with("WrongRowIOException"), "{error}");
         let asked = mutation(&table(), &beside(1), &mut cells, 0).expect("the third cell");
         assert_eq!(asked.mutation.cells.count(), 1);
+    }
+
+    #[test]
+    fn a_cell_of_no_known_type_is_refused() {
+        let cell = CellParts {
+            row: b"r",
+            family: b"f",
+            qualifier: b"q",
+            timestamp: Timestamp(1),
+            cell_type: CellType::Put,
+            value: b"",
+            tags: b"",
+        };
+        let cell = cell.to_vec().expect("a cell");
+        for code in 0..=255u8 {
+            let mut cell = cell.clone();
+            *cell.last_mut().expect("the type ends a key, and there is no value") = code;
+            let mut block = Vec::new();
+            block::write_without_tags(&mut block, Cell::parse(&cell, SequenceId::ZERO).expect("a cell"));
+            let put = pb::MutationProto {
+                mutate_type: Some(MutationType::Put as i32),
+                associated_cell_count: Some(1),
+                ..Default::default()
+            };
+            let asked = mutation(&table(), &put, &mut RequestCells::new(block.into()), 0);
+            assert_eq!(asked.is_ok(), [4, 8, 10, 12, 14].contains(&code), "{code}");
+        }
     }
 }

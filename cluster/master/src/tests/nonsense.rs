@@ -1,0 +1,145 @@
+//! What nobody should have written, or what is gone, keeps its own table out of reach and no other one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::catalog::{self, Column, TableState};
+use proto::region_info::regions_between;
+use proto::{RegionId, RegionInfo, TableDescriptor, pb};
+use rpc::class;
+use storage::memory::Fault;
+use storage::{Files, Kind, Outcome};
+
+use super::double::{Life, name, pb_name, schema};
+use crate::intents::{Intent, Intents};
+use crate::regions::{Edit, Regions, Row, Stamp};
+use crate::{descriptors, layout};
+
+fn put(
+    life: &Life,
+    row: &'static str,
+    family: &'static [u8],
+    qualifier: &'static [u8],
+    value: &'static [u8],
+) {
+    let column = Column {
+        family: Bytes::from_static(family),
+        qualifier: Bytes::from_static(qualifier),
+        value: Bytes::from_static(value),
+    };
+    let edit = Edit::Put(Row { key: Bytes::from_static(row.as_bytes()), columns: vec![column] });
+    life.double
+        .write(RegionInfo::meta().encoded_name(), Stamp(1_900_000_000_000), vec![edit])
+        .expect("hbase:meta takes anything");
+}
+
+#[test]
+fn rows_of_meta_that_make_no_sense_are_left_alone() {
+    let region_info: [&[u8]; 2] = [b"xyz", b"PBUF\xff\xff\xff"];
+    for value in region_info {
+        let life = Life::first();
+        life.create("t", &["f"], &["m"]).unwrap();
+        put(&life, "garbage", catalog::INFO, catalog::REGION_INFO, value);
+        life.create("u", &["f"], &[]).unwrap();
+        assert_eq!(life.next().state("t"), TableState::Enabled, "{}", value.escape_ascii());
+    }
+    for (row, value) in [("t", &[8, 99][..]), ("nosuch", &[8, 0]), ("no such table", &[8, 0])] {
+        let life = Life::first();
+        life.create("t", &["f"], &["m"]).unwrap();
+        put(&life, row, catalog::TABLE, catalog::STATE, value);
+        let next = life.next();
+        assert_eq!((next.state("t"), next.double.open_count()), (TableState::Enabled, 4), "{row}");
+        next.create("u", &["f"], &[]).unwrap();
+    }
+}
+
+#[test]
+fn a_region_whose_state_makes_no_sense_is_opened() {
+    for (qualifier, value) in
+        [(&b"state"[..], &b"NOTASTATE"[..]), (b"seqnumDuringOpen", b"1"), (b"server", b"nowhere")]
+    {
+        let life = Life::first();
+        life.create("t", &["f"], &[]).unwrap();
+        let region = life.master.see(|picture| picture.tables[&name("t")].regions[0].key());
+        let column = Column {
+            family: Bytes::from_static(catalog::INFO),
+            qualifier: Bytes::from_static(qualifier),
+            value: Bytes::from_static(value),
+        };
+        let edit = Edit::Put(Row { key: region, columns: vec![column] });
+        let meta = RegionInfo::meta();
+        life.double.write(meta.encoded_name(), Stamp(1_900_000_000_000), vec![edit]).unwrap();
+        let next = life.next();
+        assert_eq!((next.state("t"), next.double.open_count()), (TableState::Enabled, 3));
+    }
+}
+
+#[test]
+fn a_table_without_a_descriptor_is_out_of_reach_and_keeps_its_files() {
+    let life = Life::first();
+    life.create("t", &["f"], &[]).unwrap();
+    life.create("u", &["f"], &[]).unwrap();
+    let kept = life.put_store_file("t", "f");
+    let region = life.master.see(|picture| picture.tables[&name("t")].regions[0].region.clone());
+    for entry in life.files.list(&layout::descriptors(&name("t"))).unwrap() {
+        life.files.delete(&entry.name).unwrap();
+    }
+    let next = life.next();
+    assert_eq!((next.has("t"), next.state("u")), (false, TableState::Enabled));
+    assert!(next.double.was_kept(region.encoded_name()), "the log may hold what is not in its files");
+    let refused = next.create("t", &["f"], &[]).unwrap_err();
+    assert!(refused.message.contains(".tableinfo"), "{refused}");
+    assert!(next.files_of("t").contains(&kept));
+    // With its descriptor it is served again.
+    let table = TableDescriptor::try_from(schema("t", &["f"])).unwrap();
+    descriptors::write(&next.files, &table).unwrap();
+    assert_eq!(next.next().state("t"), TableState::Enabled);
+}
+
+#[test]
+fn a_change_that_cannot_be_finished_keeps_only_its_table_from_serving() {
+    let life = Life::first();
+    life.create("t", &["f"], &[]).unwrap();
+    let table = Arc::new(TableDescriptor::try_from(schema("u", &["f"])).unwrap());
+    let regions = regions_between(table.name(), &[], RegionId(7)).unwrap();
+    let intents = Intents::open(Arc::new(life.files.clone())).unwrap();
+    intents.begin(Intent::Create { table, regions }).unwrap();
+    let mut out_of_reach = 0;
+    for act in 1..20 {
+        // A start in which one act on the disk fails.
+        let files = life.files.kill();
+        let fault = Fault {
+            act: files.acts() + act,
+            kind: Kind::Failed,
+            outcome: Outcome::DidNotHappen,
+            last: false,
+        };
+        files.set_fault(Some(fault));
+        let Ok(next) = Life::on(files, life.durable.clone()) else { continue };
+        assert_eq!(next.state("t"), TableState::Enabled);
+        if !next.has("u") {
+            out_of_reach += 1;
+            assert_eq!(next.next().state("u"), TableState::Enabled, "the next start finishes it");
+        }
+    }
+    assert!(out_of_reach > 0, "no act of a start was one of the unfinished change");
+}
+
+#[test]
+fn names_that_no_folder_can_have_and_ciphers_are_refused() {
+    let life = Life::first();
+    let long = "x".repeat(256);
+    let refused = life.create(&long, &["f"], &[]).unwrap_err();
+    assert!(refused.message.contains("256 bytes"), "{refused}");
+    life.create(&long[1..], &["f"], &[]).unwrap();
+    let namespace = pb::NamespaceDescriptor { name: Bytes::from(long), configuration: Vec::new() };
+    assert!(life.done(life.master.create_namespace(&namespace, None)).is_err());
+    let mut ciphered = schema("t", &["f"]);
+    ciphered.column_families[0].attributes =
+        vec![pb::BytesBytesPair { first: "ENCRYPTION".into(), second: "AES".into() }];
+    let refused = life.done(life.master.create_table(&ciphered, &[], None)).unwrap_err();
+    assert!(refused.message.contains("Cipher AES of family f"), "{refused}");
+    let refused = life.done(life.master.disable_table(&pb_name("hbase:namespace"), None)).unwrap_err();
+    assert_eq!(refused.class, class::CONSTRAINT);
+    assert_eq!(life.next().master.namespaces().len(), 2);
+}
