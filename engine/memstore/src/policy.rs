@@ -79,7 +79,8 @@ impl Policy {
             let redundant = redundant.clamp(0.0, 1.0);
             let unique_max = self.unique_max.clamp(0.0, 1.0);
             // What is saved to what is copied, as it is to what it must be.
-            redundant * (1.0 + pressure.clamp(0.0, 1.0)) * unique_max >= (1.0 - redundant) * (1.0 - unique_max)
+            redundant * (1.0 + pressure.clamp(0.0, 1.0)) * unique_max
+                >= (1.0 - redundant) * (1.0 - unique_max)
                 && redundant > 0.0
         };
         match self.level {

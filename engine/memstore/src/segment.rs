@@ -30,7 +30,10 @@ pub struct Segment {
     newest: AtomicI64,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there are few segments, and looking into one is a step shorter")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few segments, and looking into one is a step shorter"
+)]
 enum Body {
     Active(Active),
     Flat(Flat),
