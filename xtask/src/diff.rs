@@ -18,7 +18,7 @@ const DIFFERENT: &str = "target/xtask/diff";
 /// come of these.
 const COMPACTIONS: [(&str, &str); 4] = [
     ("hbase.hstore.compaction.min", "3"),
-    ("hbase.hstore.compaction.max.size", "65536"),
+    ("hbase.hstore.compaction.max.size", "1048576"),
     ("hbase.hstore.compaction.ratio", "1000000"),
     ("hbase.hstore.blockingStoreFiles", "100"),
 ];

@@ -204,9 +204,9 @@ impl Region {
                         0
                     }
                 };
-                match self.nth_version(&mutation.row, column, skip, mode)? {
-                    Some(found) => timestamp = found,
-                    None => continue,
+                // Where there is none the marker is of now, and masks nothing.
+                if let Some(found) = self.nth_version(&mutation.row, column, skip, mode)? {
+                    timestamp = found;
                 }
             }
             write_stamped(&mut block, cell, timestamp);

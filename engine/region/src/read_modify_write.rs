@@ -283,7 +283,8 @@ impl Region {
             Test::Filter(filter) => (Vec::new(), Some(filter.clone())),
         };
         let found = self.current(check.row.clone(), families, check.time_range, filter, mode)?;
-        let newest = found.cells().map(|cell| cell.timestamp()).max();
+        // Of all that a filter lets pass the first counts, as in HBase.
+        let newest = found.cells().next().map(|cell| cell.timestamp());
         let Test::Value { operator, comparable, .. } = &check.test else {
             return Ok((newest.is_some(), newest));
         };

@@ -21,6 +21,8 @@ pub(crate) struct Rewrite {
     column: Vec<u8>,
     versions: u32,
     last: Option<(Timestamp, CellType)>,
+    /// Whether nothing of the rest of the column is kept, markers included.
+    column_is_done: bool,
 }
 
 /// Which files take part.
@@ -49,6 +51,7 @@ impl Rewrite {
             column: Vec::new(),
             versions: 0,
             last: None,
+            column_is_done: false,
         }
     }
 
@@ -68,11 +71,18 @@ impl Rewrite {
             self.deletes.clear_column();
             self.versions = 0;
             self.last = None;
+            self.column_is_done = false;
+        }
+        if self.column_is_done {
+            return false;
         }
         let timestamp = key.timestamp();
         let kind = key.cell_type().unwrap_or(CellType::Put);
         let is_expired = self.keeping.is_expired(timestamp, self.now);
-        if (is_expired && self.keeping.min_versions == 0) || is_cell_expired(cell, self.now) {
+        if is_expired && self.keeping.min_versions == 0 {
+            return self.end_column();
+        }
+        if is_cell_expired(cell, self.now) {
             return false;
         }
         if kind.is_delete() {
@@ -89,11 +99,18 @@ impl Rewrite {
             if purge_deletes_after > 0 && self.now.saturating_sub(timestamp.0) <= purge_deletes_after {
                 return true;
             }
-            if masks || timestamp < earliest_put {
+            if masks {
                 return false;
             }
-        } else if self.deletes.masks(cell) != Masked::No {
-            return false;
+            if timestamp < earliest_put {
+                return self.end_column();
+            }
+        } else {
+            match self.deletes.masks(cell) {
+                Masked::No => {}
+                Masked::Version => return false,
+                Masked::Rest => return self.end_column(),
+            }
         }
         // Of two writes with one timestamp the older can be seen by nobody: readers that may want it hold the old files.
         if self.last == Some((timestamp, kind)) {
@@ -105,9 +122,16 @@ impl Rewrite {
         if self.versions > self.keeping.max_versions
             || (is_expired && self.versions > self.keeping.min_versions)
         {
-            return false;
+            return self.end_column();
         }
         self.last = Some((timestamp, kind));
         true
+    }
+
+    /// Nothing that comes later in this column can be seen, as HBase has it: its markers go with the rest. Among the
+    /// versions of the column without a name there may be markers of the whole family, so that it is looked at to its end.
+    fn end_column(&mut self) -> bool {
+        self.column_is_done = !self.column.is_empty();
+        false
     }
 }

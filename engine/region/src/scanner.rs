@@ -44,6 +44,8 @@ struct StoreScanner {
     query: Option<usize>,
     /// Whether its cells are read only in rows that the filter has let through: it does not say which rows there are.
     on_demand: bool,
+    /// Whether it has come to its end because the filter wanted nothing more, be it only of a row.
+    closed: bool,
 }
 
 impl StoreScanner {
@@ -172,6 +174,10 @@ impl<'q> RegionScanner<'q> {
             return Ok(self.finish());
         }
         let outcome = self.step(limits, sink, mode);
+        if let (Some(filter), Ok(Step { partial: false, .. })) = (&mut self.filter, &outcome) {
+            // Before it is asked whether it is done: what it counts of a row is of that row.
+            filter.reset();
+        }
         if outcome.is_err() {
             // The heaps may stand anywhere: the row is begun anew.
             self.positioned = false;
@@ -238,6 +244,7 @@ impl<'q> RegionScanner<'q> {
                     self.region.world.now().0,
                 ),
                 query,
+                closed: false,
                 on_demand: is_on_demand(scan, &store.family),
             })
         };
@@ -283,7 +290,7 @@ impl<'q> RegionScanner<'q> {
     fn find_row(&mut self) -> bool {
         let comparator = self.region.comparator;
         let mut next: Option<&[u8]> = None;
-        let says_rows = self.stores.iter().filter(|store| !store.on_demand);
+        let says_rows = self.stores.iter().filter(|store| !store.on_demand && !store.closed);
         for row in says_rows.filter_map(|store| store.heap.peek()).map(Cell::row) {
             let better = next.is_none_or(|best| {
                 let order = comparator.compare_rows(row, best);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use cell::SequenceId;
 use proto::pb;
-use region::{Check, Mutation, Pending, ReadMode, Region};
+use region::{Check, Mutation, MutationKind, Pending, ReadMode, Region};
 use rpc::{Answer, Call, Codec, Exception, Reply, class};
 
 use super::{exec, get, write};
@@ -250,7 +250,9 @@ impl Work {
                     None => self.mutation(&current.region, proto),
                 };
                 match asked {
-                    Ok(asked) if !write::reads_first(&asked.mutation) => {
+                    // Also a delete that looks for the newest version waits for the others: a get between them does
+                    // not see it, as in HBase.
+                    Ok(asked) if matches!(asked.mutation.kind, MutationKind::Put | MutationKind::Delete) => {
                         current.gathered.push((current.entries.len(), asked.mutation));
                         Ok(pb::ResultOrException {
                             result: Some(pb::Result::default()),
@@ -370,7 +372,7 @@ impl Work {
         Ok(())
     }
 
-    /// One increment or append, or a delete that looks for the newest version, after what was gathered before it.
+    /// One increment or append, after what was gathered before it.
     fn read_and_write(
         &mut self,
         current: &mut Current,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::{CellType, SequenceId};
+use cell::SequenceId;
 use region::{Check, FamilyQuery, Mutation, MutationKind, Pending, ReadMode, Region, Scan};
 
 use crate::RegionServer;
@@ -22,18 +22,6 @@ pub(super) struct Written {
     pub(super) sequence: Option<SequenceId>,
     /// Resolves when the write is durable and visible.
     pub(super) pending: Pending,
-}
-
-/// Whether applying it reads first, and so may need the disk.
-pub(super) fn reads_first(mutation: &Mutation) -> bool {
-    match mutation.kind {
-        MutationKind::Increment | MutationKind::Append => true,
-        MutationKind::Put => false,
-        // The newest version is looked for when none is named.
-        MutationKind::Delete => mutation.cells.cells().any(|cell| {
-            cell.cell_type() == Some(CellType::Delete) && cell.timestamp() == cell::Timestamp::LATEST
-        }),
-    }
 }
 
 /// Whether a nonce means something for these mutations.

@@ -146,7 +146,7 @@ impl RegionScanner<'_> {
             is_cut_by_size: false,
         };
         for index in 0..self.stores.len() {
-            if self.stores[index].on_demand {
+            if self.stores[index].on_demand || self.stores[index].closed {
                 continue;
             }
             match self.read_family(index, &mut part)? {
@@ -158,7 +158,15 @@ impl RegionScanner<'_> {
                     }
                     break;
                 }
-                Ended::Scan => break,
+                Ended::Scan => {
+                    // Those that stand in the row end with it, as in HBase; others go on, if the filter does.
+                    let row = &self.row[..];
+                    self.stores[index].closed = true;
+                    for store in &mut self.stores[index..] {
+                        store.closed |= store.heap.peek().is_some_and(|cell| cell.row() == row);
+                    }
+                    break;
+                }
                 Ended::Cut => {
                     self.given += part.given;
                     self.positioned = false;
@@ -304,7 +312,9 @@ impl RegionScanner<'_> {
                 break;
             }
         }
-        Ok(Ended::Family)
+        // HBase looks once more at the filter before it sees that the row is over, but not behind a limit of the family.
+        let is_done = included < last && filter.as_ref().is_some_and(Filter::filter_all_remaining);
+        Ok(if is_done { Ended::Scan } else { Ended::Family })
     }
 }
 

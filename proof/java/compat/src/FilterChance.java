@@ -18,7 +18,9 @@ final class FilterChance {
         case 0:
           return Node.of("while", draw(depth - 1));
         case 1:
-          return Node.of("skip", draw(depth - 1));
+          Node inner = draw(depth - 1);
+          // SkipFilter tells the inner filter of no row, and HBase's MultiRowRangeFilter breaks on cells of rows unheard of.
+          return inner.toString().contains("(ranges ") ? inner : Node.of("skip", inner);
         default:
           Node list = Node.of(chance.nextBoolean() ? "and" : "or");
           for (int count = chance.nextInt(30) == 0 ? 0 : 1 + chance.nextInt(3); count > 0; count--) {
@@ -33,8 +35,7 @@ final class FilterChance {
   private Node single() {
     switch (chance.nextInt(25)) {
       case 0:
-        return Node.of("row", operator(),
-            chance.nextInt(6) == 0 ? Node.of("component", Draw.of(chance, "1", "r", "2"), chance.nextInt(2)) : comparator(row()));
+        return Node.of("row", operator(), comparator(row()));
       case 1:
         return Node.of("family", operator(),
             chance.nextInt(4) == 0 ? Node.of("component", family(), 0) : comparator(family()));

@@ -97,12 +97,12 @@ final class Main {
         List<Node> same = at < 0 ? steps : steps.subList(0, at);
         compared += same.stream().mapToInt(Runner::operations).sum();
         if (at >= 0) {
-          System.out.printf("seed %d table %d stream %d differs at step %d: %s%n  hbase:   %s%n  bellows: %s%n", seed,
-              number, stream, at, steps.get(at), answers.get(0).get(at), answers.get(1).get(at));
+          System.out.printf("seed %d table %d stream %d differs at step %d: %s%n%s%n", seed, number, stream, at,
+              steps.get(at), String.join("\n", Show.difference(answers.get(0).get(at), answers.get(1).get(at))));
           Script script = new Script(table, new ArrayList<>(steps.subList(0, at + 1)));
           script.why.add("# seed " + seed + ", table " + number + ", stream " + stream);
           different.add(script);
-          if (different.size() >= 2) {
+          if (different.size() >= 1) {
             break;
           }
         }
@@ -113,7 +113,7 @@ final class Main {
       // Before it is shortened, which may fail.
       Path file = folder.resolve("seed-" + seed + "-" + name + ".script");
       script.write(file);
-      Script shorter = new Shrink(runner, script, 25_000).shrink();
+      Script shorter = new Shrink(runner, script, 60_000).shrink();
       shorter.why.addAll(script.why);
       shorter.write(file);
       System.out.println(file + ":\n" + Files.readString(file));

@@ -1,4 +1,5 @@
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.regex.Pattern;
 import org.apache.hadoop.hbase.Cell;
 import org.apache.hadoop.hbase.CellUtil;
@@ -59,6 +60,18 @@ final class Show {
 
   static String text(byte[] bytes) {
     return Node.atom(new String(bytes, StandardCharsets.ISO_8859_1)).toString();
+  }
+
+  /** Where two answers differ: the first part of each that does. */
+  static List<String> difference(String hbase, String bellows) {
+    String[] ours = bellows.split(" \\| ");
+    String[] theirs = hbase.split(" \\| ");
+    int at = 0;
+    while (at < ours.length - 1 && at < theirs.length - 1 && ours[at].equals(theirs[at])) {
+      at++;
+    }
+    return List.of("# hbase   [" + at + " of " + theirs.length + "]: " + theirs[at],
+        "# bellows [" + at + " of " + ours.length + "]: " + ours[at]);
   }
 
   /** The class of an error and the first line of what it says. */

@@ -58,7 +58,7 @@ final class Shrink {
     if (at < 0) {
       return false;
     }
-    last = List.of("# hbase:   " + answers.get(0).get(at), "# bellows: " + answers.get(1).get(at));
+    last = Show.difference(answers.get(0).get(at), answers.get(1).get(at));
     // What comes after the first difference is not needed.
     steps = new ArrayList<>(trial.subList(0, at + 1));
     return true;

@@ -22,8 +22,9 @@ final class Side implements AutoCloseable {
   /** How servers are to be configured: minor compactions take this many files (hbase.hstore.compaction.min). */
   static final int COMPACTION_FILES = 3;
   /** And leave alone those of more bytes than this (hbase.hstore.compaction.max.size). */
-  static final int COMPACTION_SIZE_MAX = 64 << 10;
-  private static final long WAIT_NANOS = 30_000_000_000L;
+  static final int COMPACTION_SIZE_MAX = 1 << 20;
+  private static final long WAIT_NANOS = 60_000_000_000L;
+  private static final long ASK_AGAIN_NANOS = 500_000_000L;
 
   final String name;
   final Connection connection;
@@ -119,10 +120,16 @@ final class Side implements AutoCloseable {
     byte[] region = location.getRegion().getRegionName();
     var service = ((ClusterConnection) connection).getAdmin(location.getServerName());
     long deadline = System.nanoTime() + WAIT_NANOS;
+    long asked = System.nanoTime();
     for (String family : Schemas.families(table)) {
       while (ProtobufUtil.getStoreFiles(service, region, Bytes.toBytes(family)).size() > files) {
         if (System.nanoTime() > deadline) {
           throw new IOException(name + ": family " + family + " of " + location + " still has more than " + files + " files");
+        }
+        if (System.nanoTime() - asked > ASK_AGAIN_NANOS) {
+          // HBase forgets the compaction that a flush makes due, when one has just ended.
+          admin.compactRegion(region);
+          asked = System.nanoTime();
         }
         LockSupport.parkNanos(1_000_000);
       }

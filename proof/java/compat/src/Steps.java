@@ -15,7 +15,11 @@ final class Steps {
   /** None is shorter than the prefixes that filters ask for: of shorter rows HBase's PrefixFilter reads what lies behind. */
   static final List<String> ROWS =
       List.of("a0", "q\u00ff", "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r1\u0000", "r1\u00ff", "s1", "\u00ff\u00ff");
-  static final List<String> QUALIFIERS = List.of("", "a", "b", "c", "d", "da", "db", "d\u00ff", "e", "\u0001");
+  /**
+   * The column without a name is not among them: whether HBase meets its older versions, and the markers of the whole
+   * family among them, depends on how cells lie in blocks.
+   */
+  static final List<String> QUALIFIERS = List.of("A", "a", "b", "c", "d", "da", "db", "d\u00ff", "e", "\u0001");
   /** A column whose values are numbers of eight bytes: what compares numbers fails on others. */
   static final String NUMBER = "n";
   static final List<String> NUMBERS = List.of("\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0005",
@@ -75,10 +79,15 @@ final class Steps {
       return scan(Node.of("scan"), false);
     } else if (draw < 950) {
       return scanner();
-    } else if (draw < 985) {
-      return Node.of("flush");
     } else if (draw < 993) {
-      return Node.of("major");
+      if (!open.isEmpty()) {
+        // HBase writes what open scanners can still see into the new file, where it can be seen again when a newer version
+        // is deleted. So none is open.
+        String name = open.iterator().next();
+        open.remove(name);
+        return Node.of("close", name);
+      }
+      return Node.of(draw < 985 ? "flush" : "major");
     } else {
       return bad();
     }
@@ -128,7 +137,7 @@ final class Steps {
   /** A cell's time to live is over long since, or far from over. */
   private void mutationKnobs(Node mutation) {
     if (chance.nextInt(20) == 0) {
-      mutation.add(Node.of("ttl", Draw.of(chance, "1000", "4500000", "200000000")));
+      mutation.add(Node.of("ttl", Draw.of(chance, "4500000", "200000000")));
     }
     if (chance.nextInt(30) == 0) {
       mutation.add(Node.of("durability", Draw.of(chance, "SKIP_WAL", "ASYNC_WAL", "SYNC_WAL", "FSYNC_WAL")));
@@ -408,6 +417,10 @@ final class Steps {
     }
     // HBase also cuts an answer where it begins to read a file as a stream; that is its own affair.
     boolean shows = scan.has("partials") || scan.has("batch") || scan.has("cursor");
+    if (shows) {
+      // Nor whether HBase takes a column that it only looks for in a file for one more cell of the row.
+      scan.list.removeIf(part -> !part.isAtom() && part.head().equals("column"));
+    }
     if (shows || chance.nextInt(6) == 0) {
       scan.add(Node.of(chance.nextBoolean() ? "pread" : "stream"));
     }
