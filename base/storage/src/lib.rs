@@ -13,11 +13,13 @@
 // The bans of `clippy.toml` point to this crate.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod device;
 mod error;
 mod local;
 pub mod memory;
 mod name;
 
+pub use device::{Device, DeviceFault, LocalDevice, Scratch};
 pub use error::{Error, Kind, Outcome, Result};
 pub use local::{Local, memory_bytes, read_text};
 pub use memory::Memory;

@@ -1,6 +1,6 @@
 //! What is shown of the block cache: under HBase's names, and by table, kind and tier under ours.
 
-use cache::{BlockKind, Cache, Looks, Tier};
+use cache::{BlockKind, BucketCounts, Cache, Looks, Tier};
 use telemetry::Exposition;
 
 /// HBase's names of the kinds of blocks.
@@ -67,6 +67,9 @@ pub(crate) fn show(cache: &Cache, out: &mut Exposition) {
     ] {
         out.gauge(&format!("hbase_regionserver_l1_cache_{name}"), help, &[], value);
     }
+    if let Some(bucket) = cache.bucket() {
+        show_bucket(&bucket.counts(), &looks, out);
+    }
     let help = "Blocks that were not taken into memory, because those there are used more.";
     out.counter("bellows_block_cache_refused_total", help, &[], counts.refused);
     for (place, kind) in BlockKind::ALL.into_iter().enumerate() {
@@ -75,6 +78,56 @@ pub(crate) fn show(cache: &Cache, out: &mut Exposition) {
     }
     for table in cache.tables() {
         show_table(&table.table, &table.looks, out);
+    }
+}
+
+/// The second tier.
+fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
+    let (hits, misses) = (looks.hits_in(Tier::Bucket), looks.misses());
+    for (name, help, value) in [
+        ("hit_count", "Blocks found in the bucket cache.", hits),
+        ("miss_count", "Blocks found in no tier.", misses),
+        ("eviction_count", "Blocks dropped from the bucket cache to make room.", counts.evicted),
+    ] {
+        out.counter(&format!("hbase_regionserver_l2_cache_{name}"), help, &[], value);
+    }
+    for (name, help, value) in [
+        ("count", "Blocks in the bucket cache.", counts.blocks as f64),
+        ("size", "Bytes of the bucket cache in use.", counts.bytes as f64),
+        (
+            "free_size",
+            "Bytes left in the bucket cache.",
+            counts.bytes_max.saturating_sub(counts.bytes) as f64,
+        ),
+        ("hit_ratio", "The share of looks that hit, of those that missed memory.", share(hits, misses)),
+        ("miss_ratio", "The share of those that did not.", share(misses, hits)),
+    ] {
+        out.gauge(&format!("hbase_regionserver_l2_cache_{name}"), help, &[], value);
+    }
+    for (name, help, value) in [
+        ("refused", "Blocks not taken, because those there are used more.", counts.refused),
+        ("dropped", "Blocks not taken, because too many waited or no slot was free.", counts.dropped),
+        ("corrupt", "Blocks that the device gave back as something else.", counts.corrupt),
+        ("failed", "Reads and writes of the device that failed.", counts.failed),
+    ] {
+        out.counter(&format!("bellows_bucket_cache_{name}_total"), help, &[], value);
+    }
+    let disabled = if counts.disabled { 1.0 } else { 0.0 };
+    let help = "1 when the bucket cache is used no more, because its device failed.";
+    out.gauge("bellows_bucket_cache_disabled", help, &[], disabled);
+    for slots in counts.slots.iter().filter(|slots| slots.buckets > 0 || slots.evicted > 0) {
+        let size = slots.size.to_string();
+        let labels = [("size", &size[..])];
+        for (name, help, value) in [
+            ("buckets", "Buckets cut into slots of a size.", slots.buckets),
+            ("slots", "Slots of a size.", slots.slots),
+            ("used_slots", "Slots of a size that hold a block.", slots.used),
+            ("block_bytes", "Bytes of blocks in slots of a size.", slots.bytes),
+        ] {
+            out.gauge(&format!("bellows_bucket_cache_{name}"), help, &labels, value as f64);
+        }
+        let help = "Blocks that went from slots of a size to make room.";
+        out.counter("bellows_bucket_cache_evicted_total", help, &labels, slots.evicted);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::bucket::{Bucket, Mark};
 use crate::counts::{Tally, Tier};
 use crate::flight::Role;
 use crate::memory::Admission;
@@ -88,12 +89,18 @@ pub struct Ask {
 pub(crate) struct Known {
     pub(crate) id: FileId,
     pub(crate) size: u64,
+    /// The hash of its name.
+    tag: u64,
     gone: AtomicBool,
 }
 
 impl Known {
-    pub(crate) fn new(id: FileId, size: u64) -> Known {
-        Known { id, size, gone: AtomicBool::new(false) }
+    pub(crate) fn new(id: FileId, name: &str, size: u64) -> Known {
+        // FNV-1a: the same in every life of the process.
+        let tag = name.bytes().fold(0xcbf2_9ce4_8422_2325, |tag: u64, byte| {
+            (tag ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Known { id, size, tag, gone: AtomicBool::new(false) }
     }
 
     pub(crate) fn is_gone(&self) -> bool {
@@ -145,8 +152,8 @@ impl File {
         ask: Ask,
         read: impl FnOnce() -> Result<Block, E>,
     ) -> Result<Option<Arc<Block>>, E> {
-        if let Some(block) = self.cache.memory.as_ref().and_then(|memory| memory.get(self.key(offset))) {
-            self.tally.hit(block.kind, Tier::Memory, ask.keep);
+        if let Some((block, tier)) = self.look(offset, expected) {
+            self.tally.hit(block.kind, tier, ask.keep);
             return Ok(Some(block));
         }
         if ask.memory_only {
@@ -154,6 +161,41 @@ impl File {
             return Ok(None);
         }
         self.fetch(offset, expected, ask, read).map(Some)
+    }
+
+    fn mark(&self, offset: u64) -> Mark {
+        Mark { tag: self.known.tag, offset }
+    }
+
+    /// The block, where nobody has to wait for it.
+    #[inline]
+    fn look(&self, offset: u64, expected: BlockKind) -> Option<(Arc<Block>, Tier)> {
+        let key = self.key(offset);
+        let memory = || Some((self.cache.memory.as_ref()?.get(key)?, Tier::Memory));
+        let Some(bucket) = &self.cache.bucket else { return memory() };
+        let in_bucket = || {
+            let block = bucket.get_now(key, self.mark(offset))?;
+            self.promote(key, &block);
+            Some((block, Tier::Bucket))
+        };
+        if expected == BlockKind::Data && bucket.combined && !bucket.is_on_devices() {
+            in_bucket().or_else(memory)
+        } else {
+            memory().or_else(in_bucket)
+        }
+    }
+
+    /// A block that came from a device may be worth a place in memory.
+    fn promote(&self, key: BlockKey, block: &Arc<Block>) {
+        if self.cache.bucket.as_ref().is_some_and(Bucket::is_on_devices)
+            && let Some(memory) = &self.cache.memory
+        {
+            memory.insert(key, block, self.admission(block, false));
+        }
+    }
+
+    fn admission(&self, block: &Block, asked_for: bool) -> Admission {
+        Admission { weight: block.weight(), in_memory: self.caching.in_memory, asked_for }
     }
 
     #[cold]
@@ -165,12 +207,12 @@ impl File {
         read: impl FnOnce() -> Result<Block, E>,
     ) -> Result<Arc<Block>, E> {
         let key = self.key(offset);
-        self.tally.miss(expected, ask.keep);
         let leader = loop {
             match self.cache.flights.join(key) {
                 Role::Leader(leader) => break leader,
                 Role::Follower(flight) => {
                     if let Some((block, kept)) = flight.wait() {
+                        self.tally.miss(expected, ask.keep);
                         if !kept {
                             self.keep(key, &block, ask);
                         }
@@ -181,9 +223,18 @@ impl File {
         };
         // It may have come between the look and here.
         if let Some(block) = self.cache.memory.as_ref().and_then(|memory| memory.get(key)) {
+            self.tally.hit(block.kind, Tier::Memory, ask.keep);
             leader.land(&block, true);
             return Ok(block);
         }
+        let bucket = self.cache.bucket.as_ref();
+        if let Some(block) = bucket.and_then(|bucket| bucket.get(key, self.mark(offset))) {
+            self.tally.hit(block.kind, Tier::Bucket, ask.keep);
+            self.promote(key, &block);
+            leader.land(&block, true);
+            return Ok(block);
+        }
+        self.tally.miss(expected, ask.keep);
         let block = Arc::new(read()?);
         let kept = self.keep(key, &block, ask);
         leader.land(&block, kept);
@@ -206,21 +257,31 @@ impl File {
     }
 
     fn insert(&self, key: BlockKey, block: &Arc<Block>, asked_for: bool) {
-        let Some(memory) = &self.cache.memory else { return };
         if self.known.is_gone() {
             return;
         }
-        let admission = Admission { weight: block.weight(), in_memory: self.caching.in_memory, asked_for };
-        memory.insert(key, block, admission);
+        let admission = self.admission(block, asked_for);
+        let is_data = block.kind == BlockKind::Data;
+        let bucket = self.cache.bucket.as_ref();
+        if let Some(bucket) = bucket.filter(|bucket| is_data || !bucket.combined) {
+            bucket.insert(key, self.mark(key.offset), block, admission);
+        }
+        // Before devices memory is a tier for everything that is asked for often.
+        let alone = bucket.is_some_and(|bucket| is_data && bucket.combined && !bucket.is_on_devices());
+        if let Some(memory) = self.cache.memory.as_ref().filter(|_| !alone) {
+            memory.insert(key, block, admission);
+        }
         if self.known.is_gone() {
             // It went in between: what was put in behind its eviction is nobody's.
-            memory.evict_file(key.file);
+            self.cache.evict_file(&self.known);
         }
     }
 
-    /// Whether the block at `offset` is in memory. Not counted as a look.
+    /// Whether the block at `offset` is in some tier. Not counted as a look.
     pub fn has(&self, offset: u64) -> bool {
-        self.cache.memory.as_ref().is_some_and(|memory| memory.has(self.key(offset)))
+        let key = self.key(offset);
+        self.cache.memory.as_ref().is_some_and(|memory| memory.has(key))
+            || self.cache.bucket.as_ref().is_some_and(|bucket| bucket.has(key))
     }
 
     /// Keeps a block that was read for no request: of a file that was just written or opened. One that is `asked_for` by

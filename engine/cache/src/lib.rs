@@ -6,16 +6,19 @@
 //!
 //! 1. A reader of a file has a [`File`] here. Files are known by name, so that a file that is closed and opened again
 //!    finds its blocks; a file that is gone takes them along.
-//! 2. [`File::block`] looks into memory ([`memory`]: sharded, W-TinyLFU). A look that hits allocates nothing.
+//! 2. [`File::block`] looks into memory ([`memory`]: sharded, W-TinyLFU). A look that hits allocates nothing. Behind it
+//!    there may be a second tier ([`bucket`]).
 //! 3. Of several that miss the same block at once, one reads it; the others wait for it ([`flight`]).
 //! 4. Looks are counted by table, kind and tier ([`Counts`]).
 
+mod bucket;
 mod counts;
 mod file;
 mod flight;
 mod memory;
 mod prefetch;
 
+pub use bucket::{Bucket, BucketCounts, BucketOptions, SLOT_SIZES, SlotCounts};
 pub use counts::{Counts, Looks, TableCounts, Tier};
 pub use file::{Ask, Caching, File, Kinds};
 
@@ -154,6 +157,7 @@ impl Default for Switches {
 pub struct Cache {
     options: Options,
     memory: Option<Memory>,
+    bucket: Option<Bucket>,
     flights: Flights,
     files: Mutex<HashMap<Box<str>, Arc<Known>>>,
     /// Files after which those are forgotten that nobody has open and of which no block is left.
@@ -176,6 +180,7 @@ impl Cache {
     pub fn new(options: Options) -> Cache {
         Cache {
             memory: (options.bytes_max > 0).then(|| Memory::new(options.bytes_max, options.in_memory_share)),
+            bucket: None,
             flights: Flights::default(),
             files: Mutex::default(),
             sweep_at: AtomicU64::new(FILES_UNSWEPT),
@@ -184,6 +189,16 @@ impl Cache {
             last_file: AtomicU64::new(0),
             options,
         }
+    }
+
+    /// The same with a second tier behind the one in memory.
+    pub fn with_bucket(self, bucket: Bucket) -> Cache {
+        Cache { bucket: Some(bucket), ..self }
+    }
+
+    /// The second tier, if there is one.
+    pub fn bucket(&self) -> Option<&Bucket> {
+        self.bucket.as_ref()
     }
 
     /// What it was made with.
@@ -203,7 +218,7 @@ impl Cache {
                     self.forget(before);
                 }
                 let id = FileId(self.last_file.fetch_add(1, Ordering::Relaxed) + 1);
-                let known = Arc::new(Known::new(id, size));
+                let known = Arc::new(Known::new(id, name, size));
                 files.insert(name.into(), Arc::clone(&known));
                 known
             }
@@ -233,10 +248,12 @@ impl Cache {
 
     fn evict_file(&self, known: &Known) -> usize {
         self.memory.as_ref().map_or(0, |memory| memory.evict_file(known.id))
+            + self.bucket.as_ref().map_or(0, |bucket| bucket.evict_file(known.id))
     }
 
     fn has_blocks_of(&self, file: FileId) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.has_blocks_of(file))
+            || self.bucket.as_ref().is_some_and(|bucket| bucket.has_blocks_of(file))
     }
 
     /// How many bytes it holds in memory at most.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use cache::{Ask, Block, BlockKind, Cache, Caching};
+use cache::{Ask, Block, BlockKind, Bucket, BucketOptions, Cache, Caching};
 
 /// The system's allocator, counting for each thread.
 struct Counting;
@@ -66,4 +66,6 @@ fn allocations_of_hits(cache: &Arc<Cache>) -> u64 {
 #[test]
 fn a_look_that_hits_memory_allocates_nothing() {
     assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(64 << 20))), 0);
+    let bucket = Bucket::offheap(64 << 20, &BucketOptions::default());
+    assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(1 << 20).with_bucket(bucket))), 0);
 }

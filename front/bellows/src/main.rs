@@ -1,6 +1,7 @@
 //! The `bellows` binary: wiring only.
 
 mod args;
+mod bucket;
 mod failure;
 mod greeting;
 mod memstore;

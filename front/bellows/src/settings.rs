@@ -7,6 +7,7 @@ use conf::{Conf, keys};
 use region::RegionOptions;
 
 use crate::args::{self, Start};
+use crate::bucket::BucketSettings;
 use crate::failure::Failure;
 
 /// Memory that shares are counted from when the machine's cannot be read, in bytes.
@@ -33,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) log: wal::Options,
     pub(crate) region: RegionOptions,
     pub(crate) cache: cache::Options,
+    /// The second tier, if there shall be one.
+    pub(crate) bucket: Option<BucketSettings>,
     pub(crate) memstore_bytes: u64,
 }
 
@@ -95,6 +98,7 @@ impl Settings {
                 ..regionserver::Options::of_regions(&conf)?
             },
             cache: cache_options(&conf, share)?,
+            bucket: BucketSettings::gather(&conf, memory)?,
             memstore_bytes,
             conf,
         })

@@ -73,7 +73,11 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
         tracing::info!(regions, files, bytes, "recovering from the log what is not in store files");
     }
     let log = Arc::new(log);
-    let cache = Arc::new(Cache::new(settings.cache.clone()));
+    let cache = Cache::new(settings.cache.clone());
+    let cache = Arc::new(match settings.bucket.as_ref().and_then(|bucket| bucket.open(&world)) {
+        Some(bucket) => cache.with_bucket(bucket),
+        None => cache,
+    });
     let start_code = u64::try_from(world.now().0).unwrap_or(0);
     let [rpc_address, master_address] = rpc.addresses() else { unreachable!("two addresses were asked for") };
     let (rpc_address, master_address) = (*rpc_address, *master_address);

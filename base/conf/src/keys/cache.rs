@@ -23,4 +23,23 @@ keys! {
     PREFETCH_ON_OPEN: Flag = "hbase.rs.prefetchblocksonopen", "false";
     /// How many files are read into the cache at the same time when they are opened.
     PREFETCH_THREADS: Count = "hbase.hfile.thread.prefetch", "4";
+    /// The second tier: empty for none, `offheap` (memory of its own), `file:PATH`, `files:PATH,PATH…`; `mmap:` and `pmem:`
+    /// are served as `file:`.
+    BUCKET_ENGINE: Text = "hbase.bucketcache.ioengine", "";
+    /// The size of the second tier in megabytes; below 1 a share of half of the machine's memory.
+    BUCKET_SIZE: Ratio = "hbase.bucketcache.size", "0";
+    /// Sizes of slots in bytes, multiples of 256. Empty: from 5 KB to 513 KB.
+    BUCKET_SLOT_SIZES: List = "hbase.bucketcache.bucket.sizes", "";
+    /// Whether data blocks are in the second tier alone, and index and blooms in the first; else both hold all.
+    BUCKET_COMBINED: Flag = "hbase.bucketcache.combinedcache.enabled", "true";
+    /// How many threads write to the second tier's device.
+    BUCKET_WRITERS: Count = "hbase.bucketcache.writer.threads", "3";
+    /// How many blocks wait for each of them; more are not taken.
+    BUCKET_QUEUE: Count = "hbase.bucketcache.writer.queuelength", "64";
+    /// The share of the second tier that is filled before blocks compete for places.
+    BUCKET_FILL: Ratio = "hbase.bucketcache.acceptfactor", "0.95";
+    /// The share of the second tier that blocks of in-memory families hold against all others.
+    BUCKET_IN_MEMORY: Ratio = "hbase.bucketcache.memory.factor", "0.25";
+    /// How long the second tier's device may fail, without a success in between, before it is used no more.
+    BUCKET_ERRORS_TOLERATED: Millis = "hbase.bucketcache.ioengine.errors.tolerated.duration", "60000";
 }

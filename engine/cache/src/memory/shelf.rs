@@ -265,8 +265,35 @@ impl<V> Shelf<V> {
         gone.extend(self.remove(at));
     }
 
+    /// What is kept under `key`; not counted as a hit.
+    pub(crate) fn peek(&self, key: BlockKey) -> Option<&V> {
+        self.map.get(&key).and_then(|&at| self.entries[at as usize].value.as_ref())
+    }
+
+    /// Puts `value` in the place of what is kept under `key`, which keeps its weight and its standing.
+    pub(crate) fn replace(&mut self, key: BlockKey, value: V) {
+        if let Some(&at) = self.map.get(&key) {
+            self.entries[at as usize].value = Some(value);
+        }
+    }
+
+    /// Drops the one that goes next.
+    pub(crate) fn pop(&mut self) -> Option<V> {
+        let places = [Place::Main, Place::Window, Place::InMemory];
+        let victim = places.into_iter().find_map(|place| self.victim(place))?;
+        self.evicted += 1;
+        self.remove(victim)
+    }
+
+    /// Drops all of which `wanted` is true.
+    pub(crate) fn remove_where(&mut self, wanted: impl Fn(&V) -> bool) -> Vec<V> {
+        let found: Vec<u32> = (0..self.entries.len() as u32)
+            .filter(|&at| self.entries[at as usize].value.as_ref().is_some_and(&wanted))
+            .collect();
+        found.into_iter().filter_map(|at| self.remove(at)).collect()
+    }
+
     /// Drops what is kept under a key.
-    #[cfg(test)]
     pub(crate) fn remove_key(&mut self, key: BlockKey) -> Option<V> {
         let &at = self.map.get(&key)?;
         self.remove(at)

@@ -1,0 +1,201 @@
+//! The second tier: HBase's bucket cache.
+//!
+//! In combined mode it holds data blocks, and the memory tier index and blooms; else both hold everything. Its engine is
+//!
+//! * memory of its own (`offheap`): blocks lie there as they are read, and are handed out by reference;
+//! * one or more devices ([`store`]): blocks lie in [buckets](allocator) of slots, as [records](record) that are ready to
+//!   be read.
+//!
+//! A device is never trusted: what it gives back is checked against a sum that was kept here, and used only if it is the
+//! block that is wanted. Whatever else it does costs a hit and nothing more: blocks are in storage, too.
+
+mod allocator;
+mod record;
+mod store;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use env::World;
+use storage::Device;
+
+pub use allocator::{SLOT_SIZES, SlotCounts};
+pub(crate) use record::Mark;
+
+use crate::memory::{Admission, Memory};
+use crate::{Block, BlockKey, FileId};
+use store::Store;
+
+/// What a bucket cache on devices is made with.
+#[derive(Clone, Debug)]
+pub struct BucketOptions {
+    /// Sizes of slots in bytes (`hbase.bucketcache.bucket.sizes`).
+    pub slot_sizes: Vec<u32>,
+    /// The share that blocks of in-memory families hold against all others (`hbase.bucketcache.memory.factor`).
+    pub in_memory_share: f64,
+    /// The share of its bytes that it fills before blocks compete (`hbase.bucketcache.acceptfactor`): slots of several
+    /// sizes do not fit without a rest.
+    pub fill: f64,
+    /// Threads that write (`hbase.bucketcache.writer.threads`).
+    pub writer_threads: usize,
+    /// Blocks that wait for a writer, for each of them; more are not taken (`hbase.bucketcache.writer.queuelength`).
+    pub queue_length: usize,
+    /// How long a device may fail without a success in between before it is used no more
+    /// (`hbase.bucketcache.ioengine.errors.tolerated.duration`).
+    pub errors_tolerated: Duration,
+}
+
+impl Default for BucketOptions {
+    fn default() -> BucketOptions {
+        BucketOptions {
+            slot_sizes: SLOT_SIZES.to_vec(),
+            in_memory_share: 0.25,
+            fill: 0.95,
+            writer_threads: 3,
+            queue_length: 64,
+            errors_tolerated: Duration::from_secs(60),
+        }
+    }
+}
+
+impl BucketOptions {
+    /// The least bytes that one device must have: a bucket.
+    pub fn bytes_min(&self) -> u64 {
+        allocator::bucket_size(&self.slot_sizes)
+    }
+}
+
+/// What is known of the bucket cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BucketCounts {
+    /// Bytes it may take.
+    pub bytes_max: u64,
+    /// Bytes it takes; of slots, what is lost to rounding up included.
+    pub bytes: u64,
+    /// Blocks in it.
+    pub blocks: u64,
+    /// Dropped to make room.
+    pub evicted: u64,
+    /// Not taken, because what was there was used more.
+    pub refused: u64,
+    /// Not taken, because too many waited to be written, or because no slot could be freed.
+    pub dropped: u64,
+    /// Given back by the device as something else than what was written.
+    pub corrupt: u64,
+    /// Reads and writes that failed.
+    pub failed: u64,
+    /// Whether it is used no more, because its device failed for too long.
+    pub disabled: bool,
+    /// Its slots by size; empty for one in memory.
+    pub slots: Vec<SlotCounts>,
+}
+
+/// See the file.
+#[derive(Debug)]
+pub struct Bucket {
+    /// Whether data is here alone, and index and blooms are in the memory tier alone.
+    pub(crate) combined: bool,
+    engine: Engine,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Memory(Memory),
+    Devices(Store),
+}
+
+impl Bucket {
+    /// One in memory of its own, of at most `bytes_max`.
+    pub fn offheap(bytes_max: usize, options: &BucketOptions) -> Bucket {
+        Bucket { combined: true, engine: Engine::Memory(Memory::new(bytes_max, options.in_memory_share)) }
+    }
+
+    /// One on devices, which are used up to the size of the smallest.
+    pub fn on(devices: Vec<Arc<dyn Device>>, options: &BucketOptions, world: World) -> Bucket {
+        Bucket { combined: true, engine: Engine::Devices(Store::new(devices, options, world)) }
+    }
+
+    /// Whether data is here alone, and index and blooms are in the memory tier alone
+    /// (`hbase.bucketcache.combinedcache.enabled`). True unless said otherwise.
+    pub fn with_combined(self, combined: bool) -> Bucket {
+        Bucket { combined, ..self }
+    }
+
+    /// Whether its blocks lie on devices.
+    pub(crate) fn is_on_devices(&self) -> bool {
+        matches!(self.engine, Engine::Devices(_))
+    }
+
+    /// The block, unless somebody would have to wait for it.
+    #[inline]
+    pub(crate) fn get_now(&self, key: BlockKey, mark: Mark) -> Option<Arc<Block>> {
+        match &self.engine {
+            Engine::Memory(memory) => memory.get(key),
+            Engine::Devices(store) => store.get(key, mark, true),
+        }
+    }
+
+    /// The block, though the device must be waited for.
+    pub(crate) fn get(&self, key: BlockKey, mark: Mark) -> Option<Arc<Block>> {
+        match &self.engine {
+            Engine::Memory(memory) => memory.get(key),
+            Engine::Devices(store) => store.get(key, mark, false),
+        }
+    }
+
+    pub(crate) fn has(&self, key: BlockKey) -> bool {
+        match &self.engine {
+            Engine::Memory(memory) => memory.has(key),
+            Engine::Devices(store) => store.has(key),
+        }
+    }
+
+    pub(crate) fn insert(&self, key: BlockKey, mark: Mark, block: &Arc<Block>, admission: Admission) {
+        match &self.engine {
+            Engine::Memory(memory) => memory.insert(key, block, admission),
+            Engine::Devices(store) => store.insert(key, mark, block, admission),
+        }
+    }
+
+    pub(crate) fn evict_file(&self, file: FileId) -> usize {
+        match &self.engine {
+            Engine::Memory(memory) => memory.evict_file(file),
+            Engine::Devices(store) => store.evict_file(file),
+        }
+    }
+
+    pub(crate) fn has_blocks_of(&self, file: FileId) -> bool {
+        match &self.engine {
+            Engine::Memory(memory) => memory.has_blocks_of(file),
+            Engine::Devices(store) => store.has_blocks_of(file),
+        }
+    }
+
+    /// What is known of it.
+    pub fn counts(&self) -> BucketCounts {
+        match &self.engine {
+            Engine::Memory(memory) => {
+                let counts = memory.counts();
+                BucketCounts {
+                    bytes_max: memory.bytes_max() as u64,
+                    bytes: counts.bytes,
+                    blocks: counts.blocks,
+                    evicted: counts.evicted,
+                    refused: counts.refused,
+                    ..BucketCounts::default()
+                }
+            }
+            Engine::Devices(store) => store.counts(),
+        }
+    }
+
+    /// Waits until everything that was taken is written.
+    pub fn settle(&self) {
+        if let Engine::Devices(store) = &self.engine {
+            store.settle();
+        }
+    }
+}

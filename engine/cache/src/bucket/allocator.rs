@@ -1,0 +1,211 @@
+//! Where blocks lie on a device: HBase's buckets.
+//!
+//! The device is cut into buckets of equal size, each four times the largest size of a slot. A bucket belongs to nobody,
+//! or to one size of slots and is cut into as many as fit. A block takes a slot of the smallest size that holds it: in a
+//! bucket of that size with a free slot, else in a bucket that belongs to nobody. The last slot that is given back makes
+//! its bucket nobody's again.
+
+/// HBase's sizes of slots: sizes of blocks, with room for what is beside the block.
+pub const SLOT_SIZES: [u32; 14] = {
+    let kilobytes = [4, 8, 16, 32, 40, 48, 56, 64, 96, 128, 192, 256, 384, 512];
+    let mut sizes = [0; 14];
+    let mut at = 0;
+    while at < sizes.len() {
+        sizes[at] = kilobytes[at] * 1024 + 1024;
+        at += 1;
+    }
+    sizes
+};
+
+/// Slots of the largest size in a bucket.
+const SLOTS_MIN: u64 = 4;
+
+/// What is known of slots of one size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotCounts {
+    /// Bytes of a slot.
+    pub size: u32,
+    /// Buckets that are cut into such slots.
+    pub buckets: u64,
+    /// Slots there are.
+    pub slots: u64,
+    /// Slots that hold a block.
+    pub used: u64,
+    /// Bytes of blocks in them: what lacks to `used * size` is lost to rounding up.
+    pub bytes: u64,
+    /// Blocks that went to make room in slots of this size.
+    pub evicted: u64,
+}
+
+#[derive(Debug, Default)]
+struct Bucket {
+    /// Which size; `None` for nobody's.
+    size: Option<usize>,
+    /// Slots that are free.
+    free: Vec<u32>,
+    used: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Allocator {
+    bucket_size: u64,
+    buckets: Vec<Bucket>,
+    /// Buckets that are nobody's.
+    nobodys: Vec<u32>,
+    /// For each size: its buckets with a free slot, and some that were.
+    open: Vec<Vec<u32>>,
+    counts: Vec<SlotCounts>,
+}
+
+impl Allocator {
+    /// Buckets over `bytes`, for slots of these sizes.
+    pub(super) fn new(bytes: u64, sizes: &[u32]) -> Allocator {
+        let mut sizes: Vec<u32> = sizes.to_vec();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let bucket_size = bucket_size(&sizes);
+        let buckets = u32::try_from(bytes.checked_div(bucket_size).unwrap_or(0)).unwrap_or(u32::MAX);
+        Allocator {
+            bucket_size,
+            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            nobodys: (0..buckets).rev().collect(),
+            open: vec![Vec::new(); sizes.len()],
+            counts: sizes.into_iter().map(|size| SlotCounts { size, ..SlotCounts::default() }).collect(),
+        }
+    }
+
+    /// Bytes that slots can take.
+    pub(super) fn bytes_max(&self) -> u64 {
+        self.bucket_size * self.buckets.len() as u64
+    }
+
+    /// Which size holds so many bytes.
+    pub(super) fn class_of(&self, length: usize) -> Option<usize> {
+        let class = self.counts.partition_point(|counts| (counts.size as usize) < length);
+        (class < self.counts.len()).then_some(class)
+    }
+
+    pub(super) fn slot_size(&self, class: usize) -> u32 {
+        self.counts[class].size
+    }
+
+    /// A slot for so many bytes; `None` when there is none, or when they are more than the largest holds.
+    pub(super) fn allocate(&mut self, length: usize) -> Option<u64> {
+        let class = self.class_of(length)?;
+        let at = loop {
+            match self.open[class].last() {
+                Some(&at) => {
+                    let bucket = &self.buckets[at as usize];
+                    if bucket.size == Some(class) && !bucket.free.is_empty() {
+                        break at;
+                    }
+                    self.open[class].pop();
+                }
+                None => break self.open_bucket(class)?,
+            }
+        };
+        let bucket = &mut self.buckets[at as usize];
+        let slot = bucket.free.pop().expect("it has a free one");
+        bucket.used += 1;
+        self.counts[class].used += 1;
+        self.counts[class].bytes += length as u64;
+        Some(u64::from(at) * self.bucket_size + u64::from(slot) * u64::from(self.counts[class].size))
+    }
+
+    fn open_bucket(&mut self, class: usize) -> Option<u32> {
+        let at = self.nobodys.pop()?;
+        let slots = (self.bucket_size / u64::from(self.counts[class].size)) as u32;
+        self.buckets[at as usize] = Bucket { size: Some(class), free: (0..slots).rev().collect(), used: 0 };
+        self.open[class].push(at);
+        self.counts[class].buckets += 1;
+        self.counts[class].slots += u64::from(slots);
+        Some(at)
+    }
+
+    /// Gives the slot at `offset` back, which held so many bytes.
+    pub(super) fn free(&mut self, offset: u64, length: usize, evicted: bool) {
+        let at = (offset / self.bucket_size) as u32;
+        let bucket = &mut self.buckets[at as usize];
+        let class = bucket.size.expect("a slot in use is in a bucket of its size");
+        let counts = &mut self.counts[class];
+        let slot = ((offset % self.bucket_size) / u64::from(counts.size)) as u32;
+        debug_assert!(!bucket.free.contains(&slot), "slot {slot} of bucket {at} is given back twice");
+        if bucket.free.is_empty() {
+            self.open[class].push(at);
+        }
+        bucket.free.push(slot);
+        bucket.used -= 1;
+        counts.used -= 1;
+        counts.bytes -= length as u64;
+        counts.evicted += u64::from(evicted);
+        if bucket.used == 0 {
+            counts.buckets -= 1;
+            counts.slots -= bucket.free.len() as u64;
+            *bucket = Bucket::default();
+            self.nobodys.push(at);
+        }
+    }
+
+    /// Takes the slot at `offset` for a block that lies there already. `false` when it is not free.
+    #[cfg(test)]
+    pub(super) fn is_free(&self, offset: u64) -> bool {
+        let bucket = &self.buckets[(offset / self.bucket_size) as usize];
+        bucket.size.is_none_or(|class| {
+            let slot = (offset % self.bucket_size) / u64::from(self.counts[class].size);
+            bucket.free.contains(&(slot as u32))
+        })
+    }
+
+    /// Where the bucket begins and ends that is the cheapest to empty.
+    pub(super) fn emptiest(&self) -> Option<std::ops::Range<u64>> {
+        let cut = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.size.is_some());
+        let share = |bucket: &Bucket| {
+            let slots = u64::from(bucket.used) + bucket.free.len() as u64;
+            u64::from(bucket.used) * 1_000 / slots.max(1)
+        };
+        let (at, _) = cut.min_by_key(|(_, bucket)| share(bucket))?;
+        let start = at as u64 * self.bucket_size;
+        Some(start..start + self.bucket_size)
+    }
+
+    pub(super) fn counts(&self) -> &[SlotCounts] {
+        &self.counts
+    }
+}
+
+/// Bytes of a bucket for slots of these sizes: slots lie within one.
+pub(super) fn bucket_size(sizes: &[u32]) -> u64 {
+    SLOTS_MIN * u64::from(sizes.iter().copied().max().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_a_size_share_buckets_and_empty_buckets_change_hands() {
+        let mut slots = Allocator::new(4 * 4 * 4_096 + 100, &[4_096, 1_024]);
+        assert_eq!(slots.bytes_max(), 4 * 16_384);
+        assert_eq!(
+            (slots.class_of(1_024), slots.class_of(1_025), slots.class_of(4_097)),
+            (Some(0), Some(1), None)
+        );
+        let small: Vec<u64> = (0..17).map(|_| slots.allocate(1_000).expect("room")).collect();
+        assert_eq!((slots.counts()[0].buckets, slots.counts()[0].used), (2, 17));
+        let large: Vec<u64> = (0..8).map(|_| slots.allocate(3_000).expect("room")).collect();
+        assert_eq!(slots.allocate(2_000), None, "all buckets are somebody's");
+        let mut all: Vec<u64> = small.iter().chain(&large).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 25, "no slot is given twice");
+        assert_eq!(slots.emptiest(), Some(16_384..32_768), "the one with one small slot");
+        slots.free(small[16], 1_000, true);
+        assert!(slots.is_free(small[16]) && !slots.is_free(small[0]));
+        assert_eq!((slots.counts()[0].buckets, slots.counts()[0].evicted), (1, 1));
+        slots.allocate(2_000).expect("the bucket has changed hands");
+        assert_eq!(slots.counts()[1].buckets, 3);
+        small[..16].iter().for_each(|&offset| slots.free(offset, 1_000, false));
+        large.iter().for_each(|&offset| slots.free(offset, 3_000, false));
+        assert_eq!(slots.counts()[0], SlotCounts { size: 1_024, evicted: 1, ..SlotCounts::default() });
+    }
+}

@@ -1,0 +1,407 @@
+//! Blocks on devices.
+//!
+//! 1. A block that is taken waits in memory for a writer, and is found there. Whether it is taken is decided before it
+//!    is written: the index is a [`Shelf`] of its own.
+//! 2. A writer takes a slot, writes the record, and puts the place and the sum of the record into the index. Where no
+//!    slot of the size is free it evicts, and at last empties the bucket that holds least.
+//! 3. A read takes place and sum out of the index, reads without any lock, and checks. A slot that was given to another
+//!    block meanwhile fails the check and is a miss: nobody waits for readers.
+//! 4. A device that fails without a success in between for longer than is tolerated is used no more.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use env::{Moment, Priority, World};
+use parking_lot::{Condvar, Mutex};
+use storage::Device;
+
+use super::allocator::{Allocator, bucket_size};
+use super::record::{self, Mark};
+use super::{BucketCounts, BucketOptions};
+use crate::memory::{Admission, Shelf, hash_of};
+use crate::{Block, BlockKey, FileId};
+
+/// Evictions for one slot before a whole bucket is emptied.
+const EVICTIONS_MAX: usize = 8;
+
+const REMEDY: &str =
+    "blocks are read from storage instead; put a sound device there and start the server again";
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot {
+    at: u64,
+    length: u32,
+    sum: u32,
+}
+
+/// What the index has of a block.
+#[derive(Debug)]
+enum Entry {
+    Waiting(Arc<Block>),
+    Written(Slot),
+}
+
+impl Entry {
+    fn waits_as(&self, block: &Arc<Block>) -> bool {
+        matches!(self, Entry::Waiting(waiting) if Arc::ptr_eq(waiting, block))
+    }
+}
+
+struct Job {
+    key: BlockKey,
+    mark: Mark,
+    block: Arc<Block>,
+}
+
+struct State {
+    index: Shelf<Entry>,
+    slots: Allocator,
+    queue: VecDeque<Job>,
+    writing: usize,
+    stopped: bool,
+    failing_since: Option<Moment>,
+}
+
+struct Shared {
+    devices: Vec<Arc<dyn Device>>,
+    /// Bytes of a bucket. Buckets are dealt to the devices in turn, so that all of them work.
+    bucket_size: u64,
+    queue_max: usize,
+    errors_tolerated: Duration,
+    world: World,
+    state: Mutex<State>,
+    more: Condvar,
+    idle: Condvar,
+    disabled: AtomicBool,
+    /// Whether something failed and nothing has succeeded since: spares successes the lock.
+    failing: AtomicBool,
+    dropped: AtomicU64,
+    corrupt: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// See the file. Its writers end with it.
+pub(super) struct Store(Arc<Shared>);
+
+impl Store {
+    pub(super) fn new(devices: Vec<Arc<dyn Device>>, options: &BucketOptions, world: World) -> Store {
+        let bucket = bucket_size(&options.slot_sizes).max(1);
+        let least = devices.iter().map(|device| device.size()).min().unwrap_or(0);
+        let device_bytes = least / bucket * bucket;
+        let slots = Allocator::new(device_bytes * devices.len() as u64, &options.slot_sizes);
+        let bytes_max = (slots.bytes_max() as f64 * options.fill.clamp(0.0, 1.0)) as usize;
+        let in_memory = (bytes_max as f64 * options.in_memory_share) as usize;
+        let writers = options.writer_threads.max(1);
+        let shared = Arc::new(Shared {
+            devices,
+            bucket_size: bucket,
+            queue_max: options.queue_length.max(1) * writers,
+            errors_tolerated: options.errors_tolerated,
+            world,
+            state: Mutex::new(State {
+                index: Shelf::new(bytes_max, in_memory),
+                slots,
+                queue: VecDeque::new(),
+                writing: 0,
+                stopped: false,
+                failing_since: None,
+            }),
+            more: Condvar::new(),
+            idle: Condvar::new(),
+            disabled: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
+            dropped: AtomicU64::new(0),
+            corrupt: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        });
+        let mut started = 0;
+        for _ in 0..writers {
+            let writer = Arc::clone(&shared);
+            if env::spawn_thread("cache-writer", Priority::Background, move || writer.write_all()).is_ok() {
+                started += 1;
+            }
+        }
+        if started == 0 {
+            shared.disable("no thread could be started that writes");
+        }
+        Store(shared)
+    }
+
+    fn is_disabled(&self) -> bool {
+        self.0.disabled.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn get(&self, key: BlockKey, mark: Mark, now: bool) -> Option<Arc<Block>> {
+        if self.is_disabled() {
+            return None;
+        }
+        let slot = match self.0.state.lock().index.get(key, hash_of(key))? {
+            Entry::Waiting(block) => return Some(Arc::clone(block)),
+            Entry::Written(slot) => *slot,
+        };
+        let mut bytes = vec![0; slot.length as usize];
+        match self.0.read(slot.at, &mut bytes, now) {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(error) => {
+                self.0.drop_slot(key, slot);
+                self.0.note_failure("read from", &error);
+                return None;
+            }
+        }
+        let block = record::read(bytes, slot.sum, mark);
+        if block.is_none() {
+            // Unless the slot has become another block's meanwhile.
+            if self.0.drop_slot(key, slot) && self.0.corrupt.fetch_add(1, Ordering::Relaxed) == 0 {
+                tracing::warn!(device = %self.0.place_of(slot.at), offset = slot.at,
+                    "the bucket cache's device gave back something else than what was written; it is read from storage \
+                     instead, here and whenever it happens again (bellows_bucket_cache_corrupt_total)");
+            }
+            return None;
+        }
+        self.0.note_success();
+        block.map(Arc::new)
+    }
+
+    pub(super) fn has(&self, key: BlockKey) -> bool {
+        self.0.state.lock().index.has(key)
+    }
+
+    pub(super) fn has_blocks_of(&self, file: FileId) -> bool {
+        self.0.state.lock().index.has_file(file)
+    }
+
+    pub(super) fn insert(&self, key: BlockKey, mark: Mark, block: &Arc<Block>, admission: Admission) {
+        if self.is_disabled() {
+            return;
+        }
+        let mut state = self.0.state.lock();
+        if state.index.has(key) {
+            return;
+        }
+        let class = state.slots.class_of(record::length_of(block));
+        let Some(class) = class.filter(|_| state.queue.len() < self.0.queue_max) else {
+            self.0.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let admission = Admission { weight: state.slots.slot_size(class) as usize, ..admission };
+        let mut gone = Vec::new();
+        state.index.insert(key, hash_of(key), Entry::Waiting(Arc::clone(block)), admission, &mut gone);
+        state.free(gone, true);
+        if state.index.has(key) {
+            state.queue.push_back(Job { key, mark, block: Arc::clone(block) });
+            self.0.more.notify_one();
+        }
+    }
+
+    pub(super) fn evict_file(&self, file: FileId) -> usize {
+        let mut state = self.0.state.lock();
+        let gone = state.index.remove_file(file);
+        let count = gone.len();
+        state.free(gone, false);
+        count
+    }
+
+    pub(super) fn counts(&self) -> BucketCounts {
+        let shared = &self.0;
+        let state = shared.state.lock();
+        BucketCounts {
+            bytes_max: state.slots.bytes_max(),
+            bytes: state.index.bytes() as u64,
+            blocks: state.index.len() as u64,
+            evicted: state.index.evicted,
+            refused: state.index.refused,
+            dropped: shared.dropped.load(Ordering::Relaxed),
+            corrupt: shared.corrupt.load(Ordering::Relaxed),
+            failed: shared.failed.load(Ordering::Relaxed),
+            disabled: self.is_disabled(),
+            slots: state.slots.counts().to_vec(),
+        }
+    }
+
+    pub(super) fn settle(&self) {
+        let mut state = self.0.state.lock();
+        while !state.queue.is_empty() || state.writing > 0 {
+            self.0.idle.wait(&mut state);
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.stopped = true;
+        state.queue.clear();
+        self.0.more.notify_all();
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Gives back the slots of entries that went.
+    fn free(&mut self, gone: Vec<Entry>, evicted: bool) {
+        for entry in gone {
+            if let Entry::Written(slot) = entry {
+                self.slots.free(slot.at, slot.length as usize, evicted);
+            }
+        }
+    }
+
+    /// A slot, though others must go for it.
+    fn make_slot(&mut self, length: usize) -> Option<u64> {
+        for _ in 0..EVICTIONS_MAX {
+            if let Some(at) = self.slots.allocate(length) {
+                return Some(at);
+            }
+            let gone = self.index.pop()?;
+            self.free(vec![gone], true);
+        }
+        if let Some(bucket) = self.slots.emptiest() {
+            let gone = self
+                .index
+                .remove_where(|entry| matches!(entry, Entry::Written(slot) if bucket.contains(&slot.at)));
+            self.free(gone, true);
+        }
+        self.slots.allocate(length)
+    }
+}
+
+impl Shared {
+    /// The device that has the byte `at`, and where.
+    fn device_of(&self, at: u64) -> (&Arc<dyn Device>, u64) {
+        let (bucket, within) = (at / self.bucket_size, at % self.bucket_size);
+        let devices = self.devices.len() as u64;
+        (&self.devices[(bucket % devices) as usize], bucket / devices * self.bucket_size + within)
+    }
+
+    fn place_of(&self, at: u64) -> String {
+        self.device_of(at).0.place()
+    }
+
+    fn read(&self, at: u64, bytes: &mut [u8], now: bool) -> storage::Result<bool> {
+        let (device, offset) = self.device_of(at);
+        if now { device.read_now(offset, bytes) } else { device.read_at(offset, bytes).map(|()| true) }
+    }
+
+    /// Writes what waits, until the store is gone.
+    fn write_all(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopped {
+                return;
+            }
+            match state.queue.pop_front() {
+                Some(job) => {
+                    state.writing += 1;
+                    drop(state);
+                    self.write(job);
+                    state = self.state.lock();
+                    state.writing -= 1;
+                    if state.queue.is_empty() && state.writing == 0 {
+                        self.idle.notify_all();
+                    }
+                }
+                None => self.more.wait(&mut state),
+            }
+        }
+    }
+
+    fn write(&self, Job { key, mark, block }: Job) {
+        let record = record::write(mark, &block);
+        let sum = record::checksum(&record);
+        let at = {
+            let mut state = self.state.lock();
+            if !state.index.peek(key).is_some_and(|entry| entry.waits_as(&block)) {
+                return;
+            }
+            match state.make_slot(record.len()) {
+                Some(at) => at,
+                None => {
+                    state.index.remove_key(key);
+                    self.dropped.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+            }
+        };
+        let (device, offset) = self.device_of(at);
+        let written = device.write_at(offset, &record);
+        let mut state = self.state.lock();
+        let waits = state.index.peek(key).is_some_and(|entry| entry.waits_as(&block));
+        match (&written, waits) {
+            (Ok(()), true) => {
+                let slot = Slot { at, length: record.len() as u32, sum };
+                state.index.replace(key, Entry::Written(slot));
+            }
+            (_, waits) => {
+                state.slots.free(at, record.len(), false);
+                if waits {
+                    state.index.remove_key(key);
+                }
+            }
+        }
+        drop(state);
+        match written {
+            Ok(()) => self.note_success(),
+            Err(error) => self.note_failure("write to", &error),
+        }
+    }
+
+    /// Forgets a record that cannot be had. `false` when the index has forgotten it already.
+    fn drop_slot(&self, key: BlockKey, slot: Slot) -> bool {
+        let mut state = self.state.lock();
+        let same = matches!(state.index.peek(key), Some(Entry::Written(now)) if *now == slot);
+        if same {
+            let gone = state.index.remove_key(key);
+            state.free(gone.into_iter().collect(), false);
+        }
+        same
+    }
+
+    fn note_success(&self) {
+        if self.failing.load(Ordering::Relaxed) {
+            self.state.lock().failing_since = None;
+            self.failing.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn note_failure(&self, act: &str, error: &storage::Error) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let now = self.world.moment();
+        let since = *self.state.lock().failing_since.get_or_insert(now);
+        if !self.failing.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%error, tolerated = ?self.errors_tolerated,
+                "cannot {act} the bucket cache's device; blocks are read from storage instead");
+        }
+        if now.since(since) >= self.errors_tolerated {
+            self.disable(&error.to_string());
+        }
+    }
+
+    fn disable(&self, cause: &str) {
+        if self.disabled.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let places: Vec<String> = self.devices.iter().map(|device| device.place()).collect();
+        tracing::warn!(
+            devices = places.join(","),
+            cause,
+            remedy = REMEDY,
+            "the bucket cache is used no more"
+        );
+        let mut state = self.state.lock();
+        state.queue.clear();
+        let gone = state.index.remove_where(|_| true);
+        state.free(gone, false);
+        if state.writing == 0 {
+            self.idle.notify_all();
+        }
+    }
+}

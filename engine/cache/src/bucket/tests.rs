@@ -1,0 +1,272 @@
+//! The second tier under a cache, over devices that do everything wrong: never a wrong byte, never an error.
+
+use std::sync::atomic::Ordering;
+
+use env::WallTime;
+use storage::{DeviceFault, Scratch};
+
+use super::*;
+use crate::tests::block;
+use crate::{Ask, BlockKind, Cache, Caching, File, Options, Tier};
+
+const SIZES: [u32; 2] = [1_024, 4_096];
+const BUCKET: u64 = 4 * 4_096;
+
+fn options() -> BucketOptions {
+    BucketOptions { slot_sizes: SIZES.to_vec(), queue_length: 10_000, ..BucketOptions::default() }
+}
+
+/// A cache whose memory keeps little, over devices.
+struct Bench {
+    devices: Vec<Scratch>,
+    world: World,
+    cache: Arc<Cache>,
+    file: File,
+}
+
+impl Bench {
+    fn new(devices: usize, buckets: u64, options: &BucketOptions) -> Bench {
+        Bench::with_memory(0, devices, buckets, options)
+    }
+
+    fn with_memory(bytes_max: usize, devices: usize, buckets: u64, options: &BucketOptions) -> Bench {
+        let world = World::simulated(1, WallTime(0));
+        let devices: Vec<Scratch> = (0..devices).map(|_| Scratch::new(buckets * BUCKET)).collect();
+        let shared = devices.iter().map(|device| Arc::new(device.clone()) as Arc<dyn Device>).collect();
+        let bucket = Bucket::on(shared, options, world.clone());
+        let cache = Arc::new(Cache::new(Options { bytes_max, ..Options::default() }).with_bucket(bucket));
+        let file = cache.open_file("data/default/t/r/f/1", 1 << 40, Caching::default());
+        Bench { devices, world, cache, file }
+    }
+
+    /// The block at `offset`, as it should be.
+    fn content(offset: u64) -> Block {
+        let bytes: Vec<u8> = (0..500 + (offset % 7) * 400).map(|at| (at * 31 + offset * 7) as u8).collect();
+        let block = block(BlockKind::Data, 0);
+        Block {
+            bytes: bytes.into(),
+            offsets: (0..offset as u32 % 9).collect(),
+            disk_length: offset as u32,
+            ..block
+        }
+    }
+
+    /// Reads a block, checks it, and says whether it was in the cache.
+    fn read(&self, offset: u64) -> bool {
+        let mut hit = true;
+        let ask = Ask { keep: true, memory_only: false };
+        let Ok(found) = self.file.block::<std::convert::Infallible>(offset, BlockKind::Data, ask, || {
+            hit = false;
+            Ok(Bench::content(offset))
+        });
+        let found = found.expect("the caller may wait");
+        assert_eq!(format!("{found:?}"), format!("{:?}", Bench::content(offset)), "the block at {offset}");
+        hit
+    }
+
+    fn settle(&self) {
+        self.cache.bucket().expect("there is one").settle();
+    }
+
+    fn counts(&self) -> BucketCounts {
+        self.cache.bucket().expect("there is one").counts()
+    }
+
+    fn hits(&self, offsets: std::ops::Range<u64>) -> usize {
+        offsets.filter(|&offset| self.read(offset)).count()
+    }
+}
+
+#[test]
+fn blocks_come_back_from_several_devices_as_they_were() {
+    let bench = Bench::new(2, 20, &options());
+    assert_eq!(bench.hits(0..100), 0);
+    bench.settle();
+    assert_eq!(bench.hits(0..100), 100);
+    assert!(bench.devices.iter().all(|device| device.acts().1 > 10), "both are written");
+    assert!(bench.devices.iter().all(|device| device.acts().0 > 10), "both are read");
+    let looks = bench.cache.counts().looks;
+    assert_eq!((looks.hits_in(Tier::Bucket), looks.misses()), (100, 100));
+    let counts = bench.counts();
+    assert_eq!((counts.blocks, counts.bytes_max), (100, 2 * 20 * BUCKET));
+    assert_eq!(counts.slots.iter().map(|slots| slots.used).sum::<u64>(), 100);
+    assert_eq!(bench.file.remove(), 100);
+    assert!(bench.counts().slots.iter().all(|slots| (slots.used, slots.buckets) == (0, 0)));
+}
+
+#[test]
+fn what_is_full_makes_room_and_stays_within_its_bytes() {
+    let bench = Bench::new(1, 10, &options());
+    for round in 0..4 {
+        for offset in round * 1_000..round * 1_000 + 300 {
+            bench.read(offset);
+            bench.read(offset);
+        }
+        bench.settle();
+        let counts = bench.counts();
+        assert!(counts.bytes <= counts.bytes_max && counts.blocks > 20, "{counts:?}");
+        assert_eq!(counts.blocks, counts.slots.iter().map(|slots| slots.used).sum::<u64>());
+        assert_eq!((counts.corrupt, counts.failed), (0, 0));
+    }
+}
+
+#[test]
+fn a_size_without_slots_takes_them_from_others() {
+    let bench = Bench::new(1, 3, &BucketOptions { fill: 1.0, ..options() });
+    // Blocks of 500 bytes fill all buckets with small slots …
+    (0..48).for_each(|at| assert!(!bench.read(7 * at)));
+    bench.settle();
+    assert_eq!(bench.counts().slots[0].used, 48);
+    // … then larger ones are asked for more often.
+    for _ in 0..5 {
+        (0..8).for_each(|at| {
+            bench.read(7 * at + 6);
+        });
+        bench.settle();
+    }
+    let counts = bench.counts();
+    assert!(counts.slots[1].used > 0, "{counts:?}");
+}
+
+#[test]
+fn before_devices_memory_keeps_what_is_asked_for_often() {
+    let bench = Bench::with_memory(1 << 20, 1, 20, &options());
+    bench.read(3);
+    bench.settle();
+    assert!(bench.read(3));
+    assert_eq!(bench.cache.counts().looks.hits_in(Tier::Memory), 1);
+    assert_eq!(bench.counts().blocks, 1);
+}
+
+#[test]
+fn who_must_not_wait_for_a_device_does_not() {
+    let bench = Bench::new(1, 20, &options());
+    bench.read(3);
+    bench.settle();
+    let now = || {
+        let ask = Ask { keep: true, memory_only: true };
+        let Ok(found) = bench
+            .file
+            .block::<std::convert::Infallible>(3, BlockKind::Data, ask, || unreachable!("it would wait"));
+        found.is_some()
+    };
+    assert!(now());
+    bench.devices[0].set_waits(true);
+    assert!(!now());
+    assert!(bench.read(3), "who may wait gets it from there");
+}
+
+#[test]
+fn no_fault_of_a_device_costs_more_than_a_hit() {
+    for fault in [
+        DeviceFault::ReadFails,
+        DeviceFault::ReadShort,
+        DeviceFault::ReadFlips,
+        DeviceFault::Full,
+        DeviceFault::WriteLost,
+        DeviceFault::Gone,
+    ] {
+        let bench = Bench::new(1, 40, &options());
+        bench.hits(0..50);
+        bench.settle();
+        bench.devices[0].set_fault(fault);
+        for round in 0..3 {
+            // Old blocks and new ones: each is checked byte by byte.
+            bench.hits(0..80 + 20 * round);
+            bench.settle();
+        }
+        let counts = bench.counts();
+        assert!(!counts.disabled, "{fault:?}: it may pass");
+        let harm = counts.corrupt + counts.failed;
+        assert!(harm > 0, "{fault:?} was met: {counts:?}");
+        bench.devices[0].set_fault(DeviceFault::None);
+        bench.hits(0..80);
+        bench.settle();
+        assert_eq!(bench.hits(0..80), 80, "{fault:?} has passed");
+        let counts = bench.counts();
+        assert_eq!(counts.blocks, counts.slots.iter().map(|slots| slots.used).sum::<u64>(), "{fault:?}");
+    }
+}
+
+#[test]
+fn bits_that_flip_where_blocks_lie_are_found() {
+    let bench = Bench::new(1, 40, &options());
+    bench.hits(0..50);
+    bench.settle();
+    bench.devices[0].damage(|bytes| bytes.iter_mut().step_by(997).for_each(|byte| *byte ^= 4));
+    let hits = bench.hits(0..50);
+    let counts = bench.counts();
+    assert_eq!(hits as u64 + counts.corrupt, 50);
+    assert!(counts.corrupt > 10 && !counts.disabled);
+}
+
+#[test]
+fn a_device_that_fails_for_too_long_is_used_no_more() {
+    let tolerated = Duration::from_secs(60);
+    let bench = Bench::new(1, 40, &BucketOptions { errors_tolerated: tolerated, ..options() });
+    bench.hits(0..50);
+    bench.settle();
+    bench.devices[0].set_fault(DeviceFault::Gone);
+    bench.hits(0..10);
+    bench.settle();
+    bench.world.advance(tolerated / 2);
+    bench.hits(10..20);
+    bench.settle();
+    assert!(!bench.counts().disabled);
+    bench.devices[0].set_fault(DeviceFault::None);
+    assert!(bench.read(40), "a success in between");
+    bench.devices[0].set_fault(DeviceFault::Gone);
+    bench.world.advance(tolerated / 2);
+    bench.hits(20..30);
+    bench.settle();
+    assert!(!bench.counts().disabled, "the time counts from the first failure after a success");
+    bench.world.advance(tolerated);
+    bench.hits(30..40);
+    bench.settle();
+    let counts = bench.counts();
+    assert!(counts.disabled && counts.blocks == 0);
+    let acts = bench.devices[0].acts();
+    assert_eq!(bench.hits(0..50), 0);
+    bench.settle();
+    assert_eq!(bench.devices[0].acts(), acts, "it is left alone");
+}
+
+#[test]
+fn under_load_and_faults_every_block_is_right() {
+    let bench = Bench::new(2, 10, &options());
+    let faults = [DeviceFault::None, DeviceFault::ReadFlips, DeviceFault::Gone, DeviceFault::WriteLost];
+    let turn = std::sync::atomic::AtomicUsize::new(0);
+    env::together("reader", 4, || {
+        for _ in 0..4 {
+            let turn = turn.fetch_add(1, Ordering::SeqCst);
+            bench.devices[turn % 2].set_fault(faults[turn % 4]);
+            bench.hits(0..150);
+        }
+    });
+    bench.devices.iter().for_each(|device| device.set_fault(DeviceFault::None));
+    bench.settle();
+    bench.hits(0..150);
+}
+
+#[test]
+fn in_memory_data_is_in_the_bucket_cache_and_the_rest_is_not() {
+    let bucket = Bucket::offheap(1 << 20, &BucketOptions::default());
+    let cache = Arc::new(Cache::with_bytes(1 << 20).with_bucket(bucket));
+    let file = cache.open_file("f", 9, Caching::default());
+    for (offset, kind) in BlockKind::ALL.into_iter().enumerate() {
+        for _ in 0..3 {
+            let ask = Ask { keep: true, memory_only: false };
+            let Ok(_) =
+                file.block::<std::convert::Infallible>(offset as u64, kind, ask, || Ok(block(kind, 10)));
+        }
+    }
+    let (counts, bucket) = (cache.counts(), cache.bucket().expect("there is one").counts());
+    assert_eq!((counts.blocks_of, bucket.blocks), ([0, 1, 1], 1));
+    assert_eq!((counts.looks.hits_in(Tier::Bucket), counts.looks.hits_in(Tier::Memory)), (2, 4));
+    let all = Bucket::offheap(1 << 20, &BucketOptions::default()).with_combined(false);
+    let cache = Arc::new(Cache::with_bytes(1 << 20).with_bucket(all));
+    let file = cache.open_file("f", 9, Caching::default());
+    file.put(0, block(BlockKind::Data, 10), false);
+    file.put(1, block(BlockKind::Index, 10), false);
+    assert_eq!((cache.counts().blocks, cache.bucket().expect("there is one").counts().blocks), (2, 2));
+}

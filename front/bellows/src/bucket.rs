@@ -1,0 +1,180 @@
+//! The bucket cache, from its keys to its devices.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cache::{Bucket, BucketOptions};
+use conf::{Conf, keys::cache as key};
+use env::World;
+use storage::{Device, LocalDevice};
+
+use crate::failure::Failure;
+
+/// Where the second tier lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Engine {
+    /// In memory.
+    Offheap,
+    /// On these files.
+    Files(Vec<PathBuf>),
+}
+
+/// What the second tier is started with.
+#[derive(Clone, Debug)]
+pub(crate) struct BucketSettings {
+    pub(crate) engine: Engine,
+    pub(crate) bytes: u64,
+    pub(crate) combined: bool,
+    pub(crate) options: BucketOptions,
+}
+
+impl BucketSettings {
+    /// `None` when there shall be no second tier. `memory` is what shares are shares of, in bytes.
+    pub(crate) fn gather(conf: &Conf, memory: u64) -> Result<Option<BucketSettings>, Failure> {
+        let said = conf.value(&key::BUCKET_ENGINE)?;
+        let Some(engine) = engine(&said)? else { return Ok(None) };
+        let size = conf.value(&key::BUCKET_SIZE)?;
+        let bytes = if size < 1.0 { size * memory as f64 } else { size * f64::from(1 << 20) } as u64;
+        let defaults = BucketOptions::default();
+        let options = BucketOptions {
+            slot_sizes: slot_sizes(&conf.value(&key::BUCKET_SLOT_SIZES)?)?.unwrap_or(defaults.slot_sizes),
+            in_memory_share: conf.value(&key::BUCKET_IN_MEMORY)?,
+            fill: conf.value(&key::BUCKET_FILL)?,
+            writer_threads: usize::try_from(conf.value(&key::BUCKET_WRITERS)?)
+                .unwrap_or(usize::MAX)
+                .clamp(1, 256),
+            queue_length: usize::try_from(conf.value(&key::BUCKET_QUEUE)?).unwrap_or(usize::MAX),
+            errors_tolerated: conf.value(&key::BUCKET_ERRORS_TOLERATED)?,
+        };
+        let devices = match &engine {
+            Engine::Offheap => 1,
+            Engine::Files(paths) => paths.len() as u64,
+        };
+        let least = if engine == Engine::Offheap { 1 } else { devices * options.bytes_min() };
+        if bytes < least {
+            return Err(Failure::new(format!(
+                "{} is {size}: {bytes} bytes, {} = {said} needs at least {least}; give the size in megabytes, or as a \
+                 share of half of the machine's memory below 1",
+                key::BUCKET_SIZE.name(),
+                key::BUCKET_ENGINE.name(),
+            )));
+        }
+        Ok(Some(BucketSettings { engine, bytes, combined: conf.value(&key::BUCKET_COMBINED)?, options }))
+    }
+
+    /// The second tier; `None` where its devices cannot be had, which is told: everything works without it.
+    pub(crate) fn open(&self, world: &World) -> Option<Bucket> {
+        let bucket = match &self.engine {
+            Engine::Offheap => {
+                Bucket::offheap(usize::try_from(self.bytes).unwrap_or(usize::MAX), &self.options)
+            }
+            Engine::Files(paths) => {
+                let each = self.bytes / paths.len() as u64;
+                let open = |path: &PathBuf| {
+                    LocalDevice::open(path, each).map(|device| Arc::new(device) as Arc<dyn Device>)
+                };
+                match paths.iter().map(open).collect::<Result<Vec<_>, _>>() {
+                    Ok(devices) => Bucket::on(devices, &self.options, world.clone()),
+                    Err(error) => {
+                        tracing::warn!(%error, key = key::BUCKET_ENGINE.name(),
+                            "no bucket cache: blocks are read from storage; make the path writable and start again");
+                        return None;
+                    }
+                }
+            }
+        };
+        tracing::info!(engine = ?self.engine, megabytes = self.bytes >> 20, combined = self.combined, "bucket cache");
+        Some(bucket.with_combined(self.combined))
+    }
+}
+
+fn engine(said: &str) -> Result<Option<Engine>, Failure> {
+    let refused = || {
+        Failure::new(format!(
+            "{} is {said:?}, expected offheap, file:PATH, files:PATH,PATH, mmap:PATH or pmem:PATH",
+            key::BUCKET_ENGINE.name()
+        ))
+    };
+    if said.is_empty() {
+        return Ok(None);
+    }
+    if said == "offheap" {
+        return Ok(Some(Engine::Offheap));
+    }
+    let (kind, paths) = said.split_once(':').ok_or_else(refused)?;
+    let paths: Vec<PathBuf> = match kind {
+        "file" | "mmap" | "pmem" => vec![Path::new(paths).to_owned()],
+        "files" => paths.split(',').map(|path| Path::new(path.trim()).to_owned()).collect(),
+        _ => return Err(refused()),
+    };
+    if paths.iter().any(|path| path.as_os_str().is_empty()) {
+        return Err(refused());
+    }
+    Ok(Some(Engine::Files(paths)))
+}
+
+fn slot_sizes(said: &[String]) -> Result<Option<Vec<u32>>, Failure> {
+    let sizes: Option<Vec<u32>> = said
+        .iter()
+        .map(|size| size.parse().ok().filter(|size| *size > 0 && size % 256 == 0 && *size <= 1 << 30))
+        .collect();
+    let sizes = sizes.ok_or_else(|| {
+        let (name, said) = (key::BUCKET_SLOT_SIZES.name(), said.join(","));
+        Failure::new(format!(
+            "{name} is {said:?}, expected sizes in bytes, multiples of 256, parted by commas"
+        ))
+    })?;
+    Ok((!sizes.is_empty()).then_some(sizes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gather(pairs: &[&str]) -> Result<Option<BucketSettings>, String> {
+        let conf =
+            pairs.iter().fold(Conf::new(), |conf, pair| conf.with_definition(pair).expect("a definition"));
+        BucketSettings::gather(&conf, 1 << 30).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn the_engine_and_its_size_are_said_as_for_hbase() {
+        assert!(gather(&[]).expect("none").is_none());
+        let said = |engine: &str, size: &str| {
+            let pairs =
+                [format!("hbase.bucketcache.ioengine={engine}"), format!("hbase.bucketcache.size={size}")];
+            gather(&[&pairs[0], &pairs[1]]).map(|settings| settings.expect("there is one"))
+        };
+        let files = |paths: &[&str]| Engine::Files(paths.iter().map(PathBuf::from).collect());
+        let settings = said("offheap", "0.5").expect("good");
+        assert_eq!((settings.engine, settings.bytes, settings.combined), (Engine::Offheap, 512 << 20, true));
+        let settings = said("files:/a/x,/b/y", "1024").expect("good");
+        assert_eq!((settings.engine, settings.bytes), (files(&["/a/x", "/b/y"]), 1 << 30));
+        for alias in ["file:/c", "mmap:/c", "pmem:/c"] {
+            assert_eq!(said(alias, "100").expect("good").engine, files(&["/c"]));
+        }
+        for (engine, size, word) in [
+            ("heap", "100", "expected offheap"),
+            ("file:", "100", "file:PATH"),
+            ("file:/c", "1", "at least"),
+            ("offheap", "0", "at least"),
+        ] {
+            let failure = said(engine, size).expect_err("refused");
+            assert!(failure.contains(word) && failure.contains("hbase.bucketcache."), "{failure}");
+        }
+        let sizes =
+            |said: &str| gather(&["hbase.bucketcache.ioengine=offheap", "hbase.bucketcache.size=10", said]);
+        let settings =
+            sizes("hbase.bucketcache.bucket.sizes=5120, 17408").expect("good").expect("there is one");
+        assert_eq!(settings.options.slot_sizes, [5_120, 17_408]);
+        assert!(sizes("hbase.bucketcache.bucket.sizes=5121").expect_err("refused").contains("256"));
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_had_is_no_reason_not_to_start() {
+        let settings =
+            gather(&["hbase.bucketcache.ioengine=file:/proc/nowhere/cache", "hbase.bucketcache.size=100"]);
+        let settings = settings.expect("good").expect("there is one");
+        assert!(settings.open(&World::real()).is_none());
+    }
+}
