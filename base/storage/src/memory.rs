@@ -41,7 +41,11 @@ struct File {
     named: bool,
 }
 
-/// What the loss of power does to the bytes past `durable`. Returns the length at which the file is cut, if it is.
+/// What a disk writes whole or not at all, in bytes.
+const SECTOR: usize = 512;
+
+/// What the loss of power does to the bytes past `durable`: sectors that were not written are zeros. Returns the length at
+/// which the file is cut, if it is.
 fn tear(bytes: &mut [u8], durable: usize, next: &mut impl FnMut() -> u64) -> Option<usize> {
     let tail = bytes.len() - durable;
     if tail == 0 {
@@ -49,12 +53,13 @@ fn tear(bytes: &mut [u8], durable: usize, next: &mut impl FnMut() -> u64) -> Opt
     }
     let mut within = |length: usize| next() as usize % (length + 1);
     let how = within(2);
-    let from = durable + within(tail);
+    let anywhere = durable + within(tail);
+    let from = (anywhere / SECTOR * SECTOR).max(durable);
     match how {
-        0 => return Some(from),
+        0 => return Some(anywhere),
         1 => bytes[from..].fill(0),
         _ => {
-            let to = from + within(bytes.len() - from);
+            let to = (from + within(bytes.len() - from)).next_multiple_of(SECTOR).min(bytes.len());
             bytes[from..to].fill(0);
         }
     }

@@ -315,13 +315,9 @@ fn read_file(
     let (mut ended, mut whole_to, mut places) = (false, None, HashMap::new());
     while offset < size && !ended {
         if !read_batch(&*file, number, offset, size, &mut payload)? {
-            if let Some(later) = durable_claim_after(&*file, number, offset, size)? {
-                return Err(corrupt(
-                    offset,
-                    "batch checksum",
-                    format!("a whole batch (the one at offset {later} says it was durable)"),
-                    "other bytes".to_owned(),
-                ));
+            if let Some(sign) = damage(&*file, number, offset, size)? {
+                let expected = format!("a whole batch ({sign})");
+                return Err(corrupt(offset, "batch checksum", expected, "other bytes".to_owned()));
             }
             found.recovered.cuts.push(Cut { file: name.clone(), offset, bytes: size - offset });
             break;
@@ -414,22 +410,47 @@ fn read_batch(
     Ok(header.fits(number, offset, payload))
 }
 
-/// Looks behind a bad batch at `bad` for a whole one that says the bytes at `bad` were durable.
-fn durable_claim_after(file: &dyn FileReader, number: u64, bad: u64, size: u64) -> Result<Option<u64>> {
+/// What a disk writes whole or not at all, in bytes.
+const SECTOR: u64 = 512;
+/// The part of a sector from which on zeros are no accident: a batch does not begin with as many.
+const ZEROS_MIN: usize = 8;
+
+/// Why the bad batch at `bad` is damage and not a torn tail, if it is.
+///
+/// A whole batch behind it that says the bytes at `bad` were durable proves it. So does any whole batch behind it, unless
+/// there is a hole between the two: when the power goes, sectors that were not written are zeros, and later ones may
+/// have been; a process that is killed leaves no hole.
+fn damage(file: &dyn FileReader, number: u64, bad: u64, size: u64) -> Result<Option<String>> {
     let mut tail = vec![0; (size - bad) as usize];
     file.read_at(bad, &mut tail)?;
+    let mut whole = None;
     for at in 1..tail.len().saturating_sub(BATCH_HEADER_LENGTH) {
         let Some((header, rest)) = tail[at..].split_first_chunk::<BATCH_HEADER_LENGTH>() else { break };
         let header = BatchHeader::parse(*header);
         let offset = bad + at as u64;
-        let plausible = header.synced > bad && header.synced <= offset && header.length > 0;
-        if plausible
+        if header.synced <= offset
+            && header.length > 0
+            && (header.synced > bad || whole.is_none())
             && let Some(payload) = rest.get(..header.length as usize)
             && Record::read(payload).is_some()
             && header.fits(number, offset, payload)
         {
-            return Ok(Some(offset));
+            if header.synced > bad {
+                return Ok(Some(format!("the one at offset {offset} says it was durable")));
+            }
+            whole = Some(at);
         }
     }
-    Ok(None)
+    Ok(whole
+        .filter(|&at| !has_hole(&tail[..at], bad))
+        .map(|at| format!("there is one at offset {}", bad + at as u64)))
+}
+
+/// Whether a sector, or what of one lies in `bytes`, which begin at `offset` of their file, is nothing but zeros.
+fn has_hole(bytes: &[u8], offset: u64) -> bool {
+    let first = (SECTOR - offset % SECTOR) as usize;
+    let (head, rest) = bytes.split_at(first.min(bytes.len()));
+    std::iter::once(head)
+        .chain(rest.chunks(SECTOR as usize))
+        .any(|part| part.len() >= ZEROS_MIN && part.iter().all(|&byte| byte == 0))
 }

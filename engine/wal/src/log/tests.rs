@@ -140,6 +140,40 @@ fn a_damaged_middle_is_an_error_that_names_file_and_offset() {
 }
 
 #[test]
+fn of_batches_that_no_sync_has_reached_a_hole_is_a_torn_tail_and_a_turned_bit_is_damage() {
+    let place = Memory::new();
+    {
+        let (log, _) = in_memory(&place, Options::default());
+        for sequence in 1..=3 {
+            let ticket = log.append(&edit("a", sequence, &[7; 1_500])).expect("alive");
+            log.sync_blocking(ticket, Level::Os).expect("alive");
+        }
+    }
+    let name = file_name(&FileName::new("WALs"), 1);
+    let whole = place.read(&name, 10_000).expect("there");
+    let batch = (whole.len() - HEADER_LENGTH) / 3;
+    let open = |change: &dyn Fn(&mut Vec<u8>)| {
+        let after = place.kill();
+        after.damage(&name, |bytes| {
+            bytes.clone_from(&whole);
+            change(bytes);
+        });
+        Log::open(Arc::new(after), FileName::new("WALs"), Options::default())
+            .map(|(_log, recovered)| (replayed(&recovered, "a").len(), recovered.cuts().len()))
+    };
+    for at in (HEADER_LENGTH..HEADER_LENGTH + 2 * batch).step_by(7) {
+        let error = open(&|bytes| bytes[at] ^= 0x10).expect_err("damage is no data");
+        let Error::Corrupt { offset, .. } = &error else { panic!("byte {at}: {error}") };
+        assert_eq!(*offset as usize, HEADER_LENGTH + (at - HEADER_LENGTH) / batch * batch, "{error}");
+    }
+    // A sector of the second batch that was not written when the power went.
+    let hole = (HEADER_LENGTH + batch).next_multiple_of(512);
+    assert_eq!(open(&|bytes| bytes[hole..hole + 512].fill(0)).expect("a torn tail"), (1, 1));
+    // Nothing behind it: the last batch may be torn in any way.
+    assert_eq!(open(&|bytes| *bytes.last_mut().expect("long") ^= 1).expect("a torn tail"), (2, 1));
+}
+
+#[test]
 fn a_file_that_was_finished_has_no_tail_to_tear() {
     let place = Place::new("finished");
     {
