@@ -102,6 +102,46 @@ fn main() {
             }
             assert_eq!(length, small.iter().map(|cell| cell.len()).sum::<usize>());
         });
+        let next = segment.successor(&pool);
+        let mut flat = None;
+        figure(&world, "flatten", count, || flat = Some(Arc::new(segment.flattened())));
+        let flat = flat.expect("made");
+        println!("    bytes of the flat index a cell: {}", flat.index_bytes() / count);
+        figure(&world, "lookup in the flat one, new cursor each", keys.len() as u64, || {
+            for key in &keys {
+                let mut cursor = Cursor::new(Arc::clone(&flat));
+                cursor.seek(key.position());
+                assert!(cursor.peek().is_some_and(|cell| cell.row() == key.key().row()));
+            }
+        });
+        figure(&world, "walk over the flat one", count, || {
+            let mut cursor = Cursor::new(Arc::clone(&flat));
+            cursor.seek(KeyBuf::first_on_row(b"").position());
+            let mut cells = 0;
+            while cursor.peek().is_some() {
+                cells += 1;
+                cursor.advance();
+            }
+            assert_eq!(cells, count);
+        });
+        let halves: Vec<Arc<Segment>> = small
+            .chunks(small.len().div_ceil(2))
+            .map(|half| {
+                let segment = Segment::new(Comparator::Table, &pool);
+                for (sequence, cell) in half.iter().enumerate() {
+                    segment.insert([&cell[..]], SequenceId(sequence as u64 + 1));
+                }
+                let _next = segment.successor(&pool);
+                Arc::new(segment.flattened())
+            })
+            .collect();
+        figure(&world, "merge the indexes of two, a cell", count, || {
+            assert_eq!(Segment::merged(&halves).expect("few chunks").cells(), count);
+        });
+        figure(&world, "copy two into one, a cell", count, || {
+            assert_eq!(Segment::compacted(&halves, &pool, |_| true).expect("few chunks").cells(), count);
+        });
+        drop((next, halves, flat));
         figure(&world, "drop", count, || drop(segment));
         let segment = Arc::new(Segment::new(Comparator::Table, &pool));
         figure(&world, "insert, 100 bytes, two threads", count, || {

@@ -261,11 +261,22 @@ impl Region {
     }
 
     /// Does what there is to do with sealed segments. `pressure` says how full the memory of all memstores is, from 0 to
-    /// 1. Reads, writes and flushes go on meanwhile.
+    /// 1; a region that is fuller than that, of its own flush size, counts as such. Reads, writes and flushes go on
+    /// meanwhile.
     pub fn compact_memory(&self, pressure: f64) {
+        // What is dropped now puts off the flush that is near.
+        let full = self.memstore_bytes() as f64 / self.flush_size.max(1) as f64;
+        let pressure = pressure.max(full.min(1.0));
         for store in &self.stores {
             self.compact_memory_of(store, pressure);
         }
+    }
+
+    /// Whether somebody is about to make sealed segments smaller, or at it, so that a flush may not be needed.
+    pub(crate) fn is_memory_shrinking(&self) -> bool {
+        let shrinks =
+            |accordion: &Accordion| accordion.told.load(Ordering::Relaxed) || accordion.working.is_locked();
+        self.stores.iter().any(|store| shrinks(&store.accordion))
     }
 
     /// Whether [`Region::compact_memory`] should be called, said once: until it is called it is not said again.

@@ -285,9 +285,11 @@ impl Region {
         self.flush_size
     }
 
-    /// Whether it is time to flush.
+    /// Whether it is time to flush. While memory is being compacted there is time for a quarter more.
     pub fn needs_flush(&self) -> bool {
-        self.memstore_bytes() >= self.flush_size
+        let bytes = self.memstore_bytes();
+        bytes >= self.flush_size
+            && (bytes >= self.flush_size.saturating_add(self.flush_size / 4) || !self.is_memory_shrinking())
     }
 
     /// What it is and has done.

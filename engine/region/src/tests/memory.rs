@@ -223,6 +223,29 @@ fn a_flush_takes_the_pipeline_as_it_is_and_the_pool_gets_its_chunks_back() {
 }
 
 #[test]
+fn a_flush_waits_a_little_for_memory_that_is_being_compacted() {
+    let options = RegionOptions { flush_size: 40_000, ..RegionOptions::default() };
+    let world = World::simulated(1, WallTime(1_000_000));
+    let bench = Bench::open_with(Memory::new(), world, table(family()), options);
+    let mut next = 0;
+    let mut put_until = |bytes: u64| {
+        while bench.region.memstore_bytes() < bytes {
+            next += 1;
+            bench.put("a", "f:q", next, "value");
+        }
+    };
+    put_until(40_000);
+    assert!(bench.region.needs_flush(), "nobody compacts");
+    assert!(bench.region.asks_for_memory_compaction());
+    assert!(!bench.region.needs_flush(), "it may not be needed");
+    put_until(50_000);
+    assert!(bench.region.needs_flush(), "a quarter more is enough");
+    bench.region.compact_memory(0.0);
+    assert!(!bench.region.needs_flush(), "all but a version is gone: {:?}", bench.memory());
+    assert_eq!(bench.memory().pipeline[0].cells, 1);
+}
+
+#[test]
 fn each_byte_is_accounted_for() {
     let bench = bench(Level::Eager, 1_000, family());
     let balance = || bench.region.options.ledger.balances().remove(0).1;
