@@ -412,7 +412,7 @@ final class Steps {
     switch (chance.nextInt(16)) {
       case 0 -> scan.add(Node.of("max-size", 1)).add(Node.of("partials"));
       case 1 -> scan.add(Node.of("max-size", 1)).add(Node.of("cursor"));
-      case 2 -> scan.add(Node.of("max-size", Draw.of(chance, "1", "100", "300", "1000", "3000")));
+      case 2 -> scan.add(Node.of("max-size", scan.has("batch") ? "1" : Draw.of(chance, "1", "100", "300", "1000", "3000")));
       case 3 -> scan.add(Node.of("partials"));
       default -> { }
     }
