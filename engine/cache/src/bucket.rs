@@ -23,7 +23,7 @@ use env::World;
 use storage::Device;
 
 pub use allocator::{SLOT_SIZES, SlotCounts};
-pub(crate) use record::Mark;
+pub(crate) use record::{Mark, checksum};
 
 use crate::memory::{Admission, Memory};
 use crate::{Block, BlockKey, FileId};
@@ -91,6 +91,17 @@ pub struct BucketCounts {
     pub disabled: bool,
     /// Its slots by size; empty for one in memory.
     pub slots: Vec<SlotCounts>,
+}
+
+/// Where a block lies on the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) file: u64,
+    pub(crate) offset: u64,
+    pub(crate) at: u64,
+    pub(crate) length: u32,
+    pub(crate) sum: u32,
+    pub(crate) in_memory: bool,
 }
 
 /// See the file.
@@ -189,6 +200,22 @@ impl Bucket {
                 }
             }
             Engine::Devices(store) => store.counts(),
+        }
+    }
+
+    /// Where all blocks lie that are written.
+    pub(crate) fn placed(&self) -> Vec<Placed> {
+        match &self.engine {
+            Engine::Memory(_) => Vec::new(),
+            Engine::Devices(store) => store.placed(),
+        }
+    }
+
+    /// Takes blocks in that lie on the devices already. Says how many.
+    pub(crate) fn restore(&self, blocks: impl Iterator<Item = Placed>) -> usize {
+        match &self.engine {
+            Engine::Memory(_) => 0,
+            Engine::Devices(store) => store.restore(blocks),
         }
     }
 

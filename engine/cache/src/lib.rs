@@ -16,11 +16,13 @@ mod counts;
 mod file;
 mod flight;
 mod memory;
+mod persist;
 mod prefetch;
 
 pub use bucket::{Bucket, BucketCounts, BucketOptions, SLOT_SIZES, SlotCounts};
 pub use counts::{Counts, Looks, TableCounts, Tier};
 pub use file::{Ask, Caching, File, Kinds};
+pub use persist::Persistence;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,10 +31,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::bucket::Placed;
 use crate::counts::Tally;
 use crate::file::Known;
 use crate::flight::Flights;
 use crate::memory::Memory;
+use crate::persist::{Named, Snapshot};
 use crate::prefetch::Prefetch;
 
 /// A file, for as long as the cache knows it. Never given to another.
@@ -158,6 +162,7 @@ pub struct Cache {
     options: Options,
     memory: Option<Memory>,
     bucket: Option<Bucket>,
+    persistence: Option<Persistence>,
     flights: Flights,
     files: Mutex<HashMap<Box<str>, Arc<Known>>>,
     /// Files after which those are forgotten that nobody has open and of which no block is left.
@@ -181,6 +186,7 @@ impl Cache {
         Cache {
             memory: (options.bytes_max > 0).then(|| Memory::new(options.bytes_max, options.in_memory_share)),
             bucket: None,
+            persistence: None,
             flights: Flights::default(),
             files: Mutex::default(),
             sweep_at: AtomicU64::new(FILES_UNSWEPT),
@@ -194,6 +200,40 @@ impl Cache {
     /// The same with a second tier behind the one in memory.
     pub fn with_bucket(self, bucket: Bucket) -> Cache {
         Cache { bucket: Some(bucket), ..self }
+    }
+
+    /// The same with an index of the second tier that the next process finds again; what the last one has left is taken
+    /// over, and checked block by block when it is read.
+    pub fn with_persistence(self, persistence: Persistence) -> Cache {
+        let snapshot = persistence.load();
+        let mut ids = HashMap::new();
+        let mut files = self.files.lock();
+        for file in snapshot.files {
+            let id = FileId(self.last_file.fetch_add(1, Ordering::Relaxed) + 1);
+            ids.insert(file.id, id.0);
+            let known = Known::new(id, &file.name, file.size);
+            files.insert(file.name, Arc::new(known));
+        }
+        drop(files);
+        let blocks = snapshot.blocks.into_iter();
+        let found = blocks.filter_map(|block| Some(Placed { file: *ids.get(&block.file)?, ..block }));
+        if let Some(bucket) = &self.bucket {
+            let blocks = bucket.restore(found);
+            tracing::info!(blocks, files = ids.len(), "the bucket cache is warm");
+        }
+        Cache { persistence: Some(persistence), ..self }
+    }
+
+    /// Keeps the second tier's index for the next process, if that is wanted.
+    pub fn persist(&self) -> storage::Result<()> {
+        let (Some(persistence), Some(bucket)) = (&self.persistence, &self.bucket) else { return Ok(()) };
+        let blocks = bucket.placed();
+        let files = self.files.lock();
+        let wanted = files.iter().filter(|(_, known)| !known.is_gone() && bucket.has_blocks_of(known.id));
+        let named =
+            wanted.map(|(name, known)| Named { id: known.id.0, size: known.size, name: name.clone() });
+        let files = named.collect();
+        persistence.save(&Snapshot { files, blocks })
     }
 
     /// The second tier, if there is one.

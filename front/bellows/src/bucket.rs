@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
-use cache::{Bucket, BucketOptions};
+use cache::{Bucket, BucketOptions, Cache, Persistence};
 use conf::{Conf, keys::cache as key};
-use env::World;
+use env::{Priority, World};
 use storage::{Device, LocalDevice};
 
 use crate::failure::Failure;
@@ -26,6 +28,9 @@ pub(crate) struct BucketSettings {
     pub(crate) bytes: u64,
     pub(crate) combined: bool,
     pub(crate) options: BucketOptions,
+    /// The file of the index, if it is kept, and how often it is.
+    persistent: Option<PathBuf>,
+    interval: Duration,
 }
 
 impl BucketSettings {
@@ -59,7 +64,50 @@ impl BucketSettings {
                 key::BUCKET_ENGINE.name(),
             )));
         }
-        Ok(Some(BucketSettings { engine, bytes, combined: conf.value(&key::BUCKET_COMBINED)?, options }))
+        let path = conf.value(&key::BUCKET_PERSISTENT)?;
+        let path = path.strip_prefix("file:").unwrap_or(&path);
+        let persistent = (!path.is_empty() && engine != Engine::Offheap).then(|| PathBuf::from(path));
+        let interval = conf.value(&key::BUCKET_PERSIST_INTERVAL)?.max(Duration::from_millis(10));
+        let combined = conf.value(&key::BUCKET_COMBINED)?;
+        Ok(Some(BucketSettings { engine, bytes, combined, options, persistent, interval }))
+    }
+
+    /// Puts the second tier behind `cache`, with what the last process has left of it.
+    pub(crate) fn put_behind(&self, cache: Cache, world: &World) -> Arc<Cache> {
+        let Some(bucket) = self.open(world) else { return Arc::new(cache) };
+        let cache = cache.with_bucket(bucket);
+        let Some(path) = &self.persistent else { return Arc::new(cache) };
+        let size = Persistence::bytes_for(self.bytes, &self.options.slot_sizes);
+        let device = match LocalDevice::open(path, size) {
+            Ok(device) => device,
+            Err(error) => {
+                tracing::warn!(%error, key = key::BUCKET_PERSISTENT.name(),
+                    "the bucket cache begins empty and is not kept; make the path writable and start again");
+                return Arc::new(cache);
+            }
+        };
+        let cache = Arc::new(cache.with_persistence(Persistence::on(Arc::new(device))));
+        let (weak, interval) = (Arc::downgrade(&cache), self.interval);
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let keeper = env::spawn_thread("cache-keeper", Priority::Background, move || {
+            // As long as the sender is here nothing but time passes.
+            let _nobody_stops = stop;
+            let mut failing = false;
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(interval) {
+                let Some(cache) = weak.upgrade() else { return };
+                match cache.persist() {
+                    Ok(()) => failing = false,
+                    Err(error) if !std::mem::replace(&mut failing, true) => {
+                        tracing::warn!(%error, "the bucket cache's index cannot be kept; it is tried again");
+                    }
+                    Err(_) => {}
+                }
+            }
+        });
+        if let Err(error) = keeper {
+            tracing::warn!(%error, "no thread that keeps the bucket cache's index");
+        }
+        cache
     }
 
     /// The second tier; `None` where its devices cannot be had, which is told: everything works without it.

@@ -74,10 +74,10 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     }
     let log = Arc::new(log);
     let cache = Cache::new(settings.cache.clone());
-    let cache = Arc::new(match settings.bucket.as_ref().and_then(|bucket| bucket.open(&world)) {
-        Some(bucket) => cache.with_bucket(bucket),
-        None => cache,
-    });
+    let cache = match &settings.bucket {
+        Some(bucket) => bucket.put_behind(cache, &world),
+        None => Arc::new(cache),
+    };
     let start_code = u64::try_from(world.now().0).unwrap_or(0);
     let [rpc_address, master_address] = rpc.addresses() else { unreachable!("two addresses were asked for") };
     let (rpc_address, master_address) = (*rpc_address, *master_address);
@@ -167,6 +167,9 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     rpc.stop();
     master.settle();
     server.close_all().map_err(|error| Failure::of_words(root, error))?;
+    if let Err(error) = server.foundation().cache.persist() {
+        tracing::warn!(%error, "the bucket cache's index cannot be kept");
+    }
     log.close().map_err(|error| Failure::of_words(root, error))?;
     tracing::info!("stopped in order: everything is in store files");
     Ok(())

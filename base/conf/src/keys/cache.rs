@@ -42,4 +42,8 @@ keys! {
     BUCKET_IN_MEMORY: Ratio = "hbase.bucketcache.memory.factor", "0.25";
     /// How long the second tier's device may fail, without a success in between, before it is used no more.
     BUCKET_ERRORS_TOLERATED: Millis = "hbase.bucketcache.ioengine.errors.tolerated.duration", "60000";
+    /// The file that keeps the second tier's index for the next start; empty for none. `file:` before it is passed over.
+    BUCKET_PERSISTENT: Text = "hbase.bucketcache.persistent.path", "";
+    /// How often the second tier's index is kept.
+    BUCKET_PERSIST_INTERVAL: Millis = "hbase.bucketcache.persist.intervalinmillis", "1000";
 }

@@ -146,7 +146,32 @@ impl Allocator {
         }
     }
 
-    /// Takes the slot at `offset` for a block that lies there already. `false` when it is not free.
+    /// Takes the slot at `offset` for so many bytes that lie there already. `false` when it is not free, or is none.
+    pub(super) fn take(&mut self, offset: u64, length: usize) -> bool {
+        let Some(class) = self.class_of(length) else { return false };
+        let (at, within) = (offset / self.bucket_size, offset % self.bucket_size);
+        let size = u64::from(self.counts[class].size);
+        let slot = (within / size) as u32;
+        let Some(bucket) = usize::try_from(at).ok().and_then(|at| self.buckets.get(at)) else { return false };
+        let is_slot = within.is_multiple_of(size) && (u64::from(slot) + 1) * size <= self.bucket_size;
+        if !is_slot || bucket.size.is_some_and(|other| other != class) {
+            return false;
+        }
+        if bucket.size.is_none() {
+            self.nobodys.retain(|nobodys| u64::from(*nobodys) != at);
+            self.nobodys.push(at as u32);
+            self.open_bucket(class);
+        }
+        let bucket = &mut self.buckets[at as usize];
+        let Some(place) = bucket.free.iter().position(|free| *free == slot) else { return false };
+        bucket.free.remove(place);
+        bucket.used += 1;
+        self.counts[class].used += 1;
+        self.counts[class].bytes += length as u64;
+        true
+    }
+
+    /// Whether nobody has the slot at `offset`.
     #[cfg(test)]
     pub(super) fn is_free(&self, offset: u64) -> bool {
         let bucket = &self.buckets[(offset / self.bucket_size) as usize];

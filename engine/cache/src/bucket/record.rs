@@ -24,7 +24,7 @@ pub(crate) struct Mark {
     pub(crate) offset: u64,
 }
 
-pub(super) fn checksum(bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 

@@ -19,7 +19,7 @@ use storage::Device;
 
 use super::allocator::{Allocator, bucket_size};
 use super::record::{self, Mark};
-use super::{BucketCounts, BucketOptions};
+use super::{BucketCounts, BucketOptions, Placed};
 use crate::memory::{Admission, Shelf, hash_of};
 use crate::{Block, BlockKey, FileId};
 
@@ -220,6 +220,41 @@ impl Store {
             disabled: self.is_disabled(),
             slots: state.slots.counts().to_vec(),
         }
+    }
+
+    pub(super) fn placed(&self) -> Vec<Placed> {
+        let state = self.0.state.lock();
+        let written = state.index.entries().filter_map(|(key, entry, in_memory)| match entry {
+            Entry::Waiting(_) => None,
+            Entry::Written(Slot { at, length, sum }) => Some(Placed {
+                file: key.file.0,
+                offset: key.offset,
+                at: *at,
+                length: *length,
+                sum: *sum,
+                in_memory,
+            }),
+        });
+        written.collect()
+    }
+
+    pub(super) fn restore(&self, blocks: impl Iterator<Item = Placed>) -> usize {
+        let mut state = self.0.state.lock();
+        for Placed { file, offset, at, length, sum, in_memory } in blocks {
+            let key = BlockKey { file: FileId(file), offset };
+            let class = state.slots.class_of(length as usize);
+            let Some(class) = class.filter(|_| !state.index.has(key)) else { continue };
+            if (length as usize) < record::HEADER_LENGTH || !state.slots.take(at, length as usize) {
+                continue;
+            }
+            let weight = state.slots.slot_size(class) as usize;
+            let admission = Admission { weight, in_memory, asked_for: false };
+            let mut gone = Vec::new();
+            let entry = Entry::Written(Slot { at, length, sum });
+            state.index.insert(key, hash_of(key), entry, admission, &mut gone);
+            state.free(gone, false);
+        }
+        state.index.len()
     }
 
     pub(super) fn settle(&self) {

@@ -7,7 +7,7 @@ use storage::{DeviceFault, Scratch};
 
 use super::*;
 use crate::tests::block;
-use crate::{Ask, BlockKind, Cache, Caching, File, Options, Tier};
+use crate::{Ask, BlockKind, Cache, Caching, File, Options, Persistence, Tier};
 
 const SIZES: [u32; 2] = [1_024, 4_096];
 const BUCKET: u64 = 4 * 4_096;
@@ -269,4 +269,73 @@ fn in_memory_data_is_in_the_bucket_cache_and_the_rest_is_not() {
     file.put(0, block(BlockKind::Data, 10), false);
     file.put(1, block(BlockKind::Index, 10), false);
     assert_eq!((cache.counts().blocks, cache.bucket().expect("there is one").counts().blocks), (2, 2));
+}
+
+/// The next process, on what the last one has left.
+fn next_life(bench: Bench, index: &Scratch) -> Bench {
+    let shared = bench.devices.iter().map(|device| Arc::new(device.clone()) as Arc<dyn Device>).collect();
+    let bucket = Bucket::on(shared, &options(), bench.world.clone());
+    let cache = Cache::new(Options { bytes_max: 0, ..Options::default() }).with_bucket(bucket);
+    let cache = Arc::new(cache.with_persistence(Persistence::on(Arc::new(index.clone()))));
+    let file = cache.open_file("data/default/t/r/f/1", 1 << 40, Caching::default());
+    Bench { cache, file, ..bench }
+}
+
+#[test]
+fn the_next_process_finds_what_the_last_one_had_kept() {
+    let index = Scratch::new(Persistence::bytes_for(80 * BUCKET, &SIZES));
+    let bench = next_life(Bench::new(2, 40, &options()), &index);
+    assert_eq!(bench.hits(0..100), 0);
+    bench.settle();
+    bench.cache.persist().expect("kept");
+    // What comes behind the last snapshot is lost with the process.
+    bench.hits(100..120);
+    bench.settle();
+    let bench = next_life(bench, &index);
+    assert_eq!(bench.counts().blocks, 100);
+    assert_eq!((bench.hits(0..100), bench.hits(100..120)), (100, 0));
+    bench.settle();
+    let counts = bench.counts();
+    assert_eq!((counts.corrupt, counts.slots.iter().map(|slots| slots.used).sum::<u64>()), (0, 120));
+    // A file of another size is another file.
+    assert!(!bench.cache.open_file("data/default/t/r/f/1", 7, Caching::default()).has(3));
+}
+
+#[test]
+fn an_index_that_is_old_or_damaged_costs_hits_and_gives_no_wrong_byte() {
+    let index = Scratch::new(Persistence::bytes_for(20 * BUCKET, &SIZES));
+    let mut bench = next_life(Bench::new(1, 20, &options()), &index);
+    bench.hits(0..60);
+    bench.settle();
+    bench.cache.persist().expect("kept");
+    // Slots change hands behind the snapshot.
+    bench.file.evict();
+    for _ in 0..3 {
+        bench.hits(1_000..1_060);
+        bench.settle();
+    }
+    bench = next_life(bench, &index);
+    let hits = bench.hits(0..60);
+    assert_eq!(hits as u64 + bench.counts().corrupt, 60);
+    bench.settle();
+    bench.cache.persist().expect("kept");
+    bench.read(2_000);
+    bench.settle();
+    bench.cache.persist().expect("kept");
+    let writes = index.acts().1;
+    bench.cache.persist().expect("kept already");
+    assert_eq!(index.acts().1, writes);
+    // Either half may be damaged: the other is taken. Both: it begins empty.
+    let half = index.size() as usize / 2;
+    index.damage(|bytes| bytes[half + 100] ^= 1);
+    bench = next_life(bench, &index);
+    assert!(bench.hits(0..60) > 30);
+    index.damage(|bytes| bytes[100] ^= 1);
+    bench = next_life(bench, &index);
+    assert_eq!((bench.counts().blocks, bench.hits(0..60)), (0, 0));
+    index.set_fault(DeviceFault::Gone);
+    bench.read(3);
+    bench.settle();
+    assert!(bench.cache.persist().is_err());
+    assert_eq!(next_life(bench, &index).counts().blocks, 0);
 }

@@ -131,6 +131,13 @@ impl<V> Shelf<V> {
         self.entries.iter().filter_map(|entry| entry.value.as_ref())
     }
 
+    /// Everything, and whether it is of an in-memory family.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (BlockKey, &V, bool)> {
+        self.entries.iter().filter_map(|entry| {
+            entry.value.as_ref().map(|value| (entry.key, value, entry.place == Place::InMemory))
+        })
+    }
+
     pub(crate) fn has(&self, key: BlockKey) -> bool {
         self.map.contains_key(&key)
     }

@@ -1,0 +1,180 @@
+//! The bucket cache's index, kept so that the next process finds its blocks.
+//!
+//! A snapshot is written beside the one before, in the other half of a device, and has a sum: a process that dies while
+//! it writes leaves the older one. It need not be true any more: a slot that was given to another block since gives
+//! something that fails its check when it is read, and what was written since is missed.
+//!
+//! ```text
+//! half     magic "BKI1" · sum of what follows 4B · generation 8B · length of the rest 8B · files · blocks
+//! files    count 4B · each: id 8B · size 8B · length of the name 2B · name
+//! blocks   count 4B · each: id of its file 8B · offset 8B · place 8B · length 4B · sum 4B · in memory 1B
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut};
+use parking_lot::Mutex;
+use storage::Device;
+
+use crate::bucket::{Placed, checksum};
+
+const MAGIC: &[u8; 4] = b"BKI1";
+const HEADER_LENGTH: usize = 24;
+/// Bytes of an index for each slot of the smallest size, names of files included.
+const BYTES_PER_SLOT: u64 = 128;
+
+/// A file in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) id: u64,
+    pub(crate) size: u64,
+    pub(crate) name: Box<str>,
+}
+
+/// What was kept.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub(crate) files: Vec<Named>,
+    pub(crate) blocks: Vec<Placed>,
+}
+
+/// Where snapshots are kept.
+pub struct Persistence {
+    device: Arc<dyn Device>,
+    /// The generation of the last snapshot, and the sum of it if it was kept here.
+    last: Mutex<(u64, Option<u32>)>,
+}
+
+impl std::fmt::Debug for Persistence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Persistence").field("place", &self.device.place()).finish_non_exhaustive()
+    }
+}
+
+impl Persistence {
+    /// Snapshots on `device`.
+    pub fn on(device: Arc<dyn Device>) -> Persistence {
+        Persistence { device, last: Mutex::default() }
+    }
+
+    /// The bytes that a device for snapshots needs, before a bucket cache of so many bytes with such slots.
+    pub fn bytes_for(bucket_bytes: u64, slot_sizes: &[u32]) -> u64 {
+        let smallest = u64::from(slot_sizes.iter().copied().min().unwrap_or(u32::MAX)).max(1);
+        2 * (4096 + bucket_bytes / smallest * BYTES_PER_SLOT)
+    }
+
+    fn half(&self) -> u64 {
+        self.device.size() / 2
+    }
+
+    /// The newest snapshot that is whole; an empty one when there is none.
+    pub(crate) fn load(&self) -> Snapshot {
+        let mut newest: Option<(u64, Snapshot)> = None;
+        for half in 0..2 {
+            if let Some((generation, snapshot)) = self.load_half(half * self.half())
+                && newest.as_ref().is_none_or(|(than, _)| generation > *than)
+            {
+                newest = Some((generation, snapshot));
+            }
+        }
+        let (generation, snapshot) = newest.unwrap_or_default();
+        *self.last.lock() = (generation, None);
+        snapshot
+    }
+
+    fn load_half(&self, at: u64) -> Option<(u64, Snapshot)> {
+        let mut header = [0; HEADER_LENGTH];
+        // What cannot be read is as good as nothing: the cache begins empty.
+        self.device.read_at(at, &mut header).ok()?;
+        let length = u64::from_le_bytes(header[16..24].try_into().ok()?);
+        if &header[..4] != MAGIC || length > self.half() - HEADER_LENGTH as u64 {
+            return None;
+        }
+        let mut bytes = vec![0; 16 + length as usize];
+        self.device.read_at(at + 8, &mut bytes).ok()?;
+        if checksum(&bytes) != u32::from_le_bytes(header[4..8].try_into().ok()?) {
+            return None;
+        }
+        let generation = u64::from_le_bytes(header[8..16].try_into().ok()?);
+        Some((generation, parse(&bytes[16..])?))
+    }
+
+    /// Keeps a snapshot, unless it is the same as the last one.
+    pub(crate) fn save(&self, snapshot: &Snapshot) -> storage::Result<()> {
+        let mut last = self.last.lock();
+        let mut body = Vec::new();
+        write(snapshot, self.half() as usize - HEADER_LENGTH, &mut body);
+        let body_sum = checksum(&body);
+        if last.1 == Some(body_sum) {
+            return Ok(());
+        }
+        let next = last.0 + 1;
+        let mut bytes = Vec::with_capacity(HEADER_LENGTH + body.len());
+        bytes.put_slice(MAGIC);
+        bytes.put_u32_le(0);
+        bytes.put_u64_le(next);
+        bytes.put_u64_le(body.len() as u64);
+        bytes.put_slice(&body);
+        let sum = checksum(&bytes[8..]);
+        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+        self.device.write_at(next % 2 * self.half(), &bytes)?;
+        *last = (next, Some(body_sum));
+        Ok(())
+    }
+}
+
+/// As much of a snapshot as there is room for.
+fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
+    let mut left = room.saturating_sub(8);
+    let mut known = HashMap::new();
+    let mut files = Vec::new();
+    for file in &snapshot.files {
+        let length = 18 + file.name.len();
+        let Ok(name_length) = u16::try_from(file.name.len()) else { continue };
+        if length > left {
+            break;
+        }
+        left -= length;
+        files.put_u64_le(file.id);
+        files.put_u64_le(file.size);
+        files.put_u16_le(name_length);
+        files.put_slice(file.name.as_bytes());
+        known.insert(file.id, ());
+    }
+    out.put_u32_le(known.len() as u32);
+    out.put_slice(&files);
+    let blocks: Vec<&Placed> =
+        snapshot.blocks.iter().filter(|block| known.contains_key(&block.file)).take(left / 33).collect();
+    out.put_u32_le(blocks.len() as u32);
+    for block in blocks {
+        out.put_u64_le(block.file);
+        out.put_u64_le(block.offset);
+        out.put_u64_le(block.at);
+        out.put_u32_le(block.length);
+        out.put_u32_le(block.sum);
+        out.put_u8(u8::from(block.in_memory));
+    }
+}
+
+fn parse(mut bytes: &[u8]) -> Option<Snapshot> {
+    let mut snapshot = Snapshot::default();
+    for _ in 0..bytes.try_get_u32_le().ok()? {
+        let (id, size) = (bytes.try_get_u64_le().ok()?, bytes.try_get_u64_le().ok()?);
+        let length = usize::from(bytes.try_get_u16_le().ok()?);
+        let (name, rest) = bytes.split_at_checked(length)?;
+        bytes = rest;
+        snapshot.files.push(Named { id, size, name: std::str::from_utf8(name).ok()?.into() });
+    }
+    for _ in 0..bytes.try_get_u32_le().ok()? {
+        snapshot.blocks.push(Placed {
+            file: bytes.try_get_u64_le().ok()?,
+            offset: bytes.try_get_u64_le().ok()?,
+            at: bytes.try_get_u64_le().ok()?,
+            length: bytes.try_get_u32_le().ok()?,
+            sum: bytes.try_get_u32_le().ok()?,
+            in_memory: bytes.try_get_u8().ok()? != 0,
+        });
+    }
+    bytes.is_empty().then_some(snapshot)
+}
