@@ -109,6 +109,9 @@ fn while_it_runs(server: &Server, folder: &Path, data: &Path) -> Outcome {
     refused_in(&other, &with(&["-D", "hbase.wal.hsync"]), &["-D", "hbase.wal.hsync", "KEY=VALUE"])?;
     let size = "hbase.hregion.memstore.flush.size";
     refused_in(&other, &with(&["-D", "hbase.hregion.memstore.flush.size=much"]), &[size, "much", "bytes"])?;
+    refused_in(&other, &with(&["-D", "hbase.hregion.memstore.flush.size=0"]), &[size, "is 0", "at least"])?;
+    let parent = "zookeeper.znode.parent";
+    refused_in(&other, &with(&["-D", "zookeeper.znode.parent=hbase"]), &[parent, "hbase", "expected"])?;
     let site = folder.join("site.xml").display().to_string();
     let with_site = [&ANY_PORTS[..], &["--site", &site]].concat();
     refused_in(&other, &with_site, &[&site, "No such file", "--site"])?;

@@ -6,6 +6,7 @@ mod failure;
 mod greeting;
 mod memstore;
 mod place;
+mod sense;
 mod settings;
 mod start;
 mod status;

@@ -9,6 +9,7 @@ use region::RegionOptions;
 use crate::args::{self, Start};
 use crate::bucket::BucketSettings;
 use crate::failure::Failure;
+use crate::sense;
 
 /// Memory that shares are counted from when the machine's cannot be read, in bytes.
 const MEMORY_ASSUMED: u64 = 4 << 30;
@@ -60,6 +61,7 @@ impl Settings {
             conf = conf.with_definition(&format!("{key}={value}"))?;
         }
         conf.check()?;
+        sense::check(&conf)?;
         let bind = match start.bind {
             Some(bind) => bind,
             None => address(&conf.value(&keys::regionserver::ADDRESS)?)?,
@@ -70,6 +72,8 @@ impl Settings {
             None => u16::try_from(conf.value(&keys::master::INFO_PORT)?).unwrap_or(0),
         };
         let said_host = conf.value(&keys::regionserver::HOSTNAME)?;
+        let host = if said_host.is_empty() { host_of(bind) } else { said_host };
+        sense::check_host(&host)?;
         let memory = storage::memory_bytes().unwrap_or(MEMORY_ASSUMED) / MEMORY_PART;
         let share = |ratio: f64| (memory as f64 * ratio) as u64;
         let memstore_bytes = share(conf.value(&keys::regionserver::GLOBAL_MEMSTORE_SHARE)?);
@@ -78,7 +82,7 @@ impl Settings {
         let chunks_kept = memstore_bytes as f64 * conf.value(&keys::region::CHUNK_POOL_SHARE)?;
         check_ports(Settings {
             root: root(start, &conf)?,
-            host: if said_host.is_empty() { host_of(bind) } else { said_host },
+            host,
             rpc: at(start.rpc_port.map_or_else(|| conf.value(&keys::regionserver::PORT), Ok)?),
             master: at(start.master_port.map_or_else(|| conf.value(&keys::master::PORT), Ok)?),
             zookeeper: at(start

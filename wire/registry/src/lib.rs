@@ -17,7 +17,7 @@ mod session;
 mod tree;
 
 pub use server::{Bound, Options, Server, Snapshot};
-pub use tree::{Stat, Tree};
+pub use tree::{Stat, Tree, is_path};
 
 /// What the answerer says to one frame of a client that has just connected, read both as its hello and as its request;
 /// `None` when it hangs up. For suites that look at the protocol without a socket.

@@ -184,7 +184,7 @@ impl Nodes {
 }
 
 /// Whether `path` is one that ZooKeeper accepts: absolute, no empty part, no trailing slash.
-pub(crate) fn is_path(path: &str) -> bool {
+pub fn is_path(path: &str) -> bool {
     path == "/"
         || path.strip_prefix('/').is_some_and(|rest| {
             rest.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
