@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod limits;
+mod machine;
 mod network;
 mod random;
 mod signals;
@@ -17,6 +18,7 @@ mod threads;
 mod time;
 
 pub use limits::raise_open_files;
+pub use machine::host_name;
 pub use network::{Listener, Stream, dial, listen};
 pub use signals::told_to_stop;
 pub use threads::{Priority, Runtime, Thread, blocking, sleep, spawn, spawn_thread, timeout, together};

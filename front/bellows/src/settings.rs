@@ -200,9 +200,15 @@ fn check_ports(settings: Settings) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// What clients are told to connect to.
+/// What clients are told to connect to, unless somebody says it: an address that means every one of this machine is no
+/// place to connect to, its name is.
 fn host_of(bind: IpAddr) -> String {
-    if bind.is_loopback() || bind.is_unspecified() { "localhost".to_owned() } else { bind.to_string() }
+    let local = || "localhost".to_owned();
+    match bind {
+        _ if bind.is_loopback() => local(),
+        _ if bind.is_unspecified() => env::host_name().unwrap_or_else(local),
+        _ => bind.to_string(),
+    }
 }
 
 fn root(start: &Start, conf: &Conf) -> Result<PathBuf, Failure> {
@@ -272,6 +278,20 @@ mod tests {
         };
         let failure = Settings::gather(&start).expect_err("refused").to_string();
         assert!(failure.contains("hbase.regionserver.port") && failure.contains("many"), "{failure}");
+    }
+
+    #[test]
+    fn clients_are_told_a_name_that_leads_here() {
+        let host = |bind: &str, define: &[(&str, &str)]| {
+            let bind = Some(bind.parse().expect("an address"));
+            let define = define.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            Settings::gather(&Start { bind, define, ..Start::default() }).expect("good").host
+        };
+        assert_eq!((&host("127.0.0.1", &[])[..], &host("192.0.2.1", &[])[..]), ("localhost", "192.0.2.1"));
+        let own = env::host_name().unwrap_or_else(|| "localhost".to_owned());
+        assert_eq!((host("0.0.0.0", &[]), host("::", &[])), (own.clone(), own));
+        let said = [("hbase.regionserver.hostname", "rs.example.org")];
+        assert_eq!(host("0.0.0.0", &said), "rs.example.org");
     }
 
     #[test]
