@@ -30,8 +30,11 @@ use crate::scanners::{Held, Kept, ScannerId, Taken};
 /// How long a scan may keep the serving thread, on which other clients' calls wait.
 const INLINE_TIME: Duration = Duration::from_micros(300);
 
-/// Rows between two looks at the clock while all of them come from memory: a row may cost less than the look.
-const STEPS_PER_LOOK: u32 = 16;
+/// Rows between two looks at the clock at most, while all of them come from memory: a row may cost less than the look.
+const STEPS_PER_LOOK_MAX: u32 = 16;
+
+/// Two looks that are further apart than this are too far apart: from then on every row is looked after.
+const LOOKS_APART_MAX: Duration = Duration::from_micros(100);
 
 /// Answers one call of a scanner.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
@@ -52,6 +55,34 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
             }))
         }
         outcome => work.finish(outcome.map(drop)).into(),
+    }
+}
+
+/// When to look at the clock: after one row, then after twice as many as the time before while rows are cheap, and
+/// after one again as soon as they are not. A filter may take milliseconds for a row, and the call has an end.
+struct Looks {
+    steps_per_look: u32,
+    steps: u32,
+    last: Moment,
+}
+
+impl Looks {
+    fn new(now: Moment) -> Looks {
+        Looks { steps_per_look: 1, steps: 0, last: now }
+    }
+
+    /// Counts a step; says whether the clock is to be looked at after it.
+    fn is_due_after_step(&mut self) -> bool {
+        self.steps += 1;
+        self.steps >= self.steps_per_look
+    }
+
+    fn looked(&mut self, now: Moment) {
+        self.steps_per_look = match now.since(self.last) < LOOKS_APART_MAX {
+            true => (self.steps_per_look * 2).min(STEPS_PER_LOOK_MAX),
+            false => 1,
+        };
+        (self.steps, self.last) = (0, now);
     }
 }
 
@@ -210,7 +241,7 @@ impl Work {
     }
 
     fn read_rows(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
-        let mut steps = 0u32;
+        let mut looks = Looks::new(self.server.foundation().world.moment());
         while self.results < self.results_max {
             let mark = self.out.mark();
             let deadline = match (self.deadline, inline_end) {
@@ -248,11 +279,12 @@ impl Work {
                 break;
             }
             let is_full = step.size_limit || self.out.heap_size() >= self.bytes_max;
-            steps += 1;
-            if mode == ReadMode::MemoryOnly && !is_full && !steps.is_multiple_of(STEPS_PER_LOOK) {
+            let is_due = looks.is_due_after_step();
+            if mode == ReadMode::MemoryOnly && !is_full && !is_due {
                 continue;
             }
             let now = self.server.foundation().world.moment();
+            looks.looked(now);
             let is_late = self.deadline.is_some_and(|end| now >= end);
             if is_late || is_full {
                 if is_late || self.results == 0 {
@@ -388,5 +420,41 @@ impl Work {
             ),
         };
         Exception::new(class, format!("{text}\nCaused by: {}", exception.text()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use env::{WallTime, World};
+
+    use super::*;
+
+    /// After which of `steps` steps, each of `cost`, the clock is looked at.
+    fn looks(world: &World, looks: &mut Looks, cost: Duration, steps: u32) -> Vec<u32> {
+        let is_looked_after = |_: &u32| {
+            world.advance(cost);
+            let is_due = looks.is_due_after_step();
+            if is_due {
+                looks.looked(world.moment());
+            }
+            is_due
+        };
+        (1..=steps).filter(is_looked_after).collect()
+    }
+
+    #[test]
+    fn dear_rows_are_looked_after_one_by_one_and_cheap_ones_together() {
+        let world = World::simulated(1, WallTime(0));
+        let mut state = Looks::new(world.moment());
+        let (cheap, dear) = (Duration::from_micros(1), Duration::from_millis(13));
+        assert_eq!(looks(&world, &mut state, cheap, 63), [1, 3, 7, 15, 31, 47, 63]);
+        // The rows that were trusted to be cheap, and from then on each.
+        assert_eq!(looks(&world, &mut state, dear, 19), [16, 17, 18, 19]);
+        assert_eq!(looks(&world, &mut state, cheap, 7), [1, 3, 7]);
+        let mut state = Looks::new(world.moment());
+        assert_eq!(looks(&world, &mut state, dear, 5), [1, 2, 3, 4, 5]);
+        // Neither the one nor the other: no more rows together than have room in the time.
+        let mut state = Looks::new(world.moment());
+        assert_eq!(looks(&world, &mut state, Duration::from_micros(30), 13), [1, 3, 7, 8, 10]);
     }
 }
