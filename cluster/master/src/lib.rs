@@ -44,11 +44,11 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use env::World;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use proto::catalog::RegionRow;
 use proto::{ServerName, TableName};
 use rpc::{Exception, class};
@@ -79,6 +79,8 @@ pub struct Master {
     picture: RwLock<Picture>,
     /// Tables of which files are there that no start could make sense of, and why. Nothing is made in their place.
     aside: RwLock<BTreeMap<TableName, String>>,
+    /// Tables whose creation failed, and was told so, and could not be taken back yet.
+    leftovers: Mutex<BTreeSet<TableName>>,
     cluster_id: String,
     /// Which life of this master this is: also clients see it as part of its name.
     name: ServerName,

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use env::World;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use proto::catalog::{self, RegionRow, RegionState, TableState};
 use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE};
 use proto::{RegionInfo, ServerName, TableDescriptor, TableName, pb};
@@ -49,6 +49,7 @@ impl Master {
             switches: Switches::open(Arc::clone(&files), layout::switches())?,
             picture: RwLock::new(Picture::default()),
             aside: RwLock::default(),
+            leftovers: Mutex::default(),
             world,
             options,
             files,

@@ -176,7 +176,8 @@ impl Master {
             .ok_or_else(|| table_not_found(&name))
     }
 
-    /// Runs `work` alone on its table, after whatever an earlier failure left unfinished there.
+    /// Runs `work` alone on its table, after whatever an earlier failure left unfinished there. What is left of other
+    /// tables' failures is tried again, too: a disk that was full has room by then, perhaps.
     pub(crate) fn submit(
         self: &Arc<Self>,
         kind: &str,
@@ -184,26 +185,38 @@ impl Master {
         nonce: Option<NonceKey>,
         work: impl FnOnce(&Master) -> Result<(), Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
+        for name in std::mem::take(&mut *self.leftovers.lock()) {
+            let (master, leftover) = (Arc::clone(self), name.clone());
+            self.procedures.submit("take-back", name.as_str(), None, move || {
+                master.resume(&leftover).inspect_err(|_| {
+                    master.leftovers.lock().insert(leftover.clone());
+                })?;
+                Ok(Bytes::new())
+            })?;
+        }
         let (master, name) = (Arc::clone(self), table.clone());
         self.procedures.submit(kind, table.as_str(), nonce, move || {
-            match master.intents.of(&name) {
-                None => {}
-                Some(Intent::Create { .. }) if !master.see(|picture| picture.tables.contains_key(&name)) => {
-                    // A creation that failed, and was told so, before it could be taken back.
-                    let delete = Intent::Delete { table: name.clone() };
-                    master.intents.begin(delete.clone()).map_err(of_storage)?;
-                    master.finish(&delete)?;
-                }
-                Some(intent) => {
-                    master.finish(&intent)?;
-                    if matches!(intent, Intent::Create { .. }) {
-                        master.bring_up(&name)?;
-                    }
-                }
-            }
+            master.resume(&name)?;
             work(&master)?;
             Ok(Bytes::new())
         })
+    }
+
+    /// Ends what an earlier failure left unfinished of a table. Nobody else changes the table meanwhile.
+    fn resume(&self, name: &TableName) -> Result<(), Exception> {
+        match self.intents.of(name) {
+            None => Ok(()),
+            Some(Intent::Create { .. }) if !self.see(|picture| picture.tables.contains_key(name)) => {
+                // A creation that failed, and was told so, before it could be taken back.
+                let delete = Intent::Delete { table: name.clone() };
+                self.intents.begin(delete.clone()).map_err(of_storage)?;
+                self.finish(&delete)
+            }
+            Some(intent) => {
+                self.finish(&intent)?;
+                if matches!(intent, Intent::Create { .. }) { self.bring_up(name) } else { Ok(()) }
+            }
+        }
     }
 
     /// Makes a table of which nothing is there.
@@ -267,7 +280,8 @@ impl Master {
         self.intents.end(intent.table()).map_err(of_storage)
     }
 
-    /// After a creation that failed: nothing of it stays. What is told is the failure, and what could not be taken back.
+    /// After a creation that failed: nothing of it stays. What is told is the failure, and what could not be taken back,
+    /// which is tried again with the next change of any table.
     fn take_back(&self, table: &TableName, failure: Exception) -> Exception {
         let undone = self
             .intents
@@ -279,6 +293,7 @@ impl Master {
         match undone {
             Ok(()) => failure,
             Err(also) => {
+                self.leftovers.lock().insert(table.clone());
                 let message = format!("{}; and what was made could not be removed: {also}", failure.message);
                 Exception { message, ..failure }
             }

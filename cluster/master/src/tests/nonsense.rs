@@ -126,6 +126,25 @@ fn a_change_that_cannot_be_finished_keeps_only_its_table_from_serving() {
 }
 
 #[test]
+fn a_creation_that_failed_and_could_not_be_taken_back_is_taken_back_later() {
+    for writes in 0..2 {
+        let life = Life::first();
+        life.double.die_after(Some(writes));
+        life.create("t", &["f"], &["m"]).unwrap_err();
+        assert!(life.create("u", &["f"], &[]).is_err(), "it is as it was");
+        life.master.settle();
+        life.double.die_after(None);
+        life.create("v", &["f"], &[]).unwrap();
+        life.master.settle();
+        for table in ["t", "u"] {
+            assert!(life.master.intents.of(&name(table)).is_none() && life.files_of(table).is_empty());
+        }
+        let next = life.next();
+        assert_eq!((next.has("t"), next.has("u"), next.state("v")), (false, false, TableState::Enabled));
+    }
+}
+
+#[test]
 fn names_that_no_folder_can_have_and_ciphers_are_refused() {
     let life = Life::first();
     let long = "x".repeat(256);
