@@ -215,7 +215,7 @@ fn clippy() -> Outcome {
 }
 
 fn unit() -> Outcome {
-    run("cargo", &["test", "--quiet", "--workspace"])
+    run("cargo", &["test", "--quiet", "--workspace", "--no-fail-fast"])
 }
 
 fn descriptors() -> Outcome {
