@@ -18,19 +18,33 @@ import org.junit.Test;
 
 /** A scan that finds nothing for longer than a call may take. */
 public class HeartbeatTest extends Words {
+  private static final int ROWS_MAX = 100_000;
+
   @Test
   public void aLongSearchTellsThatItLivesAndWhereItIs() throws Exception {
     Table table = Server.freshTable("heartbeat");
-    List<Put> puts = new ArrayList<>();
-    for (int n = 0; n < 1_500; n++) {
-      // What the pattern tries in every way there is, and does not find.
-      puts.add(new Put(b(String.format("%04d", n))).addColumn(F, Q, b("aaaaaaaaaaaaaaaaaab")));
-    }
-    puts.add(new Put(b("last")).addColumn(F, Q, b("aaaa")));
-    table.put(puts);
-
+    table.put(new Put(b("last")).addColumn(F, Q, b("aaaa")));
     Configuration conf = Server.configuration();
     conf.setInt("hbase.client.scanner.timeout.period", 1_500);
+    // How many rows it takes depends on the machine.
+    int rows = 0;
+    for (int more = 1_500; rows < ROWS_MAX; more *= 2) {
+      List<Put> puts = new ArrayList<>();
+      for (int end = rows + more; rows < end; rows++) {
+        // What the pattern tries in every way there is, and does not find.
+        puts.add(new Put(b(String.format("%06d", rows))).addColumn(F, Q, b("aaaaaaaaaaaaaaaaaab")));
+      }
+      table.put(puts);
+      if (heartbeats(conf, table) > 0) {
+        Server.drop(table);
+        return;
+      }
+    }
+    throw new AssertionError("no heartbeat in " + rows + " rows");
+  }
+
+  /** Searches for the last row; answers how often it was told where the search was. */
+  private static int heartbeats(Configuration conf, Table table) throws Exception {
     Scan scan =
         new Scan().setNeedCursorResult(true)
             .setFilter(new ValueFilter(CompareOperator.EQUAL, new RegexStringComparator("^(a|aa)+\\1$")));
@@ -51,7 +65,6 @@ public class HeartbeatTest extends Words {
       }
     }
     assertEquals(List.of("last"), rows);
-    assertTrue("no heartbeat", cursors > 0);
-    Server.drop(table);
+    return cursors;
   }
 }
