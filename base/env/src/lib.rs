@@ -21,7 +21,9 @@ pub use limits::raise_open_files;
 pub use machine::host_name;
 pub use network::{Listener, Stream, dial, listen};
 pub use signals::told_to_stop;
-pub use threads::{Priority, Runtime, Thread, blocking, sleep, spawn, spawn_thread, timeout, together};
+pub use threads::{
+    Priority, Runtime, Thread, blocking, caught, sleep, spawn, spawn_thread, timeout, together,
+};
 pub use time::{Moment, WallTime};
 
 use std::sync::Arc;

@@ -51,6 +51,16 @@ pub fn spawn_thread<T: Send + 'static>(
         .map(Thread)
 }
 
+/// Runs `work`, and catches a panic in it: `Err` has its words, which the panic hook has printed with the place already.
+///
+/// For work that can be given up as a whole without harm to what it worked on, on threads that other work needs.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words").to_owned()
+    })
+}
+
 /// Runs `work` on `count` threads at once, the calling one among them, and returns when all have ended.
 ///
 /// `work` takes its share from something that all can reach, a queue for instance: a thread that cannot be started

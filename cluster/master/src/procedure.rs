@@ -208,16 +208,9 @@ impl Procedures {
             let procedures = Arc::clone(self);
             let started =
                 env::spawn_thread(&format!("pid-{}-{kind}", id.0), Priority::Foreground, move || {
-                    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(
-                        |panic| {
-                            let words = panic
-                                .downcast_ref::<String>()
-                                .map(String::as_str)
-                                .or_else(|| panic.downcast_ref::<&str>().copied())
-                                .unwrap_or("no words");
-                            Err(Exception::io(format!("the procedure broke an invariant: {words}")))
-                        },
-                    );
+                    let result = env::caught(work).unwrap_or_else(|words| {
+                        Err(Exception::io(format!("the procedure broke an invariant: {words}")))
+                    });
                     procedures.ended(id, &lock, result);
                 });
             if let Err(error) = started {

@@ -156,12 +156,20 @@ impl Background {
 
     fn spawn(server: &Arc<RegionServer>, name: &str, step: fn(&RegionServer)) -> std::io::Result<()> {
         let server: Weak<RegionServer> = Arc::downgrade(server);
+        let thread = name.to_owned();
         env::spawn_thread(name, Priority::Background, move || {
             while let Some(server) = server.upgrade() {
                 if server.background.stopping.load(Ordering::Acquire) {
                     return;
                 }
-                step(&server);
+                // A thread that ended would leave what waits in its queue waiting for ever.
+                if let Err(words) = env::caught(|| step(&server)) {
+                    tracing::error!(
+                        thread,
+                        words,
+                        "an invariant is broken; the thread goes on with what is next"
+                    );
+                }
             }
         })
         .map(drop)
@@ -302,7 +310,7 @@ impl Background {
         }
         queues.flushing += 1;
         drop(queues);
-        let outcome = server.flush(&region, FlushReason::MemstoreSize);
+        let outcome = attempt(|| server.flush(&region, FlushReason::MemstoreSize));
         let mut queues = background.queues.lock();
         queues.flushing -= 1;
         let Err(error) = outcome else {
@@ -343,7 +351,7 @@ impl Background {
         drop(queues);
         let request = CompactionRequest { major: wanted.major, families: wanted.families.clone() };
         let counters = server.counters();
-        match wanted.region.compact(&request) {
+        match attempt(|| wanted.region.compact(&request)) {
             // Another one of the store has just done it.
             Ok(0) => {}
             Ok(files) => {
@@ -385,6 +393,11 @@ impl Background {
     }
 }
 
+/// What panics has failed like anything else that fails: it is counted, told, and tried again later.
+fn attempt<T>(work: impl FnOnce() -> Result<T, region::Error>) -> Result<T, region::Error> {
+    env::caught(work).unwrap_or_else(|words| Err(region::Error::Broken(words)))
+}
+
 /// Tells the operator what failed, where, why, and what to do. The cause names store and file.
 fn tell_failure(what: &str, region: &Region, error: &region::Error, wait: Duration) {
     let (info, remedy) = (region.info(), remedy(error));
@@ -404,6 +417,7 @@ fn remedy(error: &region::Error) -> &'static str {
         region::Error::Log(wal::Error::Full { .. }) => "free some space on the disk of the data directory",
         region::Error::Log(_) | region::Error::Aborted(_) => "see to the disk and start the server again",
         region::Error::Corrupt { .. } | region::Error::File(_) => "restore the named file from a copy",
+        region::Error::Broken(_) => "report it with the panic's place, which the log has",
         _ => "none is needed if it passes",
     }
 }
@@ -575,5 +589,23 @@ impl RegionServer {
                 self.background.request_flush(&region);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_failure_like_any_other() {
+        assert_eq!(attempt(|| Ok(3)).expect("done"), 3);
+        let too_busy = attempt::<()>(|| Err(region::Error::TooBusy("row".to_owned())));
+        assert!(matches!(too_busy, Err(region::Error::TooBusy(_))));
+        let broken = attempt(|| Ok([1, 2][std::hint::black_box(2)])).expect_err("out of range");
+        assert!(
+            broken.to_string().contains("invariant") && broken.to_string().contains("index is 2"),
+            "{broken}"
+        );
+        assert!(remedy(&broken).contains("report"));
     }
 }

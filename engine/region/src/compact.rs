@@ -4,6 +4,7 @@
 //! age, that are neither too few nor too many and in which no file is larger than the others together times a ratio, the
 //! one with the most files, and among those the one with the least bytes.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -29,7 +30,7 @@ pub struct CompactionRequest {
 
 /// Which of a store's files, oldest first, a minor compaction takes: a run of them, perhaps none. `flush_size` is what
 /// flushes of the store measure at most.
-pub fn select_files(sizes: &[u64], options: &RegionOptions, flush_size: u64) -> std::ops::Range<usize> {
+pub fn select_files(sizes: &[u64], options: &RegionOptions, flush_size: u64) -> Range<usize> {
     let size_min = options.compaction_size_min.unwrap_or(flush_size);
     // Files that are too large stand in nobody's run; what is older than the newest of them is left alone.
     let first =
@@ -37,8 +38,8 @@ pub fn select_files(sizes: &[u64], options: &RegionOptions, flush_size: u64) -> 
     let (least, most) = (options.compaction_files_min.max(2), options.compaction_files_max.max(2));
     // With very many files any run is better than none.
     let stuck = sizes.len() - first >= options.blocking_files;
-    let mut best: Option<(std::ops::Range<usize>, u64)> = None;
-    let mut smallest: Option<(std::ops::Range<usize>, u64)> = None;
+    let mut best: Option<(Range<usize>, u64)> = None;
+    let mut smallest: Option<(Range<usize>, u64)> = None;
     for start in first..sizes.len() {
         for end in start + least..=sizes.len().min(start + most) {
             let run = &sizes[start..end];
@@ -65,9 +66,7 @@ pub fn select_files(sizes: &[u64], options: &RegionOptions, flush_size: u64) -> 
 impl Region {
     /// Whether some store has files that a minor compaction would take.
     pub fn needs_compaction(&self) -> bool {
-        self.stores
-            .iter()
-            .any(|store| !select_files(&store.sizes(), &store.tuning.load(), self.flush_size).is_empty())
+        self.stores.iter().any(|store| !self.select_run(store, &store.view.load().files).is_empty())
     }
 
     /// The families whose time for a major compaction has come: the oldest file is as old as the period, give or take a
@@ -98,14 +97,17 @@ impl Region {
         Ok(taken)
     }
 
+    /// Which of `files`, all that the store had at one moment, a minor compaction takes.
+    fn select_run(&self, store: &Store, files: &[Arc<StoreFile>]) -> Range<usize> {
+        let sizes: Vec<u64> = files.iter().map(|file| file.listed.size).collect();
+        select_files(&sizes, &store.tuning.load(), self.flush_size)
+    }
+
     pub(crate) fn compact_store(&self, store: &Store, major: bool) -> Result<usize> {
         let _alone = store.compacting.lock();
         let files = store.view.load().files.clone();
-        let run = if major {
-            0..files.len()
-        } else {
-            select_files(&store.sizes(), &store.tuning.load(), self.flush_size)
-        };
+        // Of the files at hand: a flush may add another one at any moment.
+        let run = if major { 0..files.len() } else { self.select_run(store, &files) };
         if run.is_empty() {
             return Ok(0);
         }
@@ -157,7 +159,7 @@ impl Region {
             }
             let current = store.view.load().files.clone();
             // The new file takes the place of the run: flushes since have only added behind it.
-            let place = current.iter().position(|file| is_old(file)).unwrap_or(0);
+            let place = current.iter().position(|file| is_old(file)).expect("only compactions remove files");
             let mut files: Vec<Arc<StoreFile>> =
                 current.iter().filter(|file| !is_old(file)).cloned().collect();
             files.insert(place, Arc::clone(&made));
@@ -206,10 +208,6 @@ impl Store {
             }
         }
         (state >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn sizes(&self) -> Vec<u64> {
-        self.view.load().files.iter().map(|file| file.listed.size).collect()
     }
 }
 

@@ -78,6 +78,9 @@ pub enum Error {
     /// The log failed or was fenced: this region acknowledges nothing any more.
     #[error("region aborted: {0}")]
     Aborted(String),
+    /// Something that always holds did not, here or in a file: the act was given up, and changed nothing.
+    #[error("an invariant is broken: {0}")]
+    Broken(String),
     /// A block is not in memory, and the caller must not wait for it.
     #[error("a block must be read from storage")]
     WouldBlock,

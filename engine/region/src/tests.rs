@@ -664,6 +664,31 @@ fn a_compaction_that_a_closing_overtakes_changes_nothing() {
 }
 
 #[test]
+fn files_that_flushes_add_while_others_are_chosen_are_left_for_the_next_compaction() {
+    let bench = Bench::new();
+    let region = Arc::clone(&bench.region);
+    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = Arc::clone(&done);
+    let compactions = env::spawn_thread("compactions", env::Priority::Background, move || {
+        let mut taken = 0;
+        while !seen.load(std::sync::atomic::Ordering::Acquire) {
+            taken += region.compact(&CompactionRequest::default()).expect("compacted");
+        }
+        taken
+    })
+    .expect("a thread");
+    let rows: Vec<String> = (0..400).map(|row| format!("{row:03}")).collect();
+    for row in &rows {
+        bench.put(row, "f:q", 1, "v");
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+    }
+    done.store(true, std::sync::atomic::Ordering::Release);
+    assert!(compactions.join().expect("no panic") > 0);
+    let expected: Vec<String> = rows.iter().map(|row| format!("{row}/f:q@1=v")).collect();
+    assert_eq!(bench.all(), expected.join(" "));
+}
+
+#[test]
 fn a_compaction_that_ends_after_the_closing_leaves_list_and_files() {
     let bench = Bench::new();
     for row in ["a", "b", "c"] {
