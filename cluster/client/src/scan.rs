@@ -265,13 +265,14 @@ impl Scanner {
             self.table.cluster.learn(&error, &open.location);
         }
         match error.class() {
-            // The server's scanner is gone, which says nothing about the region.
+            // The server's scanner is gone, which says nothing about the region. A call that opens one reads as well, and
+            // fails so when the region is closed in between.
             Some(
                 class::UNKNOWN_SCANNER
                 | class::SCANNER_RESET
                 | class::OUT_OF_ORDER_SCANNER_NEXT
                 | class::LEASE,
-            ) if open.is_some() => tries.pause(Pause::Backoff, error).await,
+            ) => tries.pause(Pause::Backoff, error).await,
             _ => tries.again(error).await,
         }
     }
