@@ -11,8 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags};
 
+use crate::map::Map;
 use crate::{Error, FileName, Kind, Outcome, Result};
 
 /// See the file.
@@ -31,6 +33,11 @@ pub trait Device: Send + Sync + 'static {
 
     /// Where it is, for people.
     fn place(&self) -> String;
+
+    /// Its bytes in place, where it has been opened to be read so.
+    fn map(&self) -> Option<&Arc<Map>> {
+        None
+    }
 }
 
 /// A file or block device of this machine, held by this process alone.
@@ -40,6 +47,7 @@ pub struct LocalDevice {
     name: FileName,
     place: String,
     size: u64,
+    map: Option<Arc<Map>>,
 }
 
 impl LocalDevice {
@@ -64,7 +72,21 @@ impl LocalDevice {
         if !kind.is_block_device() {
             file.set_len(size).map_err(|source| failed(&source, "bring to its size"))?;
         }
-        Ok(LocalDevice { file, name, place: path.display().to_string(), size })
+        Ok(LocalDevice { file, name, place: path.display().to_string(), size, map: None })
+    }
+
+    /// The same, with all of its bytes to be read [in place](Map) as well. A file's space is taken from the disk at once:
+    /// one that is full says so here.
+    pub fn open_mapped(path: &Path, size: u64) -> Result<LocalDevice> {
+        let mut device = LocalDevice::open(path, size)?;
+        match fallocate(&device.file, FallocateFlags::empty(), 0, size) {
+            // Where space cannot be taken in advance, a write fails when there is none.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV) => {}
+            Err(error) => return Err(device.failed(&error.into(), "take space for")),
+        }
+        let map = Map::of(&device.file, size).map_err(|source| device.failed(&source, "map"))?;
+        device.map = Some(Arc::new(map));
+        Ok(device)
     }
 
     fn failed(&self, source: &io::Error, act: &'static str) -> Error {
@@ -99,6 +121,10 @@ impl Device for LocalDevice {
 
     fn place(&self) -> String {
         self.place.clone()
+    }
+
+    fn map(&self) -> Option<&Arc<Map>> {
+        self.map.as_ref()
     }
 }
 

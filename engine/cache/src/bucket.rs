@@ -4,7 +4,7 @@
 //!
 //! * memory of its own (`offheap`): blocks lie there as they are read, and are handed out by reference;
 //! * one or more devices ([`store`]): blocks lie in [buckets](allocator) of slots, as [records](record) that are ready to
-//!   be read.
+//!   be read. They are copied from there (`file`, `files`), or read where they lie (`mmap`).
 //!
 //! A device is never trusted: what it gives back is checked against a sum that was kept here, and used only if it is the
 //! block that is wanted. Whatever else it does costs a hit and nothing more: blocks are in storage, too.
@@ -22,7 +22,7 @@ use std::time::Duration;
 use env::World;
 use storage::Device;
 
-pub use allocator::{SLOT_SIZES, SlotCounts};
+pub use allocator::{HBASE_SLOT_SIZES, SLOT_SIZES, SlotCounts};
 pub(crate) use record::{Mark, checksum};
 
 use crate::memory::{Admission, Memory};
@@ -135,9 +135,12 @@ impl Bucket {
         Bucket { combined, ..self }
     }
 
-    /// Whether its blocks lie on devices.
-    pub(crate) fn is_on_devices(&self) -> bool {
-        matches!(self.engine, Engine::Devices(_))
+    /// Whether its blocks are handed out where they lie: no copy of them in memory would be any faster.
+    pub(crate) fn is_in_place(&self) -> bool {
+        match &self.engine {
+            Engine::Memory(_) => true,
+            Engine::Devices(store) => store.is_in_place(),
+        }
     }
 
     /// The block, unless somebody would have to wait for it.

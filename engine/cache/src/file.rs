@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::bucket::{Bucket, Mark};
+use crate::bucket::Mark;
 use crate::counts::{Tally, Tier};
 use crate::flight::Role;
 use crate::memory::Admission;
@@ -178,16 +178,16 @@ impl File {
             self.promote(key, &block);
             Some((block, Tier::Bucket))
         };
-        if expected == BlockKind::Data && bucket.combined && !bucket.is_on_devices() {
+        if expected == BlockKind::Data && bucket.combined && bucket.is_in_place() {
             in_bucket().or_else(memory)
         } else {
             memory().or_else(in_bucket)
         }
     }
 
-    /// A block that came from a device may be worth a place in memory.
+    /// A block that was copied from a device may be worth a place in memory.
     fn promote(&self, key: BlockKey, block: &Arc<Block>) {
-        if self.cache.bucket.as_ref().is_some_and(Bucket::is_on_devices)
+        if self.cache.bucket.as_ref().is_some_and(|bucket| !bucket.is_in_place())
             && let Some(memory) = &self.cache.memory
         {
             memory.insert(key, block, self.admission(block, false));
@@ -266,8 +266,8 @@ impl File {
         if let Some(bucket) = bucket.filter(|bucket| is_data || !bucket.combined) {
             bucket.insert(key, self.mark(key.offset), block, admission);
         }
-        // Before devices memory is a tier for everything that is asked for often.
-        let alone = bucket.is_some_and(|bucket| is_data && bucket.combined && !bucket.is_on_devices());
+        // Before devices that are copied from, memory is a tier for everything that is asked for often.
+        let alone = bucket.is_some_and(|bucket| is_data && bucket.combined && bucket.is_in_place());
         if let Some(memory) = self.cache.memory.as_ref().filter(|_| !alone) {
             memory.insert(key, block, admission);
         }

@@ -18,11 +18,13 @@ mod flight;
 mod memory;
 mod persist;
 mod prefetch;
+mod words;
 
-pub use bucket::{Bucket, BucketCounts, BucketOptions, SLOT_SIZES, SlotCounts};
+pub use bucket::{Bucket, BucketCounts, BucketOptions, HBASE_SLOT_SIZES, SLOT_SIZES, SlotCounts};
 pub use counts::{Counts, Looks, TableCounts, Tier};
 pub use file::{Ask, Caching, File, Kinds};
 pub use persist::Persistence;
+pub use words::Words;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -76,9 +78,9 @@ pub struct Block {
     /// The content, without header and checksums.
     pub bytes: Bytes,
     /// For data: where each cell begins, in bytes from the start of `bytes`.
-    pub offsets: Box<[u32]>,
+    pub offsets: Words,
     /// For data in the plain order of rows: four bytes of each cell's row, to search in; else empty.
-    pub heads: Box<[u32]>,
+    pub heads: Words,
     /// How many bytes all these rows share; the heads are what follows.
     pub shared: u16,
     /// Length of the block on disk, header and checksums included: the next one begins there.

@@ -6,6 +6,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use cache::{Ask, Block, BlockKind, Bucket, BucketOptions, Cache, Caching};
+use env::World;
+use storage::LocalDevice;
 
 /// The system's allocator, counting for each thread.
 struct Counting;
@@ -55,6 +57,9 @@ fn allocations_of_hits(cache: &Arc<Cache>) -> u64 {
         found.bytes.len()
     };
     (0..100).for_each(|offset| assert_eq!(look(offset, true), 16 << 10));
+    // What is read in place is written first, and looked at once.
+    cache.bucket().iter().for_each(|bucket| bucket.settle());
+    (0..100).for_each(|offset| assert_eq!(look(offset, true), 16 << 10));
     let before = ALLOCATIONS.get();
     let bytes: usize = (0..10_000).map(|at| look(at % 100, at % 2 == 0)).sum();
     let allocations = ALLOCATIONS.get() - before;
@@ -68,4 +73,10 @@ fn a_look_that_hits_memory_allocates_nothing() {
     assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(64 << 20))), 0);
     let bucket = Bucket::offheap(64 << 20, &BucketOptions::default());
     assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(1 << 20).with_bucket(bucket))), 0);
+    let path = std::env::temp_dir().join(format!("bellows-allocations-{}", std::process::id()));
+    let device = LocalDevice::open_mapped(&path, 64 << 20).expect("opened");
+    let bucket = Bucket::on(vec![Arc::new(device)], &BucketOptions::default(), World::real());
+    assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(1 << 20).with_bucket(bucket))), 0);
+    #[expect(clippy::disallowed_methods, reason = "a real file is the point")]
+    std::fs::remove_file(path).expect("removed");
 }

@@ -329,7 +329,7 @@ impl Reader {
         let previous = u64::try_from(raw.header.previous).ok();
         let block = |kind, bytes: Bytes, offsets: Vec<u32>| {
             let (heads, shared) = self.heads_of(&bytes, &offsets);
-            let offsets = offsets.into_boxed_slice();
+            let (offsets, heads) = (offsets.into_boxed_slice().into(), heads.into());
             Block { kind, bytes, offsets, heads, shared, disk_length: raw.disk_length, previous }
         };
         match raw.header.kind {

@@ -17,8 +17,10 @@ use crate::failure::Failure;
 pub(crate) enum Engine {
     /// In memory.
     Offheap,
-    /// On these files.
+    /// On these files, and copied from them.
     Files(Vec<PathBuf>),
+    /// On this file, and read in place.
+    Mapped(PathBuf),
 }
 
 /// What the second tier is started with.
@@ -52,7 +54,7 @@ impl BucketSettings {
             errors_tolerated: conf.value(&key::BUCKET_ERRORS_TOLERATED)?,
         };
         let devices = match &engine {
-            Engine::Offheap => 1,
+            Engine::Offheap | Engine::Mapped(_) => 1,
             Engine::Files(paths) => paths.len() as u64,
         };
         let least = if engine == Engine::Offheap { 1 } else { devices * options.bytes_min() };
@@ -118,21 +120,30 @@ impl BucketSettings {
             }
             Engine::Files(paths) => {
                 let each = self.bytes / paths.len() as u64;
-                let open = |path: &PathBuf| {
-                    LocalDevice::open(path, each).map(|device| Arc::new(device) as Arc<dyn Device>)
-                };
-                match paths.iter().map(open).collect::<Result<Vec<_>, _>>() {
-                    Ok(devices) => Bucket::on(devices, &self.options, world.clone()),
-                    Err(error) => {
-                        tracing::warn!(%error, key = key::BUCKET_ENGINE.name(),
-                            "no bucket cache: blocks are read from storage; make the path writable and start again");
-                        return None;
-                    }
-                }
+                let open = |path: &PathBuf| LocalDevice::open(path, each);
+                self.on(paths.iter().map(open).collect(), world)?
+            }
+            Engine::Mapped(path) => {
+                self.on(LocalDevice::open_mapped(path, self.bytes).map(|device| vec![device]), world)?
             }
         };
         tracing::info!(engine = ?self.engine, megabytes = self.bytes >> 20, combined = self.combined, "bucket cache");
         Some(bucket.with_combined(self.combined))
+    }
+
+    fn on(&self, devices: storage::Result<Vec<LocalDevice>>, world: &World) -> Option<Bucket> {
+        match devices {
+            Ok(devices) => {
+                let devices = devices.into_iter().map(|device| Arc::new(device) as Arc<dyn Device>).collect();
+                Some(Bucket::on(devices, &self.options, world.clone()))
+            }
+            Err(error) => {
+                tracing::warn!(%error, key = key::BUCKET_ENGINE.name(),
+                    "no bucket cache: blocks are read from storage; make the path writable, with room for the cache, \
+                     and start again");
+                None
+            }
+        }
     }
 }
 
@@ -151,7 +162,8 @@ fn engine(said: &str) -> Result<Option<Engine>, Failure> {
     }
     let (kind, paths) = said.split_once(':').ok_or_else(refused)?;
     let paths: Vec<PathBuf> = match kind {
-        "file" | "mmap" | "pmem" => vec![Path::new(paths).to_owned()],
+        "mmap" | "pmem" if !paths.is_empty() => return Ok(Some(Engine::Mapped(PathBuf::from(paths)))),
+        "file" => vec![Path::new(paths).to_owned()],
         "files" => paths.split(',').map(|path| Path::new(path.trim()).to_owned()).collect(),
         _ => return Err(refused()),
     };
@@ -198,13 +210,16 @@ mod tests {
         assert_eq!((settings.engine, settings.bytes, settings.combined), (Engine::Offheap, 512 << 20, true));
         let settings = said("files:/a/x,/b/y", "1024").expect("good");
         assert_eq!((settings.engine, settings.bytes), (files(&["/a/x", "/b/y"]), 1 << 30));
-        for alias in ["file:/c", "mmap:/c", "pmem:/c"] {
-            assert_eq!(said(alias, "100").expect("good").engine, files(&["/c"]));
+        assert_eq!(said("file:/c", "100").expect("good").engine, files(&["/c"]));
+        for alias in ["mmap:/c", "pmem:/c"] {
+            assert_eq!(said(alias, "100").expect("good").engine, Engine::Mapped(PathBuf::from("/c")));
         }
         for (engine, size, word) in [
             ("heap", "100", "expected offheap"),
             ("file:", "100", "file:PATH"),
             ("file:/c", "1", "at least"),
+            ("mmap:/c", "1", "at least"),
+            ("mmap:", "100", "mmap:PATH"),
             ("offheap", "0", "at least"),
         ] {
             let failure = said(engine, size).expect_err("refused");
@@ -220,9 +235,11 @@ mod tests {
 
     #[test]
     fn a_path_that_cannot_be_had_is_no_reason_not_to_start() {
-        let settings =
-            gather(&["hbase.bucketcache.ioengine=file:/proc/nowhere/cache", "hbase.bucketcache.size=100"]);
-        let settings = settings.expect("good").expect("there is one");
-        assert!(settings.open(&World::real()).is_none());
+        for engine in ["file", "mmap"] {
+            let engine = format!("hbase.bucketcache.ioengine={engine}:/proc/nowhere/cache");
+            let settings = gather(&[&engine, "hbase.bucketcache.size=100"]);
+            let settings = settings.expect("good").expect("there is one");
+            assert!(settings.open(&World::real()).is_none());
+        }
     }
 }

@@ -23,12 +23,12 @@ keys! {
     PREFETCH_ON_OPEN: Flag = "hbase.rs.prefetchblocksonopen", "false";
     /// How many files are read into the cache at the same time when they are opened.
     PREFETCH_THREADS: Count = "hbase.hfile.thread.prefetch", "4";
-    /// The second tier: empty for none, `offheap` (memory of its own), `file:PATH`, `files:PATH,PATH…`; `mmap:` and `pmem:`
-    /// are served as `file:`.
+    /// The second tier: empty for none, `offheap` (memory of its own), `file:PATH`, `files:PATH,PATH…`, or `mmap:PATH`
+    /// (a file that is read in place; `pmem:PATH` is the same).
     BUCKET_ENGINE: Text = "hbase.bucketcache.ioengine", "";
     /// The size of the second tier in megabytes; below 1 a share of half of the machine's memory.
     BUCKET_SIZE: Ratio = "hbase.bucketcache.size", "0";
-    /// Sizes of slots in bytes, multiples of 256. Empty: from 5 KB to 513 KB.
+    /// Sizes of slots in bytes, multiples of 256. Empty: from 4 KB to 513 KB, each by less than 7 % above the one before.
     BUCKET_SLOT_SIZES: List = "hbase.bucketcache.bucket.sizes", "";
     /// Whether data blocks are in the second tier alone, and index and blooms in the first; else both hold all.
     BUCKET_COMBINED: Flag = "hbase.bucketcache.combinedcache.enabled", "true";

@@ -1,18 +1,20 @@
 //! A block as it lies in a slot of a device: with all that makes it ready to be read, so that nothing is worked out again.
 //!
 //! ```text
-//! magic "BKB1" · tag of the file 8B · offset in the file 8B · kind 1B · has previous 1B · shared 2B · disk length 4B
-//! · previous 8B · length 4B · cells 4B · heads 4B · bytes · cell offsets 4B each · heads 4B each
+//! magic "BKB2" · tag of the file 8B · offset in the file 8B · kind 1B · has previous 1B · shared 2B · disk length 4B
+//! · previous 8B · length 4B · cells 4B · heads 4B · bytes · zeros up to a multiple of 4B · cell offsets 4B each
+//! · heads 4B each
 //! ```
 //!
 //! Integers are little endian. The checksum over all of it (CRC32C) is kept in memory, beside the place: what a device
-//! gives back is the block that was written there last, or it is not used. The tag is a hash of the file's name.
+//! gives back is the block that was written there last, or it is not used. The tag is a hash of the file's name. A block
+//! that is read is the record itself: nothing is copied out of it.
 
 use bytes::{Buf, Bytes};
 
-use crate::{Block, BlockKind};
+use crate::{Block, BlockKind, Words};
 
-const MAGIC: &[u8; 4] = b"BKB1";
+const MAGIC: &[u8; 4] = b"BKB2";
 pub(super) const HEADER_LENGTH: usize = 48;
 
 /// Which block of which file.
@@ -29,7 +31,12 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
 }
 
 pub(super) fn length_of(block: &Block) -> usize {
-    HEADER_LENGTH + block.bytes.len() + 4 * (block.offsets.len() + block.heads.len())
+    numbers_at(block.bytes.len()) + 4 * (block.offsets.len() + block.heads.len())
+}
+
+/// Where the numbers begin behind so many bytes.
+fn numbers_at(length: usize) -> usize {
+    HEADER_LENGTH + length.next_multiple_of(4)
 }
 
 pub(super) fn write(mark: Mark, block: &Block) -> Vec<u8> {
@@ -45,18 +52,18 @@ pub(super) fn write(mark: Mark, block: &Block) -> Vec<u8> {
         record.extend_from_slice(&(length as u32).to_le_bytes());
     }
     record.extend_from_slice(&block.bytes);
-    for number in block.offsets.iter().chain(&block.heads) {
+    record.resize(numbers_at(block.bytes.len()), 0);
+    for number in block.offsets.iter().chain(block.heads.iter()) {
         record.extend_from_slice(&number.to_le_bytes());
     }
     record
 }
 
 /// The block in a record that is what was written, if it is the one that is wanted.
-pub(super) fn read(record: Vec<u8>, sum: u32, mark: Mark) -> Option<Block> {
-    if checksum(&record) != sum || record.len() < HEADER_LENGTH || &record[..4] != MAGIC {
+pub(super) fn read(record: &Bytes, sum: u32, mark: Mark) -> Option<Block> {
+    if checksum(record) != sum || record.len() < HEADER_LENGTH || &record[..4] != MAGIC {
         return None;
     }
-    let record = Bytes::from(record);
     let mut head = &record[4..HEADER_LENGTH];
     let found = Mark { tag: head.get_u64_le(), offset: head.get_u64_le() };
     let kind = *BlockKind::ALL.get(usize::from(head.get_u8()))?;
@@ -64,19 +71,16 @@ pub(super) fn read(record: Vec<u8>, sum: u32, mark: Mark) -> Option<Block> {
     let (shared, disk_length, previous) = (head.get_u16_le(), head.get_u32_le(), head.get_u64_le());
     let [length, cells, heads] =
         [head.get_u32_le(), head.get_u32_le(), head.get_u32_le()].map(|n| n as usize);
-    if found != mark || record.len() != HEADER_LENGTH + length + 4 * (cells + heads) {
+    let numbers = numbers_at(length);
+    let heads_at = numbers + 4 * cells;
+    if found != mark || record.len() != heads_at + 4 * heads {
         return None;
     }
-    let numbers = |from: usize, count: usize| -> Box<[u32]> {
-        let bytes = record[from..from + 4 * count].chunks_exact(4);
-        bytes.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
-    };
-    let end = HEADER_LENGTH + length;
     Some(Block {
         kind,
-        offsets: numbers(end, cells),
-        heads: numbers(end + 4 * cells, heads),
-        bytes: record.slice(HEADER_LENGTH..end),
+        offsets: Words::within(record.slice(numbers..heads_at)),
+        heads: Words::within(record.slice(heads_at..)),
+        bytes: record.slice(HEADER_LENGTH..HEADER_LENGTH + length),
         shared,
         disk_length,
         previous: has_previous.then_some(previous),
@@ -91,7 +95,7 @@ mod tests {
     fn what_is_written_is_read_and_nothing_else_is() {
         let block = Block {
             kind: BlockKind::Data,
-            bytes: (0..200).collect::<Vec<u8>>().into(),
+            bytes: (0..201).collect::<Vec<u8>>().into(),
             offsets: [0, 70, 140].into(),
             heads: [9, 8].into(),
             shared: 5,
@@ -102,6 +106,7 @@ mod tests {
         let record = write(mark, &block);
         assert_eq!(record.len(), length_of(&block));
         let sum = checksum(&record);
+        let read = |record: Vec<u8>, sum, mark| read(&Bytes::from(record), sum, mark);
         let found = read(record.clone(), sum, mark).expect("the same");
         assert_eq!(format!("{found:?}"), format!("{block:?}"));
         assert!(read(record.clone(), sum, Mark { tag: 1, ..mark }).is_none(), "another file's");

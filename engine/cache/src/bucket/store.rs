@@ -7,15 +7,20 @@
 //! 3. A read takes place and sum out of the index, reads without any lock, and checks. A slot that was given to another
 //!    block meanwhile fails the check and is a miss: nobody waits for readers.
 //! 4. A device that fails without a success in between for longer than is tolerated is used no more.
+//! 5. Where a device is [mapped](storage::Map), a record is read where it lies: a block is a hold on its slot, and a slot
+//!    is another's only when nobody holds it any more. It is checked at each look like any other, because nobody tells
+//!    when the system has dropped a page and brought it again from a disk. What is not in the system's memory is not
+//!    touched but read from the file, so that a disk that fails gives an error and not a signal.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use env::{Moment, Priority, World};
 use parking_lot::{Condvar, Mutex};
-use storage::Device;
+use storage::{Device, Part};
 
 use super::allocator::{Allocator, bucket_size};
 use super::record::{self, Mark};
@@ -42,11 +47,52 @@ struct Slot {
 enum Entry {
     Waiting(Arc<Block>),
     Written(Slot),
+    InPlace(InPlace),
+}
+
+/// A record that is read where it lies.
+#[derive(Clone, Debug)]
+struct InPlace {
+    slot: Slot,
+    record: Bytes,
+    /// The block in it, when it was read once.
+    block: Option<Arc<Block>>,
+}
+
+/// Slots that nobody holds any more, to be given to others.
+type Returned = Arc<Mutex<Vec<Slot>>>;
+
+/// A hold on a slot: as long as it is there, nobody writes there.
+struct Hold {
+    part: Part,
+    slot: Slot,
+    returned: Returned,
+}
+
+impl AsRef<[u8]> for Hold {
+    fn as_ref(&self) -> &[u8] {
+        self.part.as_ref()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // The last who holds it may have the store's state locked, or be a reader long after the store.
+        self.returned.lock().push(self.slot);
+    }
 }
 
 impl Entry {
     fn waits_as(&self, block: &Arc<Block>) -> bool {
         matches!(self, Entry::Waiting(waiting) if Arc::ptr_eq(waiting, block))
+    }
+
+    /// Where it lies, when it is written.
+    fn slot(&self) -> Option<Slot> {
+        match self {
+            Entry::Waiting(_) => None,
+            Entry::Written(slot) | Entry::InPlace(InPlace { slot, .. }) => Some(*slot),
+        }
     }
 }
 
@@ -59,6 +105,7 @@ struct Job {
 struct State {
     index: Shelf<Entry>,
     slots: Allocator,
+    returned: Returned,
     queue: VecDeque<Job>,
     writing: usize,
     stopped: bool,
@@ -67,6 +114,8 @@ struct State {
 
 struct Shared {
     devices: Vec<Arc<dyn Device>>,
+    /// Whether all of them are mapped.
+    in_place: bool,
     /// Bytes of a bucket. Buckets are dealt to the devices in turn, so that all of them work.
     bucket_size: u64,
     queue_max: usize,
@@ -95,8 +144,10 @@ impl Store {
         let bytes_max = (slots.bytes_max() as f64 * options.fill.clamp(0.0, 1.0)) as usize;
         let in_memory = (bytes_max as f64 * options.in_memory_share) as usize;
         let writers = options.writer_threads.max(1);
+        let in_place = !devices.is_empty() && devices.iter().all(|device| device.map().is_some());
         let shared = Arc::new(Shared {
             devices,
+            in_place,
             bucket_size: bucket,
             queue_max: options.queue_length.max(1) * writers,
             errors_tolerated: options.errors_tolerated,
@@ -104,6 +155,7 @@ impl Store {
             state: Mutex::new(State {
                 index: Shelf::new(bytes_max, in_memory),
                 slots,
+                returned: Returned::default(),
                 queue: VecDeque::new(),
                 writing: 0,
                 stopped: false,
@@ -138,10 +190,41 @@ impl Store {
         if self.is_disabled() {
             return None;
         }
-        let slot = match self.0.state.lock().index.get(key, hash_of(key))? {
+        let entry = match self.0.state.lock().index.get(key, hash_of(key))? {
             Entry::Waiting(block) => return Some(Arc::clone(block)),
-            Entry::Written(slot) => *slot,
+            Entry::Written(slot) => Entry::Written(*slot),
+            Entry::InPlace(place) => Entry::InPlace(place.clone()),
         };
+        match entry {
+            Entry::InPlace(place) if self.0.is_resident(place.slot) => self.get_in_place(key, mark, &place),
+            // A page that is not there would have to be waited for.
+            Entry::InPlace(_) if now => None,
+            entry => self.get_copy(key, mark, entry.slot()?, now),
+        }
+    }
+
+    fn get_in_place(&self, key: BlockKey, mark: Mark, place: &InPlace) -> Option<Arc<Block>> {
+        let slot = place.slot;
+        let block = match &place.block {
+            Some(block) => (record::checksum(&place.record) == slot.sum).then(|| Arc::clone(block)),
+            None => record::read(&place.record, slot.sum, mark).map(|block| {
+                let block = Arc::new(block);
+                let mut state = self.0.state.lock();
+                if state.index.peek(key).is_some_and(|entry| entry.slot() == Some(slot)) {
+                    let place = InPlace { block: Some(Arc::clone(&block)), ..place.clone() };
+                    state.index.replace(key, Entry::InPlace(place));
+                }
+                block
+            }),
+        };
+        match &block {
+            Some(_) => self.0.note_success(),
+            None => self.0.note_corrupt(key, slot),
+        }
+        block
+    }
+
+    fn get_copy(&self, key: BlockKey, mark: Mark, slot: Slot, now: bool) -> Option<Arc<Block>> {
         let mut bytes = vec![0; slot.length as usize];
         match self.0.read(slot.at, &mut bytes, now) {
             Ok(true) => {}
@@ -152,18 +235,17 @@ impl Store {
                 return None;
             }
         }
-        let block = record::read(bytes, slot.sum, mark);
-        if block.is_none() {
-            // Unless the slot has become another block's meanwhile.
-            if self.0.drop_slot(key, slot) && self.0.corrupt.fetch_add(1, Ordering::Relaxed) == 0 {
-                tracing::warn!(device = %self.0.place_of(slot.at), offset = slot.at,
-                    "the bucket cache's device gave back something else than what was written; it is read from storage \
-                     instead, here and whenever it happens again (bellows_bucket_cache_corrupt_total)");
-            }
-            return None;
+        let block = record::read(&bytes.into(), slot.sum, mark);
+        match &block {
+            Some(_) => self.0.note_success(),
+            None => self.0.note_corrupt(key, slot),
         }
-        self.0.note_success();
         block.map(Arc::new)
+    }
+
+    /// Whether blocks are read where they lie.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.0.in_place && !self.is_disabled()
     }
 
     pub(super) fn has(&self, key: BlockKey) -> bool {
@@ -207,7 +289,8 @@ impl Store {
 
     pub(super) fn counts(&self) -> BucketCounts {
         let shared = &self.0;
-        let state = shared.state.lock();
+        let mut state = shared.state.lock();
+        state.reclaim();
         BucketCounts {
             bytes_max: state.slots.bytes_max(),
             bytes: state.index.bytes() as u64,
@@ -224,16 +307,9 @@ impl Store {
 
     pub(super) fn placed(&self) -> Vec<Placed> {
         let state = self.0.state.lock();
-        let written = state.index.entries().filter_map(|(key, entry, in_memory)| match entry {
-            Entry::Waiting(_) => None,
-            Entry::Written(Slot { at, length, sum }) => Some(Placed {
-                file: key.file.0,
-                offset: key.offset,
-                at: *at,
-                length: *length,
-                sum: *sum,
-                in_memory,
-            }),
+        let written = state.index.entries().filter_map(|(key, entry, in_memory)| {
+            let Slot { at, length, sum } = entry.slot()?;
+            Some(Placed { file: key.file.0, offset: key.offset, at, length, sum, in_memory })
         });
         written.collect()
     }
@@ -250,7 +326,7 @@ impl Store {
             let weight = state.slots.slot_size(class) as usize;
             let admission = Admission { weight, in_memory, asked_for: false };
             let mut gone = Vec::new();
-            let entry = Entry::Written(Slot { at, length, sum });
+            let entry = self.0.written(Slot { at, length, sum }, &state.returned);
             state.index.insert(key, hash_of(key), entry, admission, &mut gone);
             state.free(gone, false);
         }
@@ -281,17 +357,30 @@ impl std::fmt::Debug for Store {
 }
 
 impl State {
-    /// Gives back the slots of entries that went.
+    /// Gives back the slots of entries that went: at once, or when nobody holds them any more.
     fn free(&mut self, gone: Vec<Entry>, evicted: bool) {
         for entry in gone {
-            if let Entry::Written(slot) = entry {
-                self.slots.free(slot.at, slot.length as usize, evicted);
+            if let Some(slot) = entry.slot().filter(|_| evicted) {
+                self.slots.note_evicted(slot.length as usize);
             }
+            if let Entry::Written(slot) = entry {
+                self.slots.free(slot.at, slot.length as usize);
+            }
+        }
+        self.reclaim();
+    }
+
+    /// Takes in the slots that nobody holds any more.
+    fn reclaim(&mut self) {
+        let mut returned = self.returned.lock();
+        for slot in returned.drain(..) {
+            self.slots.free(slot.at, slot.length as usize);
         }
     }
 
     /// A slot, though others must go for it.
     fn make_slot(&mut self, length: usize) -> Option<u64> {
+        self.reclaim();
         for _ in 0..EVICTIONS_MAX {
             if let Some(at) = self.slots.allocate(length) {
                 return Some(at);
@@ -300,9 +389,8 @@ impl State {
             self.free(vec![gone], true);
         }
         if let Some(bucket) = self.slots.emptiest() {
-            let gone = self
-                .index
-                .remove_where(|entry| matches!(entry, Entry::Written(slot) if bucket.contains(&slot.at)));
+            let lies_there = |entry: &Entry| entry.slot().is_some_and(|slot| bucket.contains(&slot.at));
+            let gone = self.index.remove_where(lies_there);
             self.free(gone, true);
         }
         self.slots.allocate(length)
@@ -319,6 +407,24 @@ impl Shared {
 
     fn place_of(&self, at: u64) -> String {
         self.device_of(at).0.place()
+    }
+
+    /// The entry of a record that is written: one to be read in place, where its device is mapped.
+    fn written(&self, slot: Slot, returned: &Returned) -> Entry {
+        let (device, offset) = self.device_of(slot.at);
+        match device.map().and_then(|map| map.part(offset, slot.length as usize)) {
+            Some(part) => {
+                let hold = Hold { part, slot, returned: Arc::clone(returned) };
+                Entry::InPlace(InPlace { slot, record: Bytes::from_owner(hold), block: None })
+            }
+            None => Entry::Written(slot),
+        }
+    }
+
+    /// Whether a record that is read in place can be touched without a wait.
+    fn is_resident(&self, slot: Slot) -> bool {
+        let (device, offset) = self.device_of(slot.at);
+        device.map().is_some_and(|map| map.is_resident(offset, slot.length as usize))
     }
 
     fn read(&self, at: u64, bytes: &mut [u8], now: bool) -> storage::Result<bool> {
@@ -373,10 +479,11 @@ impl Shared {
         match (&written, waits) {
             (Ok(()), true) => {
                 let slot = Slot { at, length: record.len() as u32, sum };
-                state.index.replace(key, Entry::Written(slot));
+                let entry = self.written(slot, &state.returned);
+                state.index.replace(key, entry);
             }
             (_, waits) => {
-                state.slots.free(at, record.len(), false);
+                state.slots.free(at, record.len());
                 if waits {
                     state.index.remove_key(key);
                 }
@@ -392,12 +499,21 @@ impl Shared {
     /// Forgets a record that cannot be had. `false` when the index has forgotten it already.
     fn drop_slot(&self, key: BlockKey, slot: Slot) -> bool {
         let mut state = self.state.lock();
-        let same = matches!(state.index.peek(key), Some(Entry::Written(now)) if *now == slot);
+        let same = state.index.peek(key).is_some_and(|entry| entry.slot() == Some(slot));
         if same {
             let gone = state.index.remove_key(key);
             state.free(gone.into_iter().collect(), false);
         }
         same
+    }
+
+    /// Forgets a record that is not what was written, unless its slot has become another block's meanwhile.
+    fn note_corrupt(&self, key: BlockKey, slot: Slot) {
+        if self.drop_slot(key, slot) && self.corrupt.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!(device = %self.place_of(slot.at), offset = slot.at,
+                "the bucket cache's device gave back something else than what was written; it is read from storage \
+                 instead, here and whenever it happens again (bellows_bucket_cache_corrupt_total)");
+        }
     }
 
     fn note_success(&self) {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+mod mapped;
+
 use env::WallTime;
 use storage::{DeviceFault, Scratch};
 
@@ -30,13 +32,17 @@ impl Bench {
     }
 
     fn with_memory(bytes_max: usize, devices: usize, buckets: u64, options: &BucketOptions) -> Bench {
-        let world = World::simulated(1, WallTime(0));
         let devices: Vec<Scratch> = (0..devices).map(|_| Scratch::new(buckets * BUCKET)).collect();
         let shared = devices.iter().map(|device| Arc::new(device.clone()) as Arc<dyn Device>).collect();
+        Bench { devices, ..Bench::on(shared, bytes_max, options) }
+    }
+
+    fn on(shared: Vec<Arc<dyn Device>>, bytes_max: usize, options: &BucketOptions) -> Bench {
+        let world = World::simulated(1, WallTime(0));
         let bucket = Bucket::on(shared, options, world.clone());
         let cache = Arc::new(Cache::new(Options { bytes_max, ..Options::default() }).with_bucket(bucket));
         let file = cache.open_file("data/default/t/r/f/1", 1 << 40, Caching::default());
-        Bench { devices, world, cache, file }
+        Bench { devices: Vec::new(), world, cache, file }
     }
 
     /// The block at `offset`, as it should be.

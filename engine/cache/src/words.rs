@@ -1,0 +1,109 @@
+//! Numbers beside a block: of their own, or where they lie in a record of a [device](crate::Bucket).
+//!
+//! A record keeps a block's numbers in the machine's order and on a boundary of four bytes, so that a block that is read
+//! where it lies needs no memory of its own. Where that is not so (a machine of the other order, a buffer on an odd
+//! place) they are copied.
+
+use std::ops::Deref;
+
+use bytes::Bytes;
+
+/// See the file. Reads as a slice, with no question where it lies.
+pub struct Words {
+    /// Into what `owner` keeps.
+    start: *const u32,
+    length: usize,
+    _owner: Owner,
+}
+
+/// What keeps the numbers. Neither moves them when it is moved itself.
+enum Owner {
+    Own(#[expect(dead_code, reason = "kept for what it keeps")] Box<[u32]>),
+    Record(#[expect(dead_code, reason = "kept for what it keeps")] Bytes),
+}
+
+#[expect(unsafe_code, reason = "a pointer into what is owned beside it")]
+// SAFETY: both owners may be sent, and the pointer leads into memory that they own and nobody writes to.
+unsafe impl Send for Words {}
+#[expect(unsafe_code, reason = "a pointer into what is owned beside it")]
+// SAFETY: as above; all that can be done is to read.
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// The numbers in `bytes`, little endian, four bytes each; in place where the machine can read them so. A rest of
+    /// fewer than four bytes is left out.
+    pub(crate) fn within(bytes: Bytes) -> Words {
+        let length = bytes.len() / 4;
+        let start = bytes.as_ptr().cast::<u32>();
+        if cfg!(target_endian = "little") && start.is_aligned() {
+            return Words { start, length, _owner: Owner::Record(bytes) };
+        }
+        Words::copied(&bytes)
+    }
+
+    /// The same, always copied: the safe twin.
+    fn copied(bytes: &[u8]) -> Words {
+        let words = bytes.chunks_exact(4);
+        words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
+    }
+}
+
+impl Deref for Words {
+    type Target = [u32];
+
+    #[inline]
+    #[expect(unsafe_code, reason = "a borrow from what is owned beside it")]
+    fn deref(&self) -> &[u32] {
+        // SAFETY: `start` is aligned and leads to `length` numbers in memory that the owner, which is neither changed nor
+        // dropped before `self`, keeps in its place. Any bytes are numbers.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl From<Box<[u32]>> for Words {
+    fn from(own: Box<[u32]>) -> Words {
+        Words { start: own.as_ptr(), length: own.len(), _owner: Owner::Own(own) }
+    }
+}
+
+impl<const COUNT: usize> From<[u32; COUNT]> for Words {
+    fn from(own: [u32; COUNT]) -> Words {
+        Words::from(Box::from(own) as Box<[u32]>)
+    }
+}
+
+impl FromIterator<u32> for Words {
+    fn from_iter<I: IntoIterator<Item = u32>>(words: I) -> Words {
+        words.into_iter().collect::<Box<[u32]>>().into()
+    }
+}
+
+impl std::fmt::Debug for Words {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.deref().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_place_are_those_that_a_copy_has() {
+        let bytes: Bytes = (0..=200u8).collect::<Vec<u8>>().into();
+        for from in 0..8 {
+            for until in from..=40 {
+                let part = bytes.slice(from..until);
+                assert_eq!(&*Words::within(part.clone()), &*Words::copied(&part), "{from}..{until}");
+            }
+        }
+        let moved = std::thread::scope(|scope| {
+            let words = Words::within(bytes.slice(4..12));
+            scope.spawn(move || words).join().expect("no panic")
+        });
+        drop(bytes);
+        assert_eq!(&*moved, [0x0706_0504, 0x0b0a_0908]);
+        assert_eq!(&*Words::from([1, 2]), [1, 2]);
+        assert!(Words::from([]).is_empty());
+    }
+}
