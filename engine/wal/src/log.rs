@@ -11,21 +11,29 @@
 //! **A full disk** is no failure of the log. A write that finds no room is cut off the file again, and the batch is kept:
 //! who waits for it is told, new writes are [refused](Log::admits), and the log's thread tries again until there is room.
 
-use std::collections::{BTreeMap, HashMap};
+mod back;
+mod roll;
+mod write;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cell::SequenceId;
 use env::{Priority, Thread, World};
-use parking_lot::{Condvar, Mutex, MutexGuard};
-use storage::{FileName, FileWriter, Files, Outcome};
+use parking_lot::{Condvar, Mutex};
+use storage::{FileName, Files, Outcome};
 use telemetry::{Counter, Exposition, Histogram, Source};
 
 use crate::commit::{Durable, Waiter};
-use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, Record, VERSION};
+use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Record};
 use crate::recover::{self, Recovered};
 use crate::{Error, Level, Result, Ticket};
+use back::{Back, empty_batch, make_file};
+
+pub(crate) use back::LogFile;
+pub(crate) use roll::WhenFull;
 
 /// Limits of the log.
 #[derive(Clone, Debug)]
@@ -108,45 +116,6 @@ pub(crate) struct Front {
     /// What is told while a batch waits for room.
     pub(crate) full: Option<Error>,
     stopping: bool,
-}
-
-/// What one write hands to the system.
-struct Batch {
-    /// The batch's header, to be filled in, and its records.
-    bytes: Vec<u8>,
-    /// The newest sequence id of each region in it.
-    regions: HashMap<Box<[u8]>, SequenceId>,
-    /// The stream's position after it.
-    upto: u64,
-    /// How many records.
-    records: u64,
-}
-
-pub(crate) struct Back {
-    writer: Option<Box<dyn FileWriter>>,
-    number: u64,
-    /// The largest number that a file may have, also one whose making failed.
-    number_tried: u64,
-    synced_offset: u64,
-    /// Bytes at which the file is full. After a roll that came to nothing it may grow on.
-    roll_at: u64,
-    spare: Vec<u8>,
-    /// A batch that found no room.
-    stuck: Option<Batch>,
-    /// The file before the current one, while it is made durable.
-    retiring: Option<u64>,
-    live: BTreeMap<u64, LogFile>,
-    /// Files that nobody needs, not yet removed.
-    unneeded: Vec<FileName>,
-    flushed: HashMap<Box<[u8]>, SequenceId>,
-}
-
-/// A file that some region may still need.
-pub(crate) struct LogFile {
-    pub(crate) name: FileName,
-    pub(crate) bytes: u64,
-    /// The newest sequence id of each region in it.
-    pub(crate) regions: HashMap<Box<[u8]>, SequenceId>,
 }
 
 impl Log {
@@ -314,8 +283,9 @@ impl Log {
     /// Files that are kept, the current one included, and their bytes.
     pub fn size(&self) -> (usize, u64) {
         let back = self.shared.back.lock();
+        // The current one is among them; its bytes are noted at its end.
         let current = back.writer.as_ref().map_or(0, |writer| writer.size());
-        (back.live.len() + 1, back.live.values().map(|file| file.bytes).sum::<u64>() + current)
+        (back.live.len(), back.live.values().map(|file| file.bytes).sum::<u64>() + current)
     }
 
     /// When there are more files than the limit: the regions because of which the oldest is kept.
@@ -437,441 +407,6 @@ impl std::fmt::Debug for Log {
             .field("folder", &self.shared.folder)
             .field("epoch", &self.shared.epoch)
             .finish_non_exhaustive()
-    }
-}
-
-fn empty_batch() -> Vec<u8> {
-    vec![0; BATCH_HEADER_LENGTH]
-}
-
-/// The name of file `number`: digits enough to sort by name.
-pub(crate) fn file_name(folder: &FileName, number: u64) -> FileName {
-    folder.join(&format!("{number:020}.wal"))
-}
-
-/// Makes file `number`, durable with its header.
-fn make_file(
-    files: &dyn Files,
-    folder: &FileName,
-    epoch: u64,
-    number: u64,
-) -> storage::Result<Box<dyn FileWriter>> {
-    let mut writer = files.create(&file_name(folder, number))?;
-    let made =
-        writer.write(&Header { version: VERSION, epoch, number }.to_bytes()).and_then(|()| writer.sync());
-    match made {
-        Ok(()) => Ok(writer),
-        Err(error) => {
-            writer.abandon();
-            Err(error)
-        }
-    }
-}
-
-/// The batch that ends a file, to be written at `offset`.
-fn end_batch(number: u64, offset: u64, synced: u64) -> Vec<u8> {
-    let mut payload = Vec::new();
-    own_record(Kind::End, 0).write(&mut payload);
-    let mut batch = BatchHeader::of(number, offset, synced, &payload).to_bytes().to_vec();
-    batch.extend_from_slice(&payload);
-    batch
-}
-
-/// A record by which the log speaks of itself.
-fn own_record(kind: Kind, number: u64) -> Record<'static> {
-    Record {
-        kind,
-        region: b"",
-        table: b"",
-        sequence: SequenceId(number),
-        time: env::WallTime(0),
-        nonce: None,
-        cells: b"",
-    }
-}
-
-/// What a writer does that finds the file full.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum WhenFull {
-    /// It waits for the disk and begins the next file.
-    Roll,
-    /// It must not wait: the log's thread is asked to.
-    Ask,
-}
-
-impl Back {
-    /// From now on `writer`, of file `number`, is the current one.
-    fn begin(&mut self, folder: &FileName, number: u64, writer: Box<dyn FileWriter>) {
-        self.synced_offset = writer.size();
-        self.writer = Some(writer);
-        self.number = number;
-        let file = LogFile { name: file_name(folder, number), bytes: 0, regions: HashMap::new() };
-        self.live.insert(number, file);
-    }
-
-    /// Gives up the closed files that no region needs.
-    fn forget(&mut self) {
-        let Back { live, unneeded, flushed, number, writer, retiring, .. } = self;
-        let current = writer.is_some().then_some(*number);
-        live.retain(|number, file| {
-            let needed = file
-                .regions
-                .iter()
-                .any(|(region, newest)| flushed.get(region).is_none_or(|through| through < newest));
-            let keep = Some(*number) == current || Some(*number) == *retiring || needed;
-            if !keep {
-                unneeded.push(file.name.clone());
-            }
-            keep
-        });
-    }
-}
-
-impl Shared {
-    /// Whether the log was fenced. Asked after a ticket was found to have reached its level, so that an
-    /// acknowledgement given came before the fence.
-    pub(crate) fn is_fenced(&self) -> bool {
-        self.fenced.load(Ordering::SeqCst)
-    }
-
-    /// How far the stream has reached `level`.
-    pub(crate) fn reached(&self, level: Level) -> u64 {
-        match level {
-            Level::Os => self.written.load(Ordering::Acquire),
-            Level::Disk => self.durable.load(Ordering::Acquire),
-        }
-    }
-
-    /// Writes all that was appended as one batch, after the one that found no room if there is one. Must be followed by
-    /// [`wake_reached`](Shared::wake_reached) once the back is free.
-    pub(crate) fn drain(&self, back: &mut Back) -> Result<()> {
-        if let Some(failure) = &self.front.lock().failure {
-            return Err(failure.clone());
-        }
-        if let Some(stuck) = back.stuck.take() {
-            self.write_batch(back, stuck)?;
-            self.has_room();
-        }
-        let batch = {
-            let mut front = self.front.lock();
-            if front.buffer.len() == BATCH_HEADER_LENGTH {
-                return Ok(());
-            }
-            let spare = std::mem::take(&mut back.spare);
-            Batch {
-                bytes: std::mem::replace(&mut front.buffer, spare),
-                regions: std::mem::take(&mut front.regions),
-                upto: front.appended,
-                records: std::mem::take(&mut front.records),
-            }
-        };
-        self.write_batch(back, batch)
-    }
-
-    fn write_batch(&self, back: &mut Back, mut batch: Batch) -> Result<()> {
-        let Some(writer) = back.writer.as_mut() else {
-            return Err(Error::Closed);
-        };
-        let offset = writer.size();
-        let (header, payload) = batch.bytes.split_at_mut(BATCH_HEADER_LENGTH);
-        header.copy_from_slice(&BatchHeader::of(back.number, offset, back.synced_offset, payload).to_bytes());
-        if let Err(error) = writer.write(&batch.bytes) {
-            if error.kind() != storage::Kind::Full {
-                return Err(self.dead(back.number, &error));
-            }
-            // A part may be written: the next attempt must find the file as it was.
-            writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
-            back.stuck = Some(batch);
-            back.spare = empty_batch();
-            return Err(self.is_full_now(&error));
-        }
-        let Batch { mut bytes, regions, upto, records } = batch;
-        self.counts.appends.add(records);
-        self.counts.writes.count();
-        self.counts.bytes.add(bytes.len() as u64);
-        let file = back.live.get_mut(&back.number).expect("the current file is live");
-        for (region, newest) in regions {
-            let known = file.regions.entry(region).or_insert(newest);
-            *known = (*known).max(newest);
-        }
-        self.written.store(upto, Ordering::Release);
-        // A buffer that one huge batch has grown goes back to the system.
-        if bytes.capacity() > 2 * self.options.buffer_bytes_max {
-            bytes = empty_batch();
-        }
-        bytes.truncate(BATCH_HEADER_LENGTH);
-        back.spare = bytes;
-        Ok(())
-    }
-
-    /// Says that there is no room, to everybody who waits and is not patient; what it says is returned.
-    fn is_full_now(&self, cause: &storage::Error) -> Error {
-        let error = Error::Full {
-            place: self.files.place(),
-            cause: cause.to_string(),
-            outcome: Outcome::MayHaveHappened,
-        };
-        let (waiters, is_news) = {
-            let mut front = self.front.lock();
-            let is_news = front.full.is_none();
-            front.full = Some(error.clone());
-            self.full.store(true, Ordering::Relaxed);
-            self.counts.full.count();
-            (front.waiters.extract_if(.., |waiter| !waiter.patient).collect::<Vec<_>>(), is_news)
-        };
-        if is_news {
-            tracing::error!(target: "wal", place = self.files.place(), cause = %cause,
-                "the disk is full: writes are refused until there is room; free some space, no restart is needed");
-        }
-        // The log's thread tries again.
-        self.disk_wanted.notify_one();
-        for waiter in waiters {
-            waiter.waker.wake();
-        }
-        error
-    }
-
-    fn has_room(&self) {
-        self.front.lock().full = None;
-        self.full.store(false, Ordering::Relaxed);
-        tracing::info!(target: "wal", place = self.files.place(), "there is room again: writes are taken");
-    }
-
-    fn is_due(&self, back: &Back) -> bool {
-        back.writer.as_ref().is_some_and(|writer| writer.size() >= back.roll_at)
-    }
-
-    /// Asks the log's thread for a roll if the file is full.
-    pub(crate) fn ask_for_roll(&self, back: &Back) {
-        if self.is_due(back) {
-            self.front.lock().roll_wanted = true;
-            self.disk_wanted.notify_one();
-        }
-    }
-
-    /// Rolls if the file is full and nobody else is at it. A roll that came to nothing is told in the log and tried
-    /// again when the file has grown.
-    pub(crate) fn roll_if_due(&self) {
-        if !self.is_due(&self.back.lock()) {
-            return;
-        }
-        if let Some(rolling) = self.rolling.try_lock() {
-            self.roll_if_still_due(&rolling);
-            drop(rolling);
-            self.wake_reached();
-        }
-    }
-
-    fn roll_if_still_due(&self, rolling: &MutexGuard<'_, ()>) {
-        if self.is_due(&self.back.lock()) {
-            // A dead log has told everybody; one that could not roll has told the operator.
-            let _told = self.roll(rolling);
-        }
-    }
-
-    fn roll(&self, _rolling: &MutexGuard<'_, ()>) -> Result<()> {
-        let number = {
-            let mut back = self.back.lock();
-            self.drain(&mut back)?;
-            back.number_tried += 1;
-            back.number_tried
-        };
-        let next = match make_file(&*self.files, &self.folder, self.epoch, number) {
-            Ok(next) => next,
-            Err(error) => return Err(self.put_off(&mut self.back.lock(), &error)),
-        };
-        let (retired, old, upto) = {
-            let mut back = self.back.lock();
-            match self.write_end(&mut back) {
-                Ok(()) => {}
-                Err(error) => {
-                    next.abandon();
-                    return Err(error);
-                }
-            }
-            let (retired, old) = (back.writer.take().expect("its end was just written"), back.number);
-            back.retiring = Some(old);
-            back.roll_at = self.options.file_bytes_max;
-            back.begin(&self.folder, number, next);
-            (retired, old, self.written.load(Ordering::Acquire))
-        };
-        let began = self.clock.moment();
-        let bytes = retired.finish().map_err(|error| self.dead(old, &error))?;
-        self.synced(old, began);
-        self.counts.rolls.count();
-        self.durable.fetch_max(upto, Ordering::AcqRel);
-        {
-            // Before anything in the new file is called durable, the new file says that the old one is.
-            let mut front = self.front.lock();
-            let whole = own_record(Kind::Whole, old);
-            whole.write(&mut front.buffer);
-            front.appended += whole.size() as u64;
-        }
-        {
-            let mut back = self.back.lock();
-            back.live.get_mut(&old).expect("it is kept while it retires").bytes = bytes;
-            back.retiring = None;
-            back.forget();
-        }
-        self.remove_unneeded();
-        tracing::info!(target: "wal", file = %file_name(&self.folder, old), bytes, next = number, "rolled the log");
-        Ok(())
-    }
-
-    /// Notes a sync of file `number`, and tells of a slow one.
-    fn synced(&self, number: u64, began: env::Moment) {
-        let took = self.clock.moment().since(began);
-        self.counts.syncs.record_time(took);
-        if took > self.options.slow_sync {
-            self.counts.slow_syncs.count();
-            tracing::warn!(target: "wal", file = %file_name(&self.folder, number), ms = took.as_millis() as u64,
-                "slow sync: the disk is busy or failing");
-        }
-    }
-
-    /// The next file cannot be begun: the current one grows on for a while.
-    fn put_off(&self, back: &mut Back, cause: &storage::Error) -> Error {
-        let size = back.writer.as_ref().map_or(0, |writer| writer.size());
-        self.counts.rolls_failed.count();
-        back.roll_at = size.saturating_add((self.options.file_bytes_max / 4).max(1));
-        tracing::warn!(target: "wal", file = %file_name(&self.folder, back.number), bytes = size, cause = %cause,
-            "the next log file cannot be begun: this one goes on, and it is tried again at {} bytes; see to the disk",
-            back.roll_at);
-        Error::Storage(cause.to_string())
-    }
-
-    /// Writes what was appended meanwhile, and that the file ends there; it is not durable yet.
-    fn write_end(&self, back: &mut Back) -> Result<()> {
-        self.drain(back)?;
-        let (number, synced) = (back.number, back.synced_offset);
-        let Some(writer) = back.writer.as_mut() else { return Err(Error::Closed) };
-        let offset = writer.size();
-        match writer.write(&end_batch(number, offset, synced)) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == storage::Kind::Full => {
-                writer.cut(offset).map_err(|error| self.dead(number, &error))?;
-                Err(self.put_off(back, &error))
-            }
-            Err(error) => Err(self.dead(number, &error)),
-        }
-    }
-
-    /// Writes the batch that says the file is whole, and makes everything durable.
-    fn finish_current(&self, back: &mut Back) -> Result<()> {
-        let Some(mut writer) = back.writer.take() else { return Ok(()) };
-        // This end record says that all before it is durable, so it is, before the record is written.
-        writer.sync().map_err(|error| self.dead(back.number, &error))?;
-        let offset = writer.size();
-        let finished = writer.write(&end_batch(back.number, offset, offset)).and_then(|()| writer.finish());
-        let bytes = finished.map_err(|error| self.dead(back.number, &error))?;
-        back.live.get_mut(&back.number).expect("the current file is live").bytes = bytes;
-        self.durable.fetch_max(self.written.load(Ordering::Acquire), Ordering::AcqRel);
-        Ok(())
-    }
-
-    /// Removes files outside of the locks: a large one takes the system its time.
-    fn remove_unneeded(&self) {
-        let mut names = std::mem::take(&mut self.back.lock().unneeded);
-        // A file that could not be removed is tried again at the next occasion.
-        names.retain(|name| self.files.delete(name).is_err());
-        if !names.is_empty() {
-            self.back.lock().unneeded.append(&mut names);
-        }
-    }
-
-    /// The first failure decides; it is returned to every later caller.
-    fn dead(&self, number: u64, cause: &storage::Error) -> Error {
-        let error = Error::Dead { file: file_name(&self.folder, number), cause: cause.to_string() };
-        self.fail(error.clone());
-        error
-    }
-
-    pub(crate) fn fail(&self, error: Error) {
-        let waiters = {
-            let mut front = self.front.lock();
-            front.failure.get_or_insert(error);
-            std::mem::take(&mut front.waiters)
-        };
-        for waiter in waiters {
-            waiter.waker.wake();
-        }
-    }
-
-    /// Wakes, in one pass, those whose ticket was reached; and one that waits for the system alone, to be the next
-    /// leader.
-    pub(crate) fn wake_reached(&self) {
-        let (written, durable) = (self.reached(Level::Os), self.reached(Level::Disk));
-        let woken: Vec<Waiter> = {
-            let mut front = self.front.lock();
-            let mut leader = false;
-            front
-                .waiters
-                .extract_if(.., |waiter| match waiter.level {
-                    Level::Disk => waiter.ticket.0 <= durable,
-                    Level::Os if waiter.ticket.0 <= written => true,
-                    Level::Os => !std::mem::replace(&mut leader, true),
-                })
-                .collect()
-        };
-        for waiter in woken {
-            waiter.waker.wake();
-        }
-    }
-
-    /// The thread that syncs for all who wait for the disk, writes out what nobody waits for, and tries again what found
-    /// the disk full.
-    fn sync_for_waiters(&self) {
-        *self.thread.lock() = Some(std::thread::current().id());
-        loop {
-            let wanted = {
-                let mut front = self.front.lock();
-                loop {
-                    if front.stopping || front.failure.is_some() {
-                        return;
-                    }
-                    if front.full.is_some() {
-                        self.disk_wanted.wait_for(&mut front, self.options.full_retry);
-                        break true;
-                    }
-                    if front.disk_wanted > self.reached(Level::Disk) {
-                        break true;
-                    }
-                    if std::mem::take(&mut front.roll_wanted) {
-                        break false;
-                    }
-                    let waited = self.disk_wanted.wait_for(&mut front, self.options.idle_write);
-                    if waited.timed_out() && front.buffer.len() > BATCH_HEADER_LENGTH {
-                        break false;
-                    }
-                }
-            };
-            {
-                let rolling = self.rolling.lock();
-                // A failure has told everybody already.
-                let drained = self.drain(&mut self.back.lock());
-                if drained.is_ok() {
-                    self.roll_if_still_due(&rolling);
-                    if wanted && self.front.lock().disk_wanted > self.reached(Level::Disk) {
-                        let _told = self.sync_file(&mut self.back.lock());
-                    }
-                }
-            }
-            self.wake_reached();
-        }
-    }
-
-    /// The caller is at rolling: the file before this one is durable.
-    fn sync_file(&self, back: &mut Back) -> Result<()> {
-        self.drain(back)?;
-        let upto = self.written.load(Ordering::Acquire);
-        if let Some(writer) = back.writer.as_mut() {
-            let began = self.clock.moment();
-            writer.sync().map_err(|error| self.dead(back.number, &error))?;
-            back.synced_offset = writer.size();
-            self.synced(back.number, began);
-        }
-        self.durable.fetch_max(upto, Ordering::AcqRel);
-        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ use storage::memory::Fault;
 use storage::{Kind as StorageKind, Memory, Outcome};
 
 use super::*;
+use crate::format::Kind;
 
 const REGIONS: [&str; 3] = ["aaaa", "bbbb", "1588230740"];
 

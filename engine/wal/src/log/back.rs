@@ -1,0 +1,125 @@
+//! The files of the log: the one that is written, those that are kept, and what is known of each.
+
+use std::collections::{BTreeMap, HashMap};
+
+use cell::SequenceId;
+use storage::{FileName, FileWriter, Files};
+
+use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, Header, Kind, Record, VERSION};
+
+/// What one write hands to the system.
+pub(super) struct Batch {
+    /// The batch's header, to be filled in, and its records.
+    pub(super) bytes: Vec<u8>,
+    /// The newest sequence id of each region in it.
+    pub(super) regions: HashMap<Box<[u8]>, SequenceId>,
+    /// The stream's position after it.
+    pub(super) upto: u64,
+    /// How many records.
+    pub(super) records: u64,
+}
+
+pub(crate) struct Back {
+    pub(super) writer: Option<Box<dyn FileWriter>>,
+    pub(super) number: u64,
+    /// The largest number that a file may have, also one whose making failed.
+    pub(super) number_tried: u64,
+    pub(super) synced_offset: u64,
+    /// Bytes at which the file is full. After a roll that came to nothing it may grow on.
+    pub(super) roll_at: u64,
+    pub(super) spare: Vec<u8>,
+    /// A batch that found no room.
+    pub(super) stuck: Option<Batch>,
+    /// The file before the current one, while it is made durable.
+    pub(super) retiring: Option<u64>,
+    pub(super) live: BTreeMap<u64, LogFile>,
+    /// Files that nobody needs, not yet removed.
+    pub(super) unneeded: Vec<FileName>,
+    pub(super) flushed: HashMap<Box<[u8]>, SequenceId>,
+}
+
+/// A file that some region may still need.
+pub(crate) struct LogFile {
+    pub(crate) name: FileName,
+    pub(crate) bytes: u64,
+    /// The newest sequence id of each region in it.
+    pub(crate) regions: HashMap<Box<[u8]>, SequenceId>,
+}
+
+impl Back {
+    /// From now on `writer`, of file `number`, is the current one.
+    pub(super) fn begin(&mut self, folder: &FileName, number: u64, writer: Box<dyn FileWriter>) {
+        self.synced_offset = writer.size();
+        self.writer = Some(writer);
+        self.number = number;
+        let file = LogFile { name: file_name(folder, number), bytes: 0, regions: HashMap::new() };
+        self.live.insert(number, file);
+    }
+
+    /// Gives up the closed files that no region needs.
+    pub(super) fn forget(&mut self) {
+        let Back { live, unneeded, flushed, number, writer, retiring, .. } = self;
+        let current = writer.is_some().then_some(*number);
+        live.retain(|number, file| {
+            let needed = file
+                .regions
+                .iter()
+                .any(|(region, newest)| flushed.get(region).is_none_or(|through| through < newest));
+            let keep = Some(*number) == current || Some(*number) == *retiring || needed;
+            if !keep {
+                unneeded.push(file.name.clone());
+            }
+            keep
+        });
+    }
+}
+
+pub(super) fn empty_batch() -> Vec<u8> {
+    vec![0; BATCH_HEADER_LENGTH]
+}
+
+/// The name of file `number`: digits enough to sort by name.
+pub(crate) fn file_name(folder: &FileName, number: u64) -> FileName {
+    folder.join(&format!("{number:020}.wal"))
+}
+
+/// Makes file `number`, durable with its header.
+pub(super) fn make_file(
+    files: &dyn Files,
+    folder: &FileName,
+    epoch: u64,
+    number: u64,
+) -> storage::Result<Box<dyn FileWriter>> {
+    let mut writer = files.create(&file_name(folder, number))?;
+    let made =
+        writer.write(&Header { version: VERSION, epoch, number }.to_bytes()).and_then(|()| writer.sync());
+    match made {
+        Ok(()) => Ok(writer),
+        Err(error) => {
+            writer.abandon();
+            Err(error)
+        }
+    }
+}
+
+/// The batch that ends a file, to be written at `offset`.
+pub(super) fn end_batch(number: u64, offset: u64, synced: u64) -> Vec<u8> {
+    let mut payload = Vec::new();
+    own_record(Kind::End, 0).write(&mut payload);
+    let mut batch = BatchHeader::of(number, offset, synced, &payload).to_bytes().to_vec();
+    batch.extend_from_slice(&payload);
+    batch
+}
+
+/// A record by which the log speaks of itself.
+pub(super) fn own_record(kind: Kind, number: u64) -> Record<'static> {
+    Record {
+        kind,
+        region: b"",
+        table: b"",
+        sequence: SequenceId(number),
+        time: env::WallTime(0),
+        nonce: None,
+        cells: b"",
+    }
+}

@@ -1,0 +1,152 @@
+//! The end of a file and the beginning of the next.
+
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+
+use super::Shared;
+use super::back::{Back, end_batch, file_name, make_file, own_record};
+use crate::format::Kind;
+use crate::{Error, Result};
+
+/// What a writer does that finds the file full.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum WhenFull {
+    /// It waits for the disk and begins the next file.
+    Roll,
+    /// It must not wait: the log's thread is asked to.
+    Ask,
+}
+
+impl Shared {
+    fn is_due(&self, back: &Back) -> bool {
+        back.writer.as_ref().is_some_and(|writer| writer.size() >= back.roll_at)
+    }
+
+    /// Asks the log's thread for a roll if the file is full.
+    pub(crate) fn ask_for_roll(&self, back: &Back) {
+        if self.is_due(back) {
+            self.front.lock().roll_wanted = true;
+            self.disk_wanted.notify_one();
+        }
+    }
+
+    /// Rolls if the file is full and nobody else is at it. A roll that came to nothing is told in the log and tried
+    /// again when the file has grown.
+    pub(crate) fn roll_if_due(&self) {
+        if !self.is_due(&self.back.lock()) {
+            return;
+        }
+        if let Some(rolling) = self.rolling.try_lock() {
+            self.roll_if_still_due(&rolling);
+            drop(rolling);
+            self.wake_reached();
+        }
+    }
+
+    pub(super) fn roll_if_still_due(&self, rolling: &MutexGuard<'_, ()>) {
+        if self.is_due(&self.back.lock()) {
+            // A dead log has told everybody; one that could not roll has told the operator.
+            let _told = self.roll(rolling);
+        }
+    }
+
+    pub(super) fn roll(&self, _rolling: &MutexGuard<'_, ()>) -> Result<()> {
+        let number = {
+            let mut back = self.back.lock();
+            self.drain(&mut back)?;
+            back.number_tried += 1;
+            back.number_tried
+        };
+        let next = match make_file(&*self.files, &self.folder, self.epoch, number) {
+            Ok(next) => next,
+            Err(error) => return Err(self.put_off(&mut self.back.lock(), &error)),
+        };
+        let (retired, old, upto) = {
+            let mut back = self.back.lock();
+            match self.write_end(&mut back) {
+                Ok(()) => {}
+                Err(error) => {
+                    next.abandon();
+                    return Err(error);
+                }
+            }
+            let (retired, old) = (back.writer.take().expect("its end was just written"), back.number);
+            back.retiring = Some(old);
+            back.roll_at = self.options.file_bytes_max;
+            back.begin(&self.folder, number, next);
+            (retired, old, self.written.load(Ordering::Acquire))
+        };
+        let began = self.clock.moment();
+        let bytes = retired.finish().map_err(|error| self.dead(old, &error))?;
+        self.synced(old, began);
+        self.counts.rolls.count();
+        self.durable.fetch_max(upto, Ordering::AcqRel);
+        {
+            // Before anything in the new file is called durable, the new file says that the old one is.
+            let mut front = self.front.lock();
+            let whole = own_record(Kind::Whole, old);
+            whole.write(&mut front.buffer);
+            front.appended += whole.size() as u64;
+        }
+        {
+            let mut back = self.back.lock();
+            back.live.get_mut(&old).expect("it is kept while it retires").bytes = bytes;
+            back.retiring = None;
+            back.forget();
+        }
+        self.remove_unneeded();
+        tracing::info!(target: "wal", file = %file_name(&self.folder, old), bytes, next = number, "rolled the log");
+        Ok(())
+    }
+
+    /// The next file cannot be begun: the current one grows on for a while.
+    fn put_off(&self, back: &mut Back, cause: &storage::Error) -> Error {
+        let size = back.writer.as_ref().map_or(0, |writer| writer.size());
+        self.counts.rolls_failed.count();
+        back.roll_at = size.saturating_add((self.options.file_bytes_max / 4).max(1));
+        tracing::warn!(target: "wal", file = %file_name(&self.folder, back.number), bytes = size, cause = %cause,
+            "the next log file cannot be begun: this one goes on, and it is tried again at {} bytes; see to the disk",
+            back.roll_at);
+        Error::Storage(cause.to_string())
+    }
+
+    /// Writes what was appended meanwhile, and that the file ends there; it is not durable yet.
+    fn write_end(&self, back: &mut Back) -> Result<()> {
+        self.drain(back)?;
+        let (number, synced) = (back.number, back.synced_offset);
+        let Some(writer) = back.writer.as_mut() else { return Err(Error::Closed) };
+        let offset = writer.size();
+        match writer.write(&end_batch(number, offset, synced)) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == storage::Kind::Full => {
+                writer.cut(offset).map_err(|error| self.dead(number, &error))?;
+                Err(self.put_off(back, &error))
+            }
+            Err(error) => Err(self.dead(number, &error)),
+        }
+    }
+
+    /// Writes the batch that says the file is whole, and makes everything durable.
+    pub(super) fn finish_current(&self, back: &mut Back) -> Result<()> {
+        let Some(mut writer) = back.writer.take() else { return Ok(()) };
+        // This end record says that all before it is durable, so it is, before the record is written.
+        writer.sync().map_err(|error| self.dead(back.number, &error))?;
+        let offset = writer.size();
+        let finished = writer.write(&end_batch(back.number, offset, offset)).and_then(|()| writer.finish());
+        let bytes = finished.map_err(|error| self.dead(back.number, &error))?;
+        back.live.get_mut(&back.number).expect("the current file is live").bytes = bytes;
+        self.durable.fetch_max(self.written.load(Ordering::Acquire), Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Removes files outside of the locks: a large one takes the system its time.
+    pub(super) fn remove_unneeded(&self) {
+        let mut names = std::mem::take(&mut self.back.lock().unneeded);
+        // A file that could not be removed is tried again at the next occasion.
+        names.retain(|name| self.files.delete(name).is_err());
+        if !names.is_empty() {
+            self.back.lock().unneeded.append(&mut names);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! From the buffer to the file: batches, room for them, the disk, and who is told.
+
+use std::sync::atomic::Ordering;
+
+use storage::Outcome;
+
+use super::Shared;
+use super::back::{Back, Batch, empty_batch, file_name};
+use crate::commit::Waiter;
+use crate::format::{BATCH_HEADER_LENGTH, BatchHeader};
+use crate::{Error, Level, Result};
+
+impl Shared {
+    /// Whether the log was fenced. Asked after a ticket was found to have reached its level, so that an
+    /// acknowledgement given came before the fence.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::SeqCst)
+    }
+
+    /// How far the stream has reached `level`.
+    pub(crate) fn reached(&self, level: Level) -> u64 {
+        match level {
+            Level::Os => self.written.load(Ordering::Acquire),
+            Level::Disk => self.durable.load(Ordering::Acquire),
+        }
+    }
+
+    /// Writes all that was appended as one batch, after the one that found no room if there is one. Must be followed by
+    /// [`wake_reached`](Shared::wake_reached) once the back is free.
+    pub(crate) fn drain(&self, back: &mut Back) -> Result<()> {
+        if let Some(failure) = &self.front.lock().failure {
+            return Err(failure.clone());
+        }
+        if let Some(stuck) = back.stuck.take() {
+            self.write_batch(back, stuck)?;
+            self.has_room();
+        }
+        let batch = {
+            let mut front = self.front.lock();
+            if front.buffer.len() == BATCH_HEADER_LENGTH {
+                return Ok(());
+            }
+            let spare = std::mem::take(&mut back.spare);
+            Batch {
+                bytes: std::mem::replace(&mut front.buffer, spare),
+                regions: std::mem::take(&mut front.regions),
+                upto: front.appended,
+                records: std::mem::take(&mut front.records),
+            }
+        };
+        self.write_batch(back, batch)
+    }
+
+    fn write_batch(&self, back: &mut Back, mut batch: Batch) -> Result<()> {
+        let Some(writer) = back.writer.as_mut() else {
+            return Err(Error::Closed);
+        };
+        let offset = writer.size();
+        let (header, payload) = batch.bytes.split_at_mut(BATCH_HEADER_LENGTH);
+        header.copy_from_slice(&BatchHeader::of(back.number, offset, back.synced_offset, payload).to_bytes());
+        if let Err(error) = writer.write(&batch.bytes) {
+            if error.kind() != storage::Kind::Full {
+                return Err(self.dead(back.number, &error));
+            }
+            // A part may be written: the next attempt must find the file as it was.
+            writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
+            back.stuck = Some(batch);
+            back.spare = empty_batch();
+            return Err(self.is_full_now(&error));
+        }
+        let Batch { mut bytes, regions, upto, records } = batch;
+        self.counts.appends.add(records);
+        self.counts.writes.count();
+        self.counts.bytes.add(bytes.len() as u64);
+        let file = back.live.get_mut(&back.number).expect("the current file is live");
+        for (region, newest) in regions {
+            let known = file.regions.entry(region).or_insert(newest);
+            *known = (*known).max(newest);
+        }
+        self.written.store(upto, Ordering::Release);
+        // A buffer that one huge batch has grown goes back to the system.
+        if bytes.capacity() > 2 * self.options.buffer_bytes_max {
+            bytes = empty_batch();
+        }
+        bytes.truncate(BATCH_HEADER_LENGTH);
+        back.spare = bytes;
+        Ok(())
+    }
+
+    /// Says that there is no room, to everybody who waits and is not patient; what it says is returned.
+    fn is_full_now(&self, cause: &storage::Error) -> Error {
+        let error = Error::Full {
+            place: self.files.place(),
+            cause: cause.to_string(),
+            outcome: Outcome::MayHaveHappened,
+        };
+        let (waiters, is_news) = {
+            let mut front = self.front.lock();
+            let is_news = front.full.is_none();
+            front.full = Some(error.clone());
+            self.full.store(true, Ordering::Relaxed);
+            self.counts.full.count();
+            (front.waiters.extract_if(.., |waiter| !waiter.patient).collect::<Vec<_>>(), is_news)
+        };
+        if is_news {
+            tracing::error!(target: "wal", place = self.files.place(), cause = %cause,
+                "the disk is full: writes are refused until there is room; free some space, no restart is needed");
+        }
+        // The log's thread tries again.
+        self.disk_wanted.notify_one();
+        for waiter in waiters {
+            waiter.waker.wake();
+        }
+        error
+    }
+
+    fn has_room(&self) {
+        self.front.lock().full = None;
+        self.full.store(false, Ordering::Relaxed);
+        tracing::info!(target: "wal", place = self.files.place(), "there is room again: writes are taken");
+    }
+
+    /// Notes a sync of file `number`, and tells of a slow one.
+    pub(super) fn synced(&self, number: u64, began: env::Moment) {
+        let took = self.clock.moment().since(began);
+        self.counts.syncs.record_time(took);
+        if took > self.options.slow_sync {
+            self.counts.slow_syncs.count();
+            tracing::warn!(target: "wal", file = %file_name(&self.folder, number), ms = took.as_millis() as u64,
+                "slow sync: the disk is busy or failing");
+        }
+    }
+
+    /// The first failure decides; it is returned to every later caller.
+    pub(super) fn dead(&self, number: u64, cause: &storage::Error) -> Error {
+        let error = Error::Dead { file: file_name(&self.folder, number), cause: cause.to_string() };
+        self.fail(error.clone());
+        error
+    }
+
+    pub(crate) fn fail(&self, error: Error) {
+        let waiters = {
+            let mut front = self.front.lock();
+            front.failure.get_or_insert(error);
+            std::mem::take(&mut front.waiters)
+        };
+        for waiter in waiters {
+            waiter.waker.wake();
+        }
+    }
+
+    /// Wakes, in one pass, those whose ticket was reached; and one that waits for the system alone, to be the next
+    /// leader.
+    pub(crate) fn wake_reached(&self) {
+        let (written, durable) = (self.reached(Level::Os), self.reached(Level::Disk));
+        let woken: Vec<Waiter> = {
+            let mut front = self.front.lock();
+            let mut leader = false;
+            front
+                .waiters
+                .extract_if(.., |waiter| match waiter.level {
+                    Level::Disk => waiter.ticket.0 <= durable,
+                    Level::Os if waiter.ticket.0 <= written => true,
+                    Level::Os => !std::mem::replace(&mut leader, true),
+                })
+                .collect()
+        };
+        for waiter in woken {
+            waiter.waker.wake();
+        }
+    }
+
+    /// The thread that syncs for all who wait for the disk, writes out what nobody waits for, and tries again what found
+    /// the disk full.
+    pub(super) fn sync_for_waiters(&self) {
+        *self.thread.lock() = Some(std::thread::current().id());
+        loop {
+            let wanted = {
+                let mut front = self.front.lock();
+                loop {
+                    if front.stopping || front.failure.is_some() {
+                        return;
+                    }
+                    if front.full.is_some() {
+                        self.disk_wanted.wait_for(&mut front, self.options.full_retry);
+                        break true;
+                    }
+                    if front.disk_wanted > self.reached(Level::Disk) {
+                        break true;
+                    }
+                    if std::mem::take(&mut front.roll_wanted) {
+                        break false;
+                    }
+                    let waited = self.disk_wanted.wait_for(&mut front, self.options.idle_write);
+                    if waited.timed_out() && front.buffer.len() > BATCH_HEADER_LENGTH {
+                        break false;
+                    }
+                }
+            };
+            {
+                let rolling = self.rolling.lock();
+                // A failure has told everybody already.
+                let drained = self.drain(&mut self.back.lock());
+                if drained.is_ok() {
+                    self.roll_if_still_due(&rolling);
+                    if wanted && self.front.lock().disk_wanted > self.reached(Level::Disk) {
+                        let _told = self.sync_file(&mut self.back.lock());
+                    }
+                }
+            }
+            self.wake_reached();
+        }
+    }
+
+    /// The caller is at rolling: the file before this one is durable.
+    fn sync_file(&self, back: &mut Back) -> Result<()> {
+        self.drain(back)?;
+        let upto = self.written.load(Ordering::Acquire);
+        if let Some(writer) = back.writer.as_mut() {
+            let began = self.clock.moment();
+            writer.sync().map_err(|error| self.dead(back.number, &error))?;
+            back.synced_offset = writer.size();
+            self.synced(back.number, began);
+        }
+        self.durable.fetch_max(upto, Ordering::AcqRel);
+        Ok(())
+    }
+}
