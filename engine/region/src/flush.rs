@@ -48,6 +48,8 @@ pub struct Flushed {
     pub files: usize,
     /// Bytes of those.
     pub bytes: u64,
+    /// Cells in them.
+    pub cells: u64,
     /// Everything up to and with this one is in files now.
     pub sequence: SequenceId,
 }
@@ -91,10 +93,11 @@ impl Region {
         }
         let mut flushed = Flushed { sequence, ..Flushed::default() };
         for store in chosen() {
-            if let Some(size) = self.flush_store(store, sequence)? {
+            if let Some(file) = self.flush_store(store, sequence)? {
                 flushed.files += 1;
-                flushed.bytes += size;
-                self.account.flushed(size);
+                flushed.bytes += file.listed.size;
+                flushed.cells += file.reader.entries();
+                self.account.flushed(file.listed.size);
             }
         }
         // What other families have in memory is still needed; each family's files say how far it is in them.
@@ -104,7 +107,7 @@ impl Region {
         Ok(flushed)
     }
 
-    fn flush_store(&self, store: &Store, sequence: SequenceId) -> Result<Option<u64>> {
+    fn flush_store(&self, store: &Store, sequence: SequenceId) -> Result<Option<Arc<StoreFile>>> {
         let snapshot = store.view.load().snapshot.clone();
         if snapshot.is_empty() {
             return Ok(None);
@@ -128,7 +131,7 @@ impl Region {
             horizon: view.horizon.max(sequence),
             ..view.clone()
         });
-        Ok(Some(file.listed.size))
+        Ok(Some(file))
     }
 
     /// Streams `heap` through `rewrite` into a new file, and opens it. Where nothing is left to write the file has no
