@@ -563,8 +563,11 @@ impl RegionServer {
             self.background.account(region);
             let is_old =
                 load.oldest_edit.is_some_and(|oldest| period > 0 && now.0.saturating_sub(oldest.0) > period);
-            if is_old || region.needs_flush() {
+            if is_old || region.needs_flush(self.memory_pressure()) {
                 self.background.request_flush(region);
+            }
+            if region.asks_for_memory_compaction() {
+                self.background.memory_queue.push(region);
             }
             if region.needs_compaction() {
                 self.background.request_compaction(region, false, Vec::new());

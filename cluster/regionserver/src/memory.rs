@@ -45,8 +45,14 @@ impl MemoryQueue {
             return;
         };
         drop(waiting);
-        let pressure = server.background.memory() as f64 / server.options().memstore_bytes_max.max(1) as f64;
-        region.compact_memory(pressure);
+        region.compact_memory(server.memory_pressure());
         server.background.account(&region);
+    }
+}
+
+impl RegionServer {
+    /// How full the memory of all memstores is: 1 at the lower mark.
+    pub(crate) fn memory_pressure(&self) -> f64 {
+        self.background.memory() as f64 / self.options().memstore_bytes_low().max(1) as f64
     }
 }

@@ -296,7 +296,7 @@ impl RegionServer {
     /// memory, when it is time for that.
     pub(crate) fn written(&self, region: &Arc<Region>) {
         let all = self.background.account(region);
-        if region.needs_flush() {
+        if region.needs_flush(self.memory_pressure()) {
             self.background.request_flush(region);
         } else if all > self.options().memstore_bytes_low() {
             self.relieve_memory();

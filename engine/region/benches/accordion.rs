@@ -284,11 +284,12 @@ impl<'a> Bench<'a> {
     /// What the server's threads do.
     fn work(&mut self) {
         if self.region.asks_for_memory_compaction() {
-            self.look();
-            self.region.compact_memory(self.pressure());
-            self.look();
+            self.compact_memory();
         }
-        if !self.region.needs_flush() {
+        if !self.region.needs_flush(self.pressure()) {
+            if self.region.asks_for_memory_compaction() {
+                self.compact_memory();
+            }
             return;
         }
         self.look();
@@ -299,6 +300,12 @@ impl<'a> Bench<'a> {
             self.region.compact(&CompactionRequest::default()).expect("compacted");
             self.compactions += 1;
         }
+    }
+
+    fn compact_memory(&mut self) {
+        self.look();
+        self.region.compact_memory(self.pressure());
+        self.look();
     }
 
     fn pressure(&self) -> f64 {

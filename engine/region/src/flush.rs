@@ -247,6 +247,7 @@ impl Store {
             snapshot: view.segments().cloned().collect(),
             ..view.clone()
         });
+        self.accordion.flushed();
     }
 
     /// Puts a new view in the place of the old one, whoever else does so at the same time.

@@ -12,25 +12,48 @@
 //! is open holds the segments that it began with. One that opens sees in the view's horizon up to which point has been
 //! decided, and begins no earlier than that.
 //!
+//! **Markers too.** A queue is put, read and deleted; were its markers kept, as HBase's memstores keep them at every
+//! level, half of what is written would reach the disk to say that something is gone which never was there. So a marker
+//! goes together with what it masks if nothing older than the pipeline can have the row: no flush is under way, and each
+//! file's filter says that it has not the row. What then remains is what a major compaction, in HBase also, makes of the
+//! row a while later: who writes an older timestamp *after* a delete is masked by the marker until it goes. Clients that
+//! let the server set timestamps cannot tell when that is. To those that set their own it should not come sooner, so a
+//! marker goes only if its timestamp is of a time at which this region was open, a little while ago
+//! ([`Judge::GRACE_MS`]): made-up times and times of a copied table are not. Families that keep deleted cells, in which
+//! what was written later wins, or whose tables keep markers for a while (`hbase.hstore.time.to.purge.deletes`) keep
+//! theirs. A raw scan does not see the markers that went, as it does not see the versions that did.
+//!
 //! **How much.** Before an adaptive store pays for copying, the rules judge the rows of some cells drawn at random; a
 //! row is drawn as often as it has cells, so the mean of the rows' shares is the share of all.
 //!
 //! The pipeline has at most two segments more than its limit: while the background is behind, the active one grows.
+//!
+//! **When to flush.** At the flush size, unless memory can be made smaller instead: then the active segment is sealed,
+//! however little it has, and what all of them have is compacted once more ([`Region::needs_flush`]). That goes on for as
+//! long as it drops an eighth at a time, so that what is flushed in the end is different rows, and as many as fit.
+//!
+//! **How much to hold.** A region whose memory has lately dropped a quarter of what was written to it uses its memory
+//! well: twice the memory saves it more than half of its flushes, each of larger files. While the server's memory has
+//! room it may hold [`RegionOptions::stretch`] flush sizes, and the less room there is, the less: at half of the lower
+//! mark one flush size, as all others.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use cell::{Cell, KeyBuf, SequenceId};
+use cell::{Cell, CellType, KeyBuf, SequenceId};
 use env::WallTime;
+use hfile::ReadOptions;
 use memstore::{Action, Cursor, Level, Policy, Pool, Segment, Trust};
 use parking_lot::Mutex;
+use proto::descriptor::KeepDeletedCells;
 
 use crate::heap::{Heap, Source};
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
-use crate::store::{Store, View};
+use crate::store::{Store, StoreFile, View};
 use crate::{RegionOptions, Result};
 
 /// Segments beyond the pipeline's limit that may wait for the background.
@@ -42,6 +65,10 @@ const SAMPLE_CELLS: u64 = 1_000;
 const EVENTS_MAX: usize = 64;
 /// What the bound of the active segment is of the flush size, where nothing else is said.
 const BOUND_PART: f64 = 0.25;
+/// Of a store's share of the flush size, what must be left when it was compacted so that this is worth another time.
+const SPENT_PART: f64 = 0.875;
+/// Of what was written since the last flush, what must have been dropped for the region to hold more.
+const DROPPED_PART: f64 = 0.25;
 
 /// What a store's memory did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +215,10 @@ pub(crate) struct Accordion {
     waiting: AtomicBool,
     /// Whether somebody was told so.
     told: AtomicBool,
+    /// Whether memory cannot be made much smaller any more before the next flush.
+    spent: AtomicBool,
+    /// Bytes that compactions have dropped since the last flush.
+    dropped: AtomicU64,
     /// One at a time works on a store's pipeline.
     working: Mutex<()>,
     log: Mutex<Log>,
@@ -202,6 +233,8 @@ impl Accordion {
             bound: AtomicU64::new(u64::MAX),
             waiting: AtomicBool::new(false),
             told: AtomicBool::new(false),
+            spent: AtomicBool::new(false),
+            dropped: AtomicU64::new(0),
             working: Mutex::new(()),
             log: Mutex::default(),
         };
@@ -226,6 +259,17 @@ impl Accordion {
     fn policy(&self) -> Policy {
         *self.policy.lock()
     }
+
+    /// A flush takes all there is.
+    pub(crate) fn flushed(&self) {
+        self.spent.store(false, Ordering::Relaxed);
+        self.dropped.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether it drops what is redundant.
+    fn drops(&self) -> bool {
+        matches!(self.policy().level, Level::Eager | Level::Adaptive)
+    }
 }
 
 impl std::fmt::Debug for Accordion {
@@ -237,20 +281,65 @@ impl std::fmt::Debug for Accordion {
     }
 }
 
-/// What a flush drops, among the cells that every reader to come sees.
-struct Judge {
+/// What a flush drops, among the cells that every reader to come sees; and markers that mask nothing elsewhere.
+struct Judge<'a> {
     rewrite: Rewrite,
     horizon: SequenceId,
+    /// Where older cells of a row could be; `None` where markers stay.
+    files: Option<&'a [Arc<StoreFile>]>,
+    /// Timestamps of markers that may go.
+    times: Range<i64>,
+    /// The row of the last marker, and whether it is nowhere else.
+    row: Vec<u8>,
+    is_nowhere_else: bool,
 }
 
-impl Judge {
-    fn new(store: &Store, horizon: SequenceId, now: WallTime) -> Judge {
-        Judge { rewrite: Rewrite::new(store.keeping, RewriteKind::Some, now.0), horizon }
+impl<'a> Judge<'a> {
+    /// How long ago a marker must have been made, in ms, before it may go: what was written at the same moment is
+    /// complete by then, and was judged with it.
+    const GRACE_MS: i64 = 100;
+
+    fn new(region: &Region, store: &Store, view: &'a View, horizon: SequenceId) -> Judge<'a> {
+        let (keeping, now) = (store.keeping, region.world.now().0);
+        let markers_go = keeping.keep_deleted == KeepDeletedCells::False
+            && !keeping.new_versions
+            && store.tuning.load().purge_deletes_after <= 0
+            && view.snapshot.is_empty();
+        Judge {
+            rewrite: Rewrite::new(keeping, RewriteKind::Some, now),
+            horizon,
+            files: markers_go.then_some(&view.files[..]),
+            times: region.opened.0..now.saturating_sub(Self::GRACE_MS),
+            row: Vec::new(),
+            is_nowhere_else: false,
+        }
     }
 
     #[inline]
     fn keeps(&mut self, cell: Cell<'_>) -> bool {
-        cell.sequence() > self.horizon || self.rewrite.keeps(cell)
+        if cell.sequence() > self.horizon {
+            return true;
+        }
+        self.rewrite.keeps(cell)
+            && !(cell.cell_type().is_some_and(CellType::is_delete) && self.masks_nothing_else(cell))
+    }
+
+    /// Whether a marker, which was told to the rest of its row, masks nothing that lies elsewhere.
+    fn masks_nothing_else(&mut self, marker: Cell<'_>) -> bool {
+        let Some(files) = self.files else { return false };
+        if !self.times.contains(&marker.timestamp().0) {
+            return false;
+        }
+        if self.row != marker.row() {
+            self.row.clear();
+            self.row.extend_from_slice(marker.row());
+            let options = ReadOptions { cache_blocks: true, memory_only: false };
+            // Who cannot be asked may have it.
+            let may_have =
+                |file: &Arc<StoreFile>| file.reader.may_contain_row(&self.row, options).unwrap_or(true);
+            self.is_nowhere_else = !files.iter().any(may_have);
+        }
+        self.is_nowhere_else
     }
 }
 
@@ -261,19 +350,74 @@ impl Region {
     }
 
     /// Does what there is to do with sealed segments. `pressure` says how full the memory of all memstores is, from 0 to
-    /// 1; a region that is fuller than that, of its own flush size, counts as such. Reads, writes and flushes go on
+    /// 1; a region that is fuller than that, of what it may hold, counts as such. Reads, writes and flushes go on
     /// meanwhile.
     pub fn compact_memory(&self, pressure: f64) {
         // What is dropped now puts off the flush that is near.
-        let full = self.memstore_bytes() as f64 / self.flush_size.max(1) as f64;
-        let pressure = pressure.max(full.min(1.0));
+        let limit = self.flush_limit(pressure);
+        let near = pressure.max((self.memstore_bytes() as f64 / limit.max(1) as f64).min(1.0));
+        let stores = self.stores.len().max(1) as f64;
         for store in &self.stores {
-            self.compact_memory_of(store, pressure);
+            self.compact_memory_of(store, near);
+            let left = store.memstore_bytes() as f64;
+            if left >= limit as f64 / stores * SPENT_PART {
+                store.accordion.spent.store(true, Ordering::Relaxed);
+            }
         }
     }
 
+    /// Whether it is time to flush. `pressure` is as for [`Region::compact_memory`]. What can be made smaller instead is
+    /// sealed, for whoever compacts memory ([`Region::asks_for_memory_compaction`] says so), and while that is done there
+    /// is time for a quarter more.
+    pub fn needs_flush(&self, pressure: f64) -> bool {
+        let bytes = self.memstore_bytes();
+        if bytes < self.flush_size {
+            return false;
+        }
+        let limit = self.flush_limit(pressure);
+        if bytes < limit {
+            return false;
+        }
+        bytes >= limit.saturating_add(limit / 4) || !(self.is_memory_shrinking() || self.squeeze())
+    }
+
+    /// Bytes in memory at which it is time to flush.
+    fn flush_limit(&self, pressure: f64) -> u64 {
+        let stretch = self.options.stretch.min(self.options.block_multiplier as f64 / 2.0);
+        let room = (1.0 - 2.0 * pressure).clamp(0.0, 1.0);
+        if stretch <= 1.0 || room == 0.0 {
+            return self.flush_size;
+        }
+        let dropped: u64 =
+            self.stores.iter().map(|store| store.accordion.dropped.load(Ordering::Relaxed)).sum();
+        let written = dropped + self.memstore_bytes();
+        if (dropped as f64) < written as f64 * DROPPED_PART {
+            return self.flush_size;
+        }
+        (self.flush_size as f64 * (1.0 + (stretch - 1.0) * room)) as u64
+    }
+
+    /// Seals what stores have in their active segments if compacting them may free something. Says whether it may.
+    fn squeeze(&self) -> bool {
+        let may_free = |store: &&Store| {
+            let accordion = &store.accordion;
+            accordion.drops() && !accordion.spent.load(Ordering::Relaxed)
+        };
+        let state = self.write.lock();
+        if state.closing {
+            return false;
+        }
+        let mut frees = false;
+        for store in self.stores.iter().filter(may_free) {
+            frees |= store.seal(&self.options.memory);
+            // One attempt; if it frees enough there will be another.
+            store.accordion.spent.store(true, Ordering::Relaxed);
+        }
+        frees
+    }
+
     /// Whether somebody is about to make sealed segments smaller, or at it, so that a flush may not be needed.
-    pub(crate) fn is_memory_shrinking(&self) -> bool {
+    fn is_memory_shrinking(&self) -> bool {
         let shrinks =
             |accordion: &Accordion| accordion.told.load(Ordering::Relaxed) || accordion.working.is_locked();
         self.stores.iter().any(|store| shrinks(&store.accordion))
@@ -305,20 +449,21 @@ impl Region {
             for segment in sealed.iter().rev().filter(|segment| !segment.is_flat()) {
                 self.flatten(store, segment);
             }
-            let segments = store.view.load().pipeline.clone();
+            let view = store.view.load_full();
+            let segments = &view.pipeline;
             // Readers to come see all that is complete now.
             let horizon = self.mvcc.read_point();
             let policy = accordion.policy();
             let estimate = match policy.wants_estimate() {
-                true => Some(self.redundant_share(store, &segments, horizon)),
+                true => Some(self.redundant_share(store, &view, horizon)),
                 false => None,
             };
             let trust = accordion.log.lock().trust;
             let expected = estimate.map(|estimate| trust.apply(estimate));
             match policy.decide(segments.len(), expected.unwrap_or(0.0), pressure) {
                 Action::Leave => accordion.log.lock().trust.fade(),
-                Action::Merge => self.merge(store, &segments, expected),
-                Action::Compact => self.drop_redundant(store, &segments, horizon, estimate),
+                Action::Merge => self.merge(store, segments, expected),
+                Action::Compact => self.drop_redundant(store, &view, horizon, estimate),
             }
         }
     }
@@ -346,21 +491,18 @@ impl Region {
         log.remember(event);
     }
 
-    fn drop_redundant(
-        &self,
-        store: &Store,
-        segments: &[Arc<Segment>],
-        horizon: SequenceId,
-        estimate: Option<f64>,
-    ) {
+    fn drop_redundant(&self, store: &Store, view: &View, horizon: SequenceId, estimate: Option<f64>) {
+        let segments = &view.pipeline;
         let began = self.world.moment();
-        let mut judge = Judge::new(store, horizon, self.world.now());
+        let mut judge = Judge::new(self, store, view, horizon);
         let compacted = Segment::compacted(segments, &self.options.memory, |cell| judge.keeps(cell));
         let Some(compacted) = compacted else { return };
         let compacted = Arc::new(compacted);
         let taken = store.replace_in_pipeline(segments, Arc::clone(&compacted), horizon);
         let event = self.event(MemoryAct::Compacted, segments, &compacted, estimate, began, taken);
         let dropped = event.cells_before - event.cells_after;
+        let bytes = event.bytes_before.saturating_sub(event.bytes_after);
+        store.accordion.dropped.fetch_add(bytes, Ordering::Relaxed);
         let mut log = store.accordion.log.lock();
         log.counts.compacted += 1;
         log.counts.cells_compacted += event.cells_before;
@@ -395,8 +537,9 @@ impl Region {
         }
     }
 
-    /// The share of the cells in `segments` that would be dropped, by a sample.
-    fn redundant_share(&self, store: &Store, segments: &[Arc<Segment>], horizon: SequenceId) -> f64 {
+    /// The share of the pipeline's cells that would be dropped, by a sample.
+    fn redundant_share(&self, store: &Store, view: &View, horizon: SequenceId) -> f64 {
+        let segments = &view.pipeline;
         const NEVER: &str = "reading memory does not fail";
         let cells: u64 = segments.iter().map(|segment| segment.cells()).sum();
         if cells == 0 {
@@ -404,7 +547,6 @@ impl Region {
         }
         let sources = segments.iter().map(|segment| Source::Memory(Cursor::new(Arc::clone(segment))));
         let mut heap = Heap::new(store.comparator, SequenceId::MAX, sources.collect());
-        let now = self.world.now();
         let mut shares = 0.0;
         for _ in 0..SAMPLE_ROWS {
             let mut at = self.world.random() % cells;
@@ -417,7 +559,7 @@ impl Region {
             });
             let Some(row) = drawn.map(Cell::row) else { continue };
             heap.seek(KeyBuf::first_on_row(row).position()).expect(NEVER);
-            let mut judge = Judge::new(store, horizon, now);
+            let mut judge = Judge::new(self, store, view, horizon);
             let (mut seen, mut kept) = (0u64, 0u64);
             while let Some(cell) = heap.peek().filter(|cell| cell.row() == row && seen < SAMPLE_CELLS) {
                 seen += 1;
@@ -456,13 +598,22 @@ impl Store {
     /// Seals the active segment if it is full, so that a new one takes the writes. The region's write lock is held.
     pub(crate) fn seal_if_full(&self, active: &Segment, memory: &Arc<Pool>) {
         let accordion = &self.accordion;
-        if active.bytes() < accordion.bound.load(Ordering::Relaxed) {
-            return;
+        if active.bytes() >= accordion.bound.load(Ordering::Relaxed) {
+            self.seal(memory);
         }
+    }
+
+    /// Seals the active segment if it has something and the pipeline has room. Says whether something waits for the
+    /// background. The region's write lock is held.
+    fn seal(&self, memory: &Arc<Pool>) -> bool {
+        let accordion = &self.accordion;
         let view = self.view.load_full();
         if view.pipeline.len() >= accordion.policy().segments_max + BEHIND_MAX {
             accordion.waiting.store(true, Ordering::Release);
-            return;
+            return true;
+        }
+        if view.active.is_empty() {
+            return false;
         }
         let next = Arc::new(view.active.successor(memory));
         self.change_view(|view| View {
@@ -472,6 +623,7 @@ impl Store {
         });
         accordion.log.lock().counts.sealed += 1;
         accordion.waiting.store(true, Ordering::Release);
+        true
     }
 
     /// Puts `new` in the place of `old`, neighbours in the pipeline, unless a flush has taken them. Readers must begin at

@@ -120,6 +120,7 @@ impl Region {
             oldest_edit: AtomicI64::new(0),
             recovered_nonces: Mutex::default(),
             options,
+            opened: world.now(),
             world,
             info,
             table,
@@ -177,7 +178,7 @@ impl Region {
             }
             self.insert(&kept, record.sequence);
             // What the log has may be more than memory: it goes to files on the way, as it would have gone.
-            if self.needs_flush() {
+            if self.memstore_bytes() >= self.flush_size {
                 self.write.lock().last_sequence = last;
                 self.flush_stores(&[])?;
             }

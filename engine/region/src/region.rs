@@ -69,6 +69,7 @@ pub struct Region {
     /// One flush at a time.
     pub(crate) flushing: Mutex<()>,
     pub(crate) open_sequence: SequenceId,
+    pub(crate) opened: WallTime,
     /// Records of the log that were put into memory when it was opened.
     pub(crate) replayed: AtomicU64,
     pub(crate) closed: AtomicBool,
@@ -283,13 +284,6 @@ impl Region {
     /// Bytes in memory at which it is time to flush.
     pub fn flush_size(&self) -> u64 {
         self.flush_size
-    }
-
-    /// Whether it is time to flush. While memory is being compacted there is time for a quarter more.
-    pub fn needs_flush(&self) -> bool {
-        let bytes = self.memstore_bytes();
-        bytes >= self.flush_size
-            && (bytes >= self.flush_size.saturating_add(self.flush_size / 4) || !self.is_memory_shrinking())
     }
 
     /// What it is and has done.

@@ -1,6 +1,7 @@
 //! The pipeline in memory: what is sealed, merged and dropped, and that nobody who reads can tell.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::*;
 use proto::TableName;
@@ -235,14 +236,124 @@ fn a_flush_waits_a_little_for_memory_that_is_being_compacted() {
         }
     };
     put_until(40_000);
-    assert!(bench.region.needs_flush(), "nobody compacts");
+    assert!(!bench.region.needs_flush(1.0), "it may not be needed");
+    assert!(bench.region.needs_flush(1.0), "nobody compacts");
     assert!(bench.region.asks_for_memory_compaction());
-    assert!(!bench.region.needs_flush(), "it may not be needed");
+    assert!(!bench.region.needs_flush(1.0), "it may not be needed");
     put_until(50_000);
-    assert!(bench.region.needs_flush(), "a quarter more is enough");
+    assert!(bench.region.needs_flush(1.0), "a quarter more is enough");
     bench.region.compact_memory(0.0);
-    assert!(!bench.region.needs_flush(), "all but a version is gone: {:?}", bench.memory());
+    assert!(!bench.region.needs_flush(1.0), "all but a version is gone: {:?}", bench.memory());
     assert_eq!(bench.memory().pipeline[0].cells, 1);
+}
+
+/// Seals what is in the active segment, by one write more to a row of its own, and compacts.
+fn seal_and_compact(bench: &Bench) {
+    let before = bench.memory().counts.sealed;
+    while bench.memory().counts.sealed == before {
+        bench.put("z", "f:q", -1, "filling");
+    }
+    bench.world.advance(Duration::from_secs(1));
+    bench.compact_memory();
+}
+
+fn raw(bench: &Bench) -> String {
+    let raw = bench.scan(Scan { raw: true, max_versions: 10, ..Scan::default() });
+    raw.split(' ').filter(|cell| !cell.starts_with("z/")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_queue_leaves_nothing_behind() {
+    for (level, family_deletes) in [(Level::Eager, false), (Level::Adaptive, true)] {
+        let bench = bench(level, 2_000, family());
+        for number in 0..500 {
+            let row = format!("r{number:03}");
+            bench.put(&row, "f:q", -1, "work");
+            bench.world.advance(Duration::from_millis(10));
+            match family_deletes {
+                true => bench.delete(&row, "f:", -1, CellType::DeleteFamily),
+                false => bench.delete(&row, "f:q", -1, CellType::DeleteColumn),
+            }
+            bench.compact_memory();
+        }
+        seal_and_compact(&bench);
+        assert_eq!(raw(&bench), "", "{level:?}");
+        let flushed = bench.region.flush(FlushReason::Requested).expect("flushed");
+        assert!(flushed.cells < 5, "{flushed:?}");
+        assert_eq!(raw(&bench.kill()), "");
+    }
+}
+
+#[test]
+fn a_marker_stays_while_it_may_mask_something() {
+    // The row lies in a file, the family keeps what was deleted, or what was written later wins.
+    let kept = [
+        (family(), true),
+        (family().with("KEEP_DELETED_CELLS", "TRUE"), false),
+        (family().with("NEW_VERSION_BEHAVIOR", "true"), false),
+        (family().with("BLOOMFILTER", "NONE"), true),
+    ];
+    for (family, is_flushed) in kept {
+        let bench = bench(Level::Eager, 1_000, family);
+        bench.put("a", "f:q", -1, "value");
+        if is_flushed {
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+        bench.world.advance(Duration::from_secs(1));
+        bench.delete("a", "f:q", -1, CellType::DeleteColumn);
+        seal_and_compact(&bench);
+        assert!(raw(&bench).contains("a/f:q@1001000!"), "{}", raw(&bench));
+        assert!(!bench.all().contains("a/"), "{}", bench.all());
+    }
+    // Another row's file is none of its business.
+    let bench = bench(Level::Eager, 1_000, family());
+    bench.put("b", "f:q", -1, "value");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    bench.put("a", "f:q", -1, "value");
+    bench.delete("a", "f:q", -1, CellType::DeleteColumn);
+    seal_and_compact(&bench);
+    assert_eq!(raw(&bench), "b/f:q@1000000=value");
+}
+
+#[test]
+fn a_marker_of_a_made_up_time_masks_what_is_written_later() {
+    let bench = bench(Level::Eager, 1_000, family());
+    for timestamp in [10, 999_999, 2_000_000] {
+        bench.put("a", "f:q", timestamp, "value");
+        bench.delete("a", "f:q", timestamp, CellType::DeleteColumn);
+        seal_and_compact(&bench);
+        bench.put("a", "f:q", timestamp - 1, "older");
+        assert!(!bench.all().contains("a/"), "{}", bench.all());
+    }
+}
+
+#[test]
+fn what_is_overwritten_again_and_again_is_squeezed_before_it_is_flushed() {
+    let holds = |stretch: f64, pressure: f64| {
+        let options = RegionOptions { flush_size: 100_000, stretch, ..RegionOptions::default() };
+        let world = World::simulated(1, WallTime(1_000_000));
+        let bench = Bench::open_with(Memory::new(), world, table(family()), options);
+        let mut most = 0;
+        for number in 0.. {
+            // Ten rows of which each has two hundred and fifty others in turn between two writes.
+            let row = if number % 2 == 0 { number % 20 } else { 100_000 + number };
+            bench.put(&format!("r{row:06}"), "f:q", number, "value of some bytes");
+            most = most.max(bench.region.memstore_bytes());
+            if bench.region.needs_flush(pressure) {
+                return (number, most, bench.memory().counts);
+            }
+            if bench.region.asks_for_memory_compaction() {
+                bench.region.compact_memory(pressure);
+            }
+        }
+        unreachable!("memory is finite")
+    };
+    let (plain, most, counts) = holds(1.0, 0.0);
+    assert!(most < 101_000 && counts.compacted > 1, "{most} {counts:?}");
+    let (stretched, most, _) = holds(2.0, 0.0);
+    assert!(stretched > plain * 3 / 2 && (180_000..201_000).contains(&most), "{stretched} {plain} {most}");
+    let (no_room, most, _) = holds(2.0, 0.5);
+    assert!(no_room == plain && most < 101_000, "{no_room} {plain} {most}");
 }
 
 #[test]
