@@ -3,7 +3,8 @@
 //! 1. Each mutation is checked on its own: row, families, sizes, timestamps. One that fails fails alone.
 //! 2. The row locks of all that are left are taken.
 //! 3. "Latest" becomes the clock's time; a delete of the newest version looks for it.
-//! 4. Under the region's write lock each row gets the next sequence id, goes into the log's buffer and the memstore.
+//! 4. Under the region's write lock all of them get the next sequence id, and each row goes into the log's buffer and the
+//!    memstore.
 //! 5. The locks are released. What is left is waiting for the log: see [`Pending`].
 
 use std::sync::Arc;
@@ -237,22 +238,15 @@ impl Region {
         Ok(found.0.get(skip).copied())
     }
 
-    /// Writes edits, each under a sequence id of its own, in order. Their rows are locked.
+    /// Writes edits under one sequence id: what is written together is of one moment, in HBase too, and shows where that
+    /// decides (`NEW_VERSION_BEHAVIOR`). Each is a record of its own, so that a death takes or leaves it whole. Their rows
+    /// are locked.
     pub(crate) fn write(self: &Arc<Self>, edits: Vec<Edit>) -> Result<Pending> {
-        let table = match self.durability {
-            TableDurability::UseDefault => Durability::Sync,
-            TableDurability::SkipWal => Durability::Skip,
-            TableDurability::AsyncWal => Durability::Async,
-            TableDurability::SyncWal => Durability::Sync,
-            TableDurability::FsyncWal => Durability::Fsync,
-        };
-        let strength =
-            |edit: &Edit| if edit.durability == Durability::UseDefault { table } else { edit.durability };
-        let edits: Vec<(Edit, Durability)> = edits
+        let edits: Vec<(Edit, Durability)> = with_each_row_once(edits, |asked| self.strength(asked))
             .into_iter()
             .filter(|edit| !edit.block.is_empty())
             .map(|edit| {
-                let durability = strength(&edit);
+                let durability = self.strength(edit.durability);
                 let block = without_repeats(&edit.block, self.comparator).unwrap_or(edit.block);
                 (Edit { block, ..edit }, durability)
             })
@@ -285,14 +279,16 @@ impl Region {
                 return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
             }
             let mut ticket = None;
+            let sequence = state.last_sequence.next();
             for (edit, durability) in edits {
-                let sequence = state.last_sequence.next();
                 if durability != Durability::Skip {
                     let record = self.record(&edit, sequence, now);
                     ticket = Some(self.log.append(&record).map_err(|error| self.abort(error.to_string()))?);
                 }
-                state.last_sequence = sequence;
-                self.mvcc.begin(sequence, awaits);
+                if state.last_sequence != sequence {
+                    state.last_sequence = sequence;
+                    self.mvcc.begin(sequence, awaits);
+                }
                 self.insert(&edit.block, sequence);
             }
             if ticket.is_some() {
@@ -311,6 +307,19 @@ impl Region {
             }
         };
         Ok(Pending::for_writing(self, last, awaits, durable))
+    }
+
+    /// What a durability comes to that a client asked for: the weakest is the least. Never [`Durability::UseDefault`].
+    pub(crate) fn strength(&self, asked: Durability) -> Durability {
+        match (asked, self.durability) {
+            (Durability::UseDefault, TableDurability::SkipWal) => Durability::Skip,
+            (Durability::UseDefault, TableDurability::AsyncWal) => Durability::Async,
+            (Durability::UseDefault, TableDurability::UseDefault | TableDurability::SyncWal) => {
+                Durability::Sync
+            }
+            (Durability::UseDefault, TableDurability::FsyncWal) => Durability::Fsync,
+            (asked, _) => asked,
+        }
     }
 
     /// What the log gets of an edit.
@@ -350,6 +359,36 @@ impl Region {
             }
         }
     }
+}
+
+/// The edits, those of one row as one: of two cells of theirs with one key the later must win, which one sequence id
+/// does not say.
+fn with_each_row_once(edits: Vec<Edit>, strength: impl Fn(Durability) -> Durability) -> Vec<Edit> {
+    fn row(edit: &Edit) -> &[u8] {
+        split_cell(&edit.block).map_or(&[], |(cell, _)| Cell::trusted(cell, SequenceId::ZERO).row())
+    }
+    if edits.windows(2).all(|pair| row(&pair[0]) < row(&pair[1])) {
+        return edits;
+    }
+    let mut order: Vec<usize> = (0..edits.len()).collect();
+    order.sort_by(|left, right| row(&edits[*left]).cmp(row(&edits[*right])).then(left.cmp(right)));
+    if order.windows(2).all(|pair| row(&edits[pair[0]]) != row(&edits[pair[1]])) {
+        return edits;
+    }
+    let mut once: Vec<Edit> = Vec::with_capacity(edits.len());
+    let mut edits: Vec<Option<Edit>> = edits.into_iter().map(Some).collect();
+    for index in order {
+        let edit = edits[index].take().expect("each is taken once");
+        match once.last_mut().filter(|last| row(last) == row(&edit)) {
+            Some(last) => {
+                last.block.extend_from_slice(&edit.block);
+                last.durability = strength(last.durability).max(strength(edit.durability));
+                last.nonce = last.nonce.or(edit.nonce);
+            }
+            None => once.push(edit),
+        }
+    }
+    once
 }
 
 /// The first cell of a block of our own making, and what is after it.

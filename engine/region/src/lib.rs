@@ -33,6 +33,7 @@ mod repeats;
 mod rewrite;
 mod scanner;
 mod store;
+mod stored;
 mod tracker;
 
 pub use apply::{Applied, Durability, Mutation, MutationKind};
@@ -41,7 +42,7 @@ pub use error::{Error, Result};
 pub use flush::{FlushReason, Flushed};
 pub use ledger::{Account, Balance, Ledger};
 pub use memory::{MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, SegmentLoad};
-pub use memstore::Level;
+pub use memstore::{Level, Pool};
 pub use open::Opening;
 pub use options::RegionOptions;
 pub use pending::Pending;
@@ -49,6 +50,7 @@ pub use query::{CellSink, FamilyQuery, Isolation, Limits, ReadMode, Scan, TimeRa
 pub use read_modify_write::{Changed, Check, Checked, Test};
 pub use region::{Load, RecoveredNonce, Region, StoreLoad};
 pub use scanner::{RegionScanner, Step};
+pub use stored::Lies;
 
 #[cfg(test)]
 mod tests;

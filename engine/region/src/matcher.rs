@@ -312,14 +312,15 @@ impl Matcher {
         let limit = match (self.raw, filtered) {
             (true, true) => u32::MAX,
             (true, false) => self.scan_versions,
-            (false, true) => self.keeping.max_versions,
-            (false, false) => self.keeping.max_versions.min(self.scan_versions),
+            // Where what was written later wins, HBase counts what the scan asks for before the filter.
+            (false, true) if !self.keeping.new_versions => self.keeping.max_versions,
+            (false, _) => self.keeping.max_versions.min(self.scan_versions),
         };
         if !kind.is_delete() {
             self.versions = self.versions.saturating_add(1);
         }
         let is_expired = !self.raw && self.keeping.is_expired(timestamp, self.now);
-        if wanted {
+        if wanted && !self.keeping.new_versions {
             // Of a column that was asked for HBase gives one version that has expired, if fewer than MIN_VERSIONS
             // came before it, or as many.
             return Some(

@@ -6,7 +6,8 @@
 //! 1. a marker masks only what was written before it, or with it;
 //! 2. of two cells with one timestamp the one that was written later is the version;
 //! 3. a version that was pushed out once stays out: if at the moment of some later marker there were as many newer
-//!    versions as the family keeps, it is gone, whatever that marker takes away.
+//!    versions as the family keeps, it is gone, whatever that marker takes away. Readers that ask for a part of time only
+//!    do not see it either.
 //!
 //! Cells of a column come newest timestamp first, and markers before what they could mask, so that all that matters of a
 //! cell is known when it comes. Every marker of the column is looked at for every cell; families with this behaviour pay
@@ -14,6 +15,7 @@
 //! written later. Source of the facts: HBase 2.6 `NewVersionBehaviorTracker` and its client-side tests.
 
 use cell::{Cell, CellType, SequenceId, Timestamp};
+use smallvec::SmallVec;
 
 /// A marker, as far as it masks.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +39,23 @@ pub(crate) struct NewVersions {
     family: Vec<Marker>,
     column: Vec<Marker>,
     /// Versions met so far, masked ones included.
-    puts: Vec<(Timestamp, SequenceId)>,
+    puts: Vec<Version>,
+}
+
+/// A version, and how long it was there.
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    timestamp: Timestamp,
+    sequence: SequenceId,
+    /// From this moment on it is not there; `None` when it is there for good.
+    gone: Option<SequenceId>,
+}
+
+impl Version {
+    /// Whether it was there at `moment`: with what was written then, but before markers of that moment took anything.
+    fn is_there(&self, moment: SequenceId) -> bool {
+        self.sequence <= moment && self.gone.is_none_or(|gone| moment < gone)
+    }
 }
 
 impl NewVersions {
@@ -72,35 +90,36 @@ impl NewVersions {
     /// Whether nobody may see this version; notes it for those that follow.
     pub(crate) fn masks(&mut self, cell: Cell<'_>) -> bool {
         let (timestamp, sequence) = (cell.timestamp(), cell.sequence());
+        let gone = self.gone(timestamp, sequence);
+        self.puts.push(Version { timestamp, sequence, gone });
+        gone.is_some()
+    }
+
+    /// The moment from which on the version is not there any more. Its life is gone through from marker to marker.
+    fn gone(&self, timestamp: Timestamp, sequence: SequenceId) -> Option<SequenceId> {
+        let markers = || self.family.iter().chain(&self.column).filter(|marker| marker.sequence >= sequence);
+        let mut moments: SmallVec<[SequenceId; 8]> = markers().map(|marker| marker.sequence).collect();
+        moments.sort_unstable();
+        moments.dedup();
+        moments.push(SequenceId::MAX);
         // Of one timestamp the one that was written last comes first.
-        let is_outdone = self.puts.last().is_some_and(|(before, _)| *before == timestamp);
-        self.puts.push((timestamp, sequence));
-        let later = || self.markers().filter(move |marker| marker.sequence >= sequence);
-        is_outdone
-            || later().any(|marker| marker.covers(timestamp))
-            || later().any(|marker| self.is_pushed_out(timestamp, marker.sequence))
-    }
-
-    fn markers(&self) -> impl Iterator<Item = Marker> + '_ {
-        self.family.iter().chain(&self.column).copied()
-    }
-
-    /// Whether, before anything was written with or after `moment`, enough versions newer than `timestamp` were there.
-    fn is_pushed_out(&self, timestamp: Timestamp, moment: SequenceId) -> bool {
-        let was_there = |put: &&(Timestamp, SequenceId)| {
-            put.0 > timestamp
-                && put.1 < moment
-                && !self.markers().any(|marker| {
-                    marker.sequence >= put.1 && marker.sequence < moment && marker.covers(put.0)
-                })
-        };
-        let mut versions = 0;
-        let mut last = None;
-        for (newer, _) in self.puts.iter().filter(was_there) {
-            versions += usize::from(last != Some(*newer));
-            last = Some(*newer);
+        let outdone = self.puts.last().filter(|last| last.timestamp == timestamp).map(|last| last.sequence);
+        for moment in moments {
+            if let Some(outdone) = outdone.filter(|outdone| *outdone <= moment) {
+                return Some(outdone);
+            }
+            // One that was outdone is not there beside the one that did it, so that each timestamp counts once.
+            let newer =
+                self.puts.iter().filter(|put| put.timestamp > timestamp && put.is_there(moment)).count();
+            if newer >= self.max_versions {
+                return Some(moment);
+            }
+            if markers().any(|marker| marker.sequence == moment && marker.covers(timestamp)) {
+                // It was there when the marker came, and pushed out what it could.
+                return Some(moment.next());
+            }
         }
-        versions >= self.max_versions
+        None
     }
 }
 

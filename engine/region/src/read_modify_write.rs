@@ -164,10 +164,10 @@ impl Region {
     ) -> Result<(CellBlock, Pending)> {
         let clock = self.world.now();
         let put_time = WallTime(not_before.map_or(clock.0, |newest| newest.0.max(clock.0)));
-        let mut whole = Edit { block: Vec::new(), durability: Durability::UseDefault, nonce: None };
+        let mut whole = Edit { block: Vec::new(), durability: Durability::Skip, nonce: None };
         let mut results = Vec::new();
         for mutation in mutations {
-            whole.durability = whole.durability.max(mutation.durability);
+            whole.durability = whole.durability.max(self.strength(mutation.durability));
             whole.nonce = whole.nonce.or(mutation.nonce);
             match mutation.kind {
                 MutationKind::Put => whole.block.extend(self.prepare(mutation, put_time, mode)?.block),

@@ -2,7 +2,9 @@
 //!
 //! Whatever happens, versions beyond the family's, cells past their time and masked cells that nobody can ask for again
 //! need not be written. Markers stay unless every file takes part (a major compaction), for only then is it certain
-//! that nothing older is left for them to mask.
+//! that nothing older is left for them to mask. Where what was written later wins (`NEW_VERSION_BEHAVIOR`) everything stays
+//! until then: a version that is masked itself may be what has pushed out an older one that lies in another file. HBase
+//! does the same (`IncludeAllCompactionQueryMatcher`).
 
 use cell::{Cell, CellType, Timestamp};
 use proto::descriptor::KeepDeletedCells;
@@ -57,6 +59,9 @@ impl Rewrite {
 
     /// Whether the cell goes into the new file.
     pub(crate) fn keeps(&mut self, cell: Cell<'_>) -> bool {
+        if self.keeping.new_versions && self.kind == RewriteKind::Some {
+            return true;
+        }
         let key = cell.key();
         let new_row = !self.any || self.row != key.row();
         if new_row {
