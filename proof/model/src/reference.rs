@@ -1,0 +1,562 @@
+//! Every cell that was ever written and is still there, in order, and the rules of what a reader gets of them.
+//!
+//! The rules look at a whole row at once and ask of each cell whether it counts; nothing is walked, sought or
+//! remembered from cell to cell. They are HBase's, as its documentation and its own matchers have them:
+//!
+//! 1. A marker masks, in its row and family, the puts at its timestamp (`Version`, `FamilyVersion`) or up to it
+//!    (`Column`, `Family`), whenever these were written. With a time range only markers count that are not before it;
+//!    where deleted cells are kept, only those within.
+//! 2. With `NEW_VERSION_BEHAVIOR` a marker masks what was written before it, and what was pushed out by newer versions
+//!    when a marker came stays out.
+//! 3. Of what is left the newest versions count, each timestamp once; what is beyond its time to live only as far as
+//!    `MIN_VERSIONS` keeps it.
+//! 4. A filter sees what the family's versions leave; the scan's versions are counted among what the filter keeps.
+//! 5. Limit and offset of a family count what is left then; batches and sizes cut it.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use cell::CellType;
+
+use crate::stream::{Compare, Family, Keep, Query, Sieve, Single, Value, Walk};
+
+/// Where a cell is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In memory.
+    Memory,
+    /// In a file of this name.
+    File(Rc<str>),
+    /// Nowhere but in the log: memory has dropped it as redundant.
+    Log,
+}
+
+/// A cell as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its qualifier.
+    pub qualifier: &'static str,
+    /// Its timestamp.
+    pub timestamp: i64,
+    /// Its type.
+    pub kind: CellType,
+    /// When it was written.
+    pub sequence: u64,
+    /// Its value.
+    pub value: Rc<[u8]>,
+    /// Its tags.
+    pub tags: Rc<[u8]>,
+    /// Its own time to live in ms, as its tags say it.
+    pub ttl: Option<i64>,
+    /// Whether the log has it.
+    pub logged: bool,
+    /// Where it is.
+    pub place: Place,
+}
+
+impl Stored {
+    fn order(&self) -> (&str, std::cmp::Reverse<i64>, std::cmp::Reverse<u8>, std::cmp::Reverse<u64>) {
+        use std::cmp::Reverse;
+        (self.qualifier, Reverse(self.timestamp), Reverse(self.kind.code()), Reverse(self.sequence))
+    }
+
+    /// Whether its own time to live is over.
+    pub fn is_over(&self, now: i64) -> bool {
+        self.ttl.is_some_and(|ttl| self.timestamp.saturating_add(ttl) < now)
+    }
+}
+
+/// Whether a family no longer keeps what has this timestamp.
+pub fn is_expired(family: &Family, timestamp: i64, now: i64) -> bool {
+    family.ttl.is_some_and(|ttl| timestamp < now - i64::from(ttl) * 1_000)
+}
+
+/// What a reader gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Row.
+    pub row: Vec<u8>,
+    /// Family.
+    pub family: Vec<u8>,
+    /// Qualifier.
+    pub qualifier: Vec<u8>,
+    /// Timestamp.
+    pub timestamp: i64,
+    /// Type's code.
+    pub kind: u8,
+    /// Value.
+    pub value: Vec<u8>,
+    /// Tags.
+    pub tags: Vec<u8>,
+}
+
+/// All cells of a region.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// The schemas, in the order of their names.
+    pub families: Vec<Family>,
+    /// In order, per row and family.
+    cells: BTreeMap<(&'static str, usize), Vec<Stored>>,
+}
+
+impl Reference {
+    /// Nothing yet.
+    pub fn new(families: Vec<Family>) -> Reference {
+        Reference { families, cells: BTreeMap::new() }
+    }
+
+    /// The place of a family among the others.
+    ///
+    /// # Panics
+    /// When there is no such family.
+    pub fn family(&self, name: &str) -> usize {
+        self.families.iter().position(|family| family.name == name).expect("a family of the setup")
+    }
+
+    /// Adds a cell.
+    pub fn insert(&mut self, row: &'static str, family: usize, cell: Stored) {
+        let cells = self.cells.entry((row, family)).or_default();
+        let at = cells.partition_point(|other| other.order() < cell.order());
+        cells.insert(at, cell);
+    }
+
+    /// The cells of a family: rows and, in order, their cells.
+    pub fn of_family(&self, family: usize) -> impl Iterator<Item = (&'static str, &[Stored])> {
+        self.cells
+            .iter()
+            .filter(move |((_, of), _)| *of == family)
+            .map(|((row, _), cells)| (*row, &cells[..]))
+    }
+
+    /// Changes or removes the cells of a family.
+    pub fn retain(&mut self, family: usize, mut keep: impl FnMut(&'static str, &mut Stored) -> bool) {
+        for ((row, of), cells) in &mut self.cells {
+            if *of == family {
+                cells.retain_mut(|cell| keep(row, cell));
+            }
+        }
+    }
+
+    /// What a family's cells of a row show before any filter looks at them. `filtered` says whether one will.
+    fn offered<'c>(
+        &'c self,
+        row: &'static str,
+        index: usize,
+        query: &Query,
+        now: i64,
+        filtered: bool,
+    ) -> Vec<&'c Stored> {
+        let family = &self.families[index];
+        let asked = query.families.iter().find(|asked| asked.family == family.name);
+        let range = asked.and_then(|asked| asked.range).or(query.range);
+        let (from, until) = range.unwrap_or((0, i64::MAX));
+        let is_late = |timestamp: i64| until != i64::MAX && timestamp >= until;
+        let is_early = |timestamp: i64| from > 0 && timestamp < from;
+        let wanted = asked.and_then(|asked| asked.qualifiers.as_deref()).filter(|_| !query.raw);
+        let all: Vec<&Stored> = self
+            .cells
+            .get(&(row, index))
+            .into_iter()
+            .flatten()
+            .filter(|cell| cell.place != Place::Log && !cell.is_over(now))
+            .collect();
+        let markers: Vec<&Stored> = all
+            .iter()
+            .copied()
+            .filter(|cell| cell.kind.is_delete() && !is_early(cell.timestamp))
+            .filter(|cell| family.keep == Keep::Nothing || !is_late(cell.timestamp))
+            .collect();
+        let limit = match (query.raw, filtered) {
+            (true, true) => u32::MAX,
+            (true, false) => query.versions,
+            (false, true) if !family.new_versions => family.versions,
+            (false, _) => family.versions.min(query.versions),
+        };
+        let mut offered = Vec::new();
+        for column in all.chunk_by(|left, right| left.qualifier == right.qualifier) {
+            let qualifier = column[0].qualifier;
+            if wanted.is_some_and(|wanted| !wanted.contains(&qualifier)) {
+                continue;
+            }
+            let masked = masked(column, &markers, family, now);
+            let mut versions = 0;
+            let mut last = None;
+            for (&cell, masked) in column.iter().zip(masked) {
+                let (at, kind) = (cell.timestamp, cell.kind);
+                let is_expired = is_expired(family, at, now) && !query.raw;
+                let is_hidden = !query.raw && (kind.is_delete() || masked);
+                if is_hidden || is_late(at) || is_early(at) || last == Some((at, kind)) {
+                    continue;
+                }
+                versions += u32::from(!kind.is_delete());
+                let is_past = match wanted {
+                    // Of a column that was asked for the first version behind MIN_VERSIONS is given although it has expired.
+                    Some(_) if !family.new_versions => versions > limit,
+                    _ => versions > limit || (is_expired && versions > family.min_versions),
+                };
+                if is_past || (is_expired && family.min_versions == 0) {
+                    break;
+                }
+                last = Some((at, kind));
+                offered.push(cell);
+                let ends =
+                    wanted.is_some() && !family.new_versions && is_expired && versions >= family.min_versions;
+                if ends {
+                    break;
+                }
+            }
+        }
+        offered
+    }
+
+    /// What a reader gets of a row; nothing when the row is not given.
+    fn read_row(&self, row: &'static str, query: &Query, now: i64, reversed: bool) -> Vec<Given> {
+        let sieve = query.sieve.as_ref();
+        if sieve.is_some_and(|sieve| !sieve.passes_row(row, reversed)) {
+            return Vec::new();
+        }
+        let asked = |family: &Family| {
+            query.families.is_empty() || query.families.iter().any(|asked| asked.family == family.name)
+        };
+        let indices: Vec<usize> =
+            (0..self.families.len()).filter(|index| asked(&self.families[*index])).collect();
+        let is_first = |index: &usize| {
+            !query.on_demand || sieve.is_none_or(|of| of.is_essential(self.families[*index].name))
+        };
+        // Families that wait for the others come after them in everything, and in the row where they belong.
+        let (first, later): (Vec<usize>, Vec<usize>) = indices.into_iter().partition(is_first);
+        let mut state = Judged { reversed, ..Judged::default() };
+        let mut of_families: BTreeMap<usize, Vec<&Stored>> = BTreeMap::new();
+        for index in first {
+            of_families.insert(index, self.of_reader(row, index, query, now, &mut state));
+        }
+        if let Some(sieve) = sieve {
+            let left = sieve.take_out(&self.families, &mut of_families, &state);
+            if !left || !sieve.keeps_row(&state) {
+                return Vec::new();
+            }
+        } else if of_families.values().all(Vec::is_empty) {
+            return Vec::new();
+        }
+        for index in later {
+            of_families.insert(index, self.of_reader(row, index, query, now, &mut state));
+        }
+        let shown = |index: usize, cell: &Stored| {
+            let (value, is_shown_whole) = match sieve.and_then(Sieve::shows) {
+                None => (cell.value.to_vec(), true),
+                Some(false) => (Vec::new(), false),
+                Some(true) => ((cell.value.len() as u32).to_be_bytes().to_vec(), false),
+            };
+            Given {
+                row: row.as_bytes().to_vec(),
+                family: self.families[index].name.as_bytes().to_vec(),
+                qualifier: cell.qualifier.as_bytes().to_vec(),
+                timestamp: cell.timestamp,
+                kind: cell.kind.code(),
+                value,
+                tags: if is_shown_whole { cell.tags.to_vec() } else { Vec::new() },
+            }
+        };
+        of_families.iter().flat_map(|(index, cells)| cells.iter().map(|cell| shown(*index, cell))).collect()
+    }
+
+    /// A family's cells of a row behind filter, versions, offset and limit.
+    fn of_reader<'c>(
+        &'c self,
+        row: &'static str,
+        index: usize,
+        query: &Query,
+        now: i64,
+        state: &mut Judged,
+    ) -> Vec<&'c Stored> {
+        let family = &self.families[index];
+        let offered = self.offered(row, index, query, now, query.sieve.is_some());
+        let versions = if query.raw { query.versions } else { query.versions.min(family.versions) };
+        let mut kept: Vec<&Stored> = Vec::new();
+        let mut is_over = None;
+        let asked = query.families.iter().find(|asked| asked.family == family.name);
+        let is_explicit = !query.raw && asked.is_some_and(|asked| asked.qualifiers.is_some());
+        let last = query.store_limit.map_or(usize::MAX, |limit| (query.store_offset + limit) as usize);
+        for cell in offered {
+            // Behind its limit a family is not looked at, and behind one version too many a column: not by the filter either.
+            if kept.len() >= last {
+                break;
+            }
+            let Some(sieve) = &query.sieve else {
+                kept.push(cell);
+                continue;
+            };
+            // Among the versions of the column without a name there may be markers of the family: nobody goes past them,
+            // and a filter that has had enough of the column meets its next version like another column's.
+            let is_passed = !cell.qualifier.is_empty() || is_explicit;
+            state.is_passed = is_passed;
+            if is_over == Some(cell.qualifier) || !sieve.judge(row, family.name, cell, state) {
+                continue;
+            }
+            if kept.iter().filter(|other| other.qualifier == cell.qualifier).count() < versions as usize {
+                kept.push(cell);
+            } else if is_passed {
+                is_over = Some(cell.qualifier);
+            }
+        }
+        kept.into_iter().skip(query.store_offset as usize).collect()
+    }
+
+    /// What a get gives.
+    pub fn get(&self, row: &'static str, query: &Query, now: i64) -> Vec<Given> {
+        self.read_row(row, query, now, false)
+    }
+
+    /// What a scan gives, row by row, without those of which nothing is given.
+    pub fn scan(&self, walk: &Walk, now: i64) -> Vec<Vec<Given>> {
+        let mut rows: Vec<&'static str> = self.cells.keys().map(|(row, _)| *row).collect();
+        rows.dedup();
+        if walk.reversed {
+            rows.reverse();
+        }
+        let before = |one: &str, other: &str| if walk.reversed { one > other } else { one < other };
+        let ((start, with_start), (stop, with_stop)) = (walk.start, walk.stop);
+        rows.retain(|row| {
+            let begins = start.is_empty() || (if *row == start { with_start } else { before(start, row) });
+            let ends = stop.is_empty() || (if *row == stop { with_stop } else { before(row, stop) });
+            begins && ends
+        });
+        let mut given: Vec<Vec<Given>> = rows
+            .into_iter()
+            .map(|row| self.read_row(row, &walk.query, now, walk.reversed))
+            .filter(|cells| !cells.is_empty())
+            .collect();
+        if let Some(Sieve::Page(rows)) = walk.query.sieve {
+            given.truncate(rows as usize);
+        }
+        given
+    }
+}
+
+/// Which cells of a column markers mask.
+pub(crate) fn masked(column: &[&Stored], markers: &[&Stored], family: &Family, now: i64) -> Vec<bool> {
+    let concerns =
+        |marker: &Stored| marker.kind.is_family_delete() || marker.qualifier == column[0].qualifier;
+    let markers: Vec<&Stored> = markers.iter().copied().filter(|marker| concerns(marker)).collect();
+    let covers = |marker: &Stored, timestamp: i64| match marker.kind {
+        CellType::DeleteFamily | CellType::DeleteColumn => timestamp <= marker.timestamp,
+        _ => timestamp == marker.timestamp,
+    };
+    if !family.new_versions {
+        let masks = |cell: &Stored| markers.iter().any(|marker| covers(marker, cell.timestamp));
+        return column.iter().map(|cell| !cell.kind.is_delete() && masks(cell)).collect();
+    }
+    // What happened, in the order in which it did. Versions that are there, by timestamp.
+    let mut events: Vec<&Stored> =
+        column.iter().copied().filter(|cell| !cell.kind.is_delete() && !cell.is_over(now)).collect();
+    events.extend(&markers);
+    events.sort_by_key(|cell| (cell.sequence, cell.kind.is_delete()));
+    let mut there: BTreeMap<i64, u64> = BTreeMap::new();
+    for event in events {
+        if event.kind.is_delete() {
+            while there.len() > family.versions as usize {
+                there.pop_first();
+            }
+            there.retain(|timestamp, _| !covers(event, *timestamp));
+        } else {
+            there.insert(event.timestamp, event.sequence);
+        }
+    }
+    while there.len() > family.versions as usize {
+        there.pop_first();
+    }
+    column.iter().map(|cell| there.get(&cell.timestamp) != Some(&cell.sequence)).collect()
+}
+
+/// What a filter has seen of a row.
+#[derive(Debug, Default)]
+pub(crate) struct Judged {
+    seen: usize,
+    columns: Vec<(String, String)>,
+    /// Of the column that [`Single`] looks at: what it found, if anything.
+    single: Option<bool>,
+    stamps: Vec<i64>,
+    refused: bool,
+    /// Whether the column of the next cell is passed over where the filter wants to go to the next one.
+    is_passed: bool,
+    reversed: bool,
+}
+
+fn text(value: Value) -> Vec<u8> {
+    value.bytes()
+}
+
+impl Sieve {
+    /// Whether the row as such can pass.
+    fn passes_row(&self, row: &str, reversed: bool) -> bool {
+        match self {
+            Sieve::Row(compare, with) => compare.holds(row.as_bytes(), with.as_bytes()),
+            Sieve::Prefix(prefix) => row.starts_with(prefix),
+            Sieve::Stop(stop) => {
+                if reversed {
+                    row >= *stop
+                } else {
+                    row <= *stop
+                }
+            }
+            Sieve::Ranges(ranges) => ranges.iter().any(|&(start, with_start, stop, with_stop)| {
+                (row > start || (with_start && row == start))
+                    && (row < stop || (with_stop && row == stop) || stop.is_empty())
+            }),
+            Sieve::Fuzzy(keys) => keys
+                .iter()
+                .any(|key| key.bytes().zip(row.bytes()).all(|(key, row)| key == b'?' || key == row)),
+            Sieve::All(of) => of.iter().all(|sieve| sieve.passes_row(row, reversed)),
+            Sieve::One(of) => of.iter().any(|sieve| sieve.passes_row(row, reversed)),
+            _ => true,
+        }
+    }
+
+    /// Whether a cell passes, whatever was before.
+    fn passes(&self, row: &str, family: &str, cell: &Stored, reversed: bool) -> bool {
+        let qualifier = cell.qualifier;
+        match self {
+            Sieve::Family(compare, with) => compare.holds(family.as_bytes(), with.as_bytes()),
+            Sieve::Qualifier(compare, with) => compare.holds(qualifier.as_bytes(), with.as_bytes()),
+            Sieve::Value(compare, with) => compare.holds(&cell.value, &text(*with)),
+            Sieve::ColumnPrefix(prefix) => qualifier.starts_with(prefix),
+            Sieve::ColumnPrefixes(prefixes) => prefixes.iter().any(|prefix| qualifier.starts_with(prefix)),
+            Sieve::ColumnRange(min, with_min, max, with_max) => {
+                min.is_none_or(|min| qualifier > min || (*with_min && qualifier == min))
+                    && max.is_none_or(|max| qualifier < max || (*with_max && qualifier == max))
+            }
+            Sieve::Timestamps(stamps, _) => stamps.contains(&cell.timestamp),
+            Sieve::ColumnValue(of, name, compare, with) => {
+                (family, qualifier) == (*of, *name) && compare.holds(&cell.value, &text(*with))
+            }
+            Sieve::All(of) => of
+                .iter()
+                .all(|sieve| sieve.passes_row(row, reversed) && sieve.passes(row, family, cell, reversed)),
+            Sieve::One(of) => of
+                .iter()
+                .any(|sieve| sieve.passes_row(row, reversed) && sieve.passes(row, family, cell, reversed)),
+            _ => true,
+        }
+    }
+
+    /// Whether the next cell of a row is kept.
+    fn judge(&self, row: &str, family: &str, cell: &Stored, state: &mut Judged) -> bool {
+        state.seen += 1;
+        let column = (family.to_owned(), cell.qualifier.to_owned());
+        match self {
+            Sieve::FirstKeyOnly => state.seen == 1,
+            Sieve::Pagination(limit, offset) => {
+                let is_new = !state.is_passed || !state.columns.contains(&column);
+                if is_new {
+                    state.columns.push(column);
+                }
+                let at = state.columns.len() as u32;
+                is_new && at > *offset && at <= offset + limit
+            }
+            Sieve::ColumnCount(limit) => {
+                let is_new = !state.is_passed || !state.columns.contains(&column);
+                if is_new {
+                    state.columns.push(column);
+                }
+                is_new && state.columns.len() as u32 <= *limit
+            }
+            Sieve::Single(single) => {
+                single.look(family, cell, state);
+                true
+            }
+            Sieve::Dependent(of, name, drop) => {
+                let is_column = (family, cell.qualifier) == (*of, *name);
+                if is_column {
+                    state.stamps.push(cell.timestamp);
+                }
+                !(is_column && *drop)
+            }
+            Sieve::Skip(inner) => {
+                let passes = inner.passes(row, family, cell, state.reversed);
+                state.refused |= !passes;
+                passes
+            }
+            Sieve::All(of) => {
+                if let Some(Sieve::Single(single)) = of.first() {
+                    single.look(family, cell, state);
+                }
+                self.passes(row, family, cell, state.reversed)
+            }
+            _ => self.passes(row, family, cell, state.reversed),
+        }
+    }
+
+    /// Takes cells out of the complete row; whether something is left.
+    fn take_out(&self, families: &[Family], row: &mut BTreeMap<usize, Vec<&Stored>>, state: &Judged) -> bool {
+        for (index, cells) in row.iter_mut() {
+            match self {
+                Sieve::Dependent(..) => cells.retain(|cell| state.stamps.contains(&cell.timestamp)),
+                Sieve::Single(single) => single.take_out(families[*index].name, cells),
+                Sieve::All(of) => {
+                    if let Some(Sieve::Single(single)) = of.first() {
+                        single.take_out(families[*index].name, cells);
+                    }
+                }
+                _ => {}
+            }
+        }
+        row.values().any(|cells| !cells.is_empty())
+    }
+
+    /// Whether the complete row is given.
+    fn keeps_row(&self, state: &Judged) -> bool {
+        match self {
+            Sieve::Single(single) => state.single.unwrap_or(!single.if_missing),
+            Sieve::All(of) => match of.first() {
+                Some(single @ Sieve::Single(_)) => single.keeps_row(state),
+                _ => true,
+            },
+            Sieve::Skip(_) => !state.refused,
+            _ => true,
+        }
+    }
+
+    /// Whether the length of a value, or nothing, stands in its place.
+    fn shows(&self) -> Option<bool> {
+        match self {
+            Sieve::KeyOnly(length) => Some(*length),
+            Sieve::All(of) => of.iter().find_map(Sieve::shows),
+            _ => None,
+        }
+    }
+
+    fn is_essential(&self, family: &str) -> bool {
+        match self {
+            Sieve::Single(single) => !single.if_missing || single.column.0 == family,
+            Sieve::ColumnValue(of, ..) => *of == family,
+            Sieve::All(of) | Sieve::One(of) => of.iter().any(|sieve| sieve.is_essential(family)),
+            Sieve::Skip(inner) => inner.is_essential(family),
+            _ => true,
+        }
+    }
+}
+
+impl Single {
+    fn look(&self, family: &str, cell: &Stored, state: &mut Judged) {
+        if (family, cell.qualifier) == self.column && !(self.latest_only && state.single.is_some()) {
+            let holds = self.compare.holds(&cell.value, &text(self.value));
+            state.single = Some(state.single == Some(true) || holds);
+        }
+    }
+
+    fn take_out(&self, family: &str, cells: &mut Vec<&Stored>) {
+        if self.exclude {
+            cells.retain(|cell| (family, cell.qualifier) != self.column);
+        }
+    }
+}
+
+/// Whether `expected op value` holds, in the way of check-and-mutate; `value` is `None` when there is none.
+pub fn check_holds(compare: Compare, expected: Option<Value>, value: Option<&[u8]>) -> bool {
+    let expected = expected.map(text).unwrap_or_default();
+    match (expected.is_empty(), compare) {
+        (true, Compare::NotEqual) => value.is_some_and(|value| !value.is_empty()),
+        (true, _) => value.is_none_or(<[u8]>::is_empty),
+        (false, _) => value.is_some_and(|value| compare.holds(&expected, value)),
+    }
+}

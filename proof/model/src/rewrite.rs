@@ -1,0 +1,107 @@
+//! What a flush or a compaction keeps of the cells that take part, as HBase does it.
+//!
+//! 1. A column ends with the first cell that is beyond the family's versions or its time to live, or, where markers mask
+//!    by timestamp, with the first that a marker of the column or family masks. What stands behind it goes, markers
+//!    included; only the column without a name, among which the family's markers stand, is looked at to its end.
+//! 2. Masked puts go, and those whose own time to live is over, and of one timestamp all but what was written last.
+//! 3. Markers stay unless all files take part. Then those go that deleted cells are not kept for, unless they are younger
+//!    than the time for which all are kept.
+//! 4. With `NEW_VERSION_BEHAVIOR` nothing goes unless all files take part: what was there before tells which versions
+//!    were pushed out.
+
+use cell::CellType;
+
+use crate::reference::{Stored, is_expired, masked};
+use crate::stream::{Family, Keep};
+
+/// Which files take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Some, or only memory.
+    Some,
+    /// All.
+    All {
+        /// For how long markers stay, in ms.
+        purge_deletes_after: i64,
+        /// The oldest put among the files.
+        earliest_put: i64,
+    },
+}
+
+/// For each of a row's and family's cells, which come in order, whether it stays.
+pub fn kept(cells: &[&Stored], family: &Family, kind: Kind, now: i64) -> Vec<bool> {
+    if family.new_versions && kind == Kind::Some {
+        return vec![true; cells.len()];
+    }
+    let masks = |marker: &Stored| match family.keep {
+        Keep::Nothing => true,
+        Keep::Deleted => false,
+        Keep::UntilTtl => is_expired(family, marker.timestamp, now),
+    };
+    let is_out_of_time = |cell: &Stored| family.min_versions == 0 && is_expired(family, cell.timestamp, now);
+    let markers: Vec<&Stored> = cells
+        .iter()
+        .copied()
+        .filter(|cell| cell.kind.is_delete() && masks(cell) && !is_out_of_time(cell) && !cell.is_over(now))
+        .collect();
+    let mut stays = Vec::new();
+    for column in cells.chunk_by(|left, right| left.qualifier == right.qualifier) {
+        let masked = masked(column, &markers, family, now);
+        let (mut ended, mut versions, mut last) = (false, 0, None);
+        for (cell, masked) in column.iter().zip(masked) {
+            let mut fate = || {
+                if is_out_of_time(cell) {
+                    return Fate::End;
+                } else if cell.is_over(now) {
+                    return Fate::Go;
+                } else if cell.kind.is_delete() {
+                    let Kind::All { purge_deletes_after, earliest_put } = kind else { return Fate::Stay };
+                    if purge_deletes_after > 0 && now - cell.timestamp <= purge_deletes_after {
+                        return Fate::Stay;
+                    } else if masks(cell) {
+                        return Fate::Go;
+                    } else if cell.timestamp < earliest_put {
+                        return Fate::End;
+                    }
+                } else if masked {
+                    return if masks_the_rest(cell, &markers, family) { Fate::End } else { Fate::Go };
+                }
+                if last == Some((cell.timestamp, cell.kind)) {
+                    return Fate::Go;
+                }
+                versions += u32::from(!cell.kind.is_delete());
+                let is_expired = is_expired(family, cell.timestamp, now);
+                if versions > family.versions || (is_expired && versions > family.min_versions) {
+                    return Fate::End;
+                }
+                last = Some((cell.timestamp, cell.kind));
+                Fate::Stay
+            };
+            let fate = if ended { Fate::Go } else { fate() };
+            ended |= fate == Fate::End && !cell.qualifier.is_empty();
+            stays.push(fate == Fate::Stay);
+        }
+    }
+    stays
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Stay,
+    Go,
+    /// The column ends with it.
+    End,
+}
+
+/// Whether a marker masks a put and all older ones of its column.
+fn masks_the_rest(put: &Stored, markers: &[&Stored], family: &Family) -> bool {
+    !family.new_versions
+        && markers.iter().any(|marker| {
+            let up_to = match marker.kind {
+                CellType::DeleteFamily => true,
+                CellType::DeleteColumn => marker.qualifier == put.qualifier,
+                _ => false,
+            };
+            up_to && put.timestamp <= marker.timestamp
+        })
+}

@@ -1,0 +1,829 @@
+//! Streams of acts: what a client, an operator and fate do to one region, as plain data.
+//!
+//! A stream is drawn from a seed or written down by hand; its `Debug` form, with `[` as `vec![`, is the code that makes it.
+//! Rows, columns and timestamps come from small sets, so that acts meet. What an act means does not depend on those
+//! before it: any of them can be left out.
+
+use crate::chance::Chance;
+
+/// Which deleted cells a family keeps (`KEEP_DELETED_CELLS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// None.
+    Nothing,
+    /// All that versions and time to live leave.
+    Deleted,
+    /// Until their time to live ends.
+    UntilTtl,
+}
+
+/// How a store compacts in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// NONE.
+    Plain,
+    /// BASIC.
+    Basic,
+    /// EAGER.
+    Eager,
+    /// ADAPTIVE.
+    Adaptive,
+}
+
+/// A family's schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// Its name.
+    pub name: &'static str,
+    /// VERSIONS.
+    pub versions: u32,
+    /// MIN_VERSIONS.
+    pub min_versions: u32,
+    /// TTL in seconds.
+    pub ttl: Option<i32>,
+    /// KEEP_DELETED_CELLS.
+    pub keep: Keep,
+    /// NEW_VERSION_BEHAVIOR.
+    pub new_versions: bool,
+    /// DATA_BLOCK_ENCODING.
+    pub encoding: &'static str,
+    /// BLOOMFILTER.
+    pub bloom: &'static str,
+    /// COMPRESSION.
+    pub compression: &'static str,
+    /// BLOCKSIZE.
+    pub block_bytes: u32,
+}
+
+impl Family {
+    /// One version, nothing special.
+    pub fn plain(name: &'static str) -> Family {
+        Family {
+            name,
+            versions: 1,
+            min_versions: 0,
+            ttl: None,
+            keep: Keep::Nothing,
+            new_versions: false,
+            encoding: "NONE",
+            bloom: "ROW",
+            compression: "NONE",
+            block_bytes: 65_536,
+        }
+    }
+}
+
+/// What a stream is done on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// In the order of their names.
+    pub families: Vec<Family>,
+    /// How stores compact in memory at first.
+    pub memory: Memory,
+    /// Bytes at which an active segment is sealed.
+    pub seal_bytes: u64,
+    /// How long markers outlive major compactions, in ms.
+    pub purge_deletes_after: i64,
+    /// The seed of the world, and of what a loss of power does.
+    pub seed: u64,
+}
+
+impl Setup {
+    /// One plain family `f`, changed as told.
+    pub fn of(change: impl FnOnce(&mut Family)) -> Setup {
+        let mut family = Family::plain("f");
+        change(&mut family);
+        Setup {
+            families: vec![family],
+            memory: Memory::Basic,
+            seal_bytes: 600,
+            purge_deletes_after: 0,
+            seed: 1,
+        }
+    }
+}
+
+/// What a cell of a mutation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A value, or the delta of an increment or append.
+    Value,
+    /// A marker: one version.
+    Version,
+    /// A marker: the column.
+    Column,
+    /// A marker: the family.
+    Family,
+    /// A marker: one version of each column.
+    FamilyVersion,
+}
+
+/// A value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Eight bytes.
+    Long(i64),
+    /// A text.
+    Text(&'static str),
+}
+
+impl Value {
+    /// Its bytes.
+    pub fn bytes(self) -> Vec<u8> {
+        match self {
+            Value::Long(number) => number.to_be_bytes().to_vec(),
+            Value::Text(text) => text.as_bytes().to_vec(),
+        }
+    }
+}
+
+/// A cell of a mutation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its family.
+    pub family: &'static str,
+    /// Its qualifier; empty for markers of families.
+    pub qualifier: &'static str,
+    /// `None` is the server's time, and for [`What::Version`] the newest version.
+    pub at: Option<i64>,
+    /// What it is.
+    pub what: What,
+    /// Its value; none of markers.
+    pub value: Value,
+    /// Its time to live, in ms.
+    pub ttl: Option<i64>,
+}
+
+/// What a mutation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Sets values.
+    Put,
+    /// Sets markers.
+    Delete,
+    /// Adds.
+    Increment,
+    /// Adds at the end.
+    Append,
+}
+
+/// Changes of one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What it does.
+    pub act: Act,
+    /// The row.
+    pub row: &'static str,
+    /// The cells.
+    pub parts: Vec<Part>,
+    /// Which versions an increment or append looks at.
+    pub range: Option<(i64, i64)>,
+    /// Whether the log is passed over.
+    pub skip_log: bool,
+}
+
+/// How two things are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// <
+    Less,
+    /// <=
+    LessOrEqual,
+    /// ==
+    Equal,
+    /// !=
+    NotEqual,
+    /// >=
+    GreaterOrEqual,
+    /// >
+    Greater,
+}
+
+impl Compare {
+    /// Whether `left op right` holds.
+    pub fn holds(self, left: &[u8], right: &[u8]) -> bool {
+        match self {
+            Compare::Less => left < right,
+            Compare::LessOrEqual => left <= right,
+            Compare::Equal => left == right,
+            Compare::NotEqual => left != right,
+            Compare::GreaterOrEqual => left >= right,
+            Compare::Greater => left > right,
+        }
+    }
+}
+
+/// A filter, as what it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sieve {
+    /// RowFilter.
+    Row(Compare, &'static str),
+    /// PrefixFilter.
+    Prefix(&'static str),
+    /// InclusiveStopFilter.
+    Stop(&'static str),
+    /// MultiRowRangeFilter: (start, inclusive, stop, inclusive).
+    Ranges(Vec<(&'static str, bool, &'static str, bool)>),
+    /// FuzzyRowFilter: keys in which `?` stands for any byte.
+    Fuzzy(Vec<&'static str>),
+    /// FamilyFilter.
+    Family(Compare, &'static str),
+    /// QualifierFilter.
+    Qualifier(Compare, &'static str),
+    /// ValueFilter.
+    Value(Compare, Value),
+    /// ColumnPrefixFilter.
+    ColumnPrefix(&'static str),
+    /// MultipleColumnPrefixFilter.
+    ColumnPrefixes(Vec<&'static str>),
+    /// ColumnRangeFilter: (min, inclusive, max, inclusive).
+    ColumnRange(Option<&'static str>, bool, Option<&'static str>, bool),
+    /// TimestampsFilter, and whether it hints.
+    Timestamps(Vec<i64>, bool),
+    /// ColumnValueFilter.
+    ColumnValue(&'static str, &'static str, Compare, Value),
+    /// KeyOnlyFilter, and whether the length takes the value's place.
+    KeyOnly(bool),
+    /// FirstKeyOnlyFilter.
+    FirstKeyOnly,
+    /// PageFilter.
+    Page(u64),
+    /// ColumnPaginationFilter: limit, offset.
+    Pagination(u32, u32),
+    /// ColumnCountGetFilter.
+    ColumnCount(u32),
+    /// SingleColumnValueFilter.
+    Single(Single),
+    /// DependentColumnFilter: family, qualifier, whether the column itself is dropped.
+    Dependent(&'static str, &'static str, bool),
+    /// SkipFilter.
+    Skip(Box<Sieve>),
+    /// FilterList, MUST_PASS_ALL.
+    All(Vec<Sieve>),
+    /// FilterList, MUST_PASS_ONE.
+    One(Vec<Sieve>),
+}
+
+/// SingleColumnValueFilter, or SingleColumnValueExcludeFilter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Single {
+    /// The column.
+    pub column: (&'static str, &'static str),
+    /// How.
+    pub compare: Compare,
+    /// With what.
+    pub value: Value,
+    /// `filterIfMissing`.
+    pub if_missing: bool,
+    /// `latestVersionOnly`.
+    pub latest_only: bool,
+    /// Whether the column itself is taken out.
+    pub exclude: bool,
+}
+
+/// A family that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Its name.
+    pub family: &'static str,
+    /// Its columns, in order; `None` for all.
+    pub qualifiers: Option<Vec<&'static str>>,
+    /// A time range of its own.
+    pub range: Option<(i64, i64)>,
+}
+
+/// What is asked of rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The families in order of their names; none is all.
+    pub families: Vec<Asked>,
+    /// Versions.
+    pub versions: u32,
+    /// From (inclusive) and until (exclusive).
+    pub range: Option<(i64, i64)>,
+    /// The filter.
+    pub sieve: Option<Sieve>,
+    /// Cells of a row and family.
+    pub store_limit: Option<u32>,
+    /// Cells of a row and family that are passed over.
+    pub store_offset: u32,
+    /// With markers.
+    pub raw: bool,
+    /// Whether families that the filter does not look at are read only for rows that pass.
+    pub on_demand: bool,
+}
+
+impl Query {
+    /// One version of everything.
+    pub fn all() -> Query {
+        Query {
+            families: Vec::new(),
+            versions: 1,
+            range: None,
+            sieve: None,
+            store_limit: None,
+            store_offset: 0,
+            raw: false,
+            on_demand: false,
+        }
+    }
+}
+
+/// A walk over rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// The first row, and whether it belongs; empty is open.
+    pub start: (&'static str, bool),
+    /// The last row, and whether it belongs; empty is open.
+    pub stop: (&'static str, bool),
+    /// From great to small.
+    pub reversed: bool,
+    /// What is asked.
+    pub query: Query,
+    /// Cells of a result.
+    pub batch: Option<u32>,
+    /// Bytes after which a row is cut.
+    pub bytes: Option<u64>,
+}
+
+impl Walk {
+    /// Over all rows.
+    pub fn over(query: Query) -> Walk {
+        Walk { start: ("", true), stop: ("", false), reversed: false, query, batch: None, bytes: None }
+    }
+}
+
+/// What must hold of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// *value op cell* of one column; `None` stands for no value.
+    Value(&'static str, &'static str, Compare, Option<Value>),
+    /// A filter lets something pass.
+    Sieve(Sieve),
+}
+
+/// A check and its row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The row.
+    pub row: &'static str,
+    /// What must hold.
+    pub test: Test,
+    /// Which versions are looked at.
+    pub range: Option<(i64, i64)>,
+}
+
+/// One act.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Puts and deletes, each row for itself.
+    Batch(Vec<Change>),
+    /// Changes of one row as one.
+    Row(Vec<Change>),
+    /// The same, if something holds.
+    CheckThen(Check, Vec<Change>),
+    /// A get.
+    Get(&'static str, Query),
+    /// A scan.
+    Scan(Walk),
+    /// A scan of which only some steps are done; it stays open in a slot.
+    Hold(usize, Walk, usize),
+    /// Steps of a scan that stayed open.
+    Resume(usize, usize),
+    /// Memory becomes files: of one family or of all.
+    Flush(Option<&'static str>),
+    /// What waits in memory is compacted, under a pressure in hundredths.
+    Shrink(u32),
+    /// A minor compaction.
+    Minor,
+    /// A major compaction.
+    Major,
+    /// Time passes, in ms.
+    Pass(u64),
+    /// Stores compact differently in memory from now on.
+    Tune(Memory),
+    /// The process dies and begins again.
+    Kill,
+    /// The power goes and comes.
+    Crash,
+    /// The region is closed and opened.
+    Reopen,
+    /// The region is closed and opened with other families' schemas.
+    Alter(Vec<Family>),
+}
+
+/// When worlds begin, in ms since 1970.
+pub const BEGIN: i64 = 1_000_000;
+
+/// More versions than any column has.
+const MANY: u32 = 1_000;
+
+const ROWS: [&str; 7] = ["a", "aa", "ab", "b", "ba", "c", "\u{7f}z"];
+const QUALIFIERS: [&str; 5] = ["", "n", "na", "o", "p"];
+const TEXTS: [&str; 4] = ["", "x", "y", "the value of a cell is longer than its key"];
+
+/// Draws what a stream is done on.
+pub fn setup(chance: &mut Chance) -> Setup {
+    let count = 1 + chance.below(3) as usize;
+    let memory = [Memory::Plain, Memory::Basic, Memory::Eager, Memory::Adaptive];
+    Setup {
+        families: ["f", "g", "h"][..count].iter().map(|name| family(chance, name)).collect(),
+        memory: chance.pick(&memory),
+        seal_bytes: 300 + chance.below(1_500),
+        purge_deletes_after: if chance.once_in(4) { 20 + chance.below(100) as i64 } else { 0 },
+        seed: chance.word(),
+    }
+}
+
+fn family(chance: &mut Chance, name: &'static str) -> Family {
+    let ttl = chance.once_in(3).then_some(1);
+    Family {
+        name,
+        versions: chance.pick(&[1, 1, 2, 3, 5, MANY]),
+        min_versions: if ttl.is_some() { chance.pick(&[0, 0, 1, 2]) } else { 0 },
+        ttl,
+        keep: chance.pick(&[Keep::Nothing, Keep::Nothing, Keep::Deleted, Keep::UntilTtl]),
+        new_versions: chance.once_in(4),
+        encoding: chance.pick(&["NONE", "PREFIX", "DIFF", "FAST_DIFF", "ROW_INDEX_V1"]),
+        bloom: chance.pick(&["NONE", "ROW", "ROWCOL"]),
+        compression: chance.pick(&["NONE", "NONE", "NONE", "SNAPPY", "LZ4"]),
+        block_bytes: chance.pick(&[128, 512, 65_536]),
+    }
+}
+
+/// Draws acts for a setup, one after the other.
+pub struct Source {
+    chance: Chance,
+    families: Vec<Family>,
+    now: i64,
+    counter: i64,
+    /// Whether there are cells without a qualifier. A filter that goes from one of these to a later column goes past the
+    /// markers of the family that stand there, and shows what they mask, in HBase too.
+    nameless: bool,
+}
+
+impl Source {
+    /// A source for `setup`.
+    pub fn new(seed: u64, setup: &Setup) -> Source {
+        let mut chance = Chance(seed);
+        let nameless = chance.once_in(2);
+        Source { chance, families: setup.families.clone(), now: BEGIN, counter: 0, nameless }
+    }
+
+    fn row(&mut self) -> &'static str {
+        self.chance.pick(&ROWS)
+    }
+
+    fn family(&mut self) -> &'static str {
+        self.families[self.chance.below(self.families.len() as u64) as usize].name
+    }
+
+    fn qualifier(&mut self) -> &'static str {
+        self.chance.pick(&QUALIFIERS[usize::from(!self.nameless)..])
+    }
+
+    /// Near the present, so that timestamps are the same now and then.
+    fn time(&mut self) -> i64 {
+        match self.chance.below(8) {
+            0 => self.now - 1_000 - self.chance.below(20) as i64,
+            1 => self.now + 1 + self.chance.below(30) as i64,
+            2 => self.now,
+            _ => BEGIN + self.chance.below(8) as i64 + (self.now - BEGIN) / 100 * 100,
+        }
+    }
+
+    fn range(&mut self) -> (i64, i64) {
+        let (one, other) = (self.time(), self.time());
+        match self.chance.below(4) {
+            0 => (0, one + 1),
+            1 => (one, i64::MAX),
+            _ => (one.min(other), one.max(other) + 1),
+        }
+    }
+
+    fn maybe_range(&mut self, once_in: u64) -> Option<(i64, i64)> {
+        self.chance.once_in(once_in).then(|| self.range())
+    }
+
+    fn value(&mut self) -> Value {
+        self.counter += 1;
+        if self.chance.once_in(4) {
+            Value::Text(self.chance.pick(&TEXTS))
+        } else {
+            Value::Long(self.counter % 40)
+        }
+    }
+
+    fn compare(&mut self) -> Compare {
+        use Compare::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        self.chance.pick(&[Less, LessOrEqual, Equal, NotEqual, GreaterOrEqual, Greater])
+    }
+
+    fn change(&mut self, act: Act, row: &'static str) -> Change {
+        let skip_log = self.chance.once_in(12);
+        let range = if matches!(act, Act::Increment | Act::Append) { self.maybe_range(6) } else { None };
+        let mut parts = Vec::new();
+        for _ in 0..1 + self.chance.below(3) {
+            let what = match (act, self.chance.below(8)) {
+                (Act::Delete, 0..=3) => What::Version,
+                (Act::Delete, 4 | 5) => What::Column,
+                (Act::Delete, 6) => What::Family,
+                (Act::Delete, _) => What::FamilyVersion,
+                _ => What::Value,
+            };
+            let is_of_family = matches!(what, What::Family | What::FamilyVersion);
+            let at = match act {
+                // One that deletes a version of each column always says which.
+                Act::Delete if what == What::FamilyVersion => Some(self.time()),
+                Act::Increment | Act::Append => self.chance.once_in(6).then(|| self.time()),
+                _ => (!self.chance.once_in(3)).then(|| self.time()),
+            };
+            let value = match act {
+                Act::Delete => Value::Text(""),
+                Act::Increment => Value::Long(self.chance.below(3) as i64),
+                _ => self.value(),
+            };
+            let ttl =
+                (act != Act::Delete && self.chance.once_in(10)).then(|| 1 + self.chance.below(300) as i64);
+            parts.push(Part {
+                family: self.family(),
+                qualifier: if is_of_family { "" } else { self.qualifier() },
+                at,
+                what,
+                value,
+                ttl,
+            });
+        }
+        Change { act, row, parts, range, skip_log }
+    }
+
+    fn plain_changes(&mut self) -> Vec<Change> {
+        let count = self.chance.pick(&[1, 1, 1, 2, 4]);
+        let row = self.row();
+        (0..count)
+            .map(|_| {
+                let act = if self.chance.once_in(3) { Act::Delete } else { Act::Put };
+                let row = if self.chance.once_in(2) { row } else { self.row() };
+                self.change(act, row)
+            })
+            .collect()
+    }
+
+    fn changes_of(&mut self, row: &'static str) -> Vec<Change> {
+        (0..1 + self.chance.below(3))
+            .map(|_| {
+                let act = self.chance.pick(&[Act::Put, Act::Put, Act::Delete, Act::Increment, Act::Append]);
+                self.change(act, row)
+            })
+            .collect()
+    }
+
+    /// One that says of each cell by itself whether it is kept.
+    fn plain_sieve(&mut self, in_list_of_one: bool) -> Sieve {
+        let one_family = self.families.len() == 1;
+        loop {
+            return match self.chance.below(14) {
+                0 => Sieve::Row(self.compare(), self.row()),
+                1 => Sieve::Prefix(self.chance.pick(&["a", "aa", "b", "d", "\u{7f}"])),
+                2 => Sieve::Stop(self.row()),
+                3 => self.ranges(),
+                4 => {
+                    let count = 1 + self.chance.below(2);
+                    Sieve::Fuzzy((0..count).map(|_| self.chance.pick(&["a", "?", "b"])).collect())
+                }
+                5 => Sieve::Qualifier(self.compare(), self.qualifier()),
+                6 | 7 => Sieve::Value(self.compare(), self.value()),
+                8 => {
+                    let mut stamps: Vec<i64> = (0..1 + self.chance.below(4)).map(|_| self.time()).collect();
+                    stamps.sort_unstable();
+                    stamps.dedup();
+                    // What is passed over on the way to a place is not counted as a version.
+                    let counts = |family: &Family| {
+                        family.versions < MANY || family.new_versions || family.ttl.is_some()
+                    };
+                    let may_hint = !self.nameless && !self.families.iter().any(counts);
+                    Sieve::Timestamps(stamps, may_hint && !self.chance.once_in(3))
+                }
+                // In a list of which one is enough these speak, with "next row", for other families too.
+                9 if !in_list_of_one => Sieve::Family(self.compare(), self.family()),
+                10 if !self.nameless && (!in_list_of_one || one_family) => {
+                    Sieve::ColumnPrefix(self.chance.pick(&["", "n", "na", "oo"]))
+                }
+                11 if !self.nameless && (!in_list_of_one || one_family) => {
+                    let mut prefixes =
+                        vec![self.chance.pick(&["n", "na"]), self.chance.pick(&["o", "p", "q"])];
+                    prefixes.sort_unstable();
+                    // Of two prefixes one of which begins with the other, HBase compares only one.
+                    Sieve::ColumnPrefixes(prefixes)
+                }
+                12 if !self.nameless && (!in_list_of_one || one_family) => {
+                    let (one, other) = (self.qualifier(), self.qualifier());
+                    let min = (!self.chance.once_in(4)).then(|| one.min(other));
+                    let max = (!self.chance.once_in(4)).then(|| one.max(other));
+                    Sieve::ColumnRange(min, self.chance.once_in(2), max, self.chance.once_in(2))
+                }
+                13 if !in_list_of_one => {
+                    Sieve::ColumnValue(self.family(), self.qualifier(), self.compare(), self.value())
+                }
+                _ => continue,
+            };
+        }
+    }
+
+    fn ranges(&mut self) -> Sieve {
+        let count = 1 + self.chance.below(2);
+        let mut ranges = Vec::new();
+        for _ in 0..count {
+            let (one, other) = (self.row(), self.row());
+            let (start, stop) = (one.min(other), one.max(other));
+            let stop_too = start == stop || self.chance.once_in(2);
+            ranges.push((start, start == stop || self.chance.once_in(2), stop, stop_too));
+        }
+        Sieve::Ranges(ranges)
+    }
+
+    fn single(&mut self) -> Sieve {
+        Sieve::Single(Single {
+            column: (self.family(), self.qualifier()),
+            compare: self.compare(),
+            value: self.value(),
+            if_missing: self.chance.once_in(2),
+            latest_only: !self.chance.once_in(3),
+            exclude: self.chance.once_in(4),
+        })
+    }
+
+    fn sieve(&mut self, is_get: bool) -> Sieve {
+        match self.chance.below(16) {
+            0 => Sieve::KeyOnly(self.chance.once_in(2)),
+            1 => Sieve::FirstKeyOnly,
+            2 if !is_get => Sieve::Page(1 + self.chance.below(4)),
+            2 => Sieve::ColumnCount(1 + self.chance.below(4) as u32),
+            3 => Sieve::Pagination(1 + self.chance.below(3) as u32, self.chance.below(3) as u32),
+            4 | 5 => self.single(),
+            6 => Sieve::Dependent(self.family(), self.qualifier(), self.chance.once_in(2)),
+            7 => {
+                let inner = if self.chance.once_in(2) {
+                    Sieve::Value(self.compare(), self.value())
+                } else {
+                    Sieve::Qualifier(self.compare(), self.qualifier())
+                };
+                Sieve::Skip(Box::new(inner))
+            }
+            8 | 9 => {
+                let mut all: Vec<Sieve> =
+                    (0..1 + self.chance.below(3)).map(|_| self.plain_sieve(false)).collect();
+                match self.chance.below(4) {
+                    0 => {
+                        // What others pass over it would not see.
+                        all.retain(|sieve| matches!(sieve, Sieve::Value(..) | Sieve::Qualifier(..)));
+                        all.insert(0, self.single());
+                    }
+                    1 => all.push(Sieve::KeyOnly(self.chance.once_in(2))),
+                    _ => {}
+                }
+                Sieve::All(all)
+            }
+            10 | 11 => Sieve::One((0..1 + self.chance.below(3)).map(|_| self.plain_sieve(true)).collect()),
+            _ => self.plain_sieve(false),
+        }
+    }
+
+    fn query(&mut self, is_get: bool) -> Query {
+        let raw = self.chance.once_in(8);
+        let mut families = Vec::new();
+        if !self.chance.once_in(3) {
+            for name in self.families.iter().map(|family| family.name).collect::<Vec<_>>() {
+                if self.chance.once_in(3) {
+                    continue;
+                }
+                let qualifiers = (!raw && self.chance.once_in(2)).then(|| {
+                    let mut of: Vec<&str> = (0..1 + self.chance.below(3)).map(|_| self.qualifier()).collect();
+                    of.sort_unstable();
+                    of.dedup();
+                    of
+                });
+                families.push(Asked { family: name, qualifiers, range: self.maybe_range(6) });
+            }
+        }
+        Query {
+            families,
+            versions: self.chance.pick(&[1, 1, 2, 3, 10]),
+            range: self.maybe_range(4),
+            sieve: (!raw && self.chance.once_in(2)).then(|| self.sieve(is_get)),
+            store_limit: self.chance.once_in(8).then(|| 1 + self.chance.below(4) as u32),
+            store_offset: if self.chance.once_in(8) { self.chance.below(3) as u32 } else { 0 },
+            raw,
+            on_demand: self.chance.once_in(2),
+        }
+    }
+
+    fn walk(&mut self) -> Walk {
+        let (one, other) = (self.row(), self.row());
+        let reversed = self.chance.once_in(4);
+        let (mut first, mut last) = (one.min(other), one.max(other));
+        if self.chance.once_in(2) {
+            first = "";
+        }
+        if self.chance.once_in(2) {
+            last = "";
+        }
+        let (start, stop) = if reversed { (last, first) } else { (first, last) };
+        let mut query = self.query(false);
+        // In HBase a list of which one is enough compares places to go to in a reversed scan as if columns were reversed, too.
+        if reversed && matches!(&query.sieve, Some(Sieve::One(of)) if of.iter().any(Sieve::names_columns)) {
+            query.sieve = None;
+        }
+        let judges_rows = query.sieve.as_ref().is_some_and(Sieve::judges_rows);
+        Walk {
+            start: (start, !self.chance.once_in(3)),
+            stop: (stop, self.chance.once_in(3)),
+            reversed,
+            batch: (!judges_rows && self.chance.once_in(6)).then(|| 1 + self.chance.below(4) as u32),
+            bytes: self.chance.once_in(6).then(|| 1 + self.chance.below(600)),
+            query: Query { on_demand: query.on_demand && !reversed, ..query },
+        }
+    }
+
+    /// The next act.
+    pub fn draw(&mut self) -> Operation {
+        match self.chance.below(100) {
+            0..=27 => Operation::Batch(self.plain_changes()),
+            28..=34 => {
+                let row = self.row();
+                Operation::Row(self.changes_of(row))
+            }
+            35..=39 => {
+                let row = self.row();
+                let test = if self.chance.once_in(4) {
+                    Test::Sieve(self.sieve(true))
+                } else {
+                    let value = (!self.chance.once_in(4)).then(|| self.value());
+                    Test::Value(self.family(), self.qualifier(), self.compare(), value)
+                };
+                let check = Check { row, test, range: self.maybe_range(6) };
+                Operation::CheckThen(check, self.changes_of(row))
+            }
+            40..=59 => {
+                let row = self.row();
+                Operation::Get(row, self.query(true))
+            }
+            60..=76 => Operation::Scan(self.walk()),
+            77 => Operation::Hold(self.chance.below(2) as usize, self.walk(), self.chance.below(3) as usize),
+            78 | 79 => Operation::Resume(self.chance.below(2) as usize, 1 + self.chance.below(8) as usize),
+            80..=83 => {
+                let one = self.chance.once_in(4).then(|| self.family());
+                Operation::Flush(one)
+            }
+            84..=87 => Operation::Shrink(self.chance.below(3) as u32 * 50),
+            88 | 89 => Operation::Minor,
+            90 => Operation::Major,
+            91..=95 => {
+                let by = self.chance.pick(&[1, 5, 40, 150, 700]);
+                self.now += by as i64;
+                Operation::Pass(by)
+            }
+            96 => {
+                let memory = [Memory::Plain, Memory::Basic, Memory::Eager, Memory::Adaptive];
+                Operation::Tune(self.chance.pick(&memory))
+            }
+            97 => {
+                if self.chance.once_in(2) {
+                    Operation::Kill
+                } else {
+                    Operation::Crash
+                }
+            }
+            98 if self.chance.once_in(2) => Operation::Reopen,
+            98 => {
+                let names: Vec<_> =
+                    self.families.iter().map(|family| (family.name, family.new_versions)).collect();
+                let families: Vec<Family> = names
+                    .into_iter()
+                    // What wins is settled when the table is made.
+                    .map(|(name, new_versions)| Family { new_versions, ..family(&mut self.chance, name) })
+                    .collect();
+                self.families.clone_from(&families);
+                Operation::Alter(families)
+            }
+            _ => Operation::Pass(1),
+        }
+    }
+}
+
+impl Sieve {
+    /// Whether it names columns to go to.
+    fn names_columns(&self) -> bool {
+        use Sieve::{ColumnPrefix, ColumnPrefixes, ColumnRange, Timestamps};
+        matches!(self, ColumnPrefix(_) | ColumnPrefixes(_) | ColumnRange(..) | Timestamps(..))
+    }
+
+    /// Whether rows are judged whole, so that parts cannot be given.
+    pub fn judges_rows(&self) -> bool {
+        match self {
+            Sieve::Page(_) | Sieve::Single(_) | Sieve::Dependent(..) | Sieve::Skip(_) => true,
+            Sieve::All(of) | Sieve::One(of) => of.iter().any(Sieve::judges_rows),
+            _ => false,
+        }
+    }
+}
