@@ -188,6 +188,14 @@ impl Bucket {
         }
     }
 
+    /// Its engine as it is configured: `offheap`, `file:PATH`, `files:PATH,PATH`, `mmap:PATH`.
+    pub fn engine(&self) -> String {
+        match &self.engine {
+            Engine::Memory(_) => "offheap".to_owned(),
+            Engine::Devices(store) => store.engine(),
+        }
+    }
+
     /// What is known of it.
     pub fn counts(&self) -> BucketCounts {
         match &self.engine {

@@ -75,6 +75,11 @@ impl Looks {
         sum
     }
 
+    /// What was counted since `before`.
+    pub fn since(&self, before: &Looks) -> Looks {
+        Looks { cells: std::array::from_fn(|cell| self.cells[cell].saturating_sub(before.cells[cell])) }
+    }
+
     /// Blocks that were found.
     pub fn hits(&self) -> u64 {
         self.sum(|_, _, outcome| outcome != MISS)

@@ -22,7 +22,9 @@ pub(crate) enum Command {
     #[command(args_override_self = true)]
     Bench(Box<bench::Args>),
     /// Shows what the memstores of a running server do, as a picture that is drawn anew every second.
-    Memstore(Memstore),
+    Memstore(Watch),
+    /// Shows what the block cache of a running server does, as a picture that is drawn anew every second.
+    Cache(Watch),
     /// Lists every configuration key with its default and meaning.
     Keys,
 }
@@ -64,9 +66,9 @@ pub(crate) struct Start {
     pub(crate) define: Vec<(String, String)>,
 }
 
-/// Options of `bellows memstore`.
+/// Options of `bellows memstore` and `bellows cache`.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Memstore {
+pub(crate) struct Watch {
     /// Where the server's /metrics is.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:16010")]
     pub(crate) web: std::net::SocketAddr,

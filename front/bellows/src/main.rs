@@ -2,9 +2,11 @@
 
 mod args;
 mod bucket;
+mod cache_picture;
 mod failure;
 mod greeting;
 mod memstore;
+mod picture;
 mod place;
 mod sense;
 mod settings;
@@ -56,7 +58,10 @@ fn main() -> ExitCode {
                 .map_err(Failure::new)
         }
         Command::Memstore(options) => {
-            memstore::watch(&options, |text| write!(std::io::stdout().lock(), "{text}").is_ok())
+            picture::watch(&options, "/memstores", |text| write!(std::io::stdout().lock(), "{text}").is_ok())
+        }
+        Command::Cache(options) => {
+            picture::watch(&options, "/cache", |text| write!(std::io::stdout().lock(), "{text}").is_ok())
         }
         Command::Keys => {
             println!("{}", conf::Conf::new().table());

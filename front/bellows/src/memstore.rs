@@ -14,14 +14,11 @@
 //! The server draws it, at `/memstores` of its web port; the command fetches it and shows it again and again.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use region::{Balance, MemoryAct, MemoryEvent, MemoryLoad, SegmentLoad};
 use regionserver::RegionServer;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::args::Memstore;
-use crate::failure::Failure;
+use crate::picture::{line, percent, size};
 
 /// Letters of a bar.
 const BAR: u64 = 50;
@@ -29,10 +26,6 @@ const BAR: u64 = 50;
 const EVENTS: usize = 4;
 /// Stores that are shown, those with the most in memory first.
 const STORES: usize = 20;
-/// Bytes of a picture that are read at most.
-const PICTURE_MAX: u64 = 1 << 20;
-/// Clears the screen and goes to its upper left corner.
-const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// A store as it is drawn.
 struct Drawn {
@@ -106,11 +99,6 @@ fn picture(regions: usize, mut stores: Vec<Drawn>, tables: &[(String, Balance)])
         );
     }
     out
-}
-
-fn line(out: &mut String, what: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
-    let _infallible = writeln!(out, "{what}");
 }
 
 fn draw(out: &mut String, store: &Drawn) {
@@ -194,60 +182,12 @@ fn told(event: &MemoryEvent) -> String {
     text
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..10_000 => format!("{bytes} B"),
-        10_000..0x10_0000 => format!("{:.1} KB", bytes as f64 / 1024.0),
-        0x10_0000..0x4000_0000 => format!("{:.1} MB", bytes as f64 / f64::from(1 << 20)),
-        _ => format!("{:.2} GB", bytes as f64 / f64::from(1 << 30)),
-    }
-}
-
-/// Shows pictures until `show` says that nobody looks any more.
-pub(crate) fn watch(options: &Memstore, mut show: impl FnMut(&str) -> bool) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
-    runtime.block_on(async {
-        loop {
-            let picture = fetch(options.web).await.map_err(|error| {
-                Failure::new(format!(
-                    "--web {}: {error}; is the server up, and is this its web port?",
-                    options.web
-                ))
-            })?;
-            let clear = if options.once { "" } else { CLEAR };
-            if !show(&format!("{clear}{picture}")) || options.once {
-                return Ok(());
-            }
-            env::sleep(Duration::from_secs_f64(options.every)).await;
-        }
-    })
-}
-
-async fn fetch(web: std::net::SocketAddr) -> std::io::Result<String> {
-    let mut stream = env::dial(web).await?;
-    stream.write_all(b"GET /memstores HTTP/1.1\r\nHost: bellows\r\nConnection: close\r\n\r\n").await?;
-    let mut answer = Vec::new();
-    stream.take(PICTURE_MAX).read_to_end(&mut answer).await?;
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    match answer.split_once("\r\n\r\n") {
-        Some((head, picture)) if head.starts_with("HTTP/1.1 200") => Ok(picture.to_owned()),
-        _ => {
-            let status = answer.lines().next().unwrap_or("nothing").to_owned();
-            Err(std::io::Error::other(format!("it answered {status:?}, expected a picture of memstores")))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use env::WallTime;
     use region::{Level, MemoryCounts};
+    use std::time::Duration;
 
     #[test]
     fn a_picture_says_what_is_where_and_what_came_of_it() {
@@ -295,29 +235,5 @@ mod tests {
         let expected = "  22:13:20 compacted 2 segments in 120 ms: 1000 → 490 cells, 20.0 MB → 10.0 MB; 48 % expected, 51 % dropped";
         assert!(lines.contains(&expected), "{drawn}");
         assert!(drawn.ends_with("1.50\n"), "{drawn}");
-    }
-
-    #[tokio::test]
-    async fn what_is_no_picture_is_said_with_where_it_came_from() {
-        let listener = env::listen("127.0.0.1:0".parse().expect("an address")).expect("a port");
-        let web = listener.local_addr().expect("bound");
-        let answering = tokio::task::LocalSet::new();
-        answering.spawn_local(async move {
-            for answer in ["HTTP/1.1 200 OK\r\nA: b\r\n\r\npicture", "HTTP/1.1 404 Not Found\r\n\r\n"] {
-                let (mut stream, _) = listener.accept().await.expect("a caller");
-                // All of it: a socket closed with something unread takes the answer back.
-                let mut asked = Vec::new();
-                while !asked.ends_with(b"\r\n\r\n") {
-                    stream.read_buf(&mut asked).await.expect("a request");
-                }
-                stream.write_all(answer.as_bytes()).await.expect("answered");
-            }
-        });
-        answering
-            .run_until(async {
-                assert_eq!(fetch(web).await.expect("a picture"), "picture");
-                assert!(fetch(web).await.expect_err("none").to_string().contains("404"));
-            })
-            .await;
     }
 }

@@ -6,10 +6,14 @@ use regionserver::RegionServer;
 use telemetry::Source;
 use web::{Exposition, Status};
 
+use crate::cache_picture::Window;
+
 /// The server as the web page sees it: empty until clients can be served.
 #[derive(Default)]
 pub(crate) struct Shown {
     pub(crate) running: OnceLock<Running>,
+    /// What pictures of the cache look back to.
+    pub(crate) cache: Window,
 }
 
 /// What there is to show once clients can be served.
@@ -70,6 +74,13 @@ impl Status for Shown {
 
     fn memstores(&self) -> String {
         self.running.get().map_or_else(String::new, |running| crate::memstore::picture_of(&running.server))
+    }
+
+    fn cache(&self) -> String {
+        self.running.get().map_or_else(String::new, |running| {
+            let foundation = running.server.foundation();
+            self.cache.picture_of(&foundation.cache, foundation.world.moment())
+        })
     }
 
     fn summary(&self) -> String {

@@ -1,8 +1,8 @@
 //! Health and metrics over HTTP.
 //!
 //! `GET /healthz` is 200 once clients can be served, 503 with the reason before and after; `GET /metrics` is the
-//! Prometheus text format, `GET /memstores` a picture of what memstores do. The page at `/` says in a few lines what runs here. What is shown comes from a [`Status`];
-//! this crate knows no server.
+//! Prometheus text format, `GET /memstores` a picture of what memstores do, `GET /cache` one of the block cache. The page at
+//! `/` says in a few lines what runs here. What is shown comes from a [`Status`]; this crate knows no server.
 
 mod listener;
 
@@ -30,6 +30,9 @@ pub trait Status: Send + Sync + 'static {
 
     /// What memstores do, as a picture in plain text.
     fn memstores(&self) -> String;
+
+    /// What the block cache does, as a picture in plain text.
+    fn cache(&self) -> String;
 }
 
 /// What is allowed to whoever connects.
@@ -63,6 +66,7 @@ fn router(status: Arc<dyn Status>) -> Router {
         .route("/healthz", get(health))
         .route("/metrics", get(metrics_page))
         .route("/memstores", get(memstores_page))
+        .route("/cache", get(cache_page))
         .with_state(status)
 }
 
@@ -83,11 +87,15 @@ async fn memstores_page(State(status): State<Arc<dyn Status>>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], status.memstores()).into_response()
 }
 
+async fn cache_page(State(status): State<Arc<dyn Status>>) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], status.cache()).into_response()
+}
+
 async fn front_page(State(status): State<Arc<dyn Status>>) -> Html<String> {
     let summary = status.summary().replace('&', "&amp;").replace('<', "&lt;");
     Html(format!(
         "<!doctype html><title>Bellows</title><h1>Bellows</h1><pre>{summary}</pre>\
-         <p><a href=\"/metrics\">metrics</a> · <a href=\"/memstores\">memstores</a> · \
+         <p><a href=\"/metrics\">metrics</a> · <a href=\"/memstores\">memstores</a> · <a href=\"/cache\">block cache</a> · \
          <a href=\"/healthz\">health</a>"
     ))
 }
@@ -123,6 +131,10 @@ mod tests {
         fn memstores(&self) -> String {
             "f ▓▓░".to_owned()
         }
+
+        fn cache(&self) -> String {
+            "memory ██░".to_owned()
+        }
     }
 
     async fn fetch(address: std::net::SocketAddr, path: &str) -> String {
@@ -149,6 +161,7 @@ mod tests {
         assert!(fetch(address, "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(fetch(address, "/metrics").await.contains("\nbellows_regions 3\n"));
         assert!(fetch(address, "/").await.contains("regions &lt;3>"));
+        assert!(fetch(address, "/cache").await.ends_with("memory ██░"));
         assert!(fetch(address, "/nowhere").await.starts_with("HTTP/1.1 404"));
         server.abort();
     }

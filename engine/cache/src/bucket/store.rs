@@ -243,6 +243,15 @@ impl Store {
         block.map(Arc::new)
     }
 
+    pub(super) fn engine(&self) -> String {
+        let kind = match (self.0.in_place, self.0.devices.len()) {
+            (true, _) => "mmap",
+            (false, 1) => "file",
+            (false, _) => "files",
+        };
+        format!("{kind}:{}", self.0.places())
+    }
+
     /// Whether blocks are read where they lie.
     pub(super) fn is_in_place(&self) -> bool {
         self.0.in_place && !self.is_disabled()
@@ -405,6 +414,11 @@ impl Shared {
         (&self.devices[(bucket % devices) as usize], bucket / devices * self.bucket_size + within)
     }
 
+    fn places(&self) -> String {
+        let places: Vec<String> = self.devices.iter().map(|device| device.place()).collect();
+        places.join(",")
+    }
+
     fn place_of(&self, at: u64) -> String {
         self.device_of(at).0.place()
     }
@@ -540,13 +554,7 @@ impl Shared {
         if self.disabled.swap(true, Ordering::Relaxed) {
             return;
         }
-        let places: Vec<String> = self.devices.iter().map(|device| device.place()).collect();
-        tracing::warn!(
-            devices = places.join(","),
-            cause,
-            remedy = REMEDY,
-            "the bucket cache is used no more"
-        );
+        tracing::warn!(devices = self.places(), cause, remedy = REMEDY, "the bucket cache is used no more");
         let mut state = self.state.lock();
         state.queue.clear();
         let gone = state.index.remove_where(|_| true);
