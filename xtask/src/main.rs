@@ -24,6 +24,7 @@ mod loadtest;
 mod packages;
 mod pe;
 mod powercut;
+mod regex;
 mod server;
 mod startup;
 mod talk;
@@ -82,6 +83,7 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask packages [LIST… | --made-up]   (apt's own lists unless some are named)
        cargo xtask diff [--minutes N] [--seed S] [--workers N] [--options LIST] [--hbase ADDRESS --bellows ADDRESS]
                   | --record SCRIPT... | --compare SCRIPT...   (against Apache HBase, started here unless given)
+       cargo xtask regex [--pairs N] [--seed S] | --record | --tables   (patterns and texts against java.util.regex)
        cargo xtask pe [--rows N] [--threads N]
        cargo xtask ycsb [--records N] [--operations N] [--threads N]
        cargo xtask loadtest [--keys N] [--threads N]
@@ -115,6 +117,7 @@ fn main() -> ExitCode {
         }
         ["packages", ref lists @ ..] => report("packages", &packages::run(lists)),
         ["diff", ref options @ ..] => report("diff", &diff::run(options)),
+        ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
         ["compare", ref options @ ..] => report("compare", &compare::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),

@@ -1,6 +1,6 @@
 //! Which tables a client asks about.
 
-use fancy_regex::Regex;
+use filter::regex::Regex;
 use proto::{TableName, pb};
 use rpc::Exception;
 
@@ -37,7 +37,7 @@ impl<'a> Selection<'a> {
         // The whole name has to match, as in Java's `matches`.
         let regex = match self.regex {
             None => None,
-            Some(pattern) => Some(Regex::new(&format!("^(?:{pattern})$")).map_err(|error| {
+            Some(pattern) => Some(Regex::new(pattern, 0).map_err(|error| {
                 Exception::do_not_retry(format!(
                     "java.util.regex.PatternSyntaxException: {error} in {pattern}"
                 ))
@@ -47,11 +47,9 @@ impl<'a> Selection<'a> {
         Ok(move |table: &TableName| {
             // A pattern that gives up for its length matches nothing.
             let matches = |regex: &Regex| {
-                let plain = regex.is_match(table.as_str()).unwrap_or(false);
+                let plain = regex.matches(table.as_str()).unwrap_or(false);
                 plain
-                    || regex
-                        .is_match(&format!("{}:{}", table.namespace(), table.qualifier()))
-                        .unwrap_or(false)
+                    || regex.matches(&format!("{}:{}", table.namespace(), table.qualifier())).unwrap_or(false)
             };
             (system || !table.is_system())
                 && namespace.is_none_or(|namespace| table.namespace() == namespace)

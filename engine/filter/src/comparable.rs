@@ -1,11 +1,11 @@
 //! What values are compared with.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::regex::{self, Charset, Regex};
 use crate::{Error, Failure, Result};
 
 /// How a cell's part must compare with what the filter has: it is kept when *part op mine* holds.
@@ -38,61 +38,13 @@ pub enum BitOperator {
     Xor,
 }
 
-/// How bytes become the text in which a pattern is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Charset {
-    /// What is not UTF-8 becomes U+FFFD.
-    #[default]
-    Utf8,
-    /// ISO-8859-1: each byte is the character of its number. Clients with binary rows choose it.
-    Latin1,
-    /// US-ASCII: bytes from 128 on become U+FFFD.
-    Ascii,
-}
-
-impl Charset {
-    /// By the names that Java knows it by, whatever their case.
-    pub fn by_name(name: &str) -> Option<Charset> {
-        match name.to_ascii_uppercase().as_str() {
-            "UTF-8" | "UTF8" => Some(Charset::Utf8),
-            "ISO-8859-1" | "ISO8859_1" | "ISO_8859_1" | "ISO_8859-1" | "ISO8859-1" | "LATIN1" | "L1" => {
-                Some(Charset::Latin1)
-            }
-            "US-ASCII" | "ASCII" | "ISO646-US" => Some(Charset::Ascii),
-            _ => None,
-        }
-    }
-
-    fn text(self, bytes: &[u8]) -> Cow<'_, str> {
-        match (self, std::str::from_utf8(bytes)) {
-            // What is ASCII is the same in all of them.
-            (_, Ok(text)) if self == Charset::Utf8 || bytes.is_ascii() => Cow::Borrowed(text),
-            (Charset::Utf8, _) => String::from_utf8_lossy(bytes),
-            (Charset::Latin1, _) => bytes.iter().copied().map(char::from).collect(),
-            (Charset::Ascii, _) => bytes
-                .iter()
-                .map(|byte| if byte.is_ascii() { char::from(*byte) } else { '\u{fffd}' })
-                .collect(),
-        }
-    }
-}
-
-/// A regular expression in Java's manner. What takes too many steps is a failure.
+/// A regular expression in Java's language. What takes too many steps is a failure.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    regex: Arc<fancy_regex::Regex>,
+    regex: Arc<Regex>,
+    text: Arc<str>,
     charset: Charset,
 }
-
-/// Steps back that a pattern may take on one value.
-const BACKTRACK_MAX: usize = 1_000_000;
-
-/// Java's flags (`java.util.regex.Pattern`) that change what matches.
-const CASE_INSENSITIVE: i32 = 2;
-const COMMENTS: i32 = 4;
-const MULTILINE: i32 = 8;
-const LITERAL: i32 = 16;
-const DOTALL: i32 = 32;
 
 impl Pattern {
     /// A pattern for UTF-8. `flags` are those of `java.util.regex.Pattern`.
@@ -102,50 +54,18 @@ impl Pattern {
 
     /// A pattern for the text that bytes are in `charset`.
     pub fn in_charset(pattern: &str, flags: i32, charset: Charset) -> Result<Pattern> {
-        let mut modes = String::new();
-        for (flag, letter) in [(CASE_INSENSITIVE, 'i'), (COMMENTS, 'x'), (MULTILINE, 'm'), (DOTALL, 's')] {
-            if flags & flag != 0 {
-                modes.push(letter);
-            }
+        match Regex::new(pattern, flags) {
+            Ok(regex) => Ok(Pattern { regex: Arc::new(regex), text: pattern.into(), charset }),
+            Err(reason) => Err(Error::Pattern { pattern: pattern.to_owned(), reason }),
         }
-        let body =
-            if flags & LITERAL != 0 { fancy_regex::escape(pattern).into_owned() } else { unquoted(pattern) };
-        let whole = if modes.is_empty() { body } else { format!("(?{modes}){body}") };
-        fancy_regex::RegexBuilder::new(&whole)
-            .backtrack_limit(BACKTRACK_MAX)
-            .build()
-            .map(|regex| Pattern { regex: Arc::new(regex), charset })
-            .map_err(|error| Error::Pattern { pattern: pattern.to_owned(), reason: error.to_string() })
     }
 
     fn is_found_in(&self, value: &[u8]) -> std::result::Result<bool, Failure> {
-        self.regex.is_match(&self.charset.text(value)).map_err(|_| Failure::TooManySteps {
-            pattern: self.regex.as_str().to_owned(),
-            steps: BACKTRACK_MAX as u64,
+        self.regex.find(value, self.charset).map_err(|regex::TooManySteps| Failure::TooManySteps {
+            pattern: self.text.to_string(),
+            steps: regex::STEPS_MAX,
         })
     }
-}
-
-/// The pattern with every `\Q…\E` spelt out as escapes: Java takes what stands between them, or up to the end, by the letter.
-fn unquoted(pattern: &str) -> String {
-    let mut plain = String::with_capacity(pattern.len());
-    let mut rest = pattern;
-    while let Some(at) = rest.find('\\') {
-        let (before, from) = rest.split_at(at);
-        plain.push_str(before);
-        if let Some(quoted) = from.strip_prefix("\\Q") {
-            let (literal, after) = quoted.split_once("\\E").unwrap_or((quoted, ""));
-            plain.push_str(&fancy_regex::escape(literal));
-            rest = after;
-        } else {
-            // Any other escape is two characters at least; the second one may be a backslash.
-            let end = from.char_indices().nth(2).map_or(from.len(), |(end, _)| end);
-            plain.push_str(&from[..end]);
-            rest = &from[end..];
-        }
-    }
-    plain.push_str(rest);
-    plain
 }
 
 /// What a part of a cell is compared with.

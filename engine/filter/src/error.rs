@@ -13,7 +13,7 @@ pub enum Error {
         /// The pattern.
         pattern: String,
         /// What is wrong with it.
-        reason: String,
+        reason: crate::regex::Syntax,
     },
     /// An argument contradicts a rule.
     #[error("{filter}: {rule}")]

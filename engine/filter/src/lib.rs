@@ -10,14 +10,16 @@
 mod comparable;
 mod error;
 mod list;
+pub mod regex;
 mod rows;
 mod single;
 
 use cell::{Cell, Key, KeyBuf};
 
-pub use comparable::{BitOperator, Charset, Comparable, CompareOperator, Pattern};
+pub use comparable::{BitOperator, Comparable, CompareOperator, Pattern};
 pub use error::{Error, Failure, Result};
 pub use list::Operator;
+pub use regex::Charset;
 pub use rows::RowRange;
 pub use single::ColumnRange;
 

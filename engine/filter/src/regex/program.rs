@@ -1,0 +1,351 @@
+//! A pattern as a program for the [machine](super::machine).
+//!
+//! Each operation goes on to the next one unless it says otherwise. What is matched apart from the rest (look-arounds,
+//! atomic groups, what is repeated whole) stands behind its operation, ends in `End`, and is jumped over.
+
+use std::sync::Arc;
+
+use super::Syntax;
+use super::parse::Parsed;
+use super::set::Set;
+use super::syntax::{ENDLESS, Extent, Fold, Form, Kind, Node, Place, Side};
+use super::unicode;
+
+/// Operations that one pattern may become.
+const OPERATIONS_MAX: usize = 1_000_000;
+
+/// How often something is repeated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) kind: Kind,
+    pub(super) min: u32,
+    pub(super) max: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Set(Arc<Set>),
+    Literal(Box<[u32]>, Fold),
+    Place(Place),
+    BackReference(usize, Fold),
+    LineEnding,
+    Grapheme,
+    /// Goes on, and to the other place when that fails.
+    Split(usize),
+    /// Goes to the other place, and on when that fails.
+    SplitAway(usize),
+    Jump(usize),
+    /// A group begins: where is kept in a register.
+    Open(usize),
+    /// A group ends that began as the register says; it is remembered from this register on.
+    Close(usize, usize),
+    /// Characters of a set.
+    Run(Arc<Set>, Times),
+    LoopEnter(usize),
+    LoopAgain(usize),
+    /// What stands behind this, repeated by matches that are not gone back into. A group is remembered from the register on.
+    Whole {
+        times: Times,
+        group: Option<usize>,
+        next: usize,
+    },
+    Look {
+        side: Side,
+        negative: bool,
+        next: usize,
+    },
+    Atomic {
+        next: usize,
+    },
+    /// The pattern, or a part that is matched apart, is matched.
+    End,
+    /// The same for a look-behind: when it ends where it is looked from.
+    EndBehind,
+}
+
+/// A group that is repeated and gone back into.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loop {
+    /// The register with the number of times so far.
+    pub(super) count: usize,
+    /// And that with where the current time began.
+    pub(super) begin: usize,
+    pub(super) times: Times,
+    pub(super) body: usize,
+    pub(super) next: usize,
+    /// Whether it can match nothing: only then is it looked at where a time began.
+    pub(super) nullable: bool,
+}
+
+impl Loop {
+    /// Whether it matters how many times there were, from the second on.
+    pub(super) fn counts(&self) -> bool {
+        self.times.min > 1 || self.times.max != u32::MAX
+    }
+}
+
+/// Which units a match can begin with: those of the first 256, and whether any other.
+pub(super) type First = ([u64; 4], bool);
+
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) ops: Vec<Op>,
+    pub(super) loops: Vec<Loop>,
+    pub(super) registers: usize,
+    pub(super) first: Option<First>,
+    /// Only at the begin of the text.
+    pub(super) anchored: bool,
+    /// Matches of fewer units there are none.
+    pub(super) length_min: usize,
+    pub(super) splits_pairs: bool,
+    /// Whether what fails at a place fails there whatever was matched before, but for the registers `telling`.
+    pub(super) forgetful: bool,
+    pub(super) telling: Vec<usize>,
+}
+
+/// Makes a program.
+pub(super) fn compile(parsed: &Parsed) -> Result<Program, Syntax> {
+    let groups = if parsed.refers_back { 2 * parsed.groups.max(10) } else { 0 };
+    let mut compiler =
+        Compiler { ops: Vec::new(), loops: Vec::new(), registers: groups, remembers: parsed.refers_back };
+    compiler.node(&parsed.node)?;
+    compiler.push(Op::End)?;
+    let mut telling = Vec::new();
+    for one in &compiler.loops {
+        if one.counts() {
+            telling.push(one.count);
+        }
+        if one.nullable {
+            telling.push(one.begin);
+        }
+    }
+    Ok(Program {
+        ops: compiler.ops,
+        loops: compiler.loops,
+        registers: compiler.registers,
+        first: first(&parsed.node),
+        anchored: is_anchored(&parsed.node),
+        length_min: usize::try_from(Extent::of(&parsed.node).min).unwrap_or(0),
+        splits_pairs: parsed.splits_pairs,
+        forgetful: !parsed.refers_back,
+        telling,
+    })
+}
+
+struct Compiler {
+    ops: Vec<Op>,
+    loops: Vec<Loop>,
+    registers: usize,
+    remembers: bool,
+}
+
+impl Compiler {
+    fn push(&mut self, op: Op) -> Result<usize, Syntax> {
+        if self.ops.len() == OPERATIONS_MAX {
+            let description = format!("a pattern of more than {OPERATIONS_MAX} parts");
+            return Err(Syntax { description, index: -1 });
+        }
+        self.ops.push(op);
+        Ok(self.ops.len() - 1)
+    }
+
+    fn register(&mut self) -> usize {
+        self.registers += 1;
+        self.registers - 1
+    }
+
+    /// What stands apart behind an operation; answers where it goes on.
+    fn apart(&mut self, body: &Node, end: Op) -> Result<usize, Syntax> {
+        self.node(body)?;
+        self.push(end)?;
+        Ok(self.ops.len())
+    }
+
+    fn node(&mut self, node: &Node) -> Result<(), Syntax> {
+        match node {
+            Node::Empty => {}
+            Node::Set(set) => {
+                self.push(Op::Set(set.clone()))?;
+            }
+            Node::Literal(points, fold) => {
+                self.push(Op::Literal(points.clone().into(), *fold))?;
+            }
+            Node::Place(place) => {
+                self.push(Op::Place(*place))?;
+            }
+            Node::BackReference(group, fold) => {
+                self.push(Op::BackReference(*group, *fold))?;
+            }
+            Node::LineEnding => {
+                self.push(Op::LineEnding)?;
+            }
+            Node::Grapheme => {
+                self.push(Op::Grapheme)?;
+            }
+            Node::Group(number, body) => {
+                let register = self.register();
+                self.group(*number, register, body, false)?;
+            }
+            Node::Look { side, negative, body } => {
+                let at = self.push(Op::Look { side: *side, negative: *negative, next: 0 })?;
+                let end = if *side == Side::Ahead { Op::End } else { Op::EndBehind };
+                let behind = self.apart(body, end)?;
+                let Op::Look { next, .. } = &mut self.ops[at] else { unreachable!("it was put there") };
+                *next = behind;
+            }
+            Node::Atomic(body) => {
+                let at = self.push(Op::Atomic { next: 0 })?;
+                let next = self.apart(body, Op::End)?;
+                self.ops[at] = Op::Atomic { next };
+            }
+            Node::Branch(nodes) => self.branch(nodes)?,
+            Node::Sequence(nodes) => nodes.iter().try_for_each(|node| self.node(node))?,
+            Node::Optional(kind, body) => match (&**body, kind) {
+                (Node::Group(..), Kind::Greedy | Kind::Lazy) => {
+                    let at = self.push(Op::Jump(0))?;
+                    self.node(body)?;
+                    let behind = self.ops.len();
+                    self.ops[at] =
+                        if *kind == Kind::Greedy { Op::Split(behind) } else { Op::SplitAway(behind) };
+                }
+                _ => self.whole(body, Times { kind: *kind, min: 0, max: 1 }, false)?,
+            },
+            Node::Repeat { form, kind, min, max, body } => {
+                let max = if *max == ENDLESS { u32::MAX } else { *max as u32 };
+                let times = Times { kind: *kind, min: *min as u32, max };
+                match form {
+                    Form::Run | Form::Whole => self.whole(body, times, false)?,
+                    Form::Definite => self.whole(body, times, true)?,
+                    Form::Loop => self.repeated(body, times)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn group(
+        &mut self,
+        number: Option<usize>,
+        register: usize,
+        body: &Node,
+        nullable: bool,
+    ) -> Result<(), Syntax> {
+        let remembered = number.filter(|_| self.remembers);
+        if nullable || remembered.is_some() {
+            self.push(Op::Open(register))?;
+        }
+        self.node(body)?;
+        if let Some(number) = remembered {
+            self.push(Op::Close(register, 2 * number))?;
+        }
+        Ok(())
+    }
+
+    fn branch(&mut self, nodes: &[Node]) -> Result<(), Syntax> {
+        let mut ends = Vec::new();
+        for (index, node) in nodes.iter().enumerate() {
+            let last = index + 1 == nodes.len();
+            let split = if last { None } else { Some(self.push(Op::Split(0))?) };
+            self.node(node)?;
+            if let Some(split) = split {
+                ends.push(self.push(Op::Jump(0))?);
+                self.ops[split] = Op::Split(self.ops.len());
+            }
+        }
+        for end in ends {
+            self.ops[end] = Op::Jump(self.ops.len());
+        }
+        Ok(())
+    }
+
+    /// `definite` is for a group that is remembered here, not by its own inside.
+    fn whole(&mut self, body: &Node, times: Times, definite: bool) -> Result<(), Syntax> {
+        if let Node::Set(set) = body {
+            self.push(Op::Run(set.clone(), times))?;
+            return Ok(());
+        }
+        let (body, group) = match body {
+            Node::Group(number, inside) if definite => {
+                (&**inside, number.filter(|_| self.remembers).map(|number| 2 * number))
+            }
+            _ => (body, None),
+        };
+        let at = self.push(Op::Whole { times, group, next: 0 })?;
+        let next = self.apart(body, Op::End)?;
+        self.ops[at] = Op::Whole { times, group, next };
+        Ok(())
+    }
+
+    fn repeated(&mut self, body: &Node, times: Times) -> Result<(), Syntax> {
+        let Node::Group(number, inside) = body else { unreachable!("only groups become loops") };
+        let (count, begin) = (self.register(), self.register());
+        let id = self.loops.len();
+        let nullable = is_nullable(inside);
+        self.loops.push(Loop { count, begin, times, body: 0, next: 0, nullable });
+        self.push(Op::LoopEnter(id))?;
+        self.loops[id].body = self.ops.len();
+        self.group(*number, begin, inside, nullable)?;
+        self.push(Op::LoopAgain(id))?;
+        self.loops[id].next = self.ops.len();
+        Ok(())
+    }
+}
+
+/// Whether it may match nothing; said of more than do.
+fn is_nullable(node: &Node) -> bool {
+    match node {
+        Node::Set(_) | Node::Literal(..) | Node::LineEnding | Node::Grapheme => false,
+        Node::Empty | Node::Place(_) | Node::BackReference(..) | Node::Look { .. } | Node::Optional(..) => {
+            true
+        }
+        Node::Group(_, body) | Node::Atomic(body) => is_nullable(body),
+        Node::Branch(nodes) => nodes.iter().any(is_nullable),
+        Node::Sequence(nodes) => nodes.iter().all(is_nullable),
+        Node::Repeat { min, body, .. } => *min == 0 || is_nullable(body),
+    }
+}
+
+fn is_anchored(node: &Node) -> bool {
+    match node {
+        Node::Place(Place::Begin) => true,
+        Node::Sequence(nodes) => nodes.first().is_some_and(is_anchored),
+        Node::Group(_, body) | Node::Atomic(body) => is_anchored(body),
+        Node::Branch(nodes) => nodes.iter().all(is_anchored),
+        _ => false,
+    }
+}
+
+/// What a match begins with; `None` when that is not known or it may be empty.
+fn first(node: &Node) -> Option<First> {
+    match node {
+        Node::Set(set) => Some(set.low()),
+        Node::Literal(points, fold) => points.first().map(|point| first_of(*point, *fold)),
+        Node::Group(_, body) | Node::Atomic(body) => first(body),
+        Node::Branch(nodes) => nodes.iter().map(first).reduce(|all, one| {
+            let ((mut low, others), (more, more_others)) = (all?, one?);
+            low.iter_mut().zip(more).for_each(|(word, more)| *word |= more);
+            Some((low, others || more_others))
+        })?,
+        // What only restricts is passed over.
+        Node::Sequence(nodes) => first(
+            nodes.iter().find(|node| !matches!(node, Node::Empty | Node::Place(_) | Node::Look { .. }))?,
+        ),
+        Node::Repeat { min, body, .. } if *min > 0 => first(body),
+        _ => None,
+    }
+}
+
+fn first_of(point: u32, fold: Fold) -> First {
+    let same = |other: u32| match fold {
+        Fold::None => other == point,
+        Fold::Ascii => {
+            other == point || other < 128 && u32::from((other as u8).to_ascii_lowercase()) == point
+        }
+        Fold::Unicode => other == point || unicode::fold(other) == point,
+    };
+    let mut low = [0u64; 4];
+    for other in (0..256u32).filter(|other| same(*other)) {
+        low[other as usize / 64] |= 1 << (other % 64);
+    }
+    (low, point > 255 || fold == Fold::Unicode)
+}

@@ -1,0 +1,72 @@
+//! What is said of the language in words, by example; `tests/java.rs` has what Java itself says.
+
+use super::*;
+
+fn found(pattern: &str, flags: i32, text: &str) -> bool {
+    let regex = Regex::new(pattern, flags).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+    regex.find(text.as_bytes(), Charset::Utf8).expect("few steps")
+}
+
+#[test]
+fn a_line_end_at_the_end_is_no_matter_to_a_dollar() {
+    assert!(found("a$", 0, "a\n") && found("a$", 0, "a\r\n") && !found("a$", 0, "a\n\n"));
+    assert!(!found("a\\z", 0, "a\n") && found("a\\Z", 0, "a\n"));
+    assert!(!found("a$", flag::UNIX_LINES, "a\r") && found("a$", flag::MULTILINE, "a\nb"));
+    assert!(!found("^", flag::MULTILINE, ""));
+}
+
+#[test]
+fn classes_are_united_and_cut() {
+    assert!(found("^[a-z&&[^b]]$", 0, "c") && !found("^[a-z&&[^b]]$", 0, "b"));
+    assert!(found("^[a[0-9]]$", 0, "7") && found("[a-f&&d-z]", 0, "e") && !found("[a-f&&d-z]", 0, "g"));
+    assert!(found("\\p{javaLowerCase}\\p{Alpha}\\p{IsGreek}", 0, "aB\u{3b1}"));
+}
+
+#[test]
+fn what_is_possessive_gives_nothing_back() {
+    assert!(!found("a*+a", 0, "aaa") && !found("(?>a|ab)c", 0, "abc") && found("(?:a|ab)c", 0, "abc"));
+}
+
+#[test]
+fn groups_are_looked_back_at_by_number_and_by_name() {
+    assert!(found("(.)\\1", 0, "abb") && found("(?<x>ab)\\k<x>", 0, "abab") && !found("(a)?\\1b", 0, "b"));
+    assert!(found("(?<=a{1,3})b", 0, "aab") && !found("(?<!a{1,3})b", 0, "ab"));
+}
+
+#[test]
+fn case_is_that_of_ascii_unless_said_otherwise() {
+    assert!(found("k", flag::CASE_INSENSITIVE, "K") && !found("\u{e9}", flag::CASE_INSENSITIVE, "\u{c9}"));
+    assert!(found("\u{e9}", flag::CASE_INSENSITIVE | flag::UNICODE_CASE, "\u{c9}"));
+    assert!(!found("\\w", 0, "\u{e9}") && found("\\w", flag::UNICODE_CHARACTER_CLASS, "\u{e9}"));
+}
+
+#[test]
+fn what_is_no_pattern_is_refused_in_the_words_of_java() {
+    let refused = |pattern: &str| Regex::new(pattern, 0).expect_err("no pattern").to_string();
+    assert_eq!(refused("("), "Unclosed group near index 1");
+    assert_eq!(refused("a**"), "Dangling meta character '*' near index 2");
+    assert_eq!(refused("[a"), "Unclosed character class near index 1");
+    assert_eq!(refused("a)"), "Unmatched closing ')' near index 0");
+    assert!(Regex::new("a", 512).is_err());
+}
+
+#[test]
+fn no_pattern_takes_for_ever_or_too_deep() {
+    let many = "a".repeat(30);
+    // Exponentially many ways, none of which is gone twice.
+    assert!(!found("(a|a)*b", 0, &many) && !found("(a*)*b", 0, &many) && !found("(?:(?:a|aa)+)+b", 0, &many));
+    assert!(!found("(?:a|b|ab)*c", 0, &"ab".repeat(5_000)));
+    // With a look back at a group there is no telling, so that it is given up.
+    let back = Regex::new("(a|a)*\\1b", 0).expect("a pattern");
+    assert_eq!(back.find(many.as_bytes(), Charset::Utf8), Err(TooManySteps));
+    assert!(found("(?:a|b)*", 0, &"ab".repeat(200_000)));
+    assert!(Regex::new(&"(".repeat(60_000), 0).is_err());
+    assert!(Regex::new(&"[".repeat(60_000), 0).is_err());
+    assert!(Regex::new(&"(?:a{1000}){1000}".repeat(100), 0).is_ok());
+}
+
+#[test]
+fn whole_texts_are_matched_to_the_end() {
+    let regex = Regex::new("a|ab", 0).expect("a pattern");
+    assert!(regex.matches("ab").expect("few steps") && !regex.matches("abc").expect("few steps"));
+}
