@@ -473,7 +473,7 @@ impl<T: Text> Machine<'_, T> {
     }
 
     fn enter(&mut self, one: &Loop, at: usize) -> Result<Option<(usize, usize)>, TooMuch> {
-        let Times { kind, min, max } = one.times;
+        let Times { kind, min, max, .. } = one.times;
         if max == 0 {
             return Ok(Some((one.next, at)));
         }
@@ -495,7 +495,7 @@ impl<T: Text> Machine<'_, T> {
     }
 
     fn again(&mut self, one: &Loop, at: usize) -> Result<Option<(usize, usize)>, TooMuch> {
-        let Times { kind, min, max } = one.times;
+        let Times { kind, min, max, .. } = one.times;
         // A time that matched nothing is the last one.
         if one.nullable && at as u32 == self.register(one.begin) {
             return Ok(Some((one.next, at)));
@@ -583,7 +583,7 @@ impl<T: Text> Machine<'_, T> {
             return Ok(None);
         }
         let Some(end) = self.apart(op + 1, at as usize)? else { return Ok(None) };
-        if end as u32 == at {
+        if end as u32 == at && !times.optional {
             return Ok(None);
         }
         self.remember(group, (at, end as u32));

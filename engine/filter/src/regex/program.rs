@@ -20,6 +20,8 @@ pub(super) struct Times {
     pub(super) kind: Kind,
     pub(super) min: u32,
     pub(super) max: u32,
+    /// Whether `?` says so: what it repeats counts also when it matched nothing.
+    pub(super) optional: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -208,11 +210,11 @@ impl Compiler {
                     self.ops[at] =
                         if *kind == Kind::Greedy { Op::Split(behind) } else { Op::SplitAway(behind) };
                 }
-                _ => self.whole(body, Times { kind: *kind, min: 0, max: 1 }, false)?,
+                _ => self.whole(body, Times { kind: *kind, min: 0, max: 1, optional: true }, false)?,
             },
             Node::Repeat { form, kind, min, max, body } => {
                 let max = if *max == ENDLESS { u32::MAX } else { *max as u32 };
-                let times = Times { kind: *kind, min: *min as u32, max };
+                let times = Times { kind: *kind, min: *min as u32, max, optional: false };
                 match form {
                     Form::Run | Form::Whole => self.whole(body, times, false)?,
                     Form::Definite => self.whole(body, times, true)?,
