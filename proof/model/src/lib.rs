@@ -8,6 +8,10 @@
 //! - [`shrink`]: makes a stream that shows a difference shorter, and prints it as a test.
 
 pub mod chance;
+pub mod concurrent;
+pub mod in_process;
+pub mod linear;
+pub mod live;
 pub mod reference;
 pub mod rewrite;
 pub mod shrink;

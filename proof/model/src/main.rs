@@ -1,7 +1,13 @@
 //! The long forms of what the tests do in short: see the crate's documentation.
 
-use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
 use model::chance::Chance;
+use model::concurrent::{self, Load, Recorded};
+use model::in_process::{InProcess, LEVELS};
+use model::live::Live;
 use model::stream::{self, Source};
 use model::subject::Compared;
 use model::{shrink, subject};
@@ -30,11 +36,142 @@ enum What {
         #[arg(long, default_value_t = 2)]
         threads: u64,
     },
+    /// Writers, getters and scanners over a row's thirty columns, while memory and files are rewritten, at every level of
+    /// compaction in memory: no row is torn.
+    Acid {
+        #[command(flatten)]
+        load: LoadArguments,
+        #[command(flatten)]
+        server: ServerArguments,
+    },
+    /// Histories of rows, with deaths between: each can be explained by some order.
+    Linear {
+        #[command(flatten)]
+        load: LoadArguments,
+        #[command(flatten)]
+        server: ServerArguments,
+        /// How many rounds, each on fresh rows.
+        #[arg(long, default_value_t = 20)]
+        rounds: u64,
+    },
+}
+
+#[derive(Args)]
+struct LoadArguments {
+    /// Operations of each client, in each round.
+    #[arg(long, default_value_t = 2_000)]
+    operations: u64,
+    /// Clients at the same time.
+    #[arg(long, default_value_t = 4)]
+    clients: u64,
+    /// The seed of what is done.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl LoadArguments {
+    fn load(&self) -> Load {
+        Load { seed: self.seed, clients: self.clients, operations: self.operations }
+    }
+}
+
+/// Without a server a region in this process takes its place.
+#[derive(Args)]
+struct ServerArguments {
+    /// The `bellows` to start.
+    #[arg(long, requires = "folder")]
+    server: Option<PathBuf>,
+    /// Where it has its files.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Its port, and with the next three those of its other services.
+    #[arg(long, default_value_t = 17_020)]
+    port: u16,
+}
+
+impl ServerArguments {
+    fn start(&self) -> Result<Option<Live>, String> {
+        let (Some(server), Some(folder)) = (&self.server, &self.folder) else { return Ok(None) };
+        Live::start(server, folder, self.port).map(Some)
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "a tool that reports to whoever started it")]
-fn main() -> std::process::ExitCode {
+fn acid(load: &LoadArguments, server: &ServerArguments) -> Result<(), String> {
+    if let Some(mut live) = server.start()? {
+        for level in Live::levels() {
+            live.set_level(level)?;
+            let (clients, _, disturber) = live.parts();
+            let seen = concurrent::acid(&clients, load.load(), &mut || disturber.disturb());
+            println!("{level}: {:?}, none torn", seen.map_err(|torn| torn.to_string())?);
+        }
+        return Ok(());
+    }
+    for level in LEVELS {
+        let region = InProcess::new(level);
+        let seen = concurrent::acid(&region, load.load(), &mut || region.disturb());
+        println!("{level:?}: {:?}, none torn", seen.map_err(|torn| torn.to_string())?);
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "a tool that reports to whoever started it")]
+fn linear(load: &LoadArguments, server: &ServerArguments, rounds: u64) -> Result<(), String> {
+    let world = env::World::real();
+    let mut all = Recorded::default();
+    let mut deaths = 0;
+    let mut live = server.start()?;
+    let region = InProcess::new(LEVELS[3]);
+    for round in 0..rounds {
+        let recorded = match &mut live {
+            Some(live) => {
+                let (clients, mut killer, disturber) = live.parts();
+                let (mut failure, mut turn) = (None, 0);
+                let recorded = concurrent::record(&clients, load.load(), round, &mut || {
+                    turn += 1;
+                    disturber.disturb();
+                    // One in each round, at some moment of it.
+                    if failure.is_none() && turn == 1 + world.random() % 4 {
+                        deaths += 1;
+                        failure = killer.kill().err();
+                    }
+                });
+                match failure {
+                    Some(failure) => return Err(failure),
+                    None => recorded,
+                }
+            }
+            None => {
+                let mut turn = 0;
+                concurrent::record(&region, load.load(), round, &mut || {
+                    turn += 1;
+                    if turn % 16 == 8 {
+                        deaths += 1;
+                        region.die(turn % 32 == 8);
+                    }
+                    region.disturb();
+                })
+            }
+        };
+        let recorded = recorded.map_err(|refused| format!("round {round}: {refused}"))?;
+        (all.answered, all.open) = (all.answered + recorded.answered, all.open + recorded.open);
+    }
+    println!("{rounds} rounds, {deaths} deaths: {all:?}, every history explained");
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "a tool that reports to whoever started it")]
+fn main() -> ExitCode {
+    let told = |outcome: Result<(), String>| match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            println!("{what}");
+            ExitCode::FAILURE
+        }
+    };
     match Arguments::parse().what {
+        What::Acid { load, server } => told(acid(&load, &server)),
+        What::Linear { load, server, rounds } => told(linear(&load, &server, rounds)),
         What::Streams { operations, seed, length, threads } => {
             let world = env::World::real();
             let began = world.moment();
@@ -68,7 +205,7 @@ fn main() -> std::process::ExitCode {
                     }
                     Err((seed, found)) => {
                         println!("seed {seed}: {}", found.as_test());
-                        return std::process::ExitCode::FAILURE;
+                        return ExitCode::FAILURE;
                     }
                 }
             }
@@ -77,7 +214,7 @@ fn main() -> std::process::ExitCode {
                 "seeds {seed} to {last}: {compared:?}, no difference, {took:.0} s, {:.0} acts/s",
                 compared.acts as f64 / took
             );
-            std::process::ExitCode::SUCCESS
+            ExitCode::SUCCESS
         }
     }
 }

@@ -1,0 +1,241 @@
+//! Clients that work at the same time, on whatever serves rows.
+//!
+//! - [`record`]: clients read and change a few rows, and every call and return is written down, for
+//!   [`linear::check`]. A row has its value twice, in two columns that are always changed together:
+//!   a torn row is a value that nobody wrote.
+//! - [`acid`]: HBase's AcidGuarantees: writers set all columns of all families of a row to one value; who gets or scans
+//!   meanwhile must never see two.
+//!
+//! Three kinds of rows, by their names: those that begin with `r` are put and deleted, with `c` counted up, with `t`
+//! appended to. They are not mixed: an increment or append is never older than what it changes, so that several of them
+//! within a millisecond run ahead of the clock, and a plain put, which has the clock's time, would lie behind them, in
+//! HBase as here. For what the three have in common, put-if-was and delete, there are forms that look at the newest version.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::chance::Chance;
+use crate::linear::{self, Answer, Entry, Operation};
+
+/// What became of a call that was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// It did not happen.
+    DidNotHappen,
+    /// It may have happened, or happen yet.
+    MayHaveHappened,
+}
+
+/// What [`acid`] sees of a row: the values of all its cells.
+pub type Values = Vec<Vec<u8>>;
+
+/// Something that serves rows.
+pub trait Target: Sync {
+    /// Does one operation on both columns of a row.
+    fn act(&self, row: &str, operation: &Operation) -> Result<Answer, Unanswered>;
+    /// Sets every column of every family of a row to one value.
+    fn write(&self, row: &str, value: &[u8]) -> Result<(), Unanswered>;
+    /// Every value of a row that [`Target::write`] sets.
+    fn read(&self, row: &str) -> Result<Values, Unanswered>;
+    /// The same of all rows.
+    fn scan(&self) -> Result<BTreeMap<Vec<u8>, Values>, Unanswered>;
+    /// How many columns [`Target::write`] sets.
+    fn width(&self) -> usize;
+}
+
+/// How much is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// The seed of what is done; not of how it meets.
+    pub seed: u64,
+    /// Clients at the same time.
+    pub clients: u64,
+    /// Operations of each.
+    pub operations: u64,
+}
+
+/// The rows of a [`record`]ing.
+const ROWS: [&str; 6] = ["r0", "r1", "c0", "c1", "t0", "t1"];
+
+/// What a recording comes to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recorded {
+    /// Operations that were answered.
+    pub answered: u64,
+    /// Operations that may have happened.
+    pub open: u64,
+}
+
+/// Lets clients work on fresh rows, whose names end in `round`, while `meanwhile` is done again and again, and checks what
+/// they saw.
+pub fn record(
+    target: &dyn Target,
+    load: Load,
+    round: u64,
+    meanwhile: &mut dyn FnMut(),
+) -> Result<Recorded, Box<linear::Refused>> {
+    let histories: Vec<Mutex<Vec<Entry>>> = ROWS.iter().map(|_| Mutex::default()).collect();
+    let time = AtomicU64::new(1);
+    let tick = || time.fetch_add(1, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..load.clients)
+            .map(|client| {
+                let (histories, tick) = (&histories, &tick);
+                scope.spawn(move || {
+                    let mut chance = Chance(load.seed ^ (round << 32) ^ client);
+                    // What this client saw last of each row: what a check may expect.
+                    let mut seen: Vec<linear::State> = vec![None; ROWS.len()];
+                    for number in 0..load.operations {
+                        let index = chance.below(ROWS.len() as u64) as usize;
+                        let fresh = (number * load.clients + client) as i64;
+                        let operation = draw(&mut chance, ROWS[index], fresh, &seen[index]);
+                        let row = format!("{}-{round}", ROWS[index]);
+                        let called = tick();
+                        let outcome = target.act(&row, &operation);
+                        let returned = tick();
+                        let entry = match outcome {
+                            Ok(answer) => {
+                                if let Answer::Value(value) = &answer {
+                                    seen[index].clone_from(value);
+                                }
+                                Entry { called, returned: Some((returned, answer)), operation }
+                            }
+                            Err(Unanswered::MayHaveHappened) if operation != Operation::Get => {
+                                Entry { called, returned: None, operation }
+                            }
+                            Err(_) => continue,
+                        };
+                        histories[index].lock().push(entry);
+                    }
+                })
+            })
+            .collect();
+        while clients.iter().any(|client| !client.is_finished()) {
+            meanwhile();
+        }
+    });
+    let mut recorded = Recorded::default();
+    for history in histories {
+        let history = history.into_inner();
+        let open = history.iter().filter(|entry| entry.returned.is_none()).count() as u64;
+        recorded.open += open;
+        recorded.answered += history.len() as u64 - open;
+        linear::check(&history)?;
+    }
+    Ok(recorded)
+}
+
+fn draw(chance: &mut Chance, row: &str, fresh: i64, seen: &linear::State) -> Operation {
+    let number = fresh.to_be_bytes().to_vec();
+    let letter = vec![b'a' + (fresh % 26) as u8];
+    let value = if row.starts_with('t') { letter.clone() } else { number.clone() };
+    match chance.below(8) {
+        0..=2 => Operation::Get,
+        3 | 4 if row.starts_with('r') => Operation::Put(value),
+        3 | 4 if row.starts_with('c') => Operation::Increment(1 + fresh % 3),
+        3 | 4 => Operation::Append(letter),
+        5 if chance.once_in(2) => Operation::Delete,
+        _ => Operation::CheckAndPut(seen.clone(), value),
+    }
+}
+
+/// A torn row: two values in one.
+#[derive(Debug, thiserror::Error)]
+#[error("row {row} is torn: {values:?} where {width} times the same should be")]
+pub struct Torn {
+    /// The row.
+    pub row: String,
+    /// Its distinct values, and how often each is there.
+    pub values: BTreeMap<Vec<u8>, usize>,
+    /// How often one should be.
+    pub width: usize,
+}
+
+fn whole(row: &[u8], values: &Values, width: usize) -> Result<(), Box<Torn>> {
+    // Before its first write a row has nothing.
+    if values.is_empty() || (values.len() == width && values.iter().all(|value| *value == values[0])) {
+        return Ok(());
+    }
+    let mut counts = BTreeMap::new();
+    for value in values {
+        *counts.entry(value.clone()).or_default() += 1;
+    }
+    Err(Box::new(Torn { row: row.escape_ascii().to_string(), values: counts, width }))
+}
+
+/// What an [`acid`] run comes to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Acid {
+    /// Rows written.
+    pub written: u64,
+    /// Rows that gets saw whole.
+    pub got: u64,
+    /// Rows that scans saw whole.
+    pub scanned: u64,
+}
+
+const ACID_ROWS: u64 = 8;
+
+/// Writers, getters and scanners at the same time, until each writer has done its operations; `meanwhile` is done again
+/// and again. There is a getter for every writer, and one scanner.
+pub fn acid(target: &dyn Target, load: Load, meanwhile: &mut dyn FnMut()) -> Result<Acid, Box<Torn>> {
+    let done = AtomicBool::new(false);
+    let (done, width) = (&done, target.width());
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..load.clients)
+            .map(|client| {
+                scope.spawn(move || {
+                    let mut chance = Chance(load.seed ^ client);
+                    let mut written = 0;
+                    for number in 0..load.operations {
+                        let row = format!("row{}", chance.below(ACID_ROWS));
+                        let value = format!("{client}-{number}");
+                        written += u64::from(target.write(&row, value.as_bytes()).is_ok());
+                    }
+                    written
+                })
+            })
+            .collect();
+        let getters: Vec<_> = (0..load.clients)
+            .map(|client| {
+                scope.spawn(move || {
+                    let mut chance = Chance(!load.seed ^ client);
+                    let mut got = 0;
+                    while !done.load(Ordering::Acquire) {
+                        let row = format!("row{}", chance.below(ACID_ROWS));
+                        if let Ok(values) = target.read(&row) {
+                            whole(row.as_bytes(), &values, width)?;
+                            got += u64::from(!values.is_empty());
+                        }
+                    }
+                    Ok::<u64, Box<Torn>>(got)
+                })
+            })
+            .collect();
+        let scanner = scope.spawn(move || {
+            let mut scanned = 0;
+            while !done.load(Ordering::Acquire) {
+                for (row, values) in target.scan().unwrap_or_default() {
+                    whole(&row, &values, width)?;
+                    scanned += 1;
+                }
+            }
+            Ok::<u64, Box<Torn>>(scanned)
+        });
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            meanwhile();
+        }
+        done.store(true, Ordering::Release);
+        let mut acid = Acid::default();
+        for writer in writers {
+            acid.written += writer.join().expect("no panic");
+        }
+        for getter in getters {
+            acid.got += getter.join().expect("no panic")?;
+        }
+        acid.scanned = scanner.join().expect("no panic")?;
+        Ok(acid)
+    })
+}
