@@ -29,6 +29,10 @@ const OPTIONS: &[&str] = &[
     "bellows.zookeeper.socket.timeout=1000",
     "-D",
     "bellows.web.request.timeout=1000",
+    "-D",
+    "bellows.ipc.server.answers.size.max=67108864",
+    "-D",
+    "bellows.ipc.server.write.timeout.short=1000",
 ];
 /// Where the services' methods are read, so that a new one is not forgotten.
 const SERVICES: [(&str, &str); 4] = [

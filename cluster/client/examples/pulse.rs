@@ -1,7 +1,9 @@
-//! Whether a server is alive, as a client of it would say: for each line of input a new connection, a put and a get.
+//! Whether a server is alive, as a client of it would say: for each line of input a new connection, a put and a get; and
+//! rows for others to ask for.
 //!
 //! ```text
-//! pulse HOST:PORT        <any line>  →  alive MICROSECONDS | dead: WHY
+//! pulse HOST:PORT        beat        →  alive MICROSECONDS | dead: WHY
+//!                        fill COUNT  →  region NAME | dead: WHY       so many rows of 1 MB, in one region
 //! ```
 
 use std::io::{BufRead, Write};
@@ -21,17 +23,23 @@ fn main() -> Result<(), Failure> {
     let runtime = Runtime::start("pulse", 1)?;
     let world = World::real();
     for (number, line) in std::io::stdin().lock().lines().enumerate() {
-        line?;
+        let line = line?;
         let began = world.moment();
         let options = Options { retries: 0, ..Options::new(Registry::rpc([server.clone()])) };
         let cluster = Cluster::connect(world.clone(), options);
         let (sender, receiver) = std::sync::mpsc::channel();
+        let rows = line.strip_prefix("fill ").map(str::parse).transpose()?;
         runtime.spawn(async move {
+            let outcome = match rows {
+                Some(rows) => fill(&cluster, rows).await,
+                None => beat(&cluster, number).await.map(|()| String::new()),
+            };
             // The receiver waits below.
-            let _sent = sender.send(beat(&cluster, number).await);
+            let _sent = sender.send(outcome);
         });
         let answer = match receiver.recv()? {
-            Ok(()) => format!("alive {}", world.moment().since(began).as_micros()),
+            Ok(region) if rows.is_some() => format!("region {region}"),
+            Ok(_) => format!("alive {}", world.moment().since(began).as_micros()),
             Err(why) => format!("dead: {why}").replace('\n', " "),
         };
         let mut out = std::io::stdout().lock();
@@ -39,6 +47,17 @@ fn main() -> Result<(), Failure> {
         out.flush()?;
     }
     Ok(())
+}
+
+async fn fill(cluster: &Cluster, rows: u32) -> Result<String, Failure> {
+    let table = cluster.table(TABLE)?;
+    let value = Bytes::from(vec![0x5a; 1 << 20]);
+    for row in 0..rows {
+        table.put(Put::row(format!("large-{row:03}")).set("f", "q", value.clone())).await?;
+    }
+    let regions = cluster.locations(&TABLE.parse()?).await?;
+    let [only] = &regions[..] else { return Err(format!("{} regions", regions.len()).into()) };
+    Ok(only.region.name().escape_ascii().to_string())
 }
 
 async fn beat(cluster: &Cluster, number: usize) -> Result<(), Failure> {

@@ -130,6 +130,8 @@ fn rpc_options(conf: &Conf) -> conf::Result<rpc::Options> {
         read_stall_max: conf.value(&key::READ_TIMEOUT)?,
         write_stall_max: conf.value(&key::WRITE_TIMEOUT)?,
         output_high: count(conf.value(&key::OUTPUT_HIGH)?),
+        answers_size_max: count(conf.value(&key::MAX_ANSWERS_SIZE)?),
+        write_stall_short: conf.value(&key::WRITE_TIMEOUT_SHORT)?,
         drain_max: conf.value(&key::DRAIN_TIMEOUT)?,
         stop_max: conf.value(&key::STOP_TIMEOUT)?,
     })

@@ -63,6 +63,7 @@ impl Status for Shown {
             ("num_open_connections", "Connections open.", counted.connections_open),
             ("num_calls_in_general_queue", "Calls that wait for their answer.", counted.calls_in_flight),
             ("queue_size", "Bytes of the requests of those.", counted.calls_in_flight_size),
+            ("answers_size", "Bytes of answers that are made or wait to be written.", counted.answers_size),
         ] {
             out.gauge(&format!("hbase_ipc_{name}"), help, &[], value as f64);
         }

@@ -28,7 +28,8 @@ pub(crate) fn frame(bytes: &[u8]) {
         timeout_min: Duration::from_millis(20),
     };
     let services = Services::new().with("ClientService", Arc::new(Nothing)).with_cluster_id("id");
-    let mut session = Session::new(services, limits, SocketAddr::from(([127, 0, 0, 1], 1)));
+    let mut session =
+        Session::new(services, limits, rpc::Answers::new(u64::MAX), SocketAddr::from(([127, 0, 0, 1], 1)));
     let (mut input, mut output) = (BytesMut::new(), Output::default());
     let piece = 1 + bytes.first().map_or(0, |byte| usize::from(*byte) * 7);
     for piece in bytes.chunks(piece) {

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use micro::Sheet;
 use prost::Message;
 use proto::pb;
-use rpc::{Answer, Call, Options, Output, Reply, Service, Services, Session, Step};
+use rpc::{Answer, Answers, Call, Options, Output, Reply, Service, Services, Session, Step};
 
 struct Silent;
 
@@ -68,8 +68,12 @@ fn main() {
     let requests: Vec<u8> = (0..TOGETHER as u32).flat_map(get).collect();
     let open = || {
         let services = Services::new().with("ClientService", Arc::new(Silent));
-        let mut session =
-            Session::new(services, Options::default().limits(), SocketAddr::from(([127, 0, 0, 1], 1)));
+        let mut session = Session::new(
+            services,
+            Options::default().limits(),
+            Answers::new(u64::MAX),
+            SocketAddr::from(([127, 0, 0, 1], 1)),
+        );
         let mut input = BytesMut::from(&hello()[..]);
         let step = session.next(&mut input, &mut Output::default());
         assert!(matches!(step, Step::Opened), "{step:?}");

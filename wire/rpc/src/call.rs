@@ -11,7 +11,7 @@ use bytes::Bytes;
 use env::Moment;
 use prost::Message;
 
-use crate::{Codec, Compressor, Exception, class};
+use crate::{Answers, Codec, Compressor, Exception, class};
 
 /// A piece of a frame that was checked to be UTF-8. Shares the frame's memory.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -103,6 +103,8 @@ pub struct ConnectionInfo {
     pub remote: SocketAddr,
     /// Connection attributes, as the client gave them.
     pub attributes: Vec<(String, Bytes)>,
+    /// What answers take together: an answer that grows has a share of it.
+    pub answers: Answers,
 }
 
 impl ConnectionInfo {

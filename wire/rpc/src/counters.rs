@@ -28,6 +28,8 @@ macro_rules! counters {
             pub calls_in_flight: u64,
             /// Bytes of the requests of those calls.
             pub calls_in_flight_size: u64,
+            /// Bytes of answers that are being made or wait to be written.
+            pub answers_size: u64,
             /// Exceptions given to clients, by class.
             pub exceptions: BTreeMap<String, u64>,
         }

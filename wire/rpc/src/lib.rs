@@ -9,6 +9,7 @@
 //!
 //! What this crate does not know: the messages of the services. It knows the envelope only.
 
+mod answers;
 mod call;
 pub mod client;
 mod codec;
@@ -23,6 +24,7 @@ pub mod server;
 mod service;
 mod session;
 
+pub use answers::{Answers, Share};
 pub use call::{Answer, Call, ClientVersion, ConnectionInfo, Reply, Text, User};
 pub use codec::{Codec, Compressor, Error as CompressionError};
 pub use counters::Snapshot;

@@ -44,6 +44,12 @@ pub struct Options {
     /// Bytes of answers that wait to be written before no more requests of the connection are read. Default 4 MB. Key:
     /// `hbase.server.netty.writable.watermark.high`.
     pub output_high: usize,
+    /// Bytes of answers that are being made or wait to be written, of all connections together. Default 256 MB. Key:
+    /// `bellows.ipc.server.answers.size.max`.
+    pub answers_size_max: usize,
+    /// How long a client may leave answers unread while more than half of that is taken. Default 5 s. Key:
+    /// `bellows.ipc.server.write.timeout.short`.
+    pub write_stall_short: Duration,
     /// How long a refused request is read and thrown away so that the refusal is seen. Default 30 s. Key:
     /// `bellows.ipc.server.drain.timeout`.
     pub drain_max: Duration,
@@ -69,6 +75,8 @@ impl Default for Options {
             read_stall_max: Duration::from_secs(300),
             write_stall_max: Duration::from_secs(60),
             output_high: 4 << 20,
+            answers_size_max: 256 << 20,
+            write_stall_short: Duration::from_secs(5),
             drain_max: Duration::from_secs(30),
             stop_max: Duration::from_secs(10),
         }

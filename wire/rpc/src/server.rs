@@ -16,7 +16,7 @@ use env::{Listener, Runtime, Stream, World};
 use tokio::sync::watch;
 
 use crate::counters::{Gauges, Shard, Snapshot, count};
-use crate::{Options, Services};
+use crate::{Answers, Options, Services};
 use connection::Connection;
 
 /// Why a server does not start.
@@ -45,7 +45,14 @@ struct Shared {
     options: Options,
     services: Services,
     gauges: Gauges,
+    answers: Answers,
     stopping: watch::Sender<bool>,
+}
+
+impl Shared {
+    fn snapshot<'a>(&self, shards: impl Iterator<Item = &'a Shard>) -> Snapshot {
+        Snapshot { answers_size: self.answers.taken(), ..self.gauges.snapshot(shards) }
+    }
 }
 
 /// One serving thread.
@@ -100,14 +107,14 @@ impl Server {
 
     /// What was counted so far.
     pub fn counters(&self) -> Snapshot {
-        self.shared.gauges.snapshot(self.lanes.iter().map(|lane| &*lane.shard))
+        self.shared.snapshot(self.lanes.iter().map(|lane| &*lane.shard))
     }
 
     /// The same for whoever shows it later, also after the server was stopped.
     pub fn counting(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
         let shards: Vec<_> = self.lanes.iter().map(|lane| Arc::clone(&lane.shard)).collect();
-        move || shared.gauges.snapshot(shards.iter().map(|shard| &**shard))
+        move || shared.snapshot(shards.iter().map(|shard| &**shard))
     }
 
     /// The threads of this server, for tasks that shall run beside its connections.
@@ -153,6 +160,7 @@ impl Bound {
     pub fn serve(self, services: Services) -> Server {
         let shared = Arc::new(Shared {
             world: self.world,
+            answers: Answers::new(self.options.answers_size_max as u64),
             options: self.options,
             services,
             gauges: Gauges::default(),

@@ -25,7 +25,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use crate::envelope::{ConnectionHeader, RequestHeader, delimited};
 use crate::output::Output;
 use crate::pb::{Malformed, varint};
-use crate::{Codec, Compressor, ConnectionInfo, Exception, Service, Services, Text, class};
+use crate::{Answers, Codec, Compressor, ConnectionInfo, Exception, Service, Services, Text, class};
 
 /// The version byte of the preamble.
 const VERSION: u8 = 0;
@@ -113,14 +113,15 @@ pub struct Session {
     state: State,
     limits: Limits,
     services: Services,
+    answers: Answers,
     remote: SocketAddr,
     open: Option<(Arc<ConnectionInfo>, Arc<dyn Service>)>,
 }
 
 impl Session {
-    /// A connection of which nothing was read yet.
-    pub fn new(services: Services, limits: Limits, remote: SocketAddr) -> Session {
-        Session { state: State::Preamble, limits, services, remote, open: None }
+    /// A connection of which nothing was read yet, whose answers count among `answers`.
+    pub fn new(services: Services, limits: Limits, answers: Answers, remote: SocketAddr) -> Session {
+        Session { state: State::Preamble, limits, services, answers, remote, open: None }
     }
 
     /// Who is there and what serves it, once the connection header was read.
@@ -315,6 +316,7 @@ impl Session {
             version: header.version,
             remote: self.remote,
             attributes: header.attributes,
+            answers: self.answers.clone(),
         };
         Ok((Arc::new(info), Arc::clone(found)))
     }

@@ -40,6 +40,7 @@ pub(super) fn attacks() -> Vec<Attack> {
         Attack { name: "eight of them at once", megabytes: 1536, act: bombs_at_once },
         Attack { name: "cell blocks that are no packed bytes", megabytes: 32, act: bad_blocks },
         Attack { name: "calls whose answers are never read", megabytes: 128, act: unread },
+        Attack { name: "scans of 48 MB whose answers are never read", megabytes: 512, act: unread_scans },
     ]
 }
 
@@ -579,4 +580,29 @@ fn unread(scene: &Scene<'_>) -> Outcome {
         }
     }
     scene.alive("20 connections that read no answer")
+}
+
+/// 48 times 48 MB are asked for, without a limit of rows or bytes; a third of the answers alone would be 768 MB.
+fn unread_scans(scene: &Scene<'_>) -> Outcome {
+    let answer = scene.pulse.borrow_mut().ask("fill 48")?;
+    let region = answer.strip_prefix("region ").ok_or(&answer)?;
+    let region = Message::default().number(1, 1).bytes(2, region.as_bytes()).0;
+    let scan = Message::default().number(10, 1 << 40).0;
+    let scan = Message::default().bytes(1, &region).bytes(2, &scan).number(4, i32::MAX as u64).0;
+    let mut peers = Vec::new();
+    for _ in 0..16 {
+        let mut peer = Peer::open(scene.address, CLIENT, "")?;
+        for call in 1..=3 {
+            peer.tell(&request(call, "Scan", &scan, b""));
+        }
+        peers.push(peer);
+    }
+    for peer in &peers {
+        // The first answer is on its way, and nobody takes it.
+        match peer.0.peek(&mut [0]) {
+            Ok(1) => {}
+            other => return Err(format!("a scan was not answered: {other:?}")),
+        }
+    }
+    scene.alive("16 connections that read none of 48 MB")
 }

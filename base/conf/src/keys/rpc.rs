@@ -32,6 +32,10 @@ keys! {
     WRITE_TIMEOUT: Millis = "bellows.ipc.server.write.timeout", "60000";
     /// How many bytes of answers wait to be written before no more requests of their connection are read.
     OUTPUT_HIGH: Size = "hbase.server.netty.writable.watermark.high", "4194304";
+    /// How many bytes answers may take together, from their making until they are written.
+    MAX_ANSWERS_SIZE: Size = "bellows.ipc.server.answers.size.max", "268435456";
+    /// How long a client may leave answers unread while they take more than half of that.
+    WRITE_TIMEOUT_SHORT: Millis = "bellows.ipc.server.write.timeout.short", "5000";
     /// How long a refused request is read and thrown away so that the refusal is seen.
     DRAIN_TIMEOUT: Millis = "bellows.ipc.server.drain.timeout", "30000";
     /// How long a stop waits for calls that are being answered.

@@ -33,6 +33,7 @@ impl Client {
             version: None,
             remote: ([127, 0, 0, 1], 1).into(),
             attributes: Vec::new(),
+            answers: rpc::Answers::new(u64::MAX),
         };
         let call = Call {
             method: method.into(),

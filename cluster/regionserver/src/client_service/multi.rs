@@ -20,7 +20,7 @@ use std::sync::Arc;
 use cell::SequenceId;
 use proto::pb;
 use region::{Check, Mutation, MutationKind, Pending, ReadMode, Region};
-use rpc::{Answer, Call, Codec, Exception, Reply, class};
+use rpc::{Answer, Call, Codec, Exception, Reply, Share, class};
 
 use super::{exec, get, write};
 use crate::RegionServer;
@@ -109,6 +109,8 @@ struct Work {
     actions: usize,
     cells: RequestCells,
     out: CellsOut,
+    /// The memory that the reply may take.
+    share: Share,
     /// Whether the client knows what it means that the rest must be asked for again.
     knows_too_large: bool,
     results: Vec<pb::RegionActionResult>,
@@ -165,6 +167,7 @@ impl Work {
             actions: rows,
             cells: RequestCells::new(call.cells.clone()),
             out: CellsOut::new(call.connection.codec),
+            share: call.connection.answers.share(),
             knows_too_large: call.connection.client_is_at_least(1, 2),
             processed: None,
             unsettled: Vec::new(),
@@ -291,8 +294,11 @@ impl Work {
         None
     }
 
-    fn is_reply_full(&self) -> bool {
-        self.knows_too_large && self.out.heap_size() > self.server.options().result_bytes_max
+    fn is_reply_full(&mut self) -> bool {
+        let bytes = self.out.heap_size();
+        // A reply that grows counts also when its client would not understand that it is cut.
+        let is_full = !self.share.admits(bytes) || bytes > self.server.options().result_bytes_max;
+        self.knows_too_large && is_full
     }
 
     /// One get; `None` when it may block and must not.

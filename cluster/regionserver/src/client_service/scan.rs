@@ -19,7 +19,7 @@ use bytes::Bytes;
 use env::Moment;
 use proto::pb;
 use region::{Limits, ReadMode};
-use rpc::{Answer, Call, Exception, Reply, class};
+use rpc::{Answer, Call, Exception, Reply, Share, class};
 
 use crate::RegionServer;
 use crate::cells::CellsOut;
@@ -155,6 +155,8 @@ struct Work {
     kept: Box<Kept>,
     response: pb::ScanResponse,
     out: CellsOut,
+    /// The memory that the reply may take.
+    share: Share,
     results: usize,
     /// Whether the last result of the reply is a part of a row that may go on.
     last_is_partial: bool,
@@ -219,6 +221,7 @@ impl Work {
             began: now,
             waited: now.since(call.received),
             out: CellsOut::new(call.connection.codec),
+            share: call.connection.answers.share(),
             results: 0,
             last_is_partial: false,
             last_row: kept.unfinished_row.clone(),
@@ -278,7 +281,9 @@ impl Work {
             if !step.more {
                 break;
             }
-            let is_full = step.size_limit || self.out.heap_size() >= self.bytes_max;
+            let is_full = step.size_limit
+                || self.out.heap_size() >= self.bytes_max
+                || !self.share.admits(self.out.heap_size());
             let is_due = looks.is_due_after_step();
             if mode == ReadMode::MemoryOnly && !is_full && !is_due {
                 continue;

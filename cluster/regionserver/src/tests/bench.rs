@@ -25,6 +25,7 @@ pub(super) struct Bench {
     pub(super) codec: Codec,
     pub(super) version: Option<(u32, u32)>,
     pub(super) timeout: Option<Duration>,
+    pub(super) answers: rpc::Answers,
     /// Where its files are, to be filled up, failed and killed.
     pub(super) place: storage::Memory,
     client: ClientService,
@@ -93,6 +94,7 @@ impl Bench {
             codec: Codec::KeyValue,
             version: Some((2, 6)),
             timeout: None,
+            answers: rpc::Answers::new(u64::MAX),
             runtime: Runtime::start("bench", 4).expect("a runtime"),
         }
     }
@@ -154,6 +156,7 @@ impl Bench {
                 version,
                 remote: "127.0.0.1:1".parse().expect("an address"),
                 attributes: Vec::new(),
+                answers: self.answers.clone(),
             }),
             priority: None,
             timeout: self.timeout,

@@ -208,6 +208,23 @@ fn a_reply_that_grew_too_large_leaves_the_rest_to_be_asked_again() {
 }
 
 #[test]
+fn a_reply_stays_small_while_others_have_the_memory_for_answers() {
+    let mut bench = Bench::new();
+    bench.put("a", "f:x", &"v".repeat(80 << 10));
+    bench.answers = rpc::Answers::new(1 << 20);
+    let mut others = bench.answers.share();
+    assert!(others.admits(1 << 20));
+    let (response, reply) = bench.multi(vec![bench.on("a", vec![read(0, "a"), read(1, "a")])], Bytes::new());
+    assert_eq!(shown(reply).len(), 1);
+    let refused = &response.region_action_result[0].result_or_exception[1].exception;
+    assert!(refused.as_ref().expect("too large").name.ends_with("MultiActionResultTooLarge"));
+    drop(others);
+    let (_, reply) = bench.multi(vec![bench.on("a", vec![read(0, "a"), read(1, "a")])], Bytes::new());
+    assert_eq!(shown(reply).len(), 2);
+    assert_eq!(bench.answers.taken(), 0);
+}
+
+#[test]
 fn a_batch_of_many_rows_may_be_refused() {
     let options = Options { batch_rows_warning: 2, batch_rows_reject: true, ..Options::default() };
     let bench = Bench::with(options, &[("", "")]);

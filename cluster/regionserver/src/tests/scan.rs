@@ -75,6 +75,23 @@ fn a_small_region_is_read_in_one_call_and_the_scanner_ends_by_itself() {
 }
 
 #[test]
+fn a_reply_is_cut_after_a_row_while_others_have_the_memory_for_answers() {
+    let mut bench = Bench::new();
+    for row in ["a", "b", "c"] {
+        bench.put(row, "f:x", &"v".repeat(80 << 10));
+    }
+    bench.answers = rpc::Answers::new(1 << 20);
+    let mut others = bench.answers.share();
+    assert!(others.admits(1 << 20));
+    let (first, cells) = bench.open(pb::Scan::default(), |_| {});
+    assert_eq!((rows(cells), first.more_results_in_region), (vec!["a".to_owned()], Some(true)));
+    drop(others);
+    let (rest, cells) = bench.next(first.scanner_id.expect("an id"), 10, None).expect("the next");
+    assert_eq!((rows(cells), rest.more_results_in_region), (vec!["b".into(), "c".into()], Some(false)));
+    assert_eq!(bench.answers.taken(), 0);
+}
+
+#[test]
 fn without_a_codec_results_are_messages() {
     let mut bench = Bench::new();
     bench.fill();

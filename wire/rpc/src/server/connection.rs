@@ -9,7 +9,8 @@
 //!
 //! After [`REQUESTS_PER_WRITE`] requests the task gives way to the other connections of its thread. When more output
 //! waits than [`Options::output_high`], step 2 and 4 rest until the client has read: what it does not read costs this
-//! process no more than that. A call that waits is always let run to its end, also when its client is gone: to stop in
+//! process no more than that. While all answers together take more than they should, they rest as long as any output
+//! waits. A call that waits is always let run to its end, also when its client is gone: to stop in
 //! the middle of a write would leave others waiting for it.
 
 use std::future::{Future, poll_fn};
@@ -29,7 +30,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use super::Shared;
 use crate::counters::{Shard, count};
 use crate::flight::{Ended, Flight};
-use crate::{Answer, Call, Ending, Exception, Output, Reply, Request, Session, Step, class};
+use crate::{Answer, Call, Ending, Exception, Output, Reply, Request, Session, Share, Step, class};
 
 /// The least room there is for a read.
 const READ_MIN: usize = 16 << 10;
@@ -72,6 +73,10 @@ pub(super) struct Connection {
     session: Session,
     input: BytesMut,
     output: Output,
+    /// What the output counts for among all answers.
+    share: Share,
+    /// Whether more output waits than may, so that nothing is served or read until some of it is gone.
+    held_back: bool,
     flight: Flight<Waiting, Result<Reply, Exception>>,
     phase: Phase,
     /// The client is gone: nothing can be written any more.
@@ -93,7 +98,9 @@ impl Connection {
         shared: Arc<Shared>,
         shard: Arc<Shard>,
     ) -> Connection {
-        let session = Session::new(shared.services.clone(), shared.options.limits(), remote);
+        let session =
+            Session::new(shared.services.clone(), shared.options.limits(), shared.answers.clone(), remote);
+        let share = shared.answers.share();
         let timer = Box::pin(env::sleep(shared.options.handshake_max));
         let received = shared.world.moment();
         Connection {
@@ -103,6 +110,8 @@ impl Connection {
             session,
             input: BytesMut::new(),
             output: Output::default(),
+            share,
+            held_back: false,
             flight: Flight::new(),
             phase: Phase::Serving,
             broken: false,
@@ -146,10 +155,7 @@ impl Connection {
                     if self.broken {
                         self.phase = Phase::Ending(Ending::Close);
                         moved = true;
-                    } else if served.starved
-                        && matches!(self.phase, Phase::Serving)
-                        && self.output.len() <= self.shared.options.output_high
-                    {
+                    } else if served.starved && matches!(self.phase, Phase::Serving) && !self.holds_back() {
                         moved |= self.read(context);
                     }
                 }
@@ -202,7 +208,7 @@ impl Connection {
     /// Step 2.
     fn serve(&mut self) -> Served {
         let mut served = 0;
-        while served < REQUESTS_PER_WRITE && self.output.len() <= self.shared.options.output_high {
+        while served < REQUESTS_PER_WRITE && !self.holds_back() {
             let before = self.output.len();
             match self.session.next(&mut self.input, &mut self.output) {
                 Step::Starved(wanted) => {
@@ -247,6 +253,8 @@ impl Connection {
                 Some("is hbase.ipc.server.max.callqueue.size too small?")
             } else if calls.load(Ordering::Relaxed) >= shared.options.calls_max as u64 {
                 Some("too many items queued ?")
+            } else if shared.answers.is_over() {
+                Some("is bellows.ipc.server.answers.size.max too small, or do clients leave answers unread?")
             } else {
                 None
             };
@@ -288,9 +296,18 @@ impl Connection {
         answer(call_id, result, session, shared, output);
     }
 
-    /// Step 3. Says whether output went out that was above the mark before, so that serving can go on.
+    /// Whether more output waits than may; if so, [`write`](Self::write) says when it is gone.
+    fn holds_back(&mut self) -> bool {
+        self.held_back = match self.output.len() {
+            0 => false,
+            _ if self.shared.answers.is_short() => true,
+            waiting => waiting > self.shared.options.output_high,
+        };
+        self.held_back
+    }
+
+    /// Step 3. Says whether output went out that held the connection back, so that serving can go on.
     fn write(&mut self, context: &mut Context<'_>) -> bool {
-        let before = self.output.len();
         while !self.output.is_empty() && !self.broken {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let used = self.output.slices(&mut slices);
@@ -315,7 +332,8 @@ impl Connection {
                 }
             }
         }
-        before > self.shared.options.output_high && self.output.len() <= self.shared.options.output_high
+        self.share.set(self.output.len() as u64);
+        self.held_back && !self.holds_back()
     }
 
     /// Step 4. Says whether something came.
@@ -387,7 +405,10 @@ impl Connection {
             if stalled.is_zero() { left } else { left.min(stalled) }
         };
         if let Some(stalled) = self.stalled {
-            next = next.min(until(stalled, options.write_stall_max));
+            // Memory for answers may become short at any time.
+            let short = until(stalled, options.write_stall_short);
+            let short = if short.is_zero() { options.write_stall_short } else { short };
+            next = next.min(until(stalled, options.write_stall_max).min(short));
         }
         self.timer = Box::pin(env::sleep(next.max(Duration::from_millis(1))));
     }
@@ -400,7 +421,11 @@ impl Connection {
         let quiet = now.since(self.received);
         let crowded =
             || self.shared.gauges.connections_open.load(Ordering::Relaxed) > options.idle_threshold as u64;
-        let reason = if self.stalled.is_some_and(|since| now.since(since) >= options.write_stall_max) {
+        let stall_max = match self.shared.answers.is_short() {
+            true => options.write_stall_max.min(options.write_stall_short),
+            false => options.write_stall_max,
+        };
+        let reason = if self.stalled.is_some_and(|since| now.since(since) >= stall_max) {
             Some("it leaves answers unread")
         } else if self.session.opened().is_none() {
             (now.since(self.accepted) >= options.handshake_max)

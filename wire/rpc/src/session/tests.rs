@@ -3,7 +3,7 @@
 use super::*;
 use crate::client::Invocation;
 use crate::envelope::{NO_CALL, ResponseHeader};
-use crate::{Answer, Call, Reply, User};
+use crate::{Answer, Answers, Call, Reply, User};
 use env::{WallTime, World};
 use prost::Message;
 use proto::pb;
@@ -25,7 +25,7 @@ const LIMITS: Limits = Limits {
 
 fn session() -> Session {
     let services = Services::new().with("ClientService", Arc::new(Echo)).with_cluster_id("the-id");
-    Session::new(services, LIMITS, SocketAddr::from(([127, 0, 0, 1], 4711)))
+    Session::new(services, LIMITS, Answers::new(u64::MAX), SocketAddr::from(([127, 0, 0, 1], 4711)))
 }
 
 fn connection_header(header: &ConnectionHeader) -> Vec<u8> {
