@@ -81,8 +81,8 @@ impl Kind {
         let part = |mib: f64, of: u64| format!("{:.4}", mib / of as f64);
         Ok(match self {
             Kind::Bellows => {
-                // Its shares are of the machine's memory.
-                let memory = memory_mib()?;
+                // Its shares are of half of the machine's memory.
+                let memory = memory_mib()? / 2;
                 vec![
                     ("hfile.block.cache.size", part(cache_mib as f64, memory)),
                     (
