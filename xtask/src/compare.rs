@@ -27,6 +27,8 @@ use crate::{Outcome, java, run as run_command};
 use load::{Load, loads};
 use subject::{Kind, Running, Sizes};
 
+pub(crate) use subject::memory_mib;
+
 /// Java is warm when an operation costs more than this part of what it cost before.
 const WARM: f64 = 0.85;
 
@@ -292,10 +294,15 @@ impl Results {
 
 /// The server's CPU time for an operation, as a line of the generator's results has it.
 fn cpu_us(line: &[u8]) -> Result<f64, String> {
-    const NAME: &str = "\"cpu_us_per_operation\":";
+    figure_of(line, "cpu_us_per_operation")
+}
+
+/// A figure in a line of the generator's results.
+pub(crate) fn figure_of(line: &[u8], name: &str) -> Result<f64, String> {
+    let name = format!("\"{name}\":");
     let line = String::from_utf8_lossy(line);
-    let figure = line.split_once(NAME).and_then(|(_, rest)| rest.split([',', '}']).next()?.parse().ok());
-    figure.ok_or_else(|| format!("the generator did not say what an operation cost: {line}"))
+    let figure = line.split_once(&name).and_then(|(_, rest)| rest.split([',', '}']).next()?.parse().ok());
+    figure.ok_or_else(|| format!("the generator did not say {name} {line}"))
 }
 
 /// One line about this machine.

@@ -24,6 +24,7 @@ mod loadtest;
 mod packages;
 mod pe;
 mod powercut;
+mod readpath;
 mod regex;
 mod server;
 mod startup;
@@ -120,6 +121,7 @@ fn main() -> ExitCode {
         ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
         ["compare", ref options @ ..] => report("compare", &compare::run(options)),
+        ["readpath", ref options @ ..] => report("readpath", &readpath::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
         ["loadtest", ref options @ ..] => report("loadtest", &loadtest::run(options)),
         // Started by startup itself.
@@ -155,7 +157,7 @@ fn rounds_and_seed(options: &[&str]) -> Option<(Option<u32>, Option<u64>)> {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("{USAGE}\n{}", compare::USAGE);
+    eprintln!("{USAGE}\n{}\n{}", compare::USAGE, readpath::USAGE);
     ExitCode::FAILURE
 }
 

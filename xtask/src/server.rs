@@ -54,7 +54,7 @@ pub(crate) fn no_panic(log: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn spawn(folder: &Path, log: &Path, more: &[&str], output: Stdio) -> Result<Child, String> {
+fn spawn(binary: &Path, folder: &Path, log: &Path, more: &[&str], output: Stdio) -> Result<Child, String> {
     let file = OpenOptions::new()
         .create(true)
         .append(true)
@@ -62,7 +62,7 @@ fn spawn(folder: &Path, log: &Path, more: &[&str], output: Stdio) -> Result<Chil
         .map_err(|error| format!("{}: {error}", log.display()))?;
     Command::new("bash")
         .args(["-c", FEW_FILES])
-        .arg(binary())
+        .arg(binary)
         .args(["start", "--bind", "127.0.0.1", "--data-dir"])
         .arg(folder)
         .args(["--rpc-port", "0", "--master-port", "0", "--zk-port", "0", "--web-port", "0"])
@@ -70,7 +70,7 @@ fn spawn(folder: &Path, log: &Path, more: &[&str], output: Stdio) -> Result<Chil
         .stdout(output)
         .stderr(file)
         .spawn()
-        .map_err(|error| format!("cannot start {}: {error}", binary().display()))
+        .map_err(|error| format!("cannot start {}: {error}", binary.display()))
 }
 
 /// An empty folder below `target/`.
@@ -104,8 +104,18 @@ impl Server {
 
     /// The same with the log elsewhere.
     pub(crate) fn start_with_log(folder: &Path, log: &Path, more: &[&str]) -> Result<Server, String> {
+        Server::start_binary(&binary(), folder, log, more)
+    }
+
+    /// The same with a server that was built in another way.
+    pub(crate) fn start_binary(
+        binary: &Path,
+        folder: &Path,
+        log: &Path,
+        more: &[&str],
+    ) -> Result<Server, String> {
         let began = Instant::now();
-        let mut child = spawn(folder, log, more, Stdio::piped())?;
+        let mut child = spawn(binary, folder, log, more, Stdio::piped())?;
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = || {
             let mut line = String::new();
@@ -144,7 +154,7 @@ impl Server {
 
     /// Starts the server and kills it after `time`, ready or not.
     pub(crate) fn start_and_kill(folder: &Path, more: &[&str], time: Duration) -> Result<(), String> {
-        let mut child = spawn(folder, &log_of(folder), more, Stdio::null())?;
+        let mut child = spawn(&binary(), folder, &log_of(folder), more, Stdio::null())?;
         std::thread::sleep(time);
         child.kill().and_then(|()| child.wait()).map(drop).map_err(|error| error.to_string())
     }

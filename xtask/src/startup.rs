@@ -207,8 +207,8 @@ fn content(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     Ok(found)
 }
 
-/// What a web address answers: status and body.
-fn ask(address: &str, path: &str) -> Result<(u16, String), String> {
+/// What a web server answers: status and body.
+pub(crate) fn ask(address: &str, path: &str) -> Result<(u16, String), String> {
     let failed = |error| format!("http://{address}{path}: {error}");
     let mut stream = TcpStream::connect(address).map_err(failed)?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").map_err(failed)?;

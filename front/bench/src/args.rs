@@ -60,6 +60,14 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 1000)]
     pub value_size: usize,
 
+    /// Bytes of a key of PerformanceEvaluation's table, 20 to 26.
+    #[arg(long, value_name = "BYTES", default_value_t = 26, value_parser = clap::value_parser!(u8).range(20..=26))]
+    pub key_size: u8,
+
+    /// Bytes of a block of files of a table that is made here. Default: the server's.
+    #[arg(long, value_name = "BYTES")]
+    pub block_size: Option<u32>,
+
     /// Fields of a row of YCSB's table.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub fields: usize,
@@ -219,6 +227,8 @@ impl Args {
             rate: self.rate,
             rows: self.rows,
             value_size: self.value_size,
+            key_size: self.key_size.into(),
+            block_size: self.block_size,
             fields: self.fields,
             field_size: self.field_size,
             keys: self.keys,

@@ -28,6 +28,10 @@ pub struct Plan {
     pub rows: u64,
     /// Bytes of a value of PerformanceEvaluation's table.
     pub value_size: usize,
+    /// Bytes of a key of it.
+    pub key_size: usize,
+    /// Bytes of a block, of a table that is made here.
+    pub block_size: Option<u32>,
     /// Fields of a row of YCSB's table.
     pub fields: usize,
     /// Bytes of one of them.
@@ -91,7 +95,9 @@ impl Plan {
 
     pub(crate) fn rows(&self, layout: Layout) -> Rows {
         match layout {
-            Layout::Evaluation => Rows::new(layout, self.rows, 1, self.value_size),
+            Layout::Evaluation => {
+                Rows::new(layout, self.rows, 1, self.value_size).with_key_size(self.key_size)
+            }
             Layout::Ycsb => Rows::new(layout, self.rows, self.fields, self.field_size),
         }
     }

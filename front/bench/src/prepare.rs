@@ -23,7 +23,11 @@ pub(crate) async fn prepare(plan: &Plan, layout: Layout, cluster: &Cluster) -> R
     let admin = cluster.admin();
     if !admin.table_exists(name).await? {
         let mut table = TableDescriptor::new(name.clone());
-        table.set_family(FamilyDescriptor::new(layout.family()).map_err(client::Error::from)?);
+        let family = FamilyDescriptor::new(layout.family()).map_err(client::Error::from)?;
+        table.set_family(match plan.block_size {
+            Some(size) => family.with("BLOCKSIZE", size),
+            None => family,
+        });
         if let Some(size) = plan.flush_size {
             table.attributes_mut().set("MEMSTORE_FLUSHSIZE".into(), size.to_string().into());
         }

@@ -19,6 +19,8 @@ use crate::chance::{Chance, spread};
 
 /// Digits of a key.
 const DIGITS_MAX: usize = 26;
+/// Those of the greatest number.
+const DIGITS_MIN: usize = 20;
 /// Places in the pool at which values begin, for each digit.
 const PLACES: u64 = 1024;
 /// Bytes between two of them.
@@ -62,6 +64,7 @@ impl Layout {
 pub(crate) struct Rows {
     layout: Layout,
     count: u64,
+    digits: usize,
     qualifiers: Arc<[Bytes]>,
     value_size: usize,
     pool: Bytes,
@@ -86,7 +89,14 @@ impl Rows {
             })
             .collect();
         qualifiers.sort();
-        Rows { layout, count, qualifiers: qualifiers.into(), value_size, pool: pool.into() }
+        let digits = layout.digits();
+        Rows { layout, count, digits, qualifiers: qualifiers.into(), value_size, pool: pool.into() }
+    }
+
+    /// The same with keys of so many bytes: as many digits as fit behind what keys begin with, and every number's.
+    pub(crate) fn with_key_size(self, key_size: usize) -> Rows {
+        let digits = key_size.saturating_sub(self.layout.prefix().len()).clamp(DIGITS_MIN, DIGITS_MAX);
+        Rows { digits, ..self }
     }
 
     /// What the table looks like.
@@ -116,7 +126,7 @@ impl Rows {
 
     /// Bytes of a key.
     pub(crate) fn key_size(&self) -> usize {
-        self.layout.prefix().len() + self.layout.digits()
+        self.layout.prefix().len() + self.digits
     }
 
     /// The key of a row.
@@ -163,7 +173,7 @@ impl Rows {
     /// The number of the row that has this key.
     pub(crate) fn number(&self, key: &[u8]) -> Option<u64> {
         let digits = key.strip_prefix(self.layout.prefix())?;
-        if digits.len() != self.layout.digits() {
+        if digits.len() != self.digits {
             return None;
         }
         std::str::from_utf8(digits).ok()?.parse().ok()
@@ -190,6 +200,9 @@ mod tests {
         assert_eq!(rows.key(0), "00000000000000000000000000");
         assert_eq!(rows.key(1_234), "00000000000000000000001234");
         assert_eq!((rows.number(&rows.key(77)), rows.number(b"77")), (Some(77), None));
+        let short = rows.clone().with_key_size(22);
+        assert_eq!((short.key(1_234), short.key_size()), ("0000000000000000001234".into(), 22));
+        assert_eq!(short.number(&short.key(77)), Some(77));
         assert!(rows.key(9) < rows.key(10) && rows.key(999) < rows.key(u64::MAX));
         let rows = Rows::new(Layout::Ycsb, 10, 10, 1);
         assert_eq!(rows.key(1_234), "user00000000000000001234");

@@ -1,0 +1,360 @@
+//! The read path as HBase's own figures were published, engine by engine: `cargo xtask readpath`.
+//!
+//! One table (keys of 22 bytes, values of 32, blocks of 16 KB) is loaded once; then the server is started on it with its
+//! blocks in memory, off the heap, in a file and in a mapped file, in turn and round by round. The tier under test holds
+//! all data; the tier in memory, where another one is tested, holds index and blooms and little more.
+//!
+//! * `get`: uniform gets from many callers (the test that was published for the mmap engine).
+//! * `multi-get`: a hundred rows with one call, from 5 to 75 callers (PerformanceEvaluation, off-heap read path).
+//! * `filter-0`, `filter-10`: scans of 10,000 rows of which the server lets none, or every tenth, through.
+//! * `restart`: zipfian gets with a file as bucket cache, smaller than the data; the hit rate before SIGKILL, and in the
+//!   first two seconds after.
+//!
+//! The judge is the CPU time of the server's process; throughput is told beside it, and means something on a machine that
+//! does nothing else.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::compare::{figure_of, memory_mib};
+use crate::server::{Server, fresh_folder};
+use crate::startup::ask;
+use crate::{Outcome, run as run_command};
+
+pub(crate) const USAGE: &str = "\
+       cargo xtask readpath [--engines memory,offheap,file,mmap] [--only get,multi-get,filter,restart] [--rows N]
+             [--seconds S] [--rounds N] [--cache MIB] [--restart-cache MIB] [--bellows BINARY]";
+
+const ENGINES: [&str; 4] = ["memory", "offheap", "file", "mmap"];
+const PARTS: [&str; 4] = ["get", "multi-get", "filter", "restart"];
+/// Callers of a multi-get, as published.
+const CALLERS: [&str; 6] = ["5", "10", "20", "25", "50", "75"];
+/// MiB of the tier in memory where another tier is tested.
+const MEMORY_MIB: u64 = 8;
+const TABLE: &str = "TestTable";
+/// A row's share of a block of 16 KB, roughly: with keys, what is beside cells and the rest of a slot.
+const ROW_BYTES: u64 = 100;
+/// What is wanted of the hit rate behind a restart.
+const RESTART_SHARE: f64 = 0.95;
+/// What is wanted of the throughput with the most callers, measured against the best.
+const CALLERS_SHARE: f64 = 0.95;
+/// How much more CPU time a get may cost with `file` than with `mmap`.
+const FILE_OVER_MMAP: f64 = 1.25;
+
+struct Plan {
+    engines: Vec<String>,
+    parts: Vec<String>,
+    rows: u64,
+    seconds: f64,
+    rounds: u32,
+    cache_mib: u64,
+    restart_mib: u64,
+    bellows: Option<PathBuf>,
+}
+
+impl Plan {
+    fn of(options: &[&str]) -> Result<Plan, String> {
+        let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let mut plan = Plan {
+            engines: all(&ENGINES),
+            parts: all(&PARTS),
+            rows: 1_000_000,
+            seconds: 5.0,
+            rounds: 3,
+            cache_mib: 512,
+            restart_mib: 64,
+            bellows: None,
+        };
+        for pair in options.chunks(2) {
+            let [name, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
+            let wrong = || format!("{name} {value}: not understood");
+            let some = |known: &[&str]| {
+                let names = all(&value.split(',').collect::<Vec<_>>());
+                names.iter().all(|name| known.contains(&&name[..])).then_some(names).ok_or_else(wrong)
+            };
+            match *name {
+                "--engines" => plan.engines = some(&ENGINES)?,
+                "--only" => plan.parts = some(&PARTS)?,
+                "--rows" => plan.rows = value.parse().map_err(|_| wrong())?,
+                "--seconds" => plan.seconds = value.parse().map_err(|_| wrong())?,
+                "--rounds" => plan.rounds = value.parse().map_err(|_| wrong())?,
+                "--cache" => plan.cache_mib = value.parse().map_err(|_| wrong())?,
+                "--restart-cache" => plan.restart_mib = value.parse().map_err(|_| wrong())?,
+                "--bellows" => plan.bellows = Some(PathBuf::from(value)),
+                _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
+            }
+        }
+        if plan.rows * ROW_BYTES > plan.cache_mib << 20 {
+            return Err(format!("--cache {}: {} rows would not fit", plan.cache_mib, plan.rows));
+        }
+        Ok(plan)
+    }
+
+    fn has(&self, part: &str) -> bool {
+        self.parts.iter().any(|wanted| wanted == part)
+    }
+}
+
+/// `cargo xtask readpath` with these options.
+pub(crate) fn run(options: &[&str]) -> Outcome {
+    let plan = Plan::of(options)?;
+    let bellows = match &plan.bellows {
+        Some(binary) => binary.clone(),
+        None => {
+            run_command("cargo", &["build", "--release", "--quiet", "-p", "bellows"])?;
+            let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+            target.join("release/bellows")
+        }
+    };
+    let folder = std::path::absolute(fresh_folder("readpath")?).map_err(|error| error.to_string())?;
+    let mut fell_short = Vec::new();
+    if plan.has("get") || plan.has("multi-get") || plan.has("filter") {
+        fell_short.extend(engines(&plan, &bellows, &folder)?);
+    }
+    if plan.has("restart") {
+        fell_short.extend(restart(&plan, &bellows, &folder)?);
+    }
+    std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    if fell_short.is_empty() { Ok(()) } else { Err(fell_short.join("; ")) }
+}
+
+/// What is defined for an engine with so many MiB.
+fn settings(engine: &str, cache_mib: u64, folder: &Path) -> Result<Vec<String>, String> {
+    // Shares are of half of the machine's memory.
+    let share = |mib: u64| Ok::<f64, String>(2.0 * mib as f64 / memory_mib()? as f64);
+    let file = folder.join(format!("{engine}-blocks"));
+    let ioengine = match engine {
+        "memory" => String::new(),
+        "offheap" => "offheap".to_owned(),
+        engine => format!("{engine}:{}", file.display()),
+    };
+    let memory = if ioengine.is_empty() { cache_mib } else { MEMORY_MIB };
+    let mut settings = vec![format!("hfile.block.cache.size={:.6}", share(memory)?)];
+    if !ioengine.is_empty() {
+        settings.push(format!("hbase.bucketcache.ioengine={ioengine}"));
+        settings.push(format!("hbase.bucketcache.size={cache_mib}"));
+    }
+    // All of a file is there before the first look: what is measured is the tier and not the way into it.
+    settings.push("hbase.bucketcache.writer.queuelength=100000".to_owned());
+    settings.push("hbase.wal.hsync=false".to_owned());
+    Ok(settings)
+}
+
+fn start(bellows: &Path, folder: &Path, settings: &[String]) -> Result<Server, String> {
+    let words: Vec<&str> = settings.iter().flat_map(|setting| ["-D", &setting[..]]).collect();
+    Server::start_binary(bellows, &folder.join("data"), &folder.join("server.log"), &words)
+}
+
+/// Runs a workload; the line of JSON that the generator says of it.
+fn drive(bellows: &Path, server: &Server, words: &[&str]) -> Result<String, String> {
+    let id = server.id().to_string();
+    let output = Command::new(bellows)
+        .args(["bench", "--json", "--at", &server.rpc, "--pid", &id, "--table", TABLE])
+        .args(words)
+        .output()
+        .map_err(|error| format!("the generator cannot be started: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() || !said.contains("\"wrong\":0") || !said.contains("\"failures\":{}") {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{words:?}: {} {said}", errors.lines().last().unwrap_or_default()));
+    }
+    Ok(said)
+}
+
+/// What was measured of one workload on one engine, round by round.
+#[derive(Default)]
+struct Figures {
+    cpu_us: Vec<f64>,
+    rows_per_second: Vec<f64>,
+    p50_us: Vec<f64>,
+    p99_us: Vec<f64>,
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The median, the least and the greatest.
+fn spread(values: &[f64]) -> String {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    format!("{:8.2} ({least:.2}–{most:.2})", median(values))
+}
+
+fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
+    let rows = plan.rows.to_string();
+    let table = ["--rows", &rows, "--value-size", "32", "--key-size", "22", "--block-size", "16384"];
+    let with = |words: &[&'static str]| [&table[..], words].concat();
+    let server = start(bellows, folder, &settings("memory", plan.cache_mib, folder)?)?;
+    drive(bellows, &server, &with(&["random-read", "--seconds", "0.1", "--warm-up", "0"]))?;
+    server.stop()?;
+    let mut loads: Vec<(String, Vec<&'static str>)> = Vec::new();
+    if plan.has("get") {
+        loads.push(("get".to_owned(), vec!["random-read", "--threads", "50", "--connections", "5"]));
+    }
+    if plan.has("multi-get") {
+        for callers in CALLERS {
+            loads.push((format!("multi-get {callers:>2}"), vec!["multi-get", "--threads", callers]));
+        }
+    }
+    if plan.has("filter") {
+        for name in ["filter-0", "filter-10"] {
+            loads.push((name.to_owned(), vec![name]));
+        }
+    }
+    let mut figures: BTreeMap<(String, String), Figures> = BTreeMap::new();
+    for round in 0..plan.rounds {
+        let mut engines = plan.engines.clone();
+        if round % 2 == 1 {
+            engines.reverse();
+        }
+        for engine in &engines {
+            let server = start(bellows, folder, &settings(engine, plan.cache_mib, folder)?)?;
+            // Twice: once to fill the tier, and once to look at each block where it is now.
+            let whole = plan.rows.div_ceil(1_000).to_string();
+            println!("round {}: {engine} is filled ({whole} steps)", round + 1);
+            for _ in 0..2 {
+                drive(
+                    bellows,
+                    &server,
+                    &with(&["scan", "--threads", "1", "--seconds", "3", "--warm-up", "0"]),
+                )?;
+            }
+            let before = looks(&server)?;
+            for (name, words) in &loads {
+                let seconds = plan.seconds.to_string();
+                let words = [&with(words)[..], &["--warm-up", "1", "--seconds", &seconds]].concat();
+                let said = drive(bellows, &server, &words)?;
+                let figure = |name| figure_of(said.as_bytes(), name);
+                let entry = figures.entry((name.clone(), engine.clone())).or_default();
+                entry.cpu_us.push(figure("cpu_us_per_row")?);
+                entry.rows_per_second.push(figure("rows_per_second")?);
+                entry.p50_us.push(figure("p50_us")?);
+                entry.p99_us.push(figure("p99_us")?);
+            }
+            let rate = looks(&server)?.since(&before).hit_rate();
+            if rate < 0.999 {
+                println!("warning: {engine} had {:.2} % of the data blocks", 100.0 * rate);
+            }
+            server.stop()?;
+        }
+    }
+    println!("\nserver CPU in µs a row: median (least–greatest) of {} rounds; rows a second", plan.rounds);
+    for (name, _) in &loads {
+        for engine in &plan.engines {
+            let Some(seen) = figures.get(&(name.clone(), engine.clone())) else { continue };
+            println!(
+                "{name:12} {engine:8} {} µs   {:>11.0} rows/s   p50 {:.0} µs, p99 {:.0} µs",
+                spread(&seen.cpu_us),
+                median(&seen.rows_per_second),
+                median(&seen.p50_us),
+                median(&seen.p99_us)
+            );
+        }
+    }
+    Ok(judge(plan, &figures))
+}
+
+/// What is not as it should be.
+fn judge(plan: &Plan, figures: &BTreeMap<(String, String), Figures>) -> Vec<String> {
+    let mut fell_short = Vec::new();
+    let cpu = |name: &str, engine: &str| {
+        figures.get(&(name.to_owned(), engine.to_owned())).map(|seen| median(&seen.cpu_us))
+    };
+    if let (Some(file), Some(mmap)) = (cpu("get", "file"), cpu("get", "mmap")) {
+        println!("a get with file costs {:.2} of one with mmap", file / mmap);
+        if file > FILE_OVER_MMAP * mmap {
+            fell_short.push(format!("a get costs {file:.2} µs with file and {mmap:.2} with mmap"));
+        }
+    }
+    if let (Some(offheap), Some(mmap)) = (cpu("get", "offheap"), cpu("get", "mmap")) {
+        println!("a get with offheap costs {:.2} of one with mmap", offheap / mmap);
+        if offheap > mmap {
+            fell_short.push(format!("a get costs {offheap:.2} µs with offheap and {mmap:.2} with mmap"));
+        }
+    }
+    for engine in plan.engines.iter().filter(|_| plan.has("multi-get")) {
+        let of = |callers: &str| {
+            let seen = figures.get(&(format!("multi-get {callers:>2}"), engine.clone()));
+            seen.map_or(0.0, |seen| median(&seen.rows_per_second))
+        };
+        let best = CALLERS.iter().map(|callers| of(callers)).fold(0.0, f64::max);
+        let share = of("75") / best;
+        println!("multi-get with 75 callers on {engine}: {share:.2} of the best throughput");
+        if share < CALLERS_SHARE {
+            fell_short.push(format!("75 callers on {engine} get {share:.2} of the best throughput"));
+        }
+    }
+    fell_short
+}
+
+/// Looks for the table's data blocks.
+#[derive(Clone, Copy, Default)]
+struct Looks {
+    hits: f64,
+    misses: f64,
+}
+
+impl Looks {
+    fn since(self, before: &Looks) -> Looks {
+        Looks { hits: self.hits - before.hits, misses: self.misses - before.misses }
+    }
+
+    fn hit_rate(self) -> f64 {
+        self.hits / (self.hits + self.misses)
+    }
+}
+
+fn looks(server: &Server) -> Result<Looks, String> {
+    let (_, body) = ask(&server.web, "/metrics")?;
+    let mut looks = Looks::default();
+    for line in body.lines().filter(|line| line.starts_with("bellows_block_cache_looks_total{")) {
+        if !line.contains(&format!("table=\"{TABLE}\"")) || !line.contains("kind=\"data\"") {
+            continue;
+        }
+        let count: f64 = line.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0.0);
+        if line.contains("outcome=\"miss\"") { looks.misses += count } else { looks.hits += count }
+    }
+    Ok(looks)
+}
+
+/// The hit rate before SIGKILL and behind it.
+fn restart(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
+    let folder = folder.join("restart");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut settings = settings("file", plan.restart_mib, &folder)?;
+    settings.push(format!("hbase.bucketcache.persistent.path={}", folder.join("index").display()));
+    // A quarter more than fits.
+    let rows = ((plan.restart_mib << 20) * 5 / 4 / 1_100).to_string();
+    let load = ["random-read", "--keys", "zipfian", "--rows", &rows, "--threads", "20"];
+    let with = |words: &[&'static str]| [&load[..], words].concat();
+    let server = start(bellows, &folder, &settings)?;
+    println!("restart: {rows} rows of 1000 bytes, {} MiB of cache in a file", plan.restart_mib);
+    drive(bellows, &server, &with(&["--seconds", "0.1", "--warm-up", "0"]))?;
+    for words in [["--seconds", "15"], ["--seconds", "5"]] {
+        drive(bellows, &server, &with(&[&words[..], &["--warm-up", "0"]].concat()))?;
+    }
+    let before = looks(&server)?;
+    drive(bellows, &server, &with(&["--seconds", "5", "--warm-up", "0"]))?;
+    let before = looks(&server)?.since(&before).hit_rate();
+    server.kill()?;
+    let server = start(bellows, &folder, &settings)?;
+    let ready = server.ready;
+    drive(bellows, &server, &with(&["--seconds", "2", "--warm-up", "0"]))?;
+    let after = looks(&server)?.hit_rate();
+    server.stop()?;
+    let share = after / before;
+    println!(
+        "restart: {:.2} % of looks for data hit before kill -9, {:.2} % in the first 2 s after it ({:.3} of that); \
+         ready after {} ms",
+        100.0 * before,
+        100.0 * after,
+        share,
+        ready.as_millis()
+    );
+    let short = share.is_nan() || share < RESTART_SHARE;
+    Ok(short.then(|| format!("{share:.3} of the hit rate is left after kill -9")).into_iter().collect())
+}
