@@ -1,4 +1,4 @@
-//! Bloom filters: whether a row, or a row's column, may be in the file.
+//! Bloom filters: whether a row, a row's column, or any row that begins so may be in the file.
 //!
 //! A filter is a row of chunks, each a bit array over the keys that came while it was filled, written between the data
 //! blocks. The meta block, read when the file is opened, says which chunk holds which keys:
@@ -26,6 +26,8 @@ pub enum BloomType {
     Row,
     /// Rows with qualifiers.
     RowColumn,
+    /// The first bytes of rows, so many (`RowPrefixBloomFilter.prefix_length`); shorter rows as they are.
+    RowPrefix(u16),
 }
 
 impl BloomType {
@@ -35,12 +37,25 @@ impl BloomType {
             BloomType::None => "NONE",
             BloomType::Row => "ROW",
             BloomType::RowColumn => "ROWCOL",
+            BloomType::RowPrefix(_) => "ROWPREFIX_FIXED_LENGTH",
         }
     }
 
-    /// The type of this name. `None` for one that is not used here: such a filter is not asked.
-    pub fn of_name(name: &str) -> Option<BloomType> {
-        [BloomType::None, BloomType::Row, BloomType::RowColumn].into_iter().find(|kind| kind.name() == name)
+    /// The type of this name; `prefix` is the length that one of prefixes needs. `None` for one that is not used here, or
+    /// has no length: such a filter is not asked.
+    pub fn of_name(name: &str, prefix: Option<u16>) -> Option<BloomType> {
+        let prefixes = prefix.filter(|length| *length > 0).map(BloomType::RowPrefix);
+        let all = [Some(BloomType::None), Some(BloomType::Row), Some(BloomType::RowColumn), prefixes];
+        all.into_iter().flatten().find(|kind| kind.name() == name)
+    }
+
+    /// What a filter of rows, or of their prefixes, knows `row` by; `None` for one of columns.
+    pub(crate) fn key_of_row(self, row: &[u8]) -> Option<&[u8]> {
+        match self {
+            BloomType::Row => Some(row),
+            BloomType::RowPrefix(length) => Some(&row[..row.len().min(length.into())]),
+            BloomType::None | BloomType::RowColumn => None,
+        }
     }
 }
 
@@ -120,11 +135,11 @@ impl Builder {
     pub(crate) fn add(&mut self, cell: Cell<'_>) {
         match self.kind {
             BloomType::None => {}
-            BloomType::Row => self.add_key(cell.row()),
             BloomType::RowColumn => {
                 let key = column_key(cell.row(), cell.qualifier());
                 self.add_key(key.key().bytes());
             }
+            kind => self.add_key(kind.key_of_row(cell.row()).expect("the others know rows")),
         }
     }
 

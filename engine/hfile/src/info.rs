@@ -26,6 +26,7 @@ pub(crate) mod name {
     pub(crate) const TIME_RANGE: &str = "TIMERANGE";
     pub(crate) const EARLIEST_PUT: &str = "EARLIEST_PUT_TS";
     pub(crate) const BLOOM_TYPE: &str = "BLOOM_FILTER_TYPE";
+    pub(crate) const BLOOM_PREFIX: &str = "BLOOM_FILTER_PARAM";
     pub(crate) const BLOOM_LAST_KEY: &str = "LAST_BLOOM_KEY";
     pub(crate) const DELETE_FAMILIES: &str = "DELETE_FAMILY_COUNT";
     pub(crate) const COMPACTED: &str = "COMPACTION_EVENT_KEY";

@@ -198,8 +198,10 @@ impl Reader {
             return Err(Error::Unsupported { file: self.name.clone(), what: "compressed tags".to_owned() });
         }
         self.has_mvcc = self.number(name::KEY_VALUE_VERSION) == Some(1);
-        let kind =
-            self.text(name::BLOOM_TYPE).and_then(|kind| BloomType::of_name(&kind)).unwrap_or(BloomType::None);
+        // A length that no row has is none.
+        let prefix = self.number(name::BLOOM_PREFIX).and_then(|length| u16::try_from(length).ok());
+        let kind = self.text(name::BLOOM_TYPE).and_then(|kind| BloomType::of_name(&kind, prefix));
+        let kind = kind.unwrap_or(BloomType::None);
         if let (Some((at, meta)), true) = (general, kind != BloomType::None) {
             let filter = Filter::parse(&meta, kind == BloomType::RowColumn);
             let filter =
@@ -520,7 +522,24 @@ impl Reader {
     /// Whether the file may have cells of `row`.
     pub fn may_contain_row(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
         match &self.bloom {
-            Some((BloomType::Row, filter)) => self.ask(filter, row, options),
+            Some((kind, filter)) => {
+                kind.key_of_row(row).map_or(Ok(true), |key| self.ask(filter, key, options))
+            }
+            None => Ok(true),
+        }
+    }
+
+    /// Whether the file may have cells of rows from `start` up to `stop`: asked where it has a filter of prefixes and
+    /// all these rows have the same.
+    pub fn may_contain_rows(&self, start: &[u8], stop: &[u8], options: ReadOptions) -> Result<bool> {
+        match &self.bloom {
+            Some((BloomType::RowPrefix(length), filter)) => {
+                let length = usize::from(*length);
+                match (start.get(..length), stop.get(..length)) {
+                    (Some(prefix), Some(same)) if prefix == same => self.ask(filter, prefix, options),
+                    _ => Ok(true),
+                }
+            }
             _ => Ok(true),
         }
     }
@@ -528,11 +547,10 @@ impl Reader {
     /// Whether the file may have cells of the column, deletes of the whole family aside.
     pub fn may_contain_column(&self, row: &[u8], qualifier: &[u8], options: ReadOptions) -> Result<bool> {
         match &self.bloom {
-            Some((BloomType::Row, filter)) => self.ask(filter, row, options),
             Some((BloomType::RowColumn, filter)) => {
                 self.ask(filter, column_key(row, qualifier).key().bytes(), options)
             }
-            _ => Ok(true),
+            _ => self.may_contain_row(row, options),
         }
     }
 

@@ -150,6 +150,51 @@ fn bloom_filters_deny_no_key_that_is_there_and_most_that_are_not() {
 }
 
 #[test]
+fn a_filter_of_prefixes_tells_rows_and_ranges_by_how_they_begin() {
+    // Rows `row-000000` to `row-019999`: with eight bytes of prefix, two hundred of them.
+    let cells = sample(20_000, 1);
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    let bloom = BloomType::RowPrefix(8);
+    write(&files, &name, &cells, WriterOptions { bloom, ..Default::default() });
+    let reader = open(&files, &name).expect("sound");
+    assert_eq!(reader.bloom(), bloom);
+    assert_eq!(&reader.info()[&b"BLOOM_FILTER_PARAM"[..]][..], [0, 0, 0, 8]);
+    assert_eq!(&reader.info()[&b"BLOOM_FILTER_TYPE"[..]][..], b"ROWPREFIX_FIXED_LENGTH");
+    assert_eq!(&reader.info()[&b"LAST_BLOOM_KEY"[..]][..], b"row-0199");
+    let options = ReadOptions::default();
+    let may = |row: &[u8]| reader.may_contain_row(row, options).expect("sound");
+    for (bytes, sequence) in cells.iter().step_by(13) {
+        let row = Cell::parse(bytes, *sequence).expect("whole").row().to_vec();
+        assert!(
+            may(&row) && may(&[&row[..8], &b"of no row"[..]].concat()),
+            "what begins like a row may be one"
+        );
+        assert!(reader.may_contain_column(&row, b"any", options).expect("sound"));
+        let rows = |stop: &[u8]| reader.may_contain_rows(&row, stop, options).expect("sound");
+        assert!(rows(&[&row[..8], &b"z"[..]].concat()) && rows(b"") && rows(b"row") && rows(b"s"));
+    }
+    let absent = |n: usize| format!("row-{:04}", 200 + n);
+    let passed = (0..9_000).filter(|n| may(absent(*n).as_bytes())).count();
+    assert!(passed < 200, "{passed} of 9,000 absent prefixes pass a filter of 1 %");
+    let ranges = (0..9_000).filter(|n| {
+        let (start, stop) = (format!("{}00", absent(*n)), format!("{}99", absent(*n)));
+        reader.may_contain_rows(start.as_bytes(), stop.as_bytes(), options).expect("sound")
+    });
+    assert!(ranges.count() < 200);
+    // Ranges that leave a prefix, and those without an end, are not told apart.
+    assert!(reader.may_contain_rows(b"row-0900", b"row-0901", options).expect("sound"));
+    assert!(reader.may_contain_rows(b"row-0900", b"", options).expect("sound"));
+    // Rows that are shorter than the prefix are known as they are.
+    let short = WriterOptions { bloom: BloomType::RowPrefix(100), ..Default::default() };
+    let name = FileName::new("g");
+    write(&files, &name, &cells, short);
+    let reader = open(&files, &name).expect("sound");
+    assert!(reader.may_contain_row(b"row-000001", options).expect("sound"));
+    assert!(!reader.may_contain_row(b"row-00000", options).expect("sound"));
+    assert_eq!(BloomType::of_name("ROWPREFIX_FIXED_LENGTH", None), None);
+}
+
+#[test]
 fn every_flipped_byte_and_every_cut_is_an_error_or_the_same_cells() {
     let cells = sample(12, 5);
     for compression in [Compression::None, Compression::Snappy] {

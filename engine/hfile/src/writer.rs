@@ -486,6 +486,9 @@ impl Writer {
         set(name::COMPACTED, pbuf(&pb::CompactionEventTracker::default(), true));
         if self.bloom.keys() > 0 {
             set(name::BLOOM_TYPE, self.options.bloom.name().as_bytes().to_vec());
+            if let BloomType::RowPrefix(length) = self.options.bloom {
+                set(name::BLOOM_PREFIX, u32::from(length).to_be_bytes().to_vec());
+            }
             set(name::BLOOM_LAST_KEY, self.bloom.last_key().to_vec());
         }
         let map_entry =

@@ -135,7 +135,8 @@ impl Store {
             // A codec or encoding that is not had here is kept in the schema and not used for new files.
             compression: Compression::of_name(compression).unwrap_or_default(),
             encoding: Encoding::of_name(self.options.data_block_encoding.as_str()).unwrap_or_default(),
-            bloom: BloomType::of_name(self.options.bloom.as_str()).unwrap_or(BloomType::None),
+            bloom: BloomType::of_name(self.options.bloom.as_str(), self.options.bloom_prefix)
+                .unwrap_or(BloomType::None),
             comparator: self.comparator,
             with_tags,
             created: now,
@@ -163,6 +164,10 @@ impl Store {
             sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
         }
         for file in view.files.iter().rev() {
+            let is_range = single_row.is_none() && !scan.reversed;
+            if is_range && !file.reader.may_contain_rows(&scan.start, &scan.stop, options)? {
+                continue;
+            }
             if self.may_help(file, range, single_row, qualifiers, options)? {
                 sources.push(Source::File(file.reader.cursor(options)));
             }

@@ -155,6 +155,9 @@ pub struct FamilyOptions {
     pub data_block_encoding: DataBlockEncoding,
     /// BLOOMFILTER. ROW.
     pub bloom: BloomType,
+    /// `RowPrefixBloomFilter.prefix_length`, as an attribute or in the configuration: bytes of a row that a filter of
+    /// prefixes knows.
+    pub bloom_prefix: Option<u16>,
     /// REPLICATION_SCOPE. 0.
     pub replication_scope: i32,
     /// CACHE_DATA_ON_WRITE. false.
@@ -198,6 +201,9 @@ pub struct TableOptions {
     pub priority: i32,
 }
 
+/// The key of the length of a filter's prefixes.
+pub(super) const BLOOM_PREFIX: &str = "RowPrefixBloomFilter.prefix_length";
+
 impl FamilyOptions {
     pub(super) fn read(family: &FamilyDescriptor) -> Result<Self, Error> {
         let read =
@@ -218,6 +224,10 @@ impl FamilyOptions {
             compression_major: read.word("COMPRESSION_COMPACT_MAJOR")?.unwrap_or(compact),
             data_block_encoding: read.word("DATA_BLOCK_ENCODING")?.unwrap_or_default(),
             bloom: read.word("BLOOMFILTER")?.unwrap_or_default(),
+            bloom_prefix: match family.configured(BLOOM_PREFIX) {
+                Some(text) => text.parse().ok(),
+                None => read.number(BLOOM_PREFIX, "bytes")?,
+            },
             replication_scope: read.number("REPLICATION_SCOPE", "0 or 1")?.unwrap_or(0),
             cache_data_on_write: read.flag("CACHE_DATA_ON_WRITE", false)?,
             cache_indexes_on_write: read.flag("CACHE_INDEX_ON_WRITE", false)?,

@@ -161,9 +161,7 @@ fn check_family(family: &FamilyDescriptor) -> Result<(), String> {
         ));
     }
     if options.bloom == BloomType::RowPrefixFixedLength {
-        let length = family
-            .configured("RowPrefixBloomFilter.prefix_length")
-            .and_then(|text| text.parse::<usize>().ok());
+        let length = options.bloom_prefix.map(usize::from);
         if !length.is_some_and(|length| (1..=cell::ROW_LENGTH_MAX).contains(&length)) {
             return Err("Failed to get bloom filter param".into());
         }
