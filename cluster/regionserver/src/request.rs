@@ -39,6 +39,15 @@ fn time_range(range: Option<&pb::TimeRange>) -> Result<Option<TimeRange>, Except
     Ok(Some(TimeRange { from: cell::Timestamp(from), until: cell::Timestamp(until) }))
 }
 
+/// A row must be one that a cell can have. Not one to do without a retry: so HBase has it.
+fn check_row(row: &[u8]) -> Result<(), Exception> {
+    match row.len() {
+        0 => Err(Exception::io("Row length is 0")),
+        1..=cell::ROW_LENGTH_MAX => Ok(()),
+        length => Err(Exception::io(format!("Row length {length} is > {}", cell::ROW_LENGTH_MAX))),
+    }
+}
+
 /// The attribute of this name.
 fn attribute<'a>(attributes: &'a [pb::NameBytesPair], name: &str) -> Option<&'a [u8]> {
     attributes.iter().rfind(|pair| pair.name == name).map(|pair| pair.value.as_deref().unwrap_or_default())

@@ -60,6 +60,11 @@ impl Pattern {
         }
     }
 
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     fn is_found_in(&self, value: &[u8]) -> std::result::Result<bool, Failure> {
         self.regex.find(value, self.charset).map_err(|regex::TooManySteps| Failure::TooManySteps {
             pattern: self.text.to_string(),

@@ -37,6 +37,9 @@ pub enum Failure {
         "a part of {0} bytes is no decimal number: four bytes of scale and the unscaled value are expected"
     )]
     NotADecimal(usize),
+    /// The operator compares nothing.
+    #[error("Unknown Compare op NO_OP")]
+    NoOperator,
     /// A pattern went too many steps back.
     #[error(
         "the pattern {pattern:?} took more than {steps} steps on one value; write it so that less can match twice"

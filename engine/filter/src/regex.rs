@@ -52,7 +52,7 @@ pub mod flag {
     /// `\w` and the like are those of Unicode.
     pub const UNICODE_CHARACTER_CLASS: i32 = 256;
     /// All of them.
-    pub(super) const ALL: i32 = 511;
+    pub const ALL: i32 = 511;
 }
 
 /// Code points that a pattern may have.

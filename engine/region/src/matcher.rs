@@ -118,9 +118,14 @@ impl Deletes {
         }
         let timestamp = cell.timestamp();
         let up_to = |marker: Option<Timestamp>| marker.is_some_and(|marker| timestamp <= marker);
-        if up_to(self.family) || up_to(self.column) {
+        // In this order, for it decides whether what follows in the column is looked at, markers among it.
+        if up_to(self.family) {
             Masked::Rest
-        } else if self.versions.contains(&timestamp) || self.family_versions.contains(&timestamp) {
+        } else if self.family_versions.contains(&timestamp) {
+            Masked::Version
+        } else if up_to(self.column) {
+            Masked::Rest
+        } else if self.versions.contains(&timestamp) {
             Masked::Version
         } else {
             Masked::No

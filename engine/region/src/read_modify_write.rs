@@ -127,7 +127,7 @@ impl Region {
         mutations: &[Mutation],
         mode: ReadMode,
     ) -> Result<Checked> {
-        self.check_all(mutations)?;
+        self.check_writable()?;
         for check in checks {
             self.check_row(&check.row, "checkAndMutate")?;
         }
@@ -145,6 +145,8 @@ impl Region {
             }
             newest = newest.max(timestamp);
         }
+        // What is not to be done may name a family that there is not.
+        mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))?;
         let (cells, pending) = self.write_as_one(mutations, newest, mode)?;
         Ok(Checked { passed: true, cells, pending })
     }
@@ -244,7 +246,8 @@ impl Region {
                 value: &value,
                 tags: &tags,
             };
-            self.check_size(parts.size())?;
+            // HBase counts the four bytes that stand before a cell, too.
+            self.check_size(parts.size() + 4)?;
             let bytes = parts.to_vec().map_err(|error| Error::BadRequest(error.to_string()))?;
             write_stamped(&mut block, Cell::trusted(&bytes, SequenceId::ZERO), timestamp);
         }
@@ -265,6 +268,8 @@ impl Region {
             filter,
             time_range: range.unwrap_or(TimeRange::ALL),
             isolation: Isolation::ReadUncommitted,
+            // A filter that judges a row for a check sees all of it.
+            load_families_on_demand: Some(false),
             ..Scan::get(row)
         };
         let mut cells = Collected::default();
@@ -312,7 +317,7 @@ impl Region {
                     CompareOperator::GreaterOrEqual => order.is_ge(),
                     CompareOperator::Greater => order.is_gt(),
                     CompareOperator::NoOp => {
-                        return Err(Error::BadRequest("Unknown Compare op NO_OP".to_owned()));
+                        return Err(Error::Filter(filter::Failure::NoOperator));
                     }
                 }
             }

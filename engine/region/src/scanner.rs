@@ -173,10 +173,16 @@ impl<'q> RegionScanner<'q> {
             self.filter_done = true;
             return Ok(self.finish());
         }
-        let outcome = self.step(limits, sink, mode);
-        if let (Some(filter), Ok(Step { partial: false, .. })) = (&mut self.filter, &outcome) {
+        let mut outcome = self.step(limits, sink, mode);
+        if let (Some(filter), Ok(step @ Step { partial: false, .. })) = (&mut self.filter, &mut outcome) {
             // Before it is asked whether it is done: what it counts of a row is of that row.
             filter.reset();
+            if step.more && filter.filter_all_remaining() {
+                // This region has no more, and the row says so: a further one may have.
+                self.filter_done = true;
+                self.finish();
+                step.more = false;
+            }
         }
         if outcome.is_err() {
             // The heaps may stand anywhere: the row is begun anew.

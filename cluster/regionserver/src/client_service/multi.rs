@@ -129,6 +129,8 @@ struct Current {
     entries: Vec<pb::ResultOrException>,
     /// Puts and deletes not yet applied, each with its entry.
     gathered: Vec<(usize, Mutation)>,
+    /// Why none of them is applied: HBase reads all of them before it applies the first.
+    spoiled: Option<Exception>,
     /// A mutation whose cells are taken already and that must run where it may block.
     taken: Option<Asked>,
 }
@@ -194,7 +196,7 @@ impl Work {
                     }
                     Ok(region) => {
                         let entries = Vec::with_capacity(action.action.len());
-                        Current { region, next: 0, entries, gathered: Vec::new(), taken: None }
+                        Current { region, next: 0, entries, gathered: Vec::new(), spoiled: None, taken: None }
                     }
                     Err(exception) => {
                         self.skip_cells(&action.action);
@@ -273,7 +275,15 @@ impl Work {
                         }
                         Err(Refused::Because(exception)) => Err(exception),
                     },
-                    Err(exception) => Err(exception),
+                    Err(exception) => {
+                        if matches!(
+                            proto.mutate_type(),
+                            pb::mutation_proto::MutationType::Put | pb::mutation_proto::MutationType::Delete
+                        ) {
+                            current.spoiled.get_or_insert_with(|| exception.clone());
+                        }
+                        Err(exception)
+                    }
                 }
             } else {
                 Err(Exception::new("org.apache.hadoop.hbase.HBaseIOException", "Unexpected Action type"))
@@ -339,6 +349,11 @@ impl Work {
 
     /// Applies the puts and deletes that were gathered; they stay gathered when that must wait and may not.
     fn apply_gathered(&mut self, current: &mut Current, mode: ReadMode) -> Result<(), Refused> {
+        if let Some(exception) = current.spoiled.take() {
+            for (entry, _) in current.gathered.drain(..) {
+                fail(&mut current.entries[entry], &exception);
+            }
+        }
         if current.gathered.is_empty() {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! `Comparator` messages and the operators that go with them.
 
 use bytes::Bytes;
+use filter::regex::flag;
 use filter::{BitOperator, Charset, Comparable, CompareOperator, Pattern};
 use prost::Message;
 use proto::pb;
@@ -62,16 +63,50 @@ pub(super) fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exce
         }
         "RegexStringComparator" => {
             let read: pb::RegexStringComparator = read(name, bytes)?;
-            let charset = Charset::by_name(&read.charset).ok_or_else(|| {
-                let charset = &read.charset;
-                Exception::do_not_retry(format!("java.nio.charset.UnsupportedCharsetException: {charset}"))
-            })?;
-            let pattern = Pattern::in_charset(&read.pattern, read.pattern_flags, charset)
-                .map_err(|error| Exception::do_not_retry(error.to_string()))?;
+            let charset = charset(&read.charset)?;
+            let pattern =
+                Pattern::in_charset(&read.pattern, read.pattern_flags, charset).map_err(|error| {
+                    Exception::do_not_retry(match error {
+                        filter::Error::Pattern { reason, .. } if read.pattern_flags & !flag::ALL != 0 => {
+                            format!("java.lang.IllegalArgumentException: {reason}")
+                        }
+                        filter::Error::Pattern { pattern, reason } => {
+                            format!("java.util.regex.PatternSyntaxException: {reason}\n{pattern}")
+                        }
+                        other => other.to_string(),
+                    })
+                })?;
             Comparable::Regex(pattern)
         }
         "SubstringComparator" => Comparable::substring(&read::<pb::SubstringComparator>(name, bytes)?.substr),
         _ => return Err(unknown(name)),
+    })
+}
+
+/// A charset by its name in Java. One that could be the name of none is passed over, as HBase does it.
+fn charset(name: &str) -> Result<Charset, Exception> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-+:_.".contains(&byte);
+    if !name.starts_with(|first: char| first.is_ascii_alphanumeric()) || !name.bytes().all(legal) {
+        return Ok(Charset::default());
+    }
+    Charset::by_name(name).ok_or_else(|| {
+        Exception::do_not_retry(format!("java.nio.charset.UnsupportedCharsetException: {name}"))
+    })
+}
+
+/// The bytes that a comparator holds. In a condition they are all that counts: HBase compares bytes with them, whatever
+/// the class says.
+pub(super) fn value_of(comparator: &pb::Comparator) -> Result<Bytes, Exception> {
+    Ok(match comparable(comparator)? {
+        Comparable::Binary(value)
+        | Comparable::BinaryPrefix(value)
+        | Comparable::BinaryComponent { value, .. }
+        | Comparable::BigDecimal(value)
+        | Comparable::Bit { value, .. } => value,
+        Comparable::Long(number) => Bytes::copy_from_slice(&number.to_be_bytes()),
+        Comparable::Null => Bytes::new(),
+        Comparable::Regex(pattern) => Bytes::copy_from_slice(pattern.text().as_bytes()),
+        Comparable::Substring(text) => text.into(),
     })
 }
 

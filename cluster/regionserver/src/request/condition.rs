@@ -1,5 +1,6 @@
 //! `Condition` messages: what must hold for a checkAndMutate.
 
+use ::filter::Comparable;
 use env::World;
 use proto::pb;
 use region::{Check, Test};
@@ -17,9 +18,9 @@ pub(crate) fn condition(condition: &pb::Condition, world: &World) -> Result<Chec
                 family: condition.family.clone().ok_or_else(|| missing("a family"))?,
                 qualifier: condition.qualifier.clone().unwrap_or_default(),
                 operator: comparator::operator(condition.compare_type.unwrap_or_default())?,
-                comparable: comparator::comparable(
+                comparable: Comparable::Binary(comparator::value_of(
                     condition.comparator.as_ref().ok_or_else(|| missing("a comparator"))?,
-                )?,
+                )?),
             }
         }
     };

@@ -33,7 +33,11 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
     }
     let bytes = proto.serialized_filter.clone().unwrap_or_default();
     let name = proto.name.as_str();
-    let inner = |proto: &pb::Filter| nested(proto, world, depth + 1);
+    // What is wrong inside is told as HBase's filters of filters tell it.
+    let inner = |proto: &pb::Filter| {
+        nested(proto, world, depth + 1)
+            .map_err(|error| undeserialized("org.apache.hadoop.hbase.DoNotRetryIOException", &error))
+    };
     Ok(match name.strip_prefix(PACKAGE).unwrap_or_default() {
         "RowFilter" => {
             let (operator, with) = compared(name, &read::<pb::RowFilter>(name, bytes)?.compare_filter)?;
@@ -68,12 +72,7 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
         "ColumnValueFilter" => {
             let read: pb::ColumnValueFilter = read(name, bytes)?;
             let operator = comparator::operator(read.compare_op)?;
-            Filter::column_value(
-                read.family,
-                read.qualifier,
-                operator,
-                comparator::comparable(&read.comparator)?,
-            )
+            Filter::column_value(read.family, read.qualifier, operator, comparable(&read.comparator)?)
         }
         "PrefixFilter" => Filter::prefix(read::<pb::PrefixFilter>(name, bytes)?.prefix.unwrap_or_default()),
         "ColumnPrefixFilter" => Filter::column_prefix(read::<pb::ColumnPrefixFilter>(name, bytes)?.prefix),
@@ -155,12 +154,24 @@ fn compared(name: &str, compare: &pb::CompareFilter) -> Result<(CompareOperator,
     let comparator = compare.comparator.as_ref();
     let comparator =
         comparator.ok_or_else(|| Exception::do_not_retry(format!("{name} has no comparator")))?;
-    Ok((comparator::operator(compare.compare_op)?, comparator::comparable(comparator)?))
+    Ok((comparator::operator(compare.compare_op)?, comparable(comparator)?))
+}
+
+fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exception> {
+    comparator::comparable(comparator).map_err(|error| undeserialized("java.io.IOException", &error))
+}
+
+/// What was thrown within the making of a filter, in the words of a trace of Java.
+fn undeserialized(class: &str, error: &Exception) -> Exception {
+    Exception::do_not_retry(format!(
+        "org.apache.hadoop.hbase.exceptions.DeserializationException: {class}: {}",
+        error.message
+    ))
 }
 
 fn single(read: pb::SingleColumnValueFilter, exclude: bool) -> Result<Filter, Exception> {
     let operator = comparator::operator(read.compare_op)?;
-    let with = comparator::comparable(&read.comparator)?;
+    let with = comparable(&read.comparator)?;
     let (if_missing, latest_only) = (read.filter_if_missing(), read.latest_version_only());
     let (family, qualifier) =
         (read.column_family.unwrap_or_default(), read.column_qualifier.unwrap_or_default());

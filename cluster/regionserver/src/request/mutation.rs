@@ -97,11 +97,7 @@ fn row(proto: &pb::MutationProto, beside: &CellBlock) -> Result<Bytes, Exception
         (None, Some(cell)) => Bytes::copy_from_slice(cell.row()),
         (None, None) => return Err(Exception::do_not_retry("row cannot be null")),
     };
-    match row.len() {
-        0 => Err(Exception::do_not_retry("Row length is 0")),
-        1..=cell::ROW_LENGTH_MAX => Ok(row),
-        length => Err(Exception::do_not_retry(format!("Row length {length} is > {}", cell::ROW_LENGTH_MAX))),
-    }
+    super::check_row(&row).map(|()| row)
 }
 
 fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
@@ -118,8 +114,12 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
             cell.key().type_code()
         )));
     }
-    // HBase counts the four bytes before the cell too.
-    let size = cell.bytes().len() as u64 + 4;
+    if cell.timestamp().0 < 0 {
+        return Err(Exception::io(format!("Timestamp cannot be negative. ts={}", cell.timestamp().0)));
+    }
+    // HBase counts the four bytes before the cell too, and nothing for tags that there are not.
+    let bytes = if cell.tags().is_empty() { cell.bytes_without_tags() } else { cell.bytes() };
+    let size = bytes.len() as u64 + 4;
     if bytes_max > 0 && size > bytes_max {
         return Err(Exception::do_not_retry(format!(
             "Cell[{cell:?}] with size {size} exceeds limit of {bytes_max} bytes"
@@ -194,8 +194,8 @@ fn malformed(error: cell::Malformed) -> Exception {
 /// The same cells, each with a time to live: the mutation's, in place of one that it had.
 fn with_ttl(cells: &CellBlock, ttl: &[u8]) -> Result<CellBlock, Exception> {
     if ttl.len() != 8 {
-        return Err(Exception::do_not_retry(format!(
-            "the attribute _ttl has {} bytes, expected 8",
+        return Err(Exception::io(format!(
+            "offset (0) + length (8) exceed the capacity of the array: {}",
             ttl.len()
         )));
     }

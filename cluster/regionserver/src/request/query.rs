@@ -11,6 +11,7 @@ use super::{attribute, filter, flag, time_range};
 
 /// What a Get asks for. `cache_blocks` and the like have the message's defaults.
 pub(crate) fn get(table: &TableDescriptor, get: &pb::Get, world: &World) -> Result<Scan, Exception> {
+    super::check_row(&get.row)?;
     let range = time_range(get.time_range.as_ref())?;
     Ok(Scan {
         families: families(table, &get.column, &get.cf_time_range)?,

@@ -104,8 +104,6 @@ fn give_with_value(cell: Cell<'_>, value: &[u8], sink: &mut dyn CellSink) {
 enum Ended {
     /// Nothing is left of the row.
     Family,
-    /// The filter named a place in a later row: nothing is left of this one in any family.
-    Row(KeyBuf),
     /// The filter wants nothing more at all.
     Scan,
     /// What is left belongs into the next step.
@@ -151,13 +149,6 @@ impl RegionScanner<'_> {
             }
             match self.read_family(index, &mut part)? {
                 Ended::Family => {}
-                Ended::Row(target) => {
-                    let comparator = self.region.comparator;
-                    for store in &mut self.stores {
-                        store.heap.pass(|cell| target.is_after(comparator, cell), |_| target.clone())?;
-                    }
-                    break;
-                }
                 Ended::Scan => {
                     // Those that stand in the row end with it, as in HBase; others go on, if the filter does.
                     let row = &self.row[..];
@@ -185,6 +176,8 @@ impl RegionScanner<'_> {
         if !is_dropped && self.stores.iter().any(|store| store.on_demand) {
             self.read_families_on_demand(&mut part)?;
         }
+        // A filter may have taken out all that there was to judge, and then the other families had nothing.
+        let is_dropped = is_dropped || part.buffered && part.buffer.cells.is_empty();
         if part.buffered && !is_dropped {
             part.buffer.cells().into_iter().for_each(|cell| part.sink.cell(cell));
         }
@@ -285,11 +278,9 @@ impl RegionScanner<'_> {
                     }
                 },
                 Next::Hint => match filter.as_mut().and_then(|filter| filter.next_hint(cell)) {
-                    Some(target) if target.is_after(comparator, cell) => {
-                        // A hint into a later row is one for every family.
-                        if target.key().row() != row && !scan.reversed {
-                            return Ok(Ended::Row(target));
-                        }
+                    // It is for this family alone, be it into a later row: others ask for themselves. A scan that goes
+                    // backwards does not go ahead within its row.
+                    Some(target) if target.is_after(comparator, cell) && !scan.reversed => {
                         store.heap.pass(|cell| target.is_after(comparator, cell), |_| target.clone())?;
                     }
                     _ => store.heap.advance()?,
@@ -318,7 +309,8 @@ impl RegionScanner<'_> {
     }
 }
 
-/// Lets the filter judge the whole row, and leaves what it keeps; `false` when that is nothing.
+/// Lets the filter judge the whole row, and leaves what it keeps; `false` when the row is dropped. One out of which it takes
+/// every cell is not dropped by that: HBase still reads the families that the filter does not need.
 fn judge_row(filter: &mut Filter, buffer: &mut RowBuffer) -> bool {
     if buffer.cells.is_empty() {
         return false;
@@ -326,7 +318,7 @@ fn judge_row(filter: &mut Filter, buffer: &mut RowBuffer) -> bool {
     let mut keep = vec![true; buffer.cells.len()];
     filter.filter_row_cells(&buffer.cells(), &mut keep);
     // A row of which nothing is left does not count as one that was met, as in HBase.
-    if !keep.contains(&true) || filter.filter_row() {
+    if keep.contains(&true) && filter.filter_row() {
         return false;
     }
     let mut keep = keep.into_iter();

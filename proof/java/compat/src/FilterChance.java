@@ -188,6 +188,15 @@ final class FilterChance {
     }
   }
 
+  /**
+   * Whether a filter may go to the next column: then it depends on the blocks of a file whether HBase meets the older markers
+   * of the whole family, which stand in the column without a name.
+   */
+  static boolean leavesColumns(String filter) {
+    return List.of("pagination", "column-", "timestamps", "first-", "dependent", "qualifier").stream()
+        .anyMatch(head -> filter.contains("(" + head));
+  }
+
   /** Whether the client refuses to cut rows into batches with this filter. */
   static boolean judgesRows(Node filter) {
     return switch (filter.head()) {

@@ -71,6 +71,7 @@ final class Filters {
         }
         yield new TimestampsFilter(stamps, flag(node, 1));
       }
+      case "unknown" -> new Unread.UnknownFilter();
       case "and" -> new FilterList(FilterList.Operator.MUST_PASS_ALL, inner(node, place));
       case "or" -> new FilterList(FilterList.Operator.MUST_PASS_ONE, inner(node, place));
       default -> throw new IllegalArgumentException("unknown filter: " + node);
@@ -156,6 +157,8 @@ final class Filters {
           ? new RegexStringComparator(node.text(1), node.number(2))
           : new RegexStringComparator(node.text(1));
       case "substring" -> new SubstringComparator(node.text(1));
+      case "unread-regex" -> Unread.regex(node.text(1), node.number(2), node.text(3));
+      case "unknown" -> new Unread.UnknownComparator();
       default -> throw new IllegalArgumentException("unknown comparator: " + node);
     };
   }

@@ -117,7 +117,13 @@ final class Player implements AutoCloseable {
       }
       case "renew": {
         ResultScanner scanner = scanners.get(step.text(1));
-        return scanner == null ? "no scanner" : String.valueOf(scanner.renewLease());
+        // Whether a scanner that has given everything still says yes depends on whether it knows that it has:
+        // with a second word it is not told.
+        if (scanner == null) {
+          return "no scanner";
+        }
+        boolean renewed = scanner.renewLease();
+        return step.size() > 2 ? "ok" : String.valueOf(renewed);
       }
       case "close":
         closeScanner(step.text(1));
@@ -196,6 +202,16 @@ final class Player implements AutoCloseable {
               .setQualifier(part.bytes(2)).setTimestamp(timestamp).setType(Cell.Type.Put).setValue(value(part, 3))
               .build());
         }
+        case "negative" -> {
+          Cell cell = CellBuilderFactory.create(CellBuilderType.SHALLOW_COPY).setRow(put.getRow()).setFamily(part.bytes(1))
+              .setQualifier(part.bytes(2)).setTimestamp(1).setType(Cell.Type.Put).setValue(value(part, 3)).build();
+          force(cell.getClass(), cell, "timestamp", Long.parseLong(part.text(4)));
+          put.add(cell);
+        }
+        case "of-row" -> put.getFamilyCellMap().computeIfAbsent(part.bytes(2), family -> new ArrayList<>())
+            .add(CellBuilderFactory.create(CellBuilderType.SHALLOW_COPY).setRow(place.row(part.text(1)))
+                .setFamily(part.bytes(2)).setQualifier(part.bytes(3)).setTimestamp(5).setType(Cell.Type.Put)
+                .setValue(value(part, 4)).build());
         default -> common(put, part);
       }
     }
@@ -248,7 +264,20 @@ final class Player implements AutoCloseable {
     switch (part.head()) {
       case "ttl" -> mutation.setTTL(Long.parseLong(part.text(1)));
       case "durability" -> mutation.setDurability(Durability.valueOf(part.text(1)));
+      case "attribute" -> mutation.setAttribute(part.text(1), part.bytes(2));
+      case "bare-row" -> force(Mutation.class, mutation, "row", new byte[part.number(1)]);
       default -> throw new IllegalArgumentException("unknown part of a mutation: " + part);
+    }
+  }
+
+  /** Sets what the client itself would refuse, so that the server is asked to. */
+  private static void force(Class<?> owner, Object object, String field, Object value) {
+    try {
+      var found = owner.getDeclaredField(field);
+      found.setAccessible(true);
+      found.set(object, value);
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
     }
   }
 
@@ -327,6 +356,7 @@ final class Player implements AutoCloseable {
         case "filter" -> get.setFilter(Filters.filter(part.at(1), place));
         case "exists" -> { }
         case "existence-only" -> get.setCheckExistenceOnly(true);
+        case "bare-row" -> force(Get.class, get, "row", new byte[part.number(1)]);
         case "no-cache" -> get.setCacheBlocks(false);
         case "on-demand" -> get.setLoadColumnFamiliesOnDemand(Filters.flag(part, 1));
         case "uncommitted" -> get.setIsolationLevel(IsolationLevel.READ_UNCOMMITTED);
@@ -398,6 +428,7 @@ final class Player implements AutoCloseable {
         case "stream" -> scan.setReadType(Scan.ReadType.STREAM);
         case "on-demand" -> scan.setLoadColumnFamiliesOnDemand(Filters.flag(part, 1));
         case "metrics" -> scan.setScanMetricsEnabled(true);
+        case "bare-start" -> force(Scan.class, scan, "startRow", new byte[part.number(1)]);
         case "filter" -> scan.setFilter(Filters.filter(part.at(1), place));
         case "take" -> { }
         default -> throw new IllegalArgumentException("unknown part of a scan: " + part);

@@ -17,6 +17,8 @@ final class Show {
   private static final Pattern TABLE_SHOWN = Pattern.compile(" in table '?TABLE.*| in table '?diff-.*");
   private static final Pattern TIME = Pattern.compile("\\b1[0-9]{12}\\b");
   private static final Pattern HOST = Pattern.compile("(localhost|127\\.0\\.0\\.1)[:,][0-9]+(,TIME)?");
+  /** A Java object by its address, which is told in the place of a region. */
+  private static final Pattern OBJECT = Pattern.compile(" in region [a-zA-Z.]+HRegion\\$.*");
   private static final Pattern NUMBERED_SCANNER = Pattern.compile("'-?[0-9]{6,}'");
 
   private Show() {}
@@ -109,6 +111,7 @@ final class Show {
     line = ENCODED_REGION.matcher(line).replaceAll("REGION");
     line = TIME.matcher(line).replaceAll("TIME");
     line = HOST.matcher(line).replaceAll("HOST");
+    line = OBJECT.matcher(line).replaceAll("");
     line = NUMBERED_SCANNER.matcher(line).replaceAll("SCANNER");
     return line.trim();
   }
