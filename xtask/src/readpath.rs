@@ -174,7 +174,12 @@ struct Figures {
 fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    let upper = values.len() / 2;
+    match values.get(upper) {
+        Some(middle) if values.len().is_multiple_of(2) => f64::midpoint(values[upper - 1], *middle),
+        Some(middle) => *middle,
+        None => f64::NAN,
+    }
 }
 
 /// The median, the least and the greatest.

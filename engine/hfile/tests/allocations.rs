@@ -1,0 +1,102 @@
+//! A get in a file whose blocks are in memory allocates nothing: filter, index, block and cell are borrowed.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell as Slot;
+use std::sync::Arc;
+
+use cache::{Bucket, BucketOptions, Cache, Caching};
+use cell::{Cell, CellParts, CellType, KeyBuf, SequenceId, Timestamp};
+use hfile::{ReadOptions, Reader, StoreFileInfo, Writer, WriterOptions};
+use storage::{FileName, Files, Memory};
+
+/// The system's allocator, counting for each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Slot<u64> = const { Slot::new(0) };
+}
+
+#[expect(unsafe_code, reason = "an allocator that counts and hands everything on")]
+// SAFETY: every call goes to the system's allocator as it came; counting touches a thread's own number, which needs no
+// memory from the heap.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: `pointer` came from `alloc` above, which is the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const ROWS: usize = 20_000;
+
+fn row(number: usize) -> [u8; 10] {
+    let mut row = *b"0000000000";
+    let (mut rest, mut at) = (number, row.len());
+    while rest > 0 {
+        at -= 1;
+        row[at] += (rest % 10) as u8;
+        rest /= 10;
+    }
+    row
+}
+
+fn file(block_size: usize) -> (Memory, FileName) {
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    let options = WriterOptions { block_size, ..WriterOptions::default() };
+    let mut writer = Writer::create(files.create(&name).expect("new"), name.clone(), options);
+    for number in 0..ROWS {
+        let parts = CellParts {
+            row: &row(number),
+            family: b"f",
+            qualifier: b"q",
+            timestamp: Timestamp(1),
+            cell_type: CellType::Put,
+            value: &[7; 40],
+            tags: b"",
+        };
+        let bytes = parts.to_vec().expect("within limits");
+        writer.append(Cell::parse(&bytes, SequenceId(1)).expect("whole")).expect("in order");
+    }
+    writer.finish(StoreFileInfo { max_sequence: SequenceId(1), major: false }).expect("written");
+    (files, name)
+}
+
+/// Gets every seventh row, twice; allocations of the second time.
+fn allocations(cache: Cache, block_size: usize) -> u64 {
+    let (files, name) = file(block_size);
+    let opened = files.open(&name).expect("there");
+    let reader =
+        Reader::open(opened, name, Arc::new(cache), Caching::default()).map(Arc::new).expect("sound");
+    // The keys that are looked for are the caller's.
+    let keys: Vec<KeyBuf> = (0..ROWS).step_by(7).map(|number| KeyBuf::first_on_row(&row(number))).collect();
+    let get = |key: &KeyBuf| {
+        let options = ReadOptions::default();
+        let wanted = key.key().row();
+        assert!(reader.may_contain_row(wanted, options).expect("sound"));
+        let mut cursor = reader.cursor(options);
+        cursor.seek(key.position()).expect("sound");
+        let cell = cursor.peek().expect("there");
+        assert!(cell.row() == wanted && cell.value().len() == 40);
+    };
+    keys.iter().for_each(get);
+    let before = ALLOCATIONS.get();
+    keys.iter().for_each(get);
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn a_get_that_hits_memory_allocates_nothing() {
+    assert_eq!(allocations(Cache::with_bytes(64 << 20), 16 << 10), 0);
+    // Small blocks: the index has levels.
+    assert_eq!(allocations(Cache::with_bytes(64 << 20), 128), 0);
+    let bucket = Bucket::offheap(64 << 20, &BucketOptions::default());
+    assert_eq!(allocations(Cache::with_bytes(16 << 20).with_bucket(bucket), 16 << 10), 0);
+}
