@@ -4,9 +4,10 @@
 //! more thread, the chore, wakes once in a period and looks what is due: old edits, too much memory, logs that are held
 //! back, scanners without a lease.
 //!
-//! **Memory.** What all memstores take together is known after each write. From the lower mark on the fullest regions are
-//! flushed, one after the other, until it is below again; from the upper mark on writes are refused as too busy, for their
-//! clients to come back. HBase holds the callers instead: here a caller holds no thread that could wait.
+//! **Memory.** What all memstores take together is known after each write. From the lower mark on regions are flushed, one
+//! after the other, until it is below again, and writers are slowed (see [`crate::memory`]); from the upper mark on writes
+//! are refused as too busy, for their clients to come back. HBase holds the callers instead: here a caller holds no thread
+//! that could wait.
 //!
 //! **Too many files.** A region that flushes because it is full waits for its compaction while a store has more files than
 //! `hbase.hstore.blockingStoreFiles`, at most `hbase.hstore.blockingWaitTime`; its writers feel that at the region's own
@@ -494,18 +495,6 @@ impl RegionServer {
         }
         if let Err(error) = log.roll() {
             tracing::warn!(%error, "the log could not be rolled (hbase.regionserver.logroll.period); it goes on");
-        }
-    }
-
-    /// Queues a flush of the fullest region while memstores take more than the lower mark.
-    pub(crate) fn relieve_memory(&self) {
-        if self.background.memory() <= self.options().memstore_bytes_low() {
-            return;
-        }
-        let regions = self.regions().all();
-        let fullest = regions.iter().max_by_key(|region| region.memstore_bytes());
-        if let Some(fullest) = fullest.filter(|fullest| fullest.memstore_bytes() > 0) {
-            self.background.request_flush(fullest);
         }
     }
 

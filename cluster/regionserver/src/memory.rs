@@ -1,13 +1,24 @@
-//! Regions whose memory has something to compact, and the threads that do it.
+//! The memory of all memstores: what is compacted in it, what is flushed first, and whom it slows.
 //!
-//! A region is queued once when a write has sealed a segment; see [`region::Region::compact_memory`]. These threads do
+//! **Compaction.** A region is queued once when a write has sealed a segment; see [`region::Region::compact_memory`]. These threads do
 //! not wait behind flushes and compactions of files, which take long: while they are behind, active segments grow.
+//!
+//! **Which region is flushed** when memory must be freed: first those that do not compact in memory, then those whose
+//! memory drops least of what is written to it; among equals the fullest. So a region that a tenth of its writes would
+//! fill again at once is not the one that goes. What is being flushed already counts as free, so that one flush after the
+//! other begins, and no more of them than are needed. See [`flush_worth`].
+//!
+//! **Slowing.** Between the lower and the upper mark, and in the last quarter before a region's own limit, the answer to a
+//! write is held back, by a time that grows with the square of how far memory has filled, up to
+//! `bellows.memstore.slowing.max`. Clients that wait for answers slow down little by little, to what flushes can free,
+//! where they would hit a wall else. It costs no thread: the answer waits, not the server.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use region::Region;
+use region::{MemoryUse, Region};
 
 use crate::RegionServer;
 
@@ -50,9 +61,92 @@ impl MemoryQueue {
     }
 }
 
+/// What flushing a region is worth when memory must be freed: the greatest is flushed first. A region that compacts in
+/// memory counts half, and of that what its memory does not drop.
+fn flush_worth(memory: MemoryUse) -> f64 {
+    let bytes = memory.bytes as f64;
+    if memory.compacts { bytes / 2.0 * (1.0 - memory.dropped.clamp(0.0, 1.0)) } else { bytes }
+}
+
+/// How long an answer is held back when memory is `full`, of which 0 is where slowing begins and 1 where writes are
+/// refused.
+fn slowing(full: f64, longest: Duration) -> Duration {
+    if full > 0.0 { longest.mul_f64(full.min(1.0).powi(2)) } else { Duration::ZERO }
+}
+
+/// The part of a region's own limit from which on its writers are slowed.
+const SLOW_FROM: f64 = 0.75;
+
 impl RegionServer {
     /// How full the memory of all memstores is: 1 at the lower mark.
     pub(crate) fn memory_pressure(&self) -> f64 {
         self.background.memory() as f64 / self.options().memstore_bytes_low().max(1) as f64
+    }
+
+    /// How long the answer to a write to `region` is to be held back.
+    pub(crate) fn slowing_of(&self, region: &Region) -> Duration {
+        let options = self.options();
+        let (memory, low) = (self.background.memory(), options.memstore_bytes_low());
+        let full = if memory > low {
+            (memory - low) as f64 / options.memstore_bytes_max.saturating_sub(low).max(1) as f64
+        } else {
+            0.0
+        };
+        let full_of_region = (region.fullness() - SLOW_FROM) / (1.0 - SLOW_FROM);
+        if region.info().is_meta() {
+            return Duration::ZERO;
+        }
+        slowing(full.max(full_of_region), options.slowing_max)
+    }
+
+    /// Queues a flush of the region that is best flushed while memstores take more than the lower mark, beside what is
+    /// being flushed.
+    pub(crate) fn relieve_memory(&self) {
+        let low = self.options().memstore_bytes_low();
+        if self.background.memory() <= low {
+            return;
+        }
+        let regions = self.regions().all();
+        let uses: Vec<MemoryUse> = regions.iter().map(|region| region.memory_use()).collect();
+        if uses.iter().map(|memory| memory.bytes).sum::<u64>() <= low {
+            return;
+        }
+        let best = regions
+            .iter()
+            .zip(&uses)
+            .filter(|(_, memory)| memory.bytes > 0)
+            .max_by(|left, right| flush_worth(*left.1).total_cmp(&flush_worth(*right.1)));
+        if let Some((region, _)) = best {
+            self.background.request_flush(region);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_use_memory_well_are_flushed_last() {
+        let plain = |bytes| MemoryUse { bytes, compacts: false, dropped: 0.0 };
+        let compacts = |bytes, dropped| MemoryUse { bytes, compacts: true, dropped };
+        let order = [
+            compacts(90, 0.9),
+            compacts(100, 0.5),
+            compacts(60, 0.0),
+            plain(31),
+            compacts(100, 0.0),
+            plain(60),
+            plain(100),
+        ];
+        assert!(order.map(flush_worth).is_sorted(), "{:?}", order.map(flush_worth));
+    }
+
+    #[test]
+    fn writers_are_slowed_little_by_little() {
+        let longest = Duration::from_millis(100);
+        let times = [-3.0, 0.0, 0.1, 0.5, 1.0, 7.0].map(|full| slowing(full, longest).as_millis());
+        assert_eq!(times, [0, 0, 1, 25, 100, 100]);
+        assert_eq!(slowing(1.0, Duration::ZERO), Duration::ZERO, "switched off");
     }
 }

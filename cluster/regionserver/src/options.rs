@@ -50,6 +50,8 @@ pub struct Options {
     /// The part of it from which on the fullest regions are flushed, 0 to 1
     /// (`hbase.regionserver.global.memstore.size.lower.limit`).
     pub memstore_lower: f64,
+    /// How long the answer to a write is held back at most while memory fills (`bellows.memstore.slowing.max`).
+    pub slowing_max: Duration,
     /// How long a flush waits for a store with too many files (`hbase.hstore.blockingWaitTime`).
     pub blocking_wait: Duration,
     /// How long a flush or compaction that failed waits (`bellows.background.retry.min`); each failure doubles it.
@@ -99,6 +101,7 @@ impl Options {
             compaction_enabled: conf.value(&key::COMPACTION_ENABLED)?,
             memstore_bytes_max: u64::MAX,
             memstore_lower: conf.value(&key::GLOBAL_MEMSTORE_LOWER)?.min(1.0),
+            slowing_max: conf.value(&region::MEMSTORE_SLOWING)?,
             blocking_wait: conf.value(&store::BLOCKING_WAIT_TIME)?,
             retry_min: conf.value(&key::BACKGROUND_RETRY_MIN)?,
             retry_max: conf.value(&key::BACKGROUND_RETRY_MAX)?,

@@ -184,6 +184,10 @@ fn main() {
     for first in (0..ROWS).step_by(100) {
         let batch: Vec<Mutation> = (first..first + 100).map(|number| put(number, &value)).collect();
         region.apply(&batch, ReadMode::Any).expect("serving").pending.wait_blocking().expect("written");
+        // As a server's thread does.
+        if region.asks_for_memory_compaction() {
+            region.compact_memory(0.0);
+        }
     }
     reads(&region, "memory");
     region.flush(FlushReason::Requested).expect("written");

@@ -32,10 +32,10 @@
 //! however little it has, and what all of them have is compacted once more ([`Region::needs_flush`]). That goes on for as
 //! long as it drops an eighth at a time, so that what is flushed in the end is different rows, and as many as fit.
 //!
-//! **How much to hold.** A region whose memory has lately dropped a quarter of what was written to it uses its memory
-//! well: twice the memory saves it more than half of its flushes, each of larger files. While the server's memory has
-//! room it may hold [`RegionOptions::stretch`] flush sizes, and the less room there is, the less: at half of the lower
-//! mark one flush size, as all others.
+//! **How much to hold.** More memory means fewer flushes, of larger files, and fewer compactions behind them; and what is
+//! flat is cheap to hold, to read and to drop from. So while the server's memory has room, a region whose stores compact
+//! in memory may hold [`RegionOptions::stretch`] flush sizes; the less room there is, the less: at half of the lower mark
+//! one flush size, as all others. Regions that differ in when they began then differ in when they flush.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -67,8 +67,6 @@ const EVENTS_MAX: usize = 64;
 const BOUND_PART: f64 = 0.25;
 /// Of a store's share of the flush size, what must be left when it was compacted so that this is worth another time.
 const SPENT_PART: f64 = 0.875;
-/// Of what was written since the last flush, what must have been dropped for the region to hold more.
-const DROPPED_PART: f64 = 0.25;
 
 /// What a store's memory did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +164,17 @@ pub struct MemoryLoad {
     pub counts: MemoryCounts,
 }
 
+/// How a region uses its memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MemoryUse {
+    /// Bytes that a flush would free: without what is being flushed.
+    pub bytes: u64,
+    /// Whether some of its stores compact in memory.
+    pub compacts: bool,
+    /// The share of the cells before them that compactions in memory have dropped since the region was opened.
+    pub dropped: f64,
+}
+
 impl SegmentLoad {
     fn of(segment: &Segment) -> SegmentLoad {
         SegmentLoad {
@@ -217,8 +226,6 @@ pub(crate) struct Accordion {
     told: AtomicBool,
     /// Whether memory cannot be made much smaller any more before the next flush.
     spent: AtomicBool,
-    /// Bytes that compactions have dropped since the last flush.
-    dropped: AtomicU64,
     /// One at a time works on a store's pipeline.
     working: Mutex<()>,
     log: Mutex<Log>,
@@ -234,7 +241,6 @@ impl Accordion {
             waiting: AtomicBool::new(false),
             told: AtomicBool::new(false),
             spent: AtomicBool::new(false),
-            dropped: AtomicU64::new(0),
             working: Mutex::new(()),
             log: Mutex::default(),
         };
@@ -263,7 +269,6 @@ impl Accordion {
     /// A flush takes all there is.
     pub(crate) fn flushed(&self) {
         self.spent.store(false, Ordering::Relaxed);
-        self.dropped.store(0, Ordering::Relaxed);
     }
 
     /// Whether it drops what is redundant.
@@ -381,17 +386,35 @@ impl Region {
         bytes >= limit.saturating_add(limit / 4) || !(self.is_memory_shrinking() || self.squeeze())
     }
 
+    /// How it uses its memory.
+    pub fn memory_use(&self) -> MemoryUse {
+        let mut memory = MemoryUse::default();
+        let (mut before, mut dropped) = (0, 0);
+        for store in &self.stores {
+            let view = store.view.load();
+            let flushing: u64 = view.snapshot.iter().map(|segment| segment.bytes()).sum();
+            memory.bytes += view.memory_bytes().saturating_sub(flushing);
+            memory.compacts |= store.accordion.policy().level != Level::None;
+            let counts = store.accordion.log.lock().counts;
+            before += counts.cells_compacted;
+            dropped += counts.cells_dropped;
+        }
+        memory.dropped = dropped as f64 / before.max(1) as f64;
+        memory
+    }
+
+    /// How near its memory is to the limit at which it takes no writes: 1 is there.
+    pub fn fullness(&self) -> f64 {
+        let limit = self.flush_size.saturating_mul(self.options.block_multiplier);
+        self.memstore_bytes() as f64 / limit.max(1) as f64
+    }
+
     /// Bytes in memory at which it is time to flush.
     fn flush_limit(&self, pressure: f64) -> u64 {
         let stretch = self.options.stretch.min(self.options.block_multiplier as f64 / 2.0);
         let room = (1.0 - 2.0 * pressure).clamp(0.0, 1.0);
-        if stretch <= 1.0 || room == 0.0 {
-            return self.flush_size;
-        }
-        let dropped: u64 =
-            self.stores.iter().map(|store| store.accordion.dropped.load(Ordering::Relaxed)).sum();
-        let written = dropped + self.memstore_bytes();
-        if (dropped as f64) < written as f64 * DROPPED_PART {
+        let compacts = |store: &Store| store.accordion.policy().level != Level::None;
+        if stretch <= 1.0 || room == 0.0 || !self.stores.iter().all(compacts) {
             return self.flush_size;
         }
         (self.flush_size as f64 * (1.0 + (stretch - 1.0) * room)) as u64
@@ -501,8 +524,6 @@ impl Region {
         let taken = store.replace_in_pipeline(segments, Arc::clone(&compacted), horizon);
         let event = self.event(MemoryAct::Compacted, segments, &compacted, estimate, began, taken);
         let dropped = event.cells_before - event.cells_after;
-        let bytes = event.bytes_before.saturating_sub(event.bytes_after);
-        store.accordion.dropped.fetch_add(bytes, Ordering::Relaxed);
         let mut log = store.accordion.log.lock();
         log.counts.compacted += 1;
         log.counts.cells_compacted += event.cells_before;

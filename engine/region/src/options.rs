@@ -33,8 +33,7 @@ pub struct RegionOptions {
     /// At [`Level::Adaptive`], the share of cells that must stay at most for dropping the others to pay
     /// (`hbase.memstore.adaptive.compaction.threshold`).
     pub adaptive_unique_max: f64,
-    /// How many flush sizes a region may hold in memory whose stores drop much of what is written to them, while the
-    /// server's memory has room (`bellows.memstore.stretch`); 1 for one. Never more than half of `block_multiplier`.
+    /// How many flush sizes a region may hold in memory whose stores compact there, while the server's memory has room (`bellows.memstore.stretch`); 1 for one. Never more than half of `block_multiplier`.
     pub stretch: f64,
     /// How long a write waits for its row (`hbase.rowlock.wait.duration`).
     pub row_lock_wait: Duration,

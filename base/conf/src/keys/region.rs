@@ -44,9 +44,10 @@ keys! {
     PIPELINE_SEGMENTS: Count = "hbase.hregion.compacting.pipeline.segments.limit", "2";
     /// At ADAPTIVE, the share of cells that must stay at most for dropping the others to pay.
     ADAPTIVE_COMPACTION_THRESHOLD: Ratio = "hbase.memstore.adaptive.compaction.threshold", "0.5";
-    /// How many flush sizes a region may hold in memory that drops much of what is written to it, while the server's
-    /// memstores have room.
+    /// How many flush sizes a region may hold in memory that compacts there, while the server's memstores have room.
     MEMSTORE_STRETCH: Ratio = "bellows.memstore.stretch", "2.0";
+    /// How long the answer to a write is held back at most while memory fills: at the mark where writes are refused.
+    MEMSTORE_SLOWING: Millis = "bellows.memstore.slowing.max", "100";
     /// How many threads compact in memory, at most one for each core.
     IN_MEMORY_COMPACTION_THREADS: Count = "hbase.regionserver.inmemory.compaction.pool.size", "10";
 }

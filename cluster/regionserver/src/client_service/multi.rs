@@ -580,6 +580,10 @@ impl Work {
 
     /// Waits until everything written is durable.
     async fn settle(&mut self) {
+        let slowing = self.unsettled.iter().map(|unsettled| self.server.slowing_of(&unsettled.region)).max();
+        if let Some(slowing) = slowing.filter(|slowing| !slowing.is_zero()) {
+            env::sleep(slowing).await;
+        }
         for unsettled in std::mem::take(&mut self.unsettled) {
             let outcome = unsettled.pending.await;
             if let Err(error) = outcome {

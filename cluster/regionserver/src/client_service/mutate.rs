@@ -125,6 +125,13 @@ impl Work {
         pending: Pending,
     ) -> impl Future<Output = Result<Reply, Exception>> + Send + 'static {
         let server = self.server.clone();
-        async move { pending.await.map(|()| reply).map_err(|error| server.exception(&error)) }
+        let slowing = server.slowing_of(&self.region);
+        async move {
+            let outcome = pending.await;
+            if !slowing.is_zero() {
+                env::sleep(slowing).await;
+            }
+            outcome.map(|()| reply).map_err(|error| server.exception(&error))
+        }
     }
 }
