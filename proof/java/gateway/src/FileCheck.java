@@ -24,6 +24,7 @@ import org.apache.hadoop.hbase.io.hfile.HFile;
 import org.apache.hadoop.hbase.io.hfile.HFilePrettyPrinter;
 import org.apache.hadoop.hbase.io.hfile.HFileScanner;
 import org.apache.hadoop.hbase.regionserver.BloomType;
+import org.apache.hadoop.hbase.regionserver.HStoreFile;
 import org.apache.hadoop.hbase.util.BloomFilter;
 import org.apache.hadoop.hbase.util.BloomFilterFactory;
 import org.apache.hadoop.hbase.util.Bytes;
@@ -124,7 +125,10 @@ final class FileCheck {
     check(wrong > 0, "a wrong byte is not found");
   }
 
-  /** Every cell's row, or row and column, may be there; of those that are not, few are thought to be. */
+  /** Bytes of a row that a filter of prefixes knows. */
+  static final int PREFIX = 8;
+
+  /** Every cell's row, its prefix, or row and column, may be there; of those that are not, few are thought to be. */
   void blooms(BloomType type) throws IOException {
     FileSystem local = FileSystem.getLocal(configuration);
     org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(file.toUri());
@@ -134,6 +138,10 @@ final class FileCheck {
         return;
       }
       check(type.name().equals(facts.get("BLOOM_FILTER_TYPE")), "the bloom is " + facts.get("BLOOM_FILTER_TYPE"));
+      if (type == BloomType.ROWPREFIX_FIXED_LENGTH) {
+        byte[] length = reader.getHFileInfo().get(HStoreFile.BLOOM_FILTER_PARAM_KEY);
+        check(length != null && Bytes.toInt(length) == PREFIX, "the length of prefixes is not " + PREFIX);
+      }
       BloomFilter bloom = BloomFilterFactory.createFromMeta(reader.getGeneralBloomFilterMetadata(), reader);
       int wrong = 0;
       int count = 0;
@@ -142,7 +150,12 @@ final class FileCheck {
         Cell cell = scanner.getCell();
         boolean family = cell.getType() == Cell.Type.DeleteFamily;
         check(family && type == BloomType.ROWCOL || contains(bloom, cell, type), "the bloom misses " + cell);
-        byte[] row = Bytes.add(CellUtil.cloneRow(cell), new byte[] {'?'});
+        byte[] own = CellUtil.cloneRow(cell);
+        // One that begins like the row may be there where prefixes are known.
+        byte[] row =
+            type == BloomType.ROWPREFIX_FIXED_LENGTH
+                ? Bytes.toBytes(String.format("s%07d", count))
+                : Bytes.add(own, new byte[] {'?'});
         byte[] column = CellUtil.cloneQualifier(cell);
         Cell absent = PrivateCellUtil.createFirstOnRowCol(
             CellBuilderFactory.create(CellBuilderType.SHALLOW_COPY)
@@ -158,6 +171,10 @@ final class FileCheck {
 
   private static boolean contains(BloomFilter bloom, Cell cell, BloomType type) {
     CompoundBloomFilter compound = (CompoundBloomFilter) bloom;
+    if (type == BloomType.ROWPREFIX_FIXED_LENGTH) {
+      return compound.contains(
+          cell.getRowArray(), cell.getRowOffset(), Math.min(PREFIX, cell.getRowLength()), null);
+    }
     return type == BloomType.ROW
         ? compound.contains(cell.getRowArray(), cell.getRowOffset(), cell.getRowLength(), null)
         : compound.contains(cell, null, type);

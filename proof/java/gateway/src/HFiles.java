@@ -21,6 +21,7 @@ import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import org.apache.hadoop.hbase.io.compress.Compression;
 import org.apache.hadoop.hbase.io.encoding.DataBlockEncoding;
 import org.apache.hadoop.hbase.regionserver.BloomType;
+import org.apache.hadoop.hbase.util.BloomFilterUtil;
 import org.apache.hadoop.hbase.util.Bytes;
 
 /**
@@ -76,6 +77,10 @@ public final class HFiles {
         }
       }
     }
+    families.add(
+        ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes("prefixes")).setBlocksize(2048).setMaxVersions(2)
+            .setBloomFilterType(BloomType.ROWPREFIX_FIXED_LENGTH)
+            .setConfiguration(BloomFilterUtil.PREFIX_LENGTH_KEY, String.valueOf(FileCheck.PREFIX)).build());
     // So many blocks, of a cell each, that their index needs levels, and a family whose cells all go.
     families.add(
         ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes("deep")).setBlocksize(1024).setMaxVersions(2).build());
