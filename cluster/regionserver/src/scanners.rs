@@ -6,6 +6,8 @@
 //! 3. At its end the call puts the scanner back, with a new lease, or closes it.
 //! 4. A scanner that was closed because it was exhausted is remembered for as long as a lease: clients close it again,
 //!    or ask for more once more, and are told that there is nothing rather than that nobody knows it.
+//! 5. Of a scanner whose region was closed here only the name is kept, for as long as a lease: whoever asks for more is told
+//!    once that the region has changed, as by HBase, and looks for it elsewhere.
 //!
 //! An id is a hash of the server's name before a counter, so that an id of another server, or of an earlier life of
 //! this one, is not known here.
@@ -56,6 +58,8 @@ struct Table {
     held: HashMap<ScannerId, Arc<Held>>,
     /// Scanners that ended: the number that their next call would have had, and until when they are remembered.
     ended: HashMap<ScannerId, (u64, Moment)>,
+    /// Scanners whose region was closed here: its name, and until when they are remembered.
+    parted: HashMap<ScannerId, (String, Moment)>,
 }
 
 /// All scanners of a server.
@@ -155,15 +159,27 @@ impl Scanners {
         self.table.lock().held.remove(&held.id);
     }
 
-    /// Drops the scanners of a region that is closed here.
+    /// Drops the scanners of a region that is closed here. Their clients are told so when they ask.
     pub(crate) fn close_region(&self, region: &Arc<Region>) {
-        self.drop_where(|held| Arc::ptr_eq(&held.region, region));
+        let (name, until) = (region.info().to_string(), self.lease_end());
+        let mut parted = Vec::new();
+        self.drop_where(|held| {
+            let ends = Arc::ptr_eq(&held.region, region);
+            parted.extend(ends.then_some(held.id));
+            ends
+        });
+        let parted = parted.into_iter().map(|id| (id, (name.clone(), until)));
+        self.table.lock().parted.extend(parted);
     }
 
     /// Drops the scanners whose lease has run out, and says how many they were.
     pub(crate) fn expire(&self) -> usize {
         let now = self.world.moment();
-        self.table.lock().ended.retain(|_, (_, until)| *until > now);
+        {
+            let mut table = self.table.lock();
+            table.ended.retain(|_, (_, until)| *until > now);
+            table.parted.retain(|_, (_, until)| *until > now);
+        }
         self.drop_where(|held| held.state.try_lock().is_some_and(|state| state.has_expired(now)))
     }
 
@@ -195,6 +211,14 @@ impl Scanners {
                 return Err(unknown(id));
             }
             return Ok(Some(held));
+        }
+        if let Some((region, until)) = table.parted.remove(&id)
+            && until > now
+        {
+            return Err(Exception::not_serving_region(format!(
+                "Region has changed on the scanner {}: regionName={region}",
+                id.0
+            )));
         }
         match table.ended.get(&id) {
             // The one after the last, and the one after that for a client that counted a close.

@@ -209,14 +209,81 @@ fn leases_run_out_unless_they_are_renewed() {
 }
 
 #[test]
-fn scanners_of_a_closed_region_are_gone() {
+fn a_client_whose_region_was_closed_is_told_once_that_it_has_changed() {
+    for opened_again in [false, true] {
+        let bench = Bench::new();
+        bench.fill();
+        let (first, _) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
+        let id = first.scanner_id.expect("an id");
+        let region = bench.server.regions().all().remove(0);
+        bench.server.close_region(region.info().encoded_name(), None).expect("closes");
+        assert_eq!(bench.server.open_scanners(), 0);
+        if opened_again {
+            bench.server.open_region(region.info().clone(), region.table().clone()).expect("opens");
+        }
+        let gone = bench.next(id, 1, Some(0)).expect_err("gone");
+        assert_eq!(class(&gone), "NotServingRegionException");
+        assert!(gone.message.starts_with("Region has changed on the scanner"), "{gone}");
+        let unknown = bench.next(id, 1, Some(0)).expect_err("forgotten");
+        assert_eq!(class(&unknown), "UnknownScannerException");
+    }
+}
+
+#[test]
+fn who_does_not_ask_after_a_closed_region_is_forgotten_with_the_lease() {
     let bench = Bench::new();
     bench.fill();
     let (first, _) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
     let region = bench.server.regions().all().remove(0);
     bench.server.close_region(region.info().encoded_name(), None).expect("closes");
-    let gone = bench.next(first.scanner_id.expect("an id"), 1, Some(0)).expect_err("gone");
-    assert_eq!(class(&gone), "UnknownScannerException");
+    bench.world.advance(Duration::from_secs(60));
+    bench.server.look_around();
+    let unknown = bench.next(first.scanner_id.expect("an id"), 1, Some(0)).expect_err("forgotten");
+    assert_eq!(class(&unknown), "UnknownScannerException");
+}
+
+#[test]
+fn a_scan_goes_on_whatever_becomes_of_memory_and_files_meanwhile() {
+    let bench = Bench::new();
+    bench.fill();
+    let region = bench.server.regions().all().remove(0);
+    let (first, cells) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
+    assert_eq!(rows(cells), ["a", "a"]);
+    let id = first.scanner_id.expect("an id");
+    let major = region::CompactionRequest { major: true, families: Vec::new() };
+    let mut seen = Vec::new();
+    for call in 0..3 {
+        // Written after the scan began: it does not see it.
+        bench.put("c", "f:z", "later");
+        bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
+        region.compact_memory(1.0);
+        region.compact(&major).expect("compacts");
+        let (_, cells) = bench.next(id, 1, Some(call)).expect("goes on");
+        seen.extend(rows(cells));
+    }
+    assert_eq!(seen, ["b", "b", "c", "c", "d", "d"]);
+    let (_, cells) = bench.open(pb::Scan::default(), |_| {});
+    assert_eq!(rows(cells).len(), 9, "a new scan sees what came");
+}
+
+#[test]
+fn a_client_that_vanished_holds_nothing_when_its_lease_is_over() {
+    let bench = Bench::new();
+    bench.fill();
+    let region = bench.server.regions().all().remove(0);
+    bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
+    let free = std::sync::Arc::strong_count(&region);
+    for _ in 0..10 {
+        bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
+    }
+    assert_eq!(bench.server.open_scanners(), 10);
+    assert!(std::sync::Arc::strong_count(&region) > free, "they hold what they read");
+    bench.world.advance(Duration::from_secs(59));
+    bench.server.look_around();
+    assert_eq!(bench.server.open_scanners(), 10);
+    bench.world.advance(Duration::from_secs(1));
+    bench.server.look_around();
+    assert_eq!((bench.server.open_scanners(), std::sync::Arc::strong_count(&region)), (0, free));
 }
 
 #[test]
