@@ -632,6 +632,12 @@ impl Reader {
         Some(TimeSpan { oldest: number(oldest)?, newest: number(newest)? })
     }
 
+    /// A key that no cell of the file stands before; `None` for a file without cells.
+    pub fn first_key(&self) -> Option<Key<'_>> {
+        let first = (!self.root.is_empty()).then(|| self.root.at(0));
+        first.and_then(|entry| Key::parse(entry.key).ok())
+    }
+
     /// The key of the last cell; `None` for a file without cells.
     pub fn last_key(&self) -> Option<Key<'_>> {
         self.info.get(name::LAST_KEY.as_bytes()).and_then(|key| Key::parse(key).ok())

@@ -46,6 +46,8 @@ struct StoreScanner {
     on_demand: bool,
     /// Whether it has come to its end because the filter wanted nothing more, be it only of a row.
     closed: bool,
+    /// Reversed: the filter wants nothing of it from this row on, of the rows before the one under way.
+    before: Option<Vec<u8>>,
 }
 
 impl StoreScanner {
@@ -251,6 +253,7 @@ impl<'q> RegionScanner<'q> {
                 ),
                 query,
                 closed: false,
+                before: None,
                 on_demand: is_on_demand(scan, &store.family),
             })
         };
@@ -325,6 +328,10 @@ impl<'q> RegionScanner<'q> {
     fn leave_row(&mut self) -> Result<()> {
         if self.scan.reversed {
             for store in &mut self.stores {
+                if let Some(bound) = store.before.take() {
+                    store.heap.seek_row_before(Some(&bound))?;
+                    continue;
+                }
                 // A store without the row stands before it already.
                 if store
                     .heap

@@ -164,6 +164,9 @@ impl Store {
             sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
         }
         for file in view.files.iter().rev() {
+            if !self.has_rows_of(file, scan) {
+                continue;
+            }
             let is_range = single_row.is_none() && !scan.reversed;
             if is_range && !file.reader.may_contain_rows(&scan.start, &scan.stop, options)? {
                 continue;
@@ -173,6 +176,14 @@ impl Store {
             }
         }
         Ok(Heap::new(self.comparator, read_point, sources))
+    }
+
+    /// Whether rows of a scan can lie in a file, by its first and last key.
+    fn has_rows_of(&self, file: &StoreFile, scan: &Scan) -> bool {
+        let (least, most) = if scan.reversed { (&scan.stop, &scan.start) } else { (&scan.start, &scan.stop) };
+        let is_behind = |row: &[u8], other: &[u8]| self.comparator.compare_rows(row, other).is_gt();
+        (least.is_empty() || file.reader.last_key().is_none_or(|last| !is_behind(least, last.row())))
+            && (most.is_empty() || file.reader.first_key().is_none_or(|first| !is_behind(first.row(), most)))
     }
 
     fn may_help(

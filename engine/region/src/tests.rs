@@ -13,6 +13,7 @@ use storage::{FileName, Files, Memory};
 use crate::*;
 
 mod memory;
+mod seeks;
 
 /// A region over files in memory, and what it takes to open it again.
 struct Bench {

@@ -231,8 +231,13 @@ impl Reference {
             of_families.insert(index, self.of_reader(row, index, query, now, &mut state));
         }
         if let Some(sieve) = sieve {
+            if of_families.values().all(Vec::is_empty) {
+                return Vec::new();
+            }
+            // Of a row out of which the filter takes every cell it is not asked; the families that it does not need are
+            // read then, in HBase too.
             let left = sieve.take_out(&self.families, &mut of_families, &state);
-            if !left || !sieve.keeps_row(&state) {
+            if left && !sieve.keeps_row(&state) {
                 return Vec::new();
             }
         } else if of_families.values().all(Vec::is_empty) {

@@ -667,8 +667,7 @@ impl<'a> Subject<'a> {
                 (Query { families: vec![asked], range: check.range, ..Query::all() }, test)
             }
             Test::Sieve(sieve) => (
-                // What a check looks at is asked for as a get that says nothing of when families are read.
-                Query { sieve: Some(sieve.clone()), range: check.range, on_demand: true, ..Query::all() },
+                Query { sieve: Some(sieve.clone()), range: check.range, ..Query::all() },
                 region::Test::Filter(filter_of(sieve)),
             ),
         };

@@ -283,6 +283,13 @@ impl RegionScanner<'_> {
                     Some(target) if target.is_after(comparator, cell) && !scan.reversed => {
                         store.heap.pass(|cell| target.is_after(comparator, cell), |_| target.clone())?;
                     }
+                    // It does go back, to the row that the filter names or the last one before it.
+                    Some(target)
+                        if scan.reversed && comparator.compare_rows(target.key().row(), row).is_lt() =>
+                    {
+                        store.before = super::successor(target.key().row());
+                        store.heap.pass(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row))?;
+                    }
                     _ => store.heap.advance()?,
                 },
             }
