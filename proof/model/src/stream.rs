@@ -460,6 +460,8 @@ pub struct Source {
     /// Whether there are cells without a qualifier. A filter that goes from one of these to a later column goes past the
     /// markers of the family that stand there, and shows what they mask, in HBase too.
     nameless: bool,
+    /// Whether there are deletes. TimestampsFilter, when it hints, goes past markers, in HBase too.
+    deletes: bool,
 }
 
 impl Source {
@@ -467,7 +469,8 @@ impl Source {
     pub fn new(seed: u64, setup: &Setup) -> Source {
         let mut chance = Chance(seed);
         let nameless = chance.once_in(2);
-        Source { chance, families: setup.families.clone(), now: BEGIN, counter: 0, nameless }
+        let deletes = !chance.once_in(6);
+        Source { chance, families: setup.families.clone(), now: BEGIN, counter: 0, nameless, deletes }
     }
 
     fn row(&mut self) -> &'static str {
@@ -520,6 +523,7 @@ impl Source {
     }
 
     fn change(&mut self, act: Act, row: &'static str) -> Change {
+        let act = if act == Act::Delete && !self.deletes { Act::Put } else { act };
         let skip_log = self.chance.once_in(12);
         let range = if matches!(act, Act::Increment | Act::Append) { self.maybe_range(6) } else { None };
         let mut parts = Vec::new();
@@ -601,7 +605,7 @@ impl Source {
                     let counts = |family: &Family| {
                         family.versions < MANY || family.new_versions || family.ttl.is_some()
                     };
-                    let may_hint = !self.nameless && !self.families.iter().any(counts);
+                    let may_hint = !self.nameless && !self.deletes && !self.families.iter().any(counts);
                     Sieve::Timestamps(stamps, may_hint && !self.chance.once_in(3))
                 }
                 // In a list of which one is enough these speak, with "next row", for other families too.
