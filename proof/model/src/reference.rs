@@ -467,7 +467,10 @@ impl Sieve {
             }
             Sieve::Single(single) => {
                 single.look(family, cell, state);
-                true
+                // A version that decides against its row is not kept itself.
+                (family, cell.qualifier) != single.column
+                    || !single.latest_only
+                    || state.single != Some(false)
             }
             Sieve::Dependent(of, name, drop) => {
                 let is_column = (family, cell.qualifier) == (*of, *name);
@@ -484,6 +487,10 @@ impl Sieve {
             Sieve::All(of) => {
                 if let Some(Sieve::Single(single)) = of.first() {
                     single.look(family, cell, state);
+                    let is_column = (family, cell.qualifier) == single.column;
+                    if is_column && single.latest_only && state.single == Some(false) {
+                        return false;
+                    }
                 }
                 self.passes(row, family, cell, state.reversed)
             }
