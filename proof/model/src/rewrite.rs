@@ -95,13 +95,16 @@ enum Fate {
 
 /// Whether a marker masks a put and all older ones of its column.
 fn masks_the_rest(put: &Stored, markers: &[&Stored], family: &Family) -> bool {
-    !family.new_versions
-        && markers.iter().any(|marker| {
-            let up_to = match marker.kind {
-                CellType::DeleteFamily => true,
-                CellType::DeleteColumn => marker.qualifier == put.qualifier,
-                _ => false,
-            };
-            up_to && put.timestamp <= marker.timestamp
-        })
+    let has = |kind, covers: &dyn Fn(&Stored) -> bool| {
+        markers.iter().any(|marker| marker.kind == kind && covers(marker))
+    };
+    if family.new_versions {
+        return false;
+    }
+    // In the order in which HBase looks at them.
+    has(CellType::DeleteFamily, &|marker| put.timestamp <= marker.timestamp)
+        || (!has(CellType::DeleteFamilyVersion, &|marker| put.timestamp == marker.timestamp)
+            && has(CellType::DeleteColumn, &|marker| {
+                marker.qualifier == put.qualifier && put.timestamp <= marker.timestamp
+            }))
 }
