@@ -3,6 +3,9 @@
 //! Each waiting future has a slot with a waker of its own; waking it puts the slot's index on a list and wakes the task
 //! when the list was empty. So a task that holds a thousand waiting calls looks only at those that can go on, and a
 //! group commit that answers sixty of them wakes it once. Slots and their wakers are used again.
+//!
+//! What is taken in runs at the next look and not before: requests that came together have then all been begun, and the
+//! first of them that waits for the log writes it for all.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,6 +25,8 @@ pub(crate) struct Flight<K, T> {
     free: Vec<usize>,
     list: Arc<List>,
     woken: Vec<usize>,
+    /// Slots whose futures have not run yet.
+    fresh: Vec<usize>,
 }
 
 struct Slot<K, T> {
@@ -72,7 +77,8 @@ pub(crate) type Ended<T> = thread::Result<T>;
 
 impl<K, T> Flight<K, T> {
     pub(crate) fn new() -> Flight<K, T> {
-        Flight { slots: Vec::new(), free: Vec::new(), list: Arc::default(), woken: Vec::new() }
+        let list = Arc::default();
+        Flight { slots: Vec::new(), free: Vec::new(), list, woken: Vec::new(), fresh: Vec::new() }
     }
 
     /// How many futures wait.
@@ -80,8 +86,8 @@ impl<K, T> Flight<K, T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes in a future and lets it run as far as it can. `Some` if that was to its end.
-    pub(crate) fn push(&mut self, tag: K, future: Boxed<T>) -> Option<(K, Ended<T>)> {
+    /// Takes in a future, which runs at the next [`poll`](Flight::poll).
+    pub(crate) fn push(&mut self, tag: K, future: Boxed<T>) {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = self.slots.len();
             let bell = Arc::new(Bell { index, rung: AtomicBool::new(false), list: Arc::clone(&self.list) });
@@ -89,7 +95,7 @@ impl<K, T> Flight<K, T> {
             index
         });
         self.slots[index].running = Some((tag, future));
-        self.run(index)
+        self.fresh.push(index);
     }
 
     fn run(&mut self, index: usize) -> Option<(K, Ended<T>)> {
@@ -106,8 +112,8 @@ impl<K, T> Flight<K, T> {
         Some((tag, ended))
     }
 
-    /// Lets everything run that was woken; `done` is given what ended. The task of `context` is woken from now on.
-    /// Says whether anything ran.
+    /// Lets everything run that is new or was woken; `done` is given what ended. The task of `context` is woken from now
+    /// on. Says whether anything ran.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>, mut done: impl FnMut(K, Ended<T>)) -> bool {
         let mut woken = std::mem::take(&mut self.woken);
         {
@@ -117,7 +123,14 @@ impl<K, T> Flight<K, T> {
             }
             std::mem::swap(&mut list.indexes, &mut woken);
         }
-        let ran = !woken.is_empty();
+        let ran = !woken.is_empty() || !self.fresh.is_empty();
+        let mut fresh = std::mem::take(&mut self.fresh);
+        for index in fresh.drain(..) {
+            if let Some((tag, ended)) = self.run(index) {
+                done(tag, ended);
+            }
+        }
+        self.fresh = fresh;
         for index in woken.drain(..) {
             // Before it runs: what rings from now on counts for the next time.
             self.slots[index].bell.rung.store(false, Ordering::Release);
@@ -155,8 +168,9 @@ mod tests {
         for index in 0..4usize {
             let (sender, receiver) = oneshot::channel::<usize>();
             senders.push(Some(sender));
-            assert!(flight.push(index, Box::pin(async move { receiver.await.expect("sent") })).is_none());
+            flight.push(index, Box::pin(async move { receiver.await.expect("sent") }));
         }
+        assert!(flight.poll(&mut context, |_, _| panic!("nothing is sent")), "they are new");
         assert!(!flight.poll(&mut context, |_, _| panic!("nothing is ready")));
         for index in [2usize, 0] {
             senders[index].take().expect("first time").send(index * 10).expect("waits");
@@ -167,8 +181,9 @@ mod tests {
         assert_eq!(ended, [(2, 20), (0, 0)]);
         assert_eq!(flight.len(), 2);
         // A slot is used again, and is woken like a new one.
-        let ready = flight.push(9, Box::pin(async { 9 })).expect("ends at once");
-        assert_eq!((ready.0, ready.1.expect("no panic")), (9, 9));
+        flight.push(9, Box::pin(async { 9 }));
+        flight.poll(&mut context, |tag, value| ended.push((tag, value.expect("no panic"))));
+        assert_eq!(ended.last(), Some(&(9, 9)));
         for sender in senders.into_iter().flatten() {
             sender.send(1).expect("waits");
         }
@@ -182,8 +197,12 @@ mod tests {
         let mut flight: Flight<u8, ()> = Flight::new();
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));
-        let (tag, ended) = flight.push(1, Box::pin(async { panic!("on purpose") })).expect("ended");
+        let mut ends = Vec::new();
+        for tag in [1, 2] {
+            flight.push(tag, Box::pin(async move { assert_eq!(tag, 2, "on purpose") }));
+        }
+        flight.poll(&mut Context::from_waker(Waker::noop()), |tag, ended| ends.push((tag, ended.is_ok())));
         std::panic::set_hook(hook);
-        assert_eq!((tag, ended.is_err(), flight.len()), (1, true, 0));
+        assert_eq!((ends, flight.len()), (vec![(1, false), (2, true)], 0));
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! A round of the task, as long as anything moves:
 //!
-//! 1. What waited and can go on, goes on; answers that are ready are appended to the output.
-//! 2. All whole frames in the input are served, each in this task. Their answers are appended too.
+//! 1. All whole frames in the input are served, each in this task; answers that are ready are appended to the output.
+//! 2. What waited and can go on, goes on; so does what has just begun to wait: all that came together has been begun by
+//!    then, and waits for one write of the log.
 //! 3. The output is written, as much as the socket takes: one write for all answers of a round.
 //! 4. More is read, once the input has no whole frame any more: what a client sends ahead stays in its socket.
 //!
 //! After [`REQUESTS_PER_WRITE`] requests the task gives way to the other connections of its thread. When more output
-//! waits than [`Options::output_high`], step 2 and 4 rest until the client has read: what it does not read costs this
+//! waits than [`Options::output_high`], step 1 and 4 rest until the client has read: what it does not read costs this
 //! process no more than that. While all answers together take more than they should, they rest as long as any output
 //! waits. A call that waits is always let run to its end, also when its client is gone: to stop in
 //! the middle of a write would leave others waiting for it.
@@ -141,7 +142,7 @@ impl Connection {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut turn = 0;
         loop {
-            let mut moved = self.go_on(context);
+            let mut moved = false;
             match self.phase {
                 Phase::Serving => {
                     if turn >= REQUESTS_PER_WRITE {
@@ -151,6 +152,7 @@ impl Connection {
                     let served = self.serve();
                     turn += served.requests;
                     moved |= served.moved;
+                    moved |= self.go_on(context);
                     moved |= self.write(context);
                     if self.broken {
                         self.phase = Phase::Ending(Ending::Close);
@@ -160,6 +162,7 @@ impl Connection {
                     }
                 }
                 Phase::Ending(ending) => {
+                    moved |= self.go_on(context);
                     moved |= self.write(context);
                     if self.flight.len() == 0 && (self.output.is_empty() || self.broken) {
                         match ending {
@@ -194,7 +197,7 @@ impl Connection {
         }
     }
 
-    /// Step 1. Says whether anything ran.
+    /// Step 2. Says whether anything ran.
     fn go_on(&mut self, context: &mut Context<'_>) -> bool {
         let Connection { flight, output, shared, shard, session, remote, .. } = self;
         flight.poll(context, |waiting, ended| {
@@ -205,7 +208,7 @@ impl Connection {
         })
     }
 
-    /// Step 2.
+    /// Step 1.
     fn serve(&mut self) -> Served {
         let mut served = 0;
         while served < REQUESTS_PER_WRITE && !self.holds_back() {
@@ -283,14 +286,12 @@ impl Connection {
                 count(&shard.calls_inline, 1);
                 result
             }
-            Ok(Answer::Later(future)) => match flight.push(Waiting { call_id, size: bytes }, future) {
-                None => {
-                    calls.fetch_add(1, Ordering::Relaxed);
-                    size.fetch_add(bytes, Ordering::Relaxed);
-                    return;
-                }
-                Some((_, ended)) => unpanic(ended, shard, *remote),
-            },
+            Ok(Answer::Later(future)) => {
+                flight.push(Waiting { call_id, size: bytes }, future);
+                calls.fetch_add(1, Ordering::Relaxed);
+                size.fetch_add(bytes, Ordering::Relaxed);
+                return;
+            }
             Err(panic) => unpanic(Err(panic), shard, *remote),
         };
         answer(call_id, result, session, shared, output);
