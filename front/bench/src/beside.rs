@@ -6,12 +6,13 @@
 use crate::outcome::{Outcome, Outcomes};
 use crate::report::{lined_up, short};
 
-/// What the server's CPU time for an operation, or a row of it, should be at most: the other's divided by this.
+/// What the server's CPU time for an operation, or a row of it, should be at most: the other's divided by this. For
+/// scans as PerformanceEvaluation makes them, for it was asked what HBase's figures are.
 const BARS: [(&str, f64); 9] = [
     ("random-read", 8.0),
     ("multi-get", 6.0),
-    ("scan", 6.0),
-    ("filter-0", 15.0),
+    ("scan by 30", 6.0),
+    ("filter-scan", 15.0),
     ("random-write", 10.0),
     ("random-write fsync", 5.0),
     ("batch-write", 8.0),

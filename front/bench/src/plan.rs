@@ -80,6 +80,10 @@ impl Plan {
         if let Some(keys) = self.keys {
             name += &format!(" {keys}");
         }
+        let scans = matches!(workload, Workload::Scan | Workload::ScanRange(_));
+        if let Some(rows) = self.caching.filter(|_| scans) {
+            name += &format!(" by {rows}");
+        }
         if let Some(rate) = self.rate {
             name += &format!(" at {}/s", grouped(rate.round() as u64));
         }

@@ -84,8 +84,14 @@ impl Worker {
             Workload::MultiGet => done(self.multi_get().await?),
             Workload::Scan => done(self.scan_on().await?),
             Workload::ScanRange(rows) => done(self.scan_range(u64::from(rows)).await?),
-            Workload::Filter0 => done(self.scan_filtered(0).await?),
-            Workload::Filter10 => done(self.scan_filtered(1).await?),
+            Workload::FilterScan => {
+                // As long as those there are, and larger than every one of them.
+                let wanted = vec![0xff; self.rows.value_size().max(1)];
+                let filter = Filter::column_value(self.family(), self.column(), Comparison::Equal, wanted);
+                done(self.scan_filtered(Filter::all([filter]), 0).await?)
+            }
+            Workload::Filter0 => done(self.scan_filtered(below(0), 0).await?),
+            Workload::Filter10 => done(self.scan_filtered(below(1), 1).await?),
             Workload::Increment => {
                 let increment = Increment::row(self.any_key()).add(self.family(), NUMBER, 1);
                 let row = self.table.increment(increment.durability(self.plan.durability)).await?;
@@ -218,11 +224,10 @@ impl Worker {
         Ok((rows, wrong + (from + rows).abs_diff(at)))
     }
 
-    /// Looks at as many rows as the plan's range has; the values of `tenths` of ten pass.
-    async fn scan_filtered(&mut self, tenths: u8) -> client::Result<(u64, u64)> {
+    /// Looks at as many rows as the plan's range has; of ten in a row `filter` lets the first `tenths` pass.
+    async fn scan_filtered(&mut self, filter: Filter, tenths: u8) -> client::Result<(u64, u64)> {
         let looked_at = self.plan.range;
         let from = self.chance.below(self.rows.count() - looked_at + 1);
-        let filter = Filter::value(Comparison::Less, vec![b'0' + tenths]);
         let mut scanner = self.table.scan(self.a_scan(from, from + looked_at).filter(filter));
         let passes = |number: &u64| number % 10 < u64::from(tenths);
         let mut expected = (from..from + looked_at).filter(passes);
@@ -233,4 +238,9 @@ impl Worker {
         }
         Ok((looked_at, wrong + expected.count() as u64))
     }
+}
+
+/// What lets those values pass that begin with one of the first `tenths` digits.
+fn below(tenths: u8) -> Filter {
+    Filter::value(Comparison::Less, vec![b'0' + tenths])
 }

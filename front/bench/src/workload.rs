@@ -26,6 +26,9 @@ pub enum Workload {
     Scan,
     /// Opens a scan anywhere and reads so many rows.
     ScanRange(u32),
+    /// Scans rows for a value that none has, as PerformanceEvaluation's `filterScan` does: a list of one filter, which
+    /// judges whole rows by one column.
+    FilterScan,
     /// Scans rows of which a filter on the value lets none through.
     Filter0,
     /// Scans rows of which a filter on the value lets every tenth through.
@@ -102,6 +105,7 @@ impl Workload {
             ScanRange(100),
             ScanRange(1_000),
             ScanRange(10_000),
+            FilterScan,
             Filter0,
             Filter10,
             RandomWrite,
@@ -136,6 +140,7 @@ impl Workload {
             MultiGet => "gets --batch rows in no order with one call",
             Scan => "reads the whole table in order; an operation is 1000 rows of it",
             ScanRange(_) => "opens a scan anywhere and reads so many rows; any number will do",
+            FilterScan => "scans --range rows for a value that none has: a whole row is judged by its column",
             Filter0 => "scans --range rows; a filter on the value lets none through",
             Filter10 => "scans --range rows; a filter on the value lets every tenth through",
             Increment => "adds one to a number of any row",
@@ -157,7 +162,7 @@ impl Workload {
             BatchWrite => &["batch of puts"],
             SequentialRead | RandomRead => &["get"],
             MultiGet => &["batch of gets"],
-            Scan | ScanRange(_) | Filter0 | Filter10 => &["scan"],
+            Scan | ScanRange(_) | FilterScan | Filter0 | Filter10 => &["scan"],
             Increment => &["increment"],
             Append => &["append"],
             CheckAndPut => &["check and put"],
@@ -191,6 +196,7 @@ impl fmt::Display for Workload {
             MultiGet => "multi-get",
             Scan => "scan",
             ScanRange(rows) => return write!(f, "scan-range-{rows}"),
+            FilterScan => "filter-scan",
             Filter0 => "filter-0",
             Filter10 => "filter-10",
             Increment => "increment",

@@ -31,11 +31,14 @@ const MIXED: &[&str] = &[
 const ALL: &[Load] = &[
     Load { name: "random-read", words: &["random-read"], short: true },
     Load { name: "multi-get", words: &["multi-get"], short: true },
+    // Thirty rows with one call, as PerformanceEvaluation asks for.
+    Load { name: "scan-30", words: &["scan", "--caching", "30"], short: true },
     Load { name: "scan", words: &["scan"], short: true },
     Load { name: "scan-range-10", words: &["scan-range-10"], short: false },
     Load { name: "scan-range-100", words: &["scan-range-100"], short: true },
     Load { name: "scan-range-1000", words: &["scan-range-1000"], short: false },
     Load { name: "scan-range-10000", words: &["scan-range-10000"], short: false },
+    Load { name: "filter-scan", words: &["filter-scan"], short: true },
     Load { name: "filter-0", words: &["filter-0"], short: true },
     Load { name: "filter-10", words: &["filter-10"], short: true },
     Load { name: "sequential-read", words: &["sequential-read"], short: false },
