@@ -144,7 +144,7 @@ impl Comparable {
                 found(any)
             }
             Comparable::Regex(pattern) => found(pattern.is_found_in(part)?),
-            Comparable::Substring(text) => found(String::from_utf8_lossy(part).to_lowercase().contains(text)),
+            Comparable::Substring(text) => found(has_in_lower_case(part, text)),
         })
     }
 
@@ -176,6 +176,17 @@ impl Comparable {
             CompareOperator::NoOp => false,
         }
     }
+}
+
+/// Whether `text`, which is in lower case, is in the part in lower case. Nearly all parts are ASCII: no copy is made of these.
+fn has_in_lower_case(part: &[u8], text: &str) -> bool {
+    if !part.is_ascii() {
+        return String::from_utf8_lossy(part).to_lowercase().contains(text);
+    }
+    let text = text.as_bytes();
+    let Some(first) = text.first() else { return true };
+    part.windows(text.len())
+        .any(|window| window[0].to_ascii_lowercase() == *first && window.eq_ignore_ascii_case(text))
 }
 
 /// Compares `unscaled · 10^-scale` by digits, so that no size of number is too large.
