@@ -141,6 +141,7 @@ impl Options {
             adaptive_unique_max: conf.value(&region::ADAPTIVE_COMPACTION_THRESHOLD)?,
             memory: Pool::new(usize::try_from(chunk_size).unwrap_or(usize::MAX), RegionOptions::CHUNKS_KEPT),
             stretch: conf.value(&region::MEMSTORE_STRETCH)?,
+            drop_markers: conf.value(&region::MEMSTORE_DROP_MARKERS)?,
             row_lock_wait: conf.value(&region::ROW_LOCK_WAIT)?,
             timestamp_slop: (slop < i64::MAX).then_some(slop),
             cell_size_max: (cell > 0).then(|| usize::try_from(cell).unwrap_or(usize::MAX)),

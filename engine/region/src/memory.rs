@@ -12,16 +12,18 @@
 //! is open holds the segments that it began with. One that opens sees in the view's horizon up to which point has been
 //! decided, and begins no earlier than that.
 //!
-//! **Markers too.** A queue is put, read and deleted; were its markers kept, as HBase's memstores keep them at every
-//! level, half of what is written would reach the disk to say that something is gone which never was there. So a marker
-//! goes together with what it masks if nothing older than the pipeline can have the row: no flush is under way, and each
-//! file's filter says that it has not the row. What then remains is what a major compaction, in HBase also, makes of the
-//! row a while later: who writes an older timestamp *after* a delete is masked by the marker until it goes. Clients that
-//! let the server set timestamps cannot tell when that is. To those that set their own it should not come sooner, so a
-//! marker goes only if its timestamp is of a time at which this region was open, a little while ago
-//! ([`Judge::GRACE_MS`]): made-up times and times of a copied table are not. Families that keep deleted cells, in which
-//! what was written later wins, or whose tables keep markers for a while (`hbase.hstore.time.to.purge.deletes`) keep
-//! theirs. A raw scan does not see the markers that went, as it does not see the versions that did.
+//! **Markers too, where asked for** ([`RegionOptions::drop_markers`]). A queue is put, read and deleted; with its markers
+//! kept, as HBase's memstores keep them at every level, half of what is written reaches the disk to say that something is
+//! gone which never was there. A marker may go together with what it masks if nothing older than the pipeline can have the
+//! row: no flush is under way, and each file's filter says that it has not the row. What then remains is what a major
+//! compaction, in HBase also, makes of the row a while later, with two differences, for which this is not the default. Who
+//! writes an older timestamp *after* a delete is masked by the marker until it goes: here that is sooner. And the log has
+//! the marker still: after a death before the next flush such a write, seen meanwhile, is masked again. Clients that let
+//! the server set timestamps see neither. For those that set their own a marker goes only if its timestamp is of a time
+//! at which this region was open, a little while ago ([`Judge::GRACE_MS`]): made-up times and times of a copied table are
+//! not. Families that keep deleted cells, in which what was written later wins, or whose tables keep markers for a while
+//! (`hbase.hstore.time.to.purge.deletes`) keep theirs. A raw scan does not see the markers that went, as it does not see
+//! the versions that did.
 //!
 //! **How much.** Before an adaptive store pays for copying, the rules judge the rows of some cells drawn at random; a
 //! row is drawn as often as it has cells, so the mean of the rows' shares is the share of all.
@@ -306,7 +308,8 @@ impl<'a> Judge<'a> {
 
     fn new(region: &Region, store: &Store, view: &'a View, horizon: SequenceId) -> Judge<'a> {
         let (keeping, now) = (store.keeping, region.world.now().0);
-        let markers_go = keeping.keep_deleted == KeepDeletedCells::False
+        let markers_go = region.options.drop_markers
+            && keeping.keep_deleted == KeepDeletedCells::False
             && !keeping.new_versions
             && store.tuning.load().purge_deletes_after <= 0
             && view.snapshot.is_empty();

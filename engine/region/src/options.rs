@@ -33,8 +33,12 @@ pub struct RegionOptions {
     /// At [`Level::Adaptive`], the share of cells that must stay at most for dropping the others to pay
     /// (`hbase.memstore.adaptive.compaction.threshold`).
     pub adaptive_unique_max: f64,
-    /// How many flush sizes a region may hold in memory whose stores compact there, while the server's memory has room (`bellows.memstore.stretch`); 1 for one. Never more than half of `block_multiplier`.
+    /// How many flush sizes a region may hold in memory whose stores compact there, while the server's memory has room
+    /// (`bellows.memstore.stretch`); 1 for one. Never more than half of `block_multiplier`.
     pub stretch: f64,
+    /// Whether delete markers go from memory with what they mask, where nothing older can have the row
+    /// (`bellows.memstore.drop.markers`).
+    pub drop_markers: bool,
     /// How long a write waits for its row (`hbase.rowlock.wait.duration`).
     pub row_lock_wait: Duration,
     /// How far in the future a timestamp may lie, in ms; `None` for any
@@ -87,6 +91,7 @@ impl Default for RegionOptions {
             pipeline_segments_max: 2,
             adaptive_unique_max: 0.5,
             stretch: 2.0,
+            drop_markers: false,
             row_lock_wait: Duration::from_secs(30),
             timestamp_slop: None,
             cell_size_max: Some(10 << 20),

@@ -241,7 +241,8 @@ impl Target for Clients<'_> {
         let (table, row) = (self.narrow.clone(), row.to_owned());
         let put =
             |value: &Vec<u8>| Put::row(row.clone()).set("f", "x", value.clone()).set("f", "y", value.clone());
-        let answer = match operation.clone() {
+
+        match operation.clone() {
             Operation::Put(value) => {
                 let put = put(&value);
                 self.call(async move { table.put(put).await.map(|()| Answer::Done) })
@@ -274,8 +275,7 @@ impl Target for Clients<'_> {
                     table.check_and_mutate(check).await.map(|(passed, _)| Answer::Passed(passed))
                 })
             }
-        };
-        answer
+        }
     }
 
     fn write(&self, row: &str, value: &[u8]) -> Result<(), Unanswered> {

@@ -103,8 +103,6 @@ struct Subject<'a> {
     reference: Reference,
     /// The region's last sequence id.
     sequence: u64,
-    /// When the region was opened.
-    opened: i64,
     pending: Option<Pending>,
     held: [Option<Held>; 2],
     deaths: u64,
@@ -415,7 +413,6 @@ impl<'a> Subject<'a> {
             log,
             sequence: region.open_sequence().0,
             region,
-            opened: BEGIN,
             options,
             reference: Reference::new(setup.families.clone()),
             pending: None,
@@ -882,21 +879,6 @@ impl<'a> Subject<'a> {
         Ok(sealed)
     }
 
-    /// Whether memory may drop a marker, as no compaction of HBase's does: it was made while the region was open, and a
-    /// moment ago, and no file has anything of its row. Should it come back after a death, it is there again.
-    fn may_go(&self, family: usize, cell: &Given) -> bool {
-        let schema = &self.reference.families[family];
-        let is_in_file = |(row, cells): (&str, &[Stored])| {
-            row.as_bytes() == cell.row && cells.iter().any(|cell| matches!(cell.place, Place::File(_)))
-        };
-        cell.kind != CellType::Put.code()
-            && schema.keep == Keep::Nothing
-            && !schema.new_versions
-            && self.setup.purge_deletes_after == 0
-            && (self.opened..self.now() - 100).contains(&cell.timestamp)
-            && !self.reference.of_family(family).any(is_in_file)
-    }
-
     fn shrink(&mut self, pressure: f64) -> Outcome {
         self.settle()?;
         let families = 0..self.reference.families.len();
@@ -914,7 +896,6 @@ impl<'a> Subject<'a> {
             };
             let mut needed: Vec<_> = before.iter().filter(|cell| !sealed.contains(cell)).cloned().collect();
             needed.extend(self.kept_of(family, is_sealed, Kind::Some));
-            needed.retain(|(_, cell)| !self.may_go(family, cell));
             for cell in &found {
                 if !before.contains(cell) {
                     return Err(format!(
@@ -993,7 +974,6 @@ impl<'a> Subject<'a> {
         self.deaths += 1;
         self.compared.deaths += 1;
         self.place = if power { self.place.crash(self.setup.seed ^ self.deaths) } else { self.place.kill() };
-        self.opened = self.now();
         (self.log, self.region) = open(&self.place, &self.world, &self.options, &self.reference.families)?;
         self.sequence = self.region.open_sequence().0;
         for family in 0..self.reference.families.len() {
@@ -1052,7 +1032,6 @@ impl<'a> Subject<'a> {
                 self.reference.families.clone_from(families);
             }
         }
-        self.opened = self.now();
         let (log, families) = (Arc::clone(&self.log), &self.reference.families);
         self.region = open_region(&self.place, &self.world, &self.options, families, log, None)?;
         let opened = self.region.open_sequence().0;

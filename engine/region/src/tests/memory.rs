@@ -10,12 +10,21 @@ const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adap
 
 /// A region whose active segments are sealed at `bound` bytes.
 fn bench(level: Level, bound: u64, family: FamilyDescriptor) -> Bench {
+    bench_with(level, bound, family, RegionOptions::default())
+}
+
+/// Where markers go from memory, too.
+fn bench_of_a_queue(level: Level, bound: u64, family: FamilyDescriptor) -> Bench {
+    bench_with(level, bound, family, RegionOptions { drop_markers: true, ..RegionOptions::default() })
+}
+
+fn bench_with(level: Level, bound: u64, family: FamilyDescriptor, options: RegionOptions) -> Bench {
     let options = RegionOptions {
         compaction_size_min: Some(0),
         in_memory_compaction: level,
         // There are two stores.
         in_memory_flush_factor: 2.0 * bound as f64 / RegionOptions::default().flush_size as f64,
-        ..RegionOptions::default()
+        ..options
     };
     Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table(family), options)
 }
@@ -265,7 +274,7 @@ fn raw(bench: &Bench) -> String {
 #[test]
 fn a_queue_leaves_nothing_behind() {
     for (level, family_deletes) in [(Level::Eager, false), (Level::Adaptive, true)] {
-        let bench = bench(level, 2_000, family());
+        let bench = bench_of_a_queue(level, 2_000, family());
         for number in 0..500 {
             let row = format!("r{number:03}");
             bench.put(&row, "f:q", -1, "work");
@@ -294,7 +303,7 @@ fn a_marker_stays_while_it_may_mask_something() {
         (family().with("BLOOMFILTER", "NONE"), true),
     ];
     for (family, is_flushed) in kept {
-        let bench = bench(Level::Eager, 1_000, family);
+        let bench = bench_of_a_queue(Level::Eager, 1_000, family);
         bench.put("a", "f:q", -1, "value");
         if is_flushed {
             bench.region.flush(FlushReason::Requested).expect("flushed");
@@ -306,7 +315,7 @@ fn a_marker_stays_while_it_may_mask_something() {
         assert!(!bench.all().contains("a/"), "{}", bench.all());
     }
     // Another row's file is none of its business.
-    let bench = bench(Level::Eager, 1_000, family());
+    let bench = bench_of_a_queue(Level::Eager, 1_000, family());
     bench.put("b", "f:q", -1, "value");
     bench.region.flush(FlushReason::Requested).expect("flushed");
     bench.put("a", "f:q", -1, "value");
@@ -317,7 +326,7 @@ fn a_marker_stays_while_it_may_mask_something() {
 
 #[test]
 fn a_marker_of_a_made_up_time_masks_what_is_written_later() {
-    let bench = bench(Level::Eager, 1_000, family());
+    let bench = bench_of_a_queue(Level::Eager, 1_000, family());
     for timestamp in [10, 999_999, 2_000_000] {
         bench.put("a", "f:q", timestamp, "value");
         bench.delete("a", "f:q", timestamp, CellType::DeleteColumn);
@@ -325,6 +334,18 @@ fn a_marker_of_a_made_up_time_masks_what_is_written_later() {
         bench.put("a", "f:q", timestamp - 1, "older");
         assert!(!bench.all().contains("a/"), "{}", bench.all());
     }
+}
+
+#[test]
+fn unless_it_is_asked_for_markers_stay_and_mask_what_is_written_later() {
+    let bench = bench(Level::Eager, 1_000, family());
+    bench.put("a", "f:q", -1, "value");
+    bench.world.advance(Duration::from_secs(1));
+    bench.delete("a", "f:q", -1, CellType::DeleteColumn);
+    seal_and_compact(&bench);
+    bench.put("a", "f:q", 1_000_500, "older");
+    assert!(!bench.all().contains("a/"), "{}", bench.all());
+    assert!(!bench.kill().all().contains("a/"));
 }
 
 #[test]
