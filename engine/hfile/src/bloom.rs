@@ -254,7 +254,7 @@ impl Filter {
 
     /// Which chunk would hold `key`; `None` when the key comes before the first.
     pub(crate) fn chunk_of(&self, key: &[u8]) -> Option<(u64, u32)> {
-        let after = self.entries.partition(|entry| {
+        let after = self.entries.partition(0..self.entries.len(), |entry| {
             if self.columns && cell::Key::parse(entry.key).is_ok() {
                 Comparator::Table.compare_keys(cell::Key::trusted(entry.key), cell::Key::trusted(key)).is_le()
             } else {

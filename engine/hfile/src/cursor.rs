@@ -6,7 +6,11 @@ use std::sync::Arc;
 use cache::{Block, BlockKind};
 use cell::{Cell, KeyBuf, Position, SequenceId};
 
+use crate::ahead::ask_for;
 use crate::{Reader, Result, heads};
+
+/// How many cells ahead of the one it steps to a cursor asks for memory.
+const AHEAD: usize = 3;
 
 /// How blocks are got.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +49,16 @@ impl Cursor {
         self.options = options;
     }
 
+    /// How blocks are got.
+    pub fn options(&self) -> ReadOptions {
+        self.options
+    }
+
+    /// Stands nowhere.
+    pub fn leave(&mut self) {
+        self.block = None;
+    }
+
     /// The file.
     pub fn reader(&self) -> &Arc<Reader> {
         &self.reader
@@ -73,10 +87,18 @@ impl Cursor {
             self.stand_on(self.place_of(position));
             return Ok(());
         }
-        self.block = None;
+        self.seek_far(position)
+    }
+
+    /// The same for a place that is likely in another block: the first and last cell of the open one, which are seldom in
+    /// a cache line by then, are not looked at.
+    pub fn seek_far(&mut self, position: Position<'_>) -> Result<()> {
+        let open = self.block.take();
         let Some((offset, length)) = self.reader.find_block(position, self.options)? else { return Ok(()) };
-        let block = self.reader.block(offset, Some(length), BlockKind::Data, self.options)?;
-        self.block = Some((offset, block));
+        self.block = match open {
+            Some((at, _)) if at == offset => open,
+            _ => Some((offset, self.reader.block(offset, Some(length), BlockKind::Data, self.options)?)),
+        };
         loop {
             if self.stand_on(self.place_of(position)) {
                 return Ok(());
@@ -130,7 +152,11 @@ impl Cursor {
     /// Stands on the next cell.
     #[inline]
     pub fn advance(&mut self) -> Result<()> {
-        if self.block.is_none() || self.stand_on(self.index + 1) {
+        let Some((_, block)) = &self.block else { return Ok(()) };
+        if let Some(&place) = block.offsets.get(self.index + AHEAD) {
+            ask_for(&block.bytes, place as usize);
+        }
+        if self.stand_on(self.index + 1) {
             return Ok(());
         }
         self.next_block()

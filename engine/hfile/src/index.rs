@@ -11,7 +11,12 @@
 //! Behind a root with levels below stand the offset and size of its middle leaf and the number of the middle entry in
 //! it (8 + 4 + 4 bytes), from which the middle key of the file is read.
 
+use std::ops::Range;
+
+use cell::{Comparator, Key};
+
 use crate::format::write_vlong;
+use crate::heads;
 
 /// Bytes of entries after which an index block is full (`hfile.index.block.max.size`).
 pub(crate) const BLOCK_SIZE_MAX: usize = 128 << 10;
@@ -40,6 +45,8 @@ pub(crate) struct Entries {
     /// Where each key ends in `keys`.
     ends: Vec<u32>,
     keys: Vec<u8>,
+    /// What most of a search looks at; none before they were made.
+    heads: (Box<[u32]>, u16),
 }
 
 impl Entries {
@@ -51,6 +58,19 @@ impl Entries {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// Makes the heads of entries whose keys were checked and of which none is added any more.
+    pub(crate) fn make_heads(&mut self, comparator: Comparator) {
+        // Rows of the catalog have another order, and of one entry there is nothing to search.
+        if comparator == Comparator::Table && self.len() > 1 {
+            let rows = (0..self.len()).map(|index| self.row(index));
+            self.heads = heads::build(self.row(0), self.row(self.len() - 1), rows);
+        }
+    }
+
+    fn row(&self, index: usize) -> &[u8] {
+        Key::trusted(self.at(index).key).row()
     }
 
     pub(crate) fn clear(&mut self) {
@@ -99,6 +119,13 @@ impl Entries {
 impl Ordered for Entries {
     fn len(&self) -> usize {
         self.places.len()
+    }
+
+    fn of_row(&self, row: &[u8]) -> Range<usize> {
+        match &self.heads {
+            (heads, _) if heads.is_empty() => 0..self.len(),
+            (heads, shared) => heads::narrow(heads, *shared, row, |index| self.row(index)),
+        }
     }
 
     fn at(&self, index: usize) -> Entry<'_> {
@@ -165,9 +192,14 @@ pub(crate) trait Ordered {
         (0..self.len()).map(|index| self.at(index))
     }
 
-    /// The first index for which `before` is false.
-    fn partition(&self, mut before: impl FnMut(Entry<'_>) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
+    /// Which entries can have `row`: all before them stand before it, all after them behind.
+    fn of_row(&self, _row: &[u8]) -> Range<usize> {
+        0..self.len()
+    }
+
+    /// The first index in `range` for which `before` is false.
+    fn partition(&self, range: Range<usize>, mut before: impl FnMut(Entry<'_>) -> bool) -> usize {
+        let (mut low, mut high) = (range.start, range.end);
         while low < high {
             let middle = low + (high - low) / 2;
             if before(self.at(middle)) { low = middle + 1 } else { high = middle }

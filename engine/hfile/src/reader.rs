@@ -35,6 +35,9 @@ pub struct Reader {
     has_tags: bool,
     has_mvcc: bool,
     tags_by_number: bool,
+    /// Whether the file says that no marker in it deletes a family.
+    deletes_no_family: bool,
+    span: Option<TimeSpan>,
     pub(crate) data_end: u64,
     first_data: u64,
     last_data: u64,
@@ -123,6 +126,8 @@ impl Reader {
             has_tags: false,
             has_mvcc: false,
             tags_by_number: false,
+            deletes_no_family: false,
+            span: None,
             data_end: load_at,
             first_data: trailer.first_data_block_offset.unwrap_or(u64::MAX),
             last_data: trailer.last_data_block_offset.unwrap_or(u64::MAX),
@@ -182,6 +187,7 @@ impl Reader {
             let key = self.root.at(index).key;
             Key::parse(key).map_err(|error| self.corrupt(from, "root index key", "a key", error))?;
         }
+        self.root.make_heads(self.comparator);
         if let Some(encoding) = self.text(name::ENCODING) {
             self.encoding = Encoding::of_name(&encoding).ok_or_else(|| Error::Unsupported {
                 file: self.name.clone(),
@@ -202,6 +208,8 @@ impl Reader {
         let prefix = self.number(name::BLOOM_PREFIX).and_then(|length| u16::try_from(length).ok());
         let kind = self.text(name::BLOOM_TYPE).and_then(|kind| BloomType::of_name(&kind, prefix));
         let kind = kind.unwrap_or(BloomType::None);
+        self.deletes_no_family = self.number(name::DELETE_FAMILIES) == Some(0);
+        self.span = self.parse_span();
         if let (Some((at, meta)), true) = (general, kind != BloomType::None) {
             let filter = Filter::parse(&meta, kind == BloomType::RowColumn);
             let filter =
@@ -478,8 +486,9 @@ impl Reader {
     /// Where the block begins, and its length, that would hold `position`, or the first one when it lies before all.
     fn pick(&self, entries: &impl Ordered, position: Position<'_>) -> (u64, u32) {
         // An entry's key stands at or before its block's first cell: equal keys are at or before, too.
-        let after = entries
-            .partition(|entry| self.comparator.compare_keys(Key::trusted(entry.key), position.key).is_le());
+        let after = entries.partition(entries.of_row(position.key.row()), |entry| {
+            self.comparator.compare_keys(Key::trusted(entry.key), position.key).is_le()
+        });
         // The same key may stand at the end of the block before, under a newer write.
         let mut index = after.saturating_sub(1);
         while index > 0
@@ -556,7 +565,7 @@ impl Reader {
 
     /// Whether the file may have markers that delete whole families of `row`.
     pub fn may_delete_families_of(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
-        if self.number(name::DELETE_FAMILIES) == Some(0) {
+        if self.deletes_no_family {
             return Ok(false);
         }
         self.delete_bloom.as_ref().map_or(Ok(true), |filter| self.ask(filter, row, options))
@@ -626,6 +635,10 @@ impl Reader {
 
     /// The timestamps of its cells; `None` when the file does not say.
     pub fn span(&self) -> Option<TimeSpan> {
+        self.span
+    }
+
+    fn parse_span(&self) -> Option<TimeSpan> {
         let range = self.info.get(name::TIME_RANGE.as_bytes())?;
         let (oldest, newest) = range.split_at_checked(8)?;
         let number = |bytes: &[u8]| bytes.try_into().ok().map(|word| Timestamp(i64::from_be_bytes(word)));
