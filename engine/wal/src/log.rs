@@ -118,6 +118,18 @@ pub(crate) struct Front {
     stopping: bool,
 }
 
+impl Front {
+    /// Notes the newest sequence id of a region in the buffer.
+    fn note_newest(&mut self, record: &Record<'_>) {
+        match self.regions.get_mut(record.region) {
+            Some(newest) => *newest = (*newest).max(record.sequence),
+            None => {
+                self.regions.insert(record.region.into(), record.sequence);
+            }
+        }
+    }
+}
+
 impl Log {
     /// Reads what earlier lives left in `folder` and begins a new file after it.
     ///
@@ -205,35 +217,49 @@ impl Log {
     /// Copies `record` into the buffer. Order of appending is order in the log.
     pub fn append(&self, record: &Record<'_>) -> Result<Ticket> {
         self.check(record)?;
-        let size = record.size();
+        let ticket = self.append_all([*record])?;
+        Ok(ticket.expect("there is a record"))
+    }
+
+    /// The same for several, each of which is [within the limit](Log::check); the ticket is that of the last, if there is
+    /// one. Others' records may come between them.
+    pub fn append_all<'r>(&self, records: impl IntoIterator<Item = Record<'r>>) -> Result<Option<Ticket>> {
         let mut front = self.shared.front.lock();
-        if front.buffer.len() + size > self.shared.options.buffer_bytes_max
-            && front.buffer.len() > BATCH_HEADER_LENGTH
-        {
-            drop(front);
+        let mut last: Option<Record<'r>> = None;
+        for record in records {
+            let size = record.size();
+            if front.buffer.len() + size > self.shared.options.buffer_bytes_max
+                && front.buffer.len() > BATCH_HEADER_LENGTH
             {
-                let mut back = self.shared.back.lock();
-                // A failure is found again, with the same words, below; a full disk lets the buffer grow by the writes
-                // that have begun.
-                let _told = self.shared.drain(&mut back);
-                self.shared.ask_for_roll(&back);
+                if let Some(last) = last.take() {
+                    front.note_newest(&last);
+                }
+                drop(front);
+                {
+                    let mut back = self.shared.back.lock();
+                    // A failure is found again, with the same words, below; a full disk lets the buffer grow by the
+                    // writes that have begun.
+                    let _told = self.shared.drain(&mut back);
+                    self.shared.ask_for_roll(&back);
+                }
+                self.shared.wake_reached();
+                front = self.shared.front.lock();
             }
-            self.shared.wake_reached();
-            front = self.shared.front.lock();
-        }
-        if let Some(failure) = &front.failure {
-            return Err(failure.clone());
-        }
-        record.write(&mut front.buffer);
-        match front.regions.get_mut(record.region) {
-            Some(newest) => *newest = (*newest).max(record.sequence),
-            None => {
-                front.regions.insert(record.region.into(), record.sequence);
+            if let Some(failure) = &front.failure {
+                return Err(failure.clone());
             }
+            record.write(&mut front.buffer);
+            front.appended += size as u64;
+            front.records += 1;
+            if let Some(last) = last.filter(|last| last.region != record.region) {
+                front.note_newest(&last);
+            }
+            last = Some(record);
         }
-        front.appended += size as u64;
-        front.records += 1;
-        Ok(Ticket(front.appended))
+        Ok(last.map(|last| {
+            front.note_newest(&last);
+            Ticket(front.appended)
+        }))
     }
 
     /// Waits, as a future, until `ticket` has reached `level`. Works under any executor.
