@@ -3,7 +3,7 @@
 //! 1. Each mutation is checked on its own: row, families, sizes, timestamps. One that fails fails alone.
 //! 2. The row locks of all that are left are taken.
 //! 3. "Latest" becomes the clock's time; a delete of the newest version looks for it.
-//! 4. Under the region's write lock all of them get the next sequence id, and each row goes into the log's buffer and the
+//! 4. Under the region's write lock all of them get the next sequence id; all go into the log's buffer, then into the
 //!    memstore.
 //! 5. The locks are released. What is left is waiting for the log: see [`Pending`].
 
@@ -80,12 +80,87 @@ pub struct Applied {
     pub pending: Pending,
 }
 
-/// The cells of one atomic write, with their final timestamps, as they go into log and memstore.
-pub(crate) struct Edit {
+/// Atomic writes, each of the cells of a row, with their final timestamps, as they go into log and memstore. All lie in
+/// one run of bytes.
+#[derive(Default)]
+pub(crate) struct Edits {
     /// `length 4B · cell` again and again.
-    pub(crate) block: Vec<u8>,
-    pub(crate) durability: Durability,
-    pub(crate) nonce: Option<(u64, u64)>,
+    bytes: Vec<u8>,
+    edits: Vec<Edit>,
+}
+
+struct Edit {
+    /// Where its cells end; they begin where those of the one before end.
+    end: usize,
+    durability: Durability,
+    nonce: Option<(u64, u64)>,
+}
+
+impl Edits {
+    fn with_capacity(bytes: usize, edits: usize) -> Edits {
+        Edits { bytes: Vec::with_capacity(bytes), edits: Vec::with_capacity(edits) }
+    }
+
+    fn end(&self) -> usize {
+        self.edits.last().map_or(0, |edit| edit.end)
+    }
+
+    /// Where the cells of the next one go.
+    pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Forgets what came after the last one.
+    fn undo(&mut self) {
+        self.bytes.truncate(self.end());
+    }
+
+    /// Makes one of the cells that came after the last one, if there are any.
+    pub(crate) fn make(
+        &mut self,
+        durability: Durability,
+        nonce: Option<(u64, u64)>,
+        comparator: cell::Comparator,
+    ) {
+        let from = self.end();
+        if from == self.bytes.len() {
+            return;
+        }
+        if let Some(once) = without_repeats(&self.bytes[from..], comparator) {
+            self.bytes.truncate(from);
+            self.bytes.extend_from_slice(&once);
+        }
+        self.edits.push(Edit { end: self.bytes.len(), durability, nonce });
+    }
+
+    /// Those of one row as one: of two cells of theirs with one key the later must win, which one sequence id does not
+    /// say.
+    fn with_each_row_once(&self, region: &Region) -> Edits {
+        fn row(cells: &[u8]) -> &[u8] {
+            split_cell(cells).map_or(&[], |(cell, _)| Cell::trusted(cell, SequenceId::ZERO).row())
+        }
+        let mut ordered: Vec<(&Edit, &[u8])> = self.iter().collect();
+        ordered.sort_by(|(_, left), (_, right)| row(left).cmp(row(right)));
+        let mut once = Edits::with_capacity(self.bytes.len(), self.edits.len());
+        for same in ordered.chunk_by(|(_, left), (_, right)| row(left) == row(right)) {
+            let mut durability = Durability::Skip;
+            for (edit, cells) in same {
+                durability = durability.max(region.strength(edit.durability));
+                once.bytes.extend_from_slice(cells);
+            }
+            once.make(durability, same.iter().find_map(|(edit, _)| edit.nonce), region.comparator);
+        }
+        once
+    }
+
+    /// All of them, with their cells.
+    fn iter(&self) -> impl Iterator<Item = (&Edit, &[u8])> {
+        let mut from = 0;
+        self.edits.iter().map(move |edit| {
+            let cells = &self.bytes[std::mem::replace(&mut from, edit.end)..edit.end];
+            (edit, cells)
+        })
+    }
 }
 
 impl Region {
@@ -110,15 +185,23 @@ impl Region {
         let accepted = good(&outcomes);
         let locks = self.locks.lock(accepted.iter().map(|&index| &mutations[index].row[..]), mode)?;
         let now = self.world.now();
-        let mut edits = Vec::with_capacity(accepted.len());
+        let bytes = accepted.iter().map(|&index| mutations[index].cells.bytes().len()).sum();
+        let mut edits = Edits::with_capacity(bytes, accepted.len());
         for index in accepted {
-            match self.prepare(&mutations[index], now, mode) {
-                Ok(edit) => edits.push(edit),
+            let mutation = &mutations[index];
+            match self.prepare(mutation, now, mode, edits.bytes()) {
+                Ok(()) => edits.make(mutation.durability, mutation.nonce, self.comparator),
                 Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-                Err(error) => outcomes[index] = Err(error),
+                Err(error) => {
+                    edits.undo();
+                    outcomes[index] = Err(error);
+                }
             }
         }
-        let pending = self.write(edits)?;
+        if !locks.is_each_row_once {
+            edits = edits.with_each_row_once(self);
+        }
+        let pending = self.write(&edits)?;
         drop(locks);
         Ok(Applied { outcomes, pending })
     }
@@ -147,7 +230,6 @@ impl Region {
             return Err(Error::BadRequest("Row length can't be 0".to_owned()));
         }
         self.check_row(&mutation.row, "row lock")?;
-        let now = self.world.now().0;
         for cell in mutation.cells.cells() {
             self.store(cell.family())?;
             if cell.row() != mutation.row {
@@ -164,7 +246,7 @@ impl Region {
             }
             if let Some(slop) = self.options.timestamp_slop
                 && timestamp != Timestamp::LATEST
-                && timestamp.0 > now.saturating_add(slop)
+                && timestamp.0 > self.world.now().0.saturating_add(slop)
             {
                 return Err(Error::BadTimestamp { cell: format!("{:?}", cell.key()), slop });
             }
@@ -179,14 +261,14 @@ impl Region {
         }
     }
 
-    /// Gives a put's or delete's cells their timestamps. The row is locked.
+    /// Appends a put's or delete's cells, with their timestamps, to `block`. The row is locked.
     pub(crate) fn prepare(
         self: &Arc<Self>,
         mutation: &Mutation,
         now: WallTime,
         mode: ReadMode,
-    ) -> Result<Edit> {
-        let mut block = Vec::with_capacity(mutation.cells.bytes().len() + 8);
+        block: &mut Vec<u8>,
+    ) -> Result<()> {
         // Several deletes of the newest version of one column take one version after the other.
         let mut newest_taken: Vec<(&[u8], &[u8], usize)> = Vec::new();
         for cell in mutation.cells.cells() {
@@ -210,9 +292,9 @@ impl Region {
                     timestamp = found;
                 }
             }
-            write_stamped(&mut block, cell, timestamp);
+            write_stamped(block, cell, timestamp);
         }
-        Ok(Edit { block, durability: mutation.durability, nonce: mutation.nonce })
+        Ok(())
     }
 
     /// The timestamp of the version of a column with `skip` newer ones before it.
@@ -240,73 +322,55 @@ impl Region {
 
     /// Writes edits under one sequence id: what is written together is of one moment, in HBase too, and shows where that
     /// decides (`NEW_VERSION_BEHAVIOR`). Each is a record of its own, so that a death takes or leaves it whole. Their rows
-    /// are locked.
-    pub(crate) fn write(self: &Arc<Self>, edits: Vec<Edit>) -> Result<Pending> {
-        let edits: Vec<(Edit, Durability)> = with_each_row_once(edits, |asked| self.strength(asked))
-            .into_iter()
-            .filter(|edit| !edit.block.is_empty())
-            .map(|edit| {
-                let durability = self.strength(edit.durability);
-                let block = without_repeats(&edit.block, self.comparator).unwrap_or(edit.block);
-                (Edit { block, ..edit }, durability)
-            })
-            .collect();
-        if edits.is_empty() {
-            return Ok(Pending::nothing(self));
-        }
+    /// are locked, and none has two.
+    pub(crate) fn write(self: &Arc<Self>, edits: &Edits) -> Result<Pending> {
+        let strength = |edit: &Edit| self.strength(edit.durability);
         // All of them wait for what the strictest asks.
-        let strictest = edits.iter().map(|(_, durability)| *durability).max().expect("there is one");
+        let Some(strictest) = edits.edits.iter().map(strength).max() else {
+            return Ok(Pending::nothing(self));
+        };
         let awaits = match strictest {
             Durability::Skip | Durability::Async | Durability::UseDefault => Awaits::Nothing,
             Durability::Sync if !self.options.sync_to_disk => Awaits::Log(wal::Level::Os),
             Durability::Sync | Durability::Fsync => Awaits::Log(wal::Level::Disk),
         };
         let now = self.world.now();
-        let rows = edits.len() as u64;
+        let is_logged = |edit: &Edit| strength(edit) != Durability::Skip;
         // Before the first of them has a sequence id: what comes after cannot be refused by itself.
-        let (mut user_bytes, mut log_bytes) = (0, 0);
-        for (edit, durability) in &edits {
-            user_bytes += edit.block.len();
-            if *durability != Durability::Skip {
-                let record = self.record(edit, SequenceId::ZERO, now);
-                self.log.check(&record)?;
-                log_bytes += record.size();
-            }
+        let mut log_bytes = 0;
+        for (edit, cells) in edits.iter().filter(|(edit, _)| is_logged(edit)) {
+            let record = self.record(edit, cells, SequenceId::ZERO, now);
+            self.log.check(&record)?;
+            log_bytes += record.size();
         }
-        let (last, ticket) = {
+        let (sequence, ticket) = {
             let mut state = self.write.lock();
             if state.closing {
                 return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
             }
-            let mut ticket = None;
             let sequence = state.last_sequence.next();
-            for (edit, durability) in edits {
-                if durability != Durability::Skip {
-                    let record = self.record(&edit, sequence, now);
-                    ticket = Some(self.log.append(&record).map_err(|error| self.abort(error.to_string()))?);
-                }
-                if state.last_sequence != sequence {
-                    state.last_sequence = sequence;
-                    self.mvcc.begin(sequence, awaits);
-                }
-                self.insert(&edit.block, sequence);
-            }
+            let logged = edits.iter().filter(|(edit, _)| is_logged(edit));
+            let records = logged.map(|(edit, cells)| self.record(edit, cells, sequence, now));
+            let ticket = self.log.append_all(records).map_err(|error| self.abort(error.to_string()))?;
+            state.last_sequence = sequence;
+            self.mvcc.begin(sequence, awaits);
+            edits.iter().for_each(|(_, cells)| self.insert(cells, sequence));
             if ticket.is_some() {
                 state.last_ticket = ticket;
             }
-            (state.last_sequence, ticket)
+            (sequence, ticket)
         };
-        self.counters.rows_written(rows);
-        self.account.wrote(user_bytes as u64, log_bytes as u64);
+        self.counters.rows_written(edits.edits.len() as u64);
+        self.account.wrote(edits.bytes.len() as u64, log_bytes as u64);
         let _set = self.oldest_edit.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
         let durable = match (awaits, ticket) {
             (Awaits::Log(level), Some(ticket)) => Some(self.log.sync(ticket, level)),
             _ => {
-                self.mvcc.complete_through(last, Awaits::Nothing);
+                self.mvcc.complete_through(sequence, Awaits::Nothing);
                 None
             }
         };
-        Ok(Pending::for_writing(self, last, awaits, durable))
+        Ok(Pending::for_writing(self, sequence, awaits, durable))
     }
 
     /// What a durability comes to that a client asked for: the weakest is the least. Never [`Durability::UseDefault`].
@@ -323,7 +387,13 @@ impl Region {
     }
 
     /// What the log gets of an edit.
-    fn record<'a>(&'a self, edit: &'a Edit, sequence: SequenceId, time: WallTime) -> wal::Record<'a> {
+    fn record<'a>(
+        &'a self,
+        edit: &Edit,
+        cells: &'a [u8],
+        sequence: SequenceId,
+        time: WallTime,
+    ) -> wal::Record<'a> {
         wal::Record {
             kind: wal::Kind::Edit,
             region: self.info.encoded_name().as_str().as_bytes(),
@@ -331,7 +401,7 @@ impl Region {
             sequence,
             time,
             nonce: edit.nonce,
-            cells: &edit.block,
+            cells,
         }
     }
 
@@ -359,36 +429,6 @@ impl Region {
             }
         }
     }
-}
-
-/// The edits, those of one row as one: of two cells of theirs with one key the later must win, which one sequence id
-/// does not say.
-fn with_each_row_once(edits: Vec<Edit>, strength: impl Fn(Durability) -> Durability) -> Vec<Edit> {
-    fn row(edit: &Edit) -> &[u8] {
-        split_cell(&edit.block).map_or(&[], |(cell, _)| Cell::trusted(cell, SequenceId::ZERO).row())
-    }
-    if edits.windows(2).all(|pair| row(&pair[0]) < row(&pair[1])) {
-        return edits;
-    }
-    let mut order: Vec<usize> = (0..edits.len()).collect();
-    order.sort_by(|left, right| row(&edits[*left]).cmp(row(&edits[*right])).then(left.cmp(right)));
-    if order.windows(2).all(|pair| row(&edits[pair[0]]) != row(&edits[pair[1]])) {
-        return edits;
-    }
-    let mut once: Vec<Edit> = Vec::with_capacity(edits.len());
-    let mut edits: Vec<Option<Edit>> = edits.into_iter().map(Some).collect();
-    for index in order {
-        let edit = edits[index].take().expect("each is taken once");
-        match once.last_mut().filter(|last| row(last) == row(&edit)) {
-            Some(last) => {
-                last.block.extend_from_slice(&edit.block);
-                last.durability = strength(last.durability).max(strength(edit.durability));
-                last.nonce = last.nonce.or(edit.nonce);
-            }
-            None => once.push(edit),
-        }
-    }
-    once
 }
 
 /// The first cell of a block of our own making, and what is after it.

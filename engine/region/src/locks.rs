@@ -15,7 +15,11 @@ use crate::{Error, ReadMode, Result};
 const STRIPES: usize = 1024;
 
 /// Locks that are held until this is dropped.
-pub(crate) type Held<'a> = SmallVec<[MutexGuard<'a, ()>; 1]>;
+pub(crate) struct Held<'a> {
+    _stripes: SmallVec<[MutexGuard<'a, ()>; 1]>,
+    /// Whether it is known that no row came twice.
+    pub(crate) is_each_row_once: bool,
+}
 
 /// The row locks of a region.
 pub(crate) struct RowLocks {
@@ -39,6 +43,14 @@ impl RowLocks {
         let mut stripes: SmallVec<[(usize, &[u8]); 1]> =
             rows.map(|row| (self.hasher.hash_one(row) as usize % STRIPES, row)).collect();
         stripes.sort_unstable_by_key(|(stripe, _)| *stripe);
+        // What is the same has the same hash. Of very many too many share one to be compared with each other.
+        let few = stripes.len() <= 4 * STRIPES;
+        let is_each_row_once = few
+            && stripes.chunk_by(|(left, _), (right, _)| left == right).all(|same| {
+                same.iter()
+                    .enumerate()
+                    .all(|(index, (_, row))| same[..index].iter().all(|(_, other)| other != row))
+            });
         stripes.dedup_by_key(|(stripe, _)| *stripe);
         let lock = |(stripe, row): (usize, &[u8])| {
             let stripe = &self.stripes[stripe];
@@ -53,7 +65,8 @@ impl RowLocks {
                 }),
             }
         };
-        stripes.into_iter().map(lock).collect()
+        let stripes = stripes.into_iter().map(lock).collect::<Result<_>>()?;
+        Ok(Held { _stripes: stripes, is_each_row_once })
     }
 }
 
@@ -72,6 +85,7 @@ mod tests {
         let locks = RowLocks::new(Duration::from_millis(1));
         let rows = [&b"a"[..], b"b", b"a"];
         let held = locks.lock(rows.into_iter(), ReadMode::Any).expect("free, each once");
+        assert!(!held.is_each_row_once);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| locks.lock([&b"b"[..]].into_iter(), ReadMode::Any).map(drop));
             let error = waiter.join().expect("no panic").expect_err("held");
@@ -81,5 +95,8 @@ mod tests {
         });
         drop(held);
         locks.lock(rows.into_iter(), ReadMode::MemoryOnly).expect("free again");
+        let many: Vec<String> = (0..4_000).map(|row| row.to_string()).collect();
+        let held = locks.lock(many.iter().map(|row| row.as_bytes()), ReadMode::Any).expect("free");
+        assert!(held.is_each_row_once);
     }
 }

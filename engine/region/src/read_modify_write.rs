@@ -12,7 +12,7 @@ use env::WallTime;
 use filter::{Comparable, CompareOperator, Filter};
 use smallvec::SmallVec;
 
-use crate::apply::{Edit, write_stamped};
+use crate::apply::{Edits, write_stamped};
 use crate::query::{CellSink, FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
 use crate::region::Region;
 use crate::{Durability, Error, Mutation, MutationKind, Pending, Result};
@@ -166,25 +166,27 @@ impl Region {
     ) -> Result<(CellBlock, Pending)> {
         let clock = self.world.now();
         let put_time = WallTime(not_before.map_or(clock.0, |newest| newest.0.max(clock.0)));
-        let mut whole = Edit { block: Vec::new(), durability: Durability::Skip, nonce: None };
+        let mut whole = Edits::default();
+        let (mut durability, mut nonce) = (Durability::Skip, None);
         let mut results = Vec::new();
         for mutation in mutations {
-            whole.durability = whole.durability.max(self.strength(mutation.durability));
-            whole.nonce = whole.nonce.or(mutation.nonce);
+            durability = durability.max(self.strength(mutation.durability));
+            nonce = nonce.or(mutation.nonce);
             match mutation.kind {
-                MutationKind::Put => whole.block.extend(self.prepare(mutation, put_time, mode)?.block),
-                MutationKind::Delete => whole.block.extend(self.prepare(mutation, clock, mode)?.block),
+                MutationKind::Put => self.prepare(mutation, put_time, mode, whole.bytes())?,
+                MutationKind::Delete => self.prepare(mutation, clock, mode, whole.bytes())?,
                 MutationKind::Increment | MutationKind::Append => {
                     let block = self.changed_cells(mutation, clock, mode)?;
                     if mutation.return_results {
                         results.extend_from_slice(&block);
                     }
-                    whole.block.extend(block);
+                    whole.bytes().extend(block);
                 }
             }
         }
         let cells = CellBlock::parse(Bytes::from(results)).expect("cells that were made here are whole");
-        let pending = self.write(vec![whole])?;
+        whole.make(durability, nonce, self.comparator);
+        let pending = self.write(&whole)?;
         Ok((cells, pending))
     }
 
