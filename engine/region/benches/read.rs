@@ -1,15 +1,9 @@
 //! What a read costs inside the region, without the wire: `cargo bench -p region`.
 //!
 //! On paper, for a row that lies in one file of cached blocks: a hash and a look into the filter (100 ns), two binary
-//! searches of some ten keys that are in no cache line yet (2 × 150 ns), the copy of a kilobyte (50 ns). A scan of such
-//! rows pays the copy, and 20 ns to judge a cell. Prints nanoseconds
-//! of this thread's CPU, the least and the middle of some runs: others may use the machine meanwhile.
-
-#![allow(
-    clippy::print_stdout,
-    clippy::disallowed_methods,
-    reason = "it is a program that prints, and asks Linux"
-)]
+//! searches of some ten keys that are in no cache line yet (2 × 150 ns), the copy of a kilobyte (50 ns). A reader that
+//! reads one row after the other has all else paid; a get makes and drops what it reads with (100 ns more). A scan of
+//! such rows pays the copy, and 20 ns to judge a cell.
 
 use std::sync::Arc;
 
@@ -18,6 +12,7 @@ use cache::Cache;
 use cell::{Cell, CellBlock, CellParts, CellType, Timestamp};
 use env::World;
 use filter::Filter;
+use micro::Sheet;
 use proto::{FamilyDescriptor, RegionId, RegionInfo, TableDescriptor};
 use region::{
     CellSink, Durability, FamilyQuery, FlushReason, Limits, Mutation, MutationKind, Opening, ReadMode,
@@ -29,8 +24,8 @@ use storage::{FileName, Files, Memory};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const ROWS: u64 = 50_000;
-const RUNS: usize = 7;
+/// Gets of one chunk.
+const GETS: u64 = 2_000;
 
 /// Copies what it is given, as an answer does.
 #[derive(Default)]
@@ -94,27 +89,6 @@ fn open(world: &World) -> Arc<Region> {
     .expect("opened")
 }
 
-/// What this thread has run, in nanoseconds. The kernel brings the figure up to date at its ticks and when it switches.
-fn cpu() -> u64 {
-    std::thread::yield_now();
-    let figures = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
-    figures.split(' ').next().and_then(|figure| figure.parse().ok()).expect("a number")
-}
-
-/// Times `work`, which does `times` things.
-fn time(what: &str, times: u64, mut work: impl FnMut()) {
-    work();
-    let mut costs: Vec<u64> = (0..RUNS)
-        .map(|_| {
-            let began = cpu();
-            work();
-            (cpu() - began) / times
-        })
-        .collect();
-    costs.sort_unstable();
-    println!("{what:40} {:7} ns {:7} ns", costs[0], costs[RUNS / 2]);
-}
-
 fn scan(region: &Arc<Region>, scan: Scan) {
     let mut scanner = region.scanner(scan).expect("serving");
     let mut answer = Answer::default();
@@ -123,80 +97,123 @@ fn scan(region: &Arc<Region>, scan: Scan) {
     }
 }
 
-fn reads(region: &Arc<Region>, place: &str) {
-    let gets: Vec<Scan> = (0..10_000u64)
-        .map(|number| Scan::get(row(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % ROWS)))
-        .collect();
-    let columns: Vec<Scan> = gets
-        .iter()
-        .map(|get| Scan {
-            families: vec![FamilyQuery {
-                family: Bytes::from_static(b"info0"),
-                qualifiers: Some(vec![Bytes::from_static(b"0")]),
-                time_range: None,
-            }],
-            ..get.clone()
-        })
-        .collect();
+/// A row of so many, in no order.
+fn any(number: u64, rows: u64) -> Bytes {
+    row(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % rows)
+}
+
+fn reads(sheet: &Sheet, region: &Arc<Region>, rows: u64, place: &str, paper: f64) {
+    let column = FamilyQuery {
+        family: Bytes::from_static(b"info0"),
+        qualifiers: Some(vec![Bytes::from_static(b"0")]),
+        time_range: None,
+    };
+    let whole: Vec<Scan> = (0..GETS).map(|number| Scan::get(any(number, rows))).collect();
+    let columns: Vec<Scan> =
+        whole.iter().map(|get| Scan { families: vec![column.clone()], ..get.clone() }).collect();
     let mut answer = Answer::default();
-    for (what, queries) in [("get", &gets), ("get of a column", &columns)] {
-        time(&format!("{what}, {place}"), queries.len() as u64, || {
-            for query in queries {
-                answer.0.clear();
-                let given = region.get(query, ReadMode::Any, &mut answer).expect("read");
-                assert_eq!(given, 1);
-            }
-        });
+    for (what, queries) in [("get", &whole), ("get of a column", &columns)] {
+        sheet.time(
+            &format!("{what}, {place}"),
+            paper + 100.0,
+            GETS,
+            || (),
+            |()| {
+                for query in queries {
+                    answer.0.clear();
+                    let given = region.get(query, ReadMode::Any, &mut answer).expect("read");
+                    assert_eq!(given, 1);
+                }
+            },
+        );
     }
-    time(&format!("scan, a row, {place}"), ROWS, || scan(region, Scan::default()));
-    time(&format!("scan that gives nothing, a row, {place}"), ROWS, || {
-        scan(region, Scan { filter: Some(Filter::all()), ..Scan::default() });
-    });
+    sheet.time(
+        &format!("a row after the other, {place}"),
+        paper,
+        GETS,
+        || (),
+        |()| {
+            let mut reader = region.row_reader(columns[0].clone()).expect("serving");
+            for query in &columns {
+                answer.0.clear();
+                assert_eq!(reader.read(&query.start, ReadMode::Any, &mut answer).expect("read"), 1);
+            }
+        },
+    );
+    sheet.time(&format!("scan, a row, {place}"), 70.0, rows, || (), |()| scan(region, Scan::default()));
+    sheet.time(
+        &format!("scan that gives nothing, a row, {place}"),
+        20.0,
+        rows,
+        || (),
+        |()| {
+            scan(region, Scan { filter: Some(Filter::all()), ..Scan::default() });
+        },
+    );
+}
+
+fn write(region: &Arc<Region>, numbers: impl Iterator<Item = u64>, value: &[u8]) {
+    let batch: Vec<Mutation> = numbers.map(|number| put(number, value)).collect();
+    region.apply(&batch, ReadMode::Any).expect("serving").pending.wait_blocking().expect("written");
 }
 
 /// A scan over rows that lie in several files in turn, none in two: every row moves the merge to another file.
-fn merged(world: &World, files: u64, value: &[u8]) {
+fn merged(sheet: &Sheet, world: &World, rows: u64, files: u64, value: &[u8]) {
     let region = open(world);
     for file in 0..files {
-        let mine: Vec<u64> = (0..ROWS).filter(|number| number % files == file).collect();
+        let mine: Vec<u64> = (0..rows).filter(|number| number % files == file).collect();
         for numbers in mine.chunks(100) {
-            let batch: Vec<Mutation> = numbers.iter().map(|number| put(*number, value)).collect();
-            region.apply(&batch, ReadMode::Any).expect("serving").pending.wait_blocking().expect("written");
+            write(&region, numbers.iter().copied(), value);
         }
         region.flush(FlushReason::Requested).expect("written");
     }
-    time(&format!("scan, a row, {files} files in turn"), ROWS, || scan(&region, Scan::default()));
+    // A row from another file is two comparisons of keys more, of which the first is in no cache line yet; with ten files
+    // all heads are looked at.
+    let paper = [70.0, 110.0, 150.0][files.ilog(3) as usize];
+    sheet.time(
+        &format!("scan, a row, {files} files in turn"),
+        paper,
+        rows,
+        || (),
+        |()| {
+            scan(&region, Scan::default());
+        },
+    );
 }
 
 fn main() {
+    let sheet = Sheet::new("region of 1 KB rows");
+    let rows = if sheet.is_trial() { 1_000 } else { 50_000 };
     let world = World::real();
     let region = open(&world);
     let value = vec![7; 1000];
     let mut number = 0;
-    time("put in batches of 100, a row", 10_000, || {
-        for _ in 0..100 {
-            let batch: Vec<Mutation> =
-                (0..100).map(|offset| put((number + offset) * 7_919 % ROWS, &value)).collect();
-            number += 100;
-            region.apply(&batch, ReadMode::Any).expect("serving").pending.wait_blocking().expect("written");
-        }
-    });
-    for first in (0..ROWS).step_by(100) {
-        let batch: Vec<Mutation> = (first..first + 100).map(|number| put(number, &value)).collect();
-        region.apply(&batch, ReadMode::Any).expect("serving").pending.wait_blocking().expect("written");
+    // On paper: the copy into the edit and into the memstore (2 × 60 ns), the insert (300 ns), row lock and checks (80 ns).
+    sheet.time(
+        "put in batches of 100, a row",
+        500.0,
+        1_000,
+        || (),
+        |()| {
+            for _ in 0..10 {
+                write(&region, (number..number + 100).map(|number| number * 7_919 % rows), &value);
+                number += 100;
+            }
+        },
+    );
+    for first in (0..rows).step_by(100) {
+        write(&region, first..first + 100, &value);
         // As a server's thread does.
         if region.asks_for_memory_compaction() {
             region.compact_memory(0.0);
         }
     }
-    reads(&region, "memory");
+    reads(&sheet, &region, rows, "memory", 400.0);
     region.flush(FlushReason::Requested).expect("written");
     scan(&region, Scan::default());
-    reads(&region, "file");
+    reads(&sheet, &region, rows, "file", 450.0);
     drop(region);
-    // On paper: a row from another file is two comparisons of keys more, of which the first is in no cache line yet (40 ns);
-    // with ten files the tree of winners is four levels high.
     for files in [1, 3, 10] {
-        merged(&world, files, &value[..50]);
+        merged(&sheet, &world, rows, files, &value[..50]);
     }
 }

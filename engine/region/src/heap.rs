@@ -3,10 +3,15 @@
 //! Sources are few (a segment or two, some files), so the smallest head is found by looking at all of them, and only
 //! when the current source's head has moved past that of the runner-up: runs of cells from one source cost one
 //! comparison each. Cells newer than the read point are passed over where they lie.
+//!
+//! A read of some columns of one row looks into a file only when it must. The file knows its newest timestamp, so a place
+//! of that time in the first column stands in for its head: before that place the file has nothing that is asked for. Is
+//! a newer cell of the column found elsewhere, and no more than one is wanted, the file is never looked into.
 
 use std::cmp::Ordering;
 
-use cell::{Cell, Comparator, KeyBuf, Position, SequenceId};
+use bytes::Bytes;
+use cell::{Cell, CellType, Comparator, KeyBuf, Position, SequenceId};
 use smallvec::SmallVec;
 
 use crate::Result;
@@ -61,6 +66,56 @@ impl Source {
     }
 }
 
+/// What a read of one row asks of a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aim<'a> {
+    pub(crate) row: &'a [u8],
+    pub(crate) family: &'a [u8],
+    /// The columns, in order; `None` for all.
+    pub(crate) qualifiers: Option<&'a [Bytes]>,
+    /// Whether a cell is hidden only by what has its timestamp or a newer one.
+    pub(crate) newest_counts: bool,
+}
+
+impl Aim<'_> {
+    /// Whether the row lies between the first and the last of a file.
+    fn is_within(&self, file: &hfile::Cursor, comparator: Comparator) -> bool {
+        let is_behind = |row: &[u8], other: &[u8]| comparator.compare_rows(row, other).is_gt();
+        let (first, last) = (file.reader().first_key(), file.reader().last_key());
+        last.is_none_or(|last| !is_behind(self.row, last.row()))
+            && first.is_none_or(|first| !is_behind(first.row(), self.row))
+    }
+
+    /// Whether the bloom filters of a file let it have something of this.
+    fn may_be_in(&self, file: &hfile::Cursor) -> Result<bool> {
+        let (reader, options) = (file.reader(), file.options());
+        if !reader.may_contain_row(self.row, options)? {
+            return Ok(false);
+        }
+        let Some(qualifiers) = self.qualifiers else { return Ok(true) };
+        for qualifier in qualifiers {
+            if reader.may_contain_column(self.row, qualifier, options)? {
+                return Ok(true);
+            }
+        }
+        Ok(reader.may_delete_families_of(self.row, options)?)
+    }
+
+    /// Puts a place into `stand_in` before which a file has nothing of this; says whether there is one.
+    fn put_off(&self, file: &hfile::Cursor, stand_in: &mut KeyBuf) -> Result<bool> {
+        let Some([first, ..]) = self.qualifiers.filter(|_| self.newest_counts) else { return Ok(false) };
+        let reader = file.reader();
+        let Some(span) = reader.span().filter(|_| reader.bloom() != hfile::BloomType::RowColumn) else {
+            return Ok(false);
+        };
+        if reader.may_delete_families_of(self.row, file.options())? {
+            return Ok(false);
+        }
+        stand_in.set(self.row, self.family, first, span.newest, CellType::Maximum, SequenceId::MAX);
+        Ok(true)
+    }
+}
+
 /// The sources of one store, merged.
 pub(crate) struct Heap {
     comparator: Comparator,
@@ -68,6 +123,9 @@ pub(crate) struct Heap {
     sources: Sources,
     /// Reversed: which sources stand on the current row. Forward: all of them.
     active: SmallVec<[bool; SOURCES]>,
+    /// Places that stand in for the heads of files which have not been looked into; those of others mean nothing.
+    stand_ins: Vec<KeyBuf>,
+    put_off: SmallVec<[bool; SOURCES]>,
     current: Option<usize>,
     runner_up: Option<usize>,
     /// Steps that are tried before the next seek.
@@ -78,7 +136,18 @@ impl Heap {
     /// `sources` come newest first: of two cells that are the same in every respect the first source's counts.
     pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Sources) -> Heap {
         let active = SmallVec::from_elem(true, sources.len());
-        Heap { comparator, read_point, sources, active, current: None, runner_up: None, steps: STEPS_MAX }
+        let put_off = SmallVec::from_elem(false, sources.len());
+        Heap {
+            comparator,
+            read_point,
+            sources,
+            active,
+            stand_ins: Vec::new(),
+            put_off,
+            current: None,
+            runner_up: None,
+            steps: STEPS_MAX,
+        }
     }
 
     pub(crate) fn set_memory_only(&mut self, memory_only: bool, cache_blocks: bool) {
@@ -94,15 +163,60 @@ impl Heap {
         self.sources[self.current?].peek()
     }
 
+    /// Where the source stands, as far as is known.
+    #[inline]
+    fn head(&self, index: usize) -> Option<Position<'_>> {
+        if self.put_off[index] {
+            return Some(self.stand_ins[index].position());
+        }
+        self.sources[index].peek().map(Position::from)
+    }
+
     /// Stands on the first cell at or after `position`, wherever it stood before.
     pub(crate) fn seek(&mut self, position: Position<'_>) -> Result<()> {
         for (source, active) in self.sources.iter_mut().zip(&mut self.active) {
             source.seek(position)?;
             *active = true;
         }
+        self.put_off.fill(false);
         self.skip_invisible_heads()?;
-        self.settle();
-        Ok(())
+        self.settle()
+    }
+
+    /// Stands on the first cell of the row that is asked for, wherever it stood before; where it is not, anywhere behind.
+    pub(crate) fn seek_row(&mut self, aim: &Aim<'_>) -> Result<()> {
+        let first = KeyBuf::first_on_row(aim.row);
+        let may_wait = self.sources.len() > 1;
+        if may_wait {
+            self.stand_ins.resize_with(self.sources.len(), KeyBuf::default);
+        }
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            (self.active[index], self.put_off[index]) = (true, false);
+            match source {
+                Source::Memory(cursor) => cursor.seek(first.position()),
+                Source::File(cursor) if !aim.is_within(cursor, self.comparator) => cursor.leave(),
+                Source::File(cursor) if may_wait && aim.put_off(cursor, &mut self.stand_ins[index])? => {
+                    self.put_off[index] = true;
+                }
+                Source::File(cursor) if aim.may_be_in(cursor)? => cursor.seek_far(first.position())?,
+                Source::File(cursor) => cursor.leave(),
+            }
+        }
+        self.skip_invisible_heads()?;
+        self.settle()
+    }
+
+    /// Looks into a file that was put off: from `position` on, or from where it was put off.
+    fn look_into(&mut self, index: usize, position: Option<Position<'_>>) -> Result<()> {
+        self.put_off[index] = false;
+        let Source::File(cursor) = &mut self.sources[index] else { unreachable!("a segment is not put off") };
+        let stand_in = &self.stand_ins[index];
+        if cursor.reader().may_contain_row(stand_in.key().row(), cursor.options())? {
+            cursor.seek_far(position.unwrap_or(stand_in.position()))?;
+        } else {
+            cursor.leave();
+        }
+        self.skip_invisible(index)
     }
 
     /// Goes to the next cell.
@@ -111,16 +225,12 @@ impl Heap {
         let Some(current) = self.current else { return Ok(()) };
         self.sources[current].advance()?;
         self.skip_invisible(current)?;
-        let still =
-            match (self.sources[current].peek(), self.runner_up.and_then(|next| self.sources[next].peek())) {
-                (Some(_), None) => true,
-                (Some(cell), Some(next)) => self.comparator.compare(cell.into(), next.into()).is_lt(),
-                (None, _) => false,
-            };
-        if !still {
-            self.settle();
-        }
-        Ok(())
+        let still = match (self.sources[current].peek(), self.runner_up.and_then(|next| self.head(next))) {
+            (Some(_), None) => true,
+            (Some(cell), Some(next)) => self.comparator.compare(cell.into(), next).is_lt(),
+            (None, _) => false,
+        };
+        if still { Ok(()) } else { self.settle() }
     }
 
     /// Goes on to the first cell that is not `behind`: by steps if it is near, else by seeking `target`, which must be
@@ -153,22 +263,22 @@ impl Heap {
     pub(crate) fn forward(&mut self, position: Position<'_>) -> Result<()> {
         for index in 0..self.sources.len() {
             let behind = self.active[index]
-                && self.sources[index]
-                    .peek()
-                    .is_some_and(|cell| self.comparator.compare(cell.into(), position).is_lt());
-            if behind {
+                && self.head(index).is_some_and(|head| self.comparator.compare(head, position).is_lt());
+            if behind && self.put_off[index] {
+                self.look_into(index, Some(position))?;
+            } else if behind {
                 self.sources[index].seek(position)?;
                 self.skip_invisible(index)?;
             }
         }
-        self.settle();
-        Ok(())
+        self.settle()
     }
 
     /// Stands on the first cell of the last row before `row` (of the last row of all without one). In that state only
     /// the sources that have the row take part. `false` when there is none.
     pub(crate) fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {
         let mut wanted = row.map(<[u8]>::to_vec);
+        self.put_off.fill(false);
         loop {
             let mut last: Option<Vec<u8>> = None;
             for source in &mut self.sources {
@@ -190,7 +300,7 @@ impl Heap {
             for (source, active) in self.sources.iter().zip(&mut self.active) {
                 *active = *active && source.peek().is_some_and(|cell| cell.row() == last);
             }
-            self.settle();
+            self.settle()?;
             if self.current.is_some() {
                 return Ok(true);
             }
@@ -205,24 +315,38 @@ impl Heap {
 
     #[inline]
     fn skip_invisible(&mut self, index: usize) -> Result<()> {
+        if self.put_off[index] {
+            return Ok(());
+        }
         while self.sources[index].peek().is_some_and(|cell| cell.sequence() > self.read_point) {
             self.sources[index].advance()?;
         }
         Ok(())
     }
 
-    /// Finds the source with the smallest head, and the one after it.
-    fn settle(&mut self) {
+    /// Finds the source with the smallest head, and the one after it. A file that was put off is looked into when it
+    /// comes first.
+    fn settle(&mut self) -> Result<()> {
+        loop {
+            self.compare_heads();
+            match self.current {
+                Some(first) if self.put_off[first] => self.look_into(first, None)?,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn compare_heads(&mut self) {
         (self.current, self.runner_up) = (None, None);
         if let [only] = &self.sources[..] {
             self.current = only.peek().map(|_| 0).filter(|_| self.active[0]);
             return;
         }
         for index in 0..self.sources.len() {
-            let Some(cell) = self.sources[index].peek().filter(|_| self.active[index]) else { continue };
+            let Some(head) = self.head(index).filter(|_| self.active[index]) else { continue };
             let order = |other: Option<usize>| -> Ordering {
-                match other.and_then(|other| self.sources[other].peek()) {
-                    Some(other) => self.comparator.compare(cell.into(), other.into()),
+                match other.and_then(|other| self.head(other)) {
+                    Some(other) => self.comparator.compare(head, other),
                     None => Ordering::Less,
                 }
             };

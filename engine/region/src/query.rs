@@ -135,7 +135,7 @@ impl Scan {
     }
 
     /// Whether no second row can belong.
-    pub(crate) fn is_one_row(&self) -> bool {
+    pub fn is_one_row(&self) -> bool {
         !self.start.is_empty() && self.start == self.stop
     }
 }

@@ -17,8 +17,8 @@ use crate::ledger::Account;
 use crate::locks::RowLocks;
 use crate::memory::MemoryLoad;
 use crate::mvcc::Mvcc;
-use crate::query::{CellSink, Limits, ReadMode, Scan};
-use crate::scanner::RegionScanner;
+use crate::query::{CellSink, ReadMode, Scan};
+use crate::scanner::{RegionScanner, RowReader};
 use crate::store::Store;
 use crate::{Error, RegionOptions, Result};
 
@@ -227,14 +227,21 @@ impl Region {
 
     /// Reads one row. Says how many cells were given.
     pub fn get(self: &Arc<Self>, scan: &Scan, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
-        if scan.start.is_empty() {
+        self.check_get(&scan.start)?;
+        RegionScanner::open(Arc::clone(self), Cow::Borrowed(scan))?.read_only_row(mode, sink)
+    }
+
+    /// What reads rows as `scan` asks, a get without a filter, one after the other. They see what is complete now.
+    pub fn row_reader(self: &Arc<Self>, scan: Scan) -> Result<RowReader> {
+        RowReader::open(Arc::clone(self), scan)
+    }
+
+    /// Whether `row` may be read here.
+    pub(crate) fn check_get(&self, row: &[u8]) -> Result<()> {
+        if row.is_empty() {
             return Err(Error::BadRequest("Row length can't be 0".to_owned()));
         }
-        self.check_row(&scan.start, "get")?;
-        let mut counting = CountingSink { count: 0, sink };
-        let mut scanner = RegionScanner::open(Arc::clone(self), Cow::Borrowed(scan))?;
-        scanner.next_row(&Limits::NONE, &mut counting, mode)?;
-        Ok(counting.count)
+        self.check_row(row, "get")
     }
 
     /// Opens a scanner, which sees what is complete now.
@@ -373,17 +380,5 @@ impl std::fmt::Debug for Region {
         f.debug_struct("Region")
             .field("name", &self.info.name().escape_ascii().to_string())
             .finish_non_exhaustive()
-    }
-}
-
-struct CountingSink<'a> {
-    count: usize,
-    sink: &'a mut dyn CellSink,
-}
-
-impl CellSink for CountingSink<'_> {
-    fn cell(&mut self, cell: cell::Cell<'_>) {
-        self.count += 1;
-        self.sink.cell(cell);
     }
 }

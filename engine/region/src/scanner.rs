@@ -7,12 +7,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cell::{Cell, KeyBuf, SequenceId};
 use filter::Filter;
 use hfile::ReadOptions;
 use smallvec::SmallVec;
 
-use crate::heap::Heap;
+use crate::heap::{Aim, Heap};
 use crate::matcher::{Matcher, Wanted};
 use crate::query::{CellSink, Isolation, Limits, ReadMode, Scan};
 use crate::region::Region;
@@ -69,6 +70,8 @@ struct Asked {
 pub struct RegionScanner<'q> {
     region: Arc<Region>,
     scan: Cow<'q, Scan>,
+    /// Whether no second row can belong, so that nothing needs to be known of what comes behind the first.
+    one_row: bool,
     filter: Option<Filter>,
     read_point: SequenceId,
     /// The stores that are asked, as they were when the scanner was opened.
@@ -121,6 +124,7 @@ impl<'q> RegionScanner<'q> {
             done: false,
             filter_done: false,
             counted: 0,
+            one_row: scan.is_one_row() && scan.include_start && !scan.reversed,
             scan,
         };
         let stores = &scanner.region.stores;
@@ -189,15 +193,26 @@ impl<'q> RegionScanner<'q> {
         if outcome.is_err() {
             // The heaps may stand anywhere: the row is begun anew.
             self.positioned = false;
+            self.filter.iter_mut().for_each(Filter::reset);
         }
         outcome
+    }
+
+    /// The row of a get. Says how many cells were given.
+    pub(crate) fn read_only_row(&mut self, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
+        let mut counting = CountingSink { count: 0, sink };
+        self.next_row(&Limits::NONE, &mut counting, mode)?;
+        Ok(counting.count)
     }
 
     fn finish(&mut self) -> Step {
         self.done = true;
         self.has_row = false;
-        self.stores.clear();
-        self.asked.clear();
+        if !self.one_row {
+            // Nobody may come back to it for long, and files that are gone shall be gone.
+            self.stores.clear();
+            self.asked.clear();
+        }
         Step::default()
     }
 
@@ -223,7 +238,7 @@ impl<'q> RegionScanner<'q> {
         }
         (self.has_row, self.given) = (false, 0);
         // Nobody needs to ask again only to hear that there is nothing.
-        let more = !self.scan.is_one_row()
+        let more = !self.one_row
             && self.leave_row().map(|()| self.find_row()).unwrap_or_else(|_| {
                 // The row is judged and given, and stays so; what stands behind it is for the next step to find out.
                 self.positioned = false;
@@ -241,9 +256,8 @@ impl<'q> RegionScanner<'q> {
             let (store, query) = (&self.region.stores[*store], *query);
             let asked = query.map(|query| &scan.families[query]);
             let range = asked.and_then(|asked| asked.time_range).unwrap_or(scan.time_range);
-            let qualifiers = asked.and_then(|asked| asked.qualifiers.as_deref()).filter(|_| !scan.raw);
             Ok(StoreScanner {
-                heap: store.heap(view, scan, range, self.read_point, qualifiers, options)?,
+                heap: store.heap(view, scan, range, self.read_point, options)?,
                 matcher: Matcher::new(
                     store.keeping,
                     range,
@@ -263,6 +277,15 @@ impl<'q> RegionScanner<'q> {
     /// Stands every heap at the row under way, or at the first one.
     fn position(&mut self) -> Result<()> {
         let fresh = !self.has_row && self.row.is_empty();
+        if self.one_row {
+            let (scan, region) = (&*self.scan, &*self.region);
+            return self.stores.iter_mut().zip(&self.asked).try_for_each(|(store, asked)| {
+                let of = &region.stores[asked.store];
+                let qualifiers = store.wanted(scan).filter(|_| !scan.raw);
+                let newest_counts = !of.keeping.new_versions;
+                store.heap.seek_row(&Aim { row: &scan.start, family: &of.family, qualifiers, newest_counts })
+            });
+        }
         if self.scan.reversed {
             // The row itself, if it belongs, is the last one before its successor.
             let bound: Option<Vec<u8>> = if fresh {
@@ -350,6 +373,37 @@ impl<'q> RegionScanner<'q> {
     }
 }
 
+/// Reads single rows one after the other, of which the same is asked: what a read costs besides its row is paid once.
+///
+/// All of them see what was complete when it was made.
+#[derive(Debug)]
+pub struct RowReader {
+    scanner: RegionScanner<'static>,
+}
+
+impl RowReader {
+    /// A reader of rows of which `scan`, a get of any row, asks.
+    ///
+    /// # Panics
+    /// When `scan` is no get, or has a filter, which would remember the rows before.
+    pub(crate) fn open(region: Arc<Region>, scan: Scan) -> Result<RowReader> {
+        let scanner = RegionScanner::open(region, Cow::Owned(scan))?;
+        assert!(scanner.one_row && scanner.filter.is_none(), "no plain get: {:?}", scanner.scan);
+        Ok(RowReader { scanner })
+    }
+
+    /// Reads one row. Says how many cells were given. After [`Error::WouldBlock`] what `sink` took must be forgotten.
+    pub fn read(&mut self, row: &Bytes, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
+        let scanner = &mut self.scanner;
+        scanner.region.check_get(row)?;
+        let scan = scanner.scan.to_mut();
+        (scan.start, scan.stop) = (row.clone(), row.clone());
+        scanner.row.clear();
+        (scanner.has_row, scanner.positioned, scanner.done, scanner.given) = (false, false, false, 0);
+        scanner.read_only_row(mode, sink)
+    }
+}
+
 impl Drop for RegionScanner<'_> {
     fn drop(&mut self) {
         self.region.counters.rows_read(self.counted);
@@ -363,6 +417,19 @@ impl std::fmt::Debug for RegionScanner<'_> {
             .field("row", &self.row.escape_ascii().to_string())
             .field("stores", &self.stores.len())
             .finish_non_exhaustive()
+    }
+}
+
+struct CountingSink<'a> {
+    count: usize,
+    sink: &'a mut dyn CellSink,
+}
+
+impl CellSink for CountingSink<'_> {
+    #[inline]
+    fn cell(&mut self, cell: Cell<'_>) {
+        self.count += 1;
+        self.sink.cell(cell);
     }
 }
 

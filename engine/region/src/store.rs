@@ -148,30 +148,28 @@ impl Store {
         self.view.load().memory_bytes()
     }
 
-    /// The sources in `view` that a scan of `range` must look at; `row` and `qualifiers` when it looks at one row only.
+    /// The sources in `view` that a scan of `range` may have to look at.
     pub(crate) fn heap(
         &self,
         view: &View,
         scan: &Scan,
         range: TimeRange,
         read_point: SequenceId,
-        qualifiers: Option<&[Bytes]>,
         options: ReadOptions,
     ) -> Result<Heap> {
-        let single_row = (scan.is_one_row() && !scan.reversed).then_some(&scan.start[..]);
         let mut sources = Sources::new();
         for segment in view.segments().filter(|segment| !segment.is_empty()) {
             sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
         }
-        for file in view.files.iter().rev() {
-            if !self.has_rows_of(file, scan) {
+        // Only a file that ends before the range is of no use: a marker after it masks what lies in it.
+        let may_help = |file: &StoreFile| !file.reader.span().is_some_and(|span| range.is_after(span.newest));
+        // Whether it has a single row is asked when that row is sought.
+        let is_range = !scan.is_one_row() && !scan.reversed;
+        for file in view.files.iter().rev().filter(|file| may_help(file)) {
+            if !scan.is_one_row() && !self.has_rows_of(file, scan) {
                 continue;
             }
-            let is_range = single_row.is_none() && !scan.reversed;
-            if is_range && !file.reader.may_contain_rows(&scan.start, &scan.stop, options)? {
-                continue;
-            }
-            if self.may_help(file, range, single_row, qualifiers, options)? {
+            if !is_range || file.reader.may_contain_rows(&scan.start, &scan.stop, options)? {
                 sources.push(Source::File(file.reader.cursor(options)));
             }
         }
@@ -184,31 +182,5 @@ impl Store {
         let is_behind = |row: &[u8], other: &[u8]| self.comparator.compare_rows(row, other).is_gt();
         (least.is_empty() || file.reader.last_key().is_none_or(|last| !is_behind(least, last.row())))
             && (most.is_empty() || file.reader.first_key().is_none_or(|first| !is_behind(first.row(), most)))
-    }
-
-    fn may_help(
-        &self,
-        file: &StoreFile,
-        range: TimeRange,
-        row: Option<&[u8]>,
-        qualifiers: Option<&[Bytes]>,
-        options: ReadOptions,
-    ) -> Result<bool> {
-        let reader = &file.reader;
-        // Only a file that ends before the range is of no use: a marker after it masks what lies in it.
-        if reader.span().is_some_and(|span| range.is_after(span.newest)) {
-            return Ok(false);
-        }
-        let Some(row) = row else { return Ok(true) };
-        if !reader.may_contain_row(row, options)? {
-            return Ok(false);
-        }
-        let Some(qualifiers) = qualifiers else { return Ok(true) };
-        for qualifier in qualifiers {
-            if reader.may_contain_column(row, qualifier, options)? {
-                return Ok(true);
-            }
-        }
-        Ok(reader.may_delete_families_of(row, options)?)
     }
 }

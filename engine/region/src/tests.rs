@@ -13,6 +13,7 @@ use storage::{FileName, Files, Memory};
 use crate::*;
 
 mod memory;
+mod put_off;
 mod seeks;
 
 /// A region over files in memory, and what it takes to open it again.

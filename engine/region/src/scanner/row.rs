@@ -117,11 +117,11 @@ impl RegionScanner<'_> {
         // Judging begins at the row's start: the heaps are put there when a part was given before.
         if self.given > 0 {
             self.position()?;
+            self.filter.iter_mut().for_each(Filter::reset);
         } else {
             step.rows_scanned = 1;
         }
         if let Some(filter) = &mut self.filter {
-            filter.reset();
             if filter.filter_row_key(&self.row) {
                 step.rows_filtered = 1;
                 if !filter.filter_all_remaining() && filter.remembers_cells() {
@@ -230,7 +230,7 @@ impl RegionScanner<'_> {
     }
 
     fn read_family(&mut self, index: usize, part: &mut Part<'_>) -> Result<Ended> {
-        let RegionScanner { region, scan, filter, stores, row, .. } = self;
+        let RegionScanner { region, scan, filter, stores, row, one_row, .. } = self;
         let (comparator, row) = (region.comparator, &row[..]);
         let store = &mut stores[index];
         let wanted = store.wanted(scan);
@@ -256,6 +256,8 @@ impl RegionScanner<'_> {
                 Next::Cell => store.heap.advance()?,
                 // Whether the row goes on is said by what lies there, older versions included.
                 Next::Version if is_full => store.heap.advance()?,
+                // Nobody asks what comes behind it.
+                Next::Row if *one_row && !is_full => {}
                 Next::Row => {
                     store.heap.pass(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row))?;
                 }
