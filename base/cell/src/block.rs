@@ -80,6 +80,7 @@ impl<'a> Iterator for Cells<'a> {
 #[inline]
 pub fn write_without_tags(out: &mut Vec<u8>, cell: Cell<'_>) {
     let bytes = cell.bytes_without_tags();
+    out.reserve(4 + bytes.len());
     out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
     out.extend_from_slice(bytes);
 }
@@ -89,6 +90,7 @@ pub fn write_without_tags(out: &mut Vec<u8>, cell: Cell<'_>) {
 #[inline]
 pub fn write_with_tags(out: &mut Vec<u8>, cell: Cell<'_>) {
     let (plain, tags) = (cell.bytes_without_tags(), cell.tags().bytes());
+    out.reserve(4 + plain.len() + 2 + tags.len());
     out.extend_from_slice(&((plain.len() + 2 + tags.len()) as u32).to_be_bytes());
     out.extend_from_slice(plain);
     out.extend_from_slice(&(tags.len() as u16).to_be_bytes());

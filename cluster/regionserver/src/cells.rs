@@ -29,6 +29,18 @@ impl CellsOut {
         CellsOut { codec, block: Vec::new(), messages: Vec::new(), count: 0, heap_size: 0 }
     }
 
+    /// Makes room for so many bytes of cells in all, so that a large block is not copied each time that it doubles.
+    pub(crate) fn make_room(&mut self, bytes: usize) {
+        if self.is_block() {
+            self.block.reserve(bytes.saturating_sub(self.block.len()));
+        }
+    }
+
+    /// How many bytes the cell block has.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block.len()
+    }
+
     /// Whether cells travel beside the message.
     pub(crate) fn is_block(&self) -> bool {
         self.codec != Codec::None
@@ -119,6 +131,13 @@ pub(crate) fn to_message(cell: Cell<'_>) -> pb::Cell {
 /// Counts cells and keeps none: for a read that only asks whether there is anything.
 #[derive(Debug, Default)]
 pub(crate) struct Counting(pub(crate) usize);
+
+impl Counting {
+    /// Whether there was a cell, as a result.
+    pub(crate) fn exists(&self) -> pb::Result {
+        pb::Result { exists: Some(self.0 > 0), stale: Some(false), ..Default::default() }
+    }
+}
 
 impl CellSink for Counting {
     fn cell(&mut self, _: Cell<'_>) {

@@ -7,6 +7,7 @@ mod cells;
 mod comparator;
 mod condition;
 mod filter;
+pub(crate) mod multi;
 mod mutation;
 mod query;
 
@@ -40,7 +41,7 @@ fn time_range(range: Option<&pb::TimeRange>) -> Result<Option<TimeRange>, Except
 }
 
 /// A row must be one that a cell can have. Not one to do without a retry: so HBase has it.
-fn check_row(row: &[u8]) -> Result<(), Exception> {
+pub(crate) fn check_row(row: &[u8]) -> Result<(), Exception> {
     match row.len() {
         0 => Err(Exception::io("Row length is 0")),
         1..=cell::ROW_LENGTH_MAX => Ok(()),

@@ -34,6 +34,8 @@ pub(crate) struct Kept {
     pub(crate) scanner: RegionScanner<'static>,
     /// The row that the last reply ended in the middle of.
     pub(crate) unfinished_row: Option<Bytes>,
+    /// Bytes of the last reply's cell block: the next one will be about as large.
+    pub(crate) block_bytes: usize,
 }
 
 /// What stays the same over all calls of one scanner.

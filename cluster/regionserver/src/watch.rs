@@ -61,30 +61,35 @@ struct Watched {
     request_size: usize,
 }
 
-/// Lets `answer` through, and notes when it is there.
+/// Lets `answer` through, and notes what it took if it is there. One that comes later is made by [`later`], which does the
+/// same then.
 pub(crate) fn watch(server: &Arc<RegionServer>, call: &Call, answer: Answer) -> Answer {
-    match answer {
-        Answer::Now(outcome) => {
-            let took = server.foundation().world.moment().since(call.received);
-            server.times.of(&call.method).record_time(took);
-            if server.is_remarkable(took, &outcome) {
-                Watched::of(server, call).remark(took, &outcome);
-            }
-            Answer::Now(outcome)
-        }
-        Answer::Later(answer) => {
-            let watched = Watched::of(server, call);
-            Answer::later(async move {
-                let outcome = answer.await;
-                let took = watched.server.foundation().world.moment().since(watched.received);
-                watched.server.times.of(&watched.method).record_time(took);
-                if watched.server.is_remarkable(took, &outcome) {
-                    watched.remark(took, &outcome);
-                }
-                outcome
-            })
+    if let Answer::Now(outcome) = &answer {
+        let took = server.foundation().world.moment().since(call.received);
+        server.times.of(&call.method).record_time(took);
+        if server.is_remarkable(took, outcome) {
+            Watched::of(server, call).remark(took, outcome);
         }
     }
+    answer
+}
+
+/// An answer that waits for `outcome`, and notes what it took when it is there.
+pub(crate) fn later(
+    server: &Arc<RegionServer>,
+    call: &Call,
+    outcome: impl Future<Output = Result<Reply, Exception>> + Send + 'static,
+) -> Answer {
+    let watched = Watched::of(server, call);
+    Answer::later(async move {
+        let outcome = outcome.await;
+        let took = watched.server.foundation().world.moment().since(watched.received);
+        watched.server.times.of(&watched.method).record_time(took);
+        if watched.server.is_remarkable(took, &outcome) {
+            watched.remark(took, &outcome);
+        }
+        outcome
+    })
 }
 
 fn answer_size(outcome: &Result<Reply, Exception>) -> u64 {

@@ -142,15 +142,16 @@ pub struct Call {
 impl Call {
     /// Decodes the parameter; the error is what HBase answers to bytes that are not the message.
     pub fn decode<M: Message + Default>(&self) -> Result<M, Exception> {
-        M::decode(self.param.clone()).map_err(|error| {
-            Exception::new(
-                class::DO_NOT_RETRY_IO,
-                format!(
-                    "unable to read the parameter of {} from {}: {error}",
-                    self.method, self.connection.remote
-                ),
-            )
-        })
+        M::decode(self.param.clone()).map_err(|error| self.unreadable(&error))
+    }
+
+    /// What a parameter is answered with that is not the message.
+    pub fn unreadable(&self, error: &prost::DecodeError) -> Exception {
+        let (method, client) = (&self.method, self.connection.remote);
+        Exception::new(
+            class::DO_NOT_RETRY_IO,
+            format!("unable to read the parameter of {method} from {client}: {error}"),
+        )
     }
 }
 

@@ -13,6 +13,7 @@ use rpc::{Answer, Call, Exception, Reply, class};
 use crate::RegionServer;
 use crate::counters::count;
 use crate::request::{self, RequestCells};
+use crate::watch::later;
 
 /// Answers a call of an endpoint.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
@@ -25,15 +26,19 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         Ok(region) => region,
         Err(refused) => return refused.into(),
     };
-    let server = server.clone();
-    Answer::later(env::blocking(move || {
-        let value = run_blocking(&server, &region, &request.call)?;
-        let specifier = pb::RegionSpecifier {
-            r#type: pb::region_specifier::RegionSpecifierType::RegionName as i32,
-            value: region.info().name().clone(),
-        };
-        Ok(Reply::of(&pb::CoprocessorServiceResponse { region: specifier, value }))
-    }))
+    let running = server.clone();
+    later(
+        server,
+        call,
+        env::blocking(move || {
+            let value = run_blocking(&running, &region, &request.call)?;
+            let specifier = pb::RegionSpecifier {
+                r#type: pb::region_specifier::RegionSpecifierType::RegionName as i32,
+                value: region.info().name().clone(),
+            };
+            Ok(Reply::of(&pb::CoprocessorServiceResponse { region: specifier, value }))
+        }),
+    )
 }
 
 /// Runs an endpoint to its end, durability included, and gives the class and bytes of its answer.
@@ -79,7 +84,13 @@ fn mutate_rows(
     let mut mutations: Vec<Mutation> = Vec::with_capacity(request.mutation_request.len());
     let mut no_cells = RequestCells::new(Bytes::new());
     for proto in &request.mutation_request {
-        let asked = request::mutation(region.table(), proto, &mut no_cells, server.options().cell_bytes_max)?;
+        let asked = request::mutation(
+            region.table(),
+            proto.row.clone(),
+            proto,
+            &mut no_cells,
+            server.options().cell_bytes_max,
+        )?;
         if !region.info().contains_row(&asked.mutation.row) {
             let message = format!("Requested row out of range '{}'", asked.mutation.row.escape_ascii());
             // The region may have moved on when it is the first; when it is not, the rows lie in several regions.

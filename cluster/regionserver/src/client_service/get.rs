@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use proto::pb;
 use region::{ReadMode, Region, Scan};
 use rpc::{Answer, Call, Codec, Exception, Reply, class};
@@ -10,6 +11,7 @@ use crate::RegionServer;
 use crate::cells::{CellsOut, Counting};
 use crate::counters::count;
 use crate::request;
+use crate::watch::later;
 
 /// Answers at once from memory, or later from the disk.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
@@ -23,10 +25,9 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     match work.run(ReadMode::MemoryOnly) {
         Err(region::Error::WouldBlock) => {
             count(&server.counters().reads_from_disk);
-            let server = server.clone();
-            Answer::later(env::blocking(move || {
-                work.run(ReadMode::Any).map_err(|error| server.exception(&error))
-            }))
+            let told = server.clone();
+            let read = move || work.run(ReadMode::Any).map_err(|error| told.exception(&error));
+            later(server, call, env::blocking(read))
         }
         outcome => outcome.map_err(|error| server.exception(&error)).into(),
     }
@@ -43,7 +44,7 @@ impl Work {
     fn of(server: &RegionServer, call: &Call) -> Result<Work, Exception> {
         let request: pb::GetRequest = call.decode()?;
         let region = server.regions().find(&request.region)?;
-        let query = query(server, &region, &request.get)?;
+        let query = query(server, &region, request.get.row.clone(), &request.get)?;
         // Older clients, and those that do not say how old they are, look for the cells in the message.
         let in_block = call.connection.client_is_at_least(1, 3);
         Ok(Work {
@@ -67,8 +68,13 @@ impl Work {
     }
 }
 
-/// What a Get asks for; refuses a question that HBase no longer answers.
-pub(super) fn query(server: &RegionServer, region: &Region, get: &pb::Get) -> Result<Scan, Exception> {
+/// What a Get asks for, of `row` whatever row it names itself; refuses a question that HBase no longer answers.
+pub(super) fn query(
+    server: &RegionServer,
+    region: &Region,
+    row: Bytes,
+    get: &pb::Get,
+) -> Result<Scan, Exception> {
     if get.closest_row_before() {
         return Err(Exception::new(
             class::UNKNOWN_PROTOCOL,
@@ -76,16 +82,12 @@ pub(super) fn query(server: &RegionServer, region: &Region, get: &pb::Get) -> Re
              hbase-2.0.0 replaced by reverse Scan.",
         ));
     }
-    request::get(region.table(), get, &server.foundation().world)
+    request::get(region.table(), row, get, &server.foundation().world)
 }
 
 /// Whether a Get finds anything, as a result.
-pub(super) fn exists(
-    region: &Arc<Region>,
-    query: &Scan,
-    mode: ReadMode,
-) -> Result<pb::Result, region::Error> {
+fn exists(region: &Arc<Region>, query: &Scan, mode: ReadMode) -> Result<pb::Result, region::Error> {
     let mut found = Counting::default();
     region.get(query, mode, &mut found)?;
-    Ok(pb::Result { exists: Some(found.0 > 0), stale: Some(false), ..Default::default() })
+    Ok(found.exists())
 }

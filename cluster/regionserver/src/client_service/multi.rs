@@ -14,24 +14,36 @@
 //! The cells of mutations lie in the request's cell block in the order of the actions, and are taken also when the action
 //! is refused. The cells of gets, increments and appends go into the reply's cell block in the order of their entries;
 //! those of atomic actions stay in the message.
+//!
+//! Gets that ask for the same of their rows share one reader of the region, until the call writes something.
+
+mod results;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cell::SequenceId;
 use proto::pb;
-use region::{Check, Mutation, MutationKind, Pending, ReadMode, Region};
+use proto::pb::mutation_proto::MutationType;
+use region::{CellSink, Check, Mutation, MutationKind, Pending, ReadMode, Region, RowReader};
 use rpc::{Answer, Call, Codec, Exception, Reply, Share, class};
 
+use self::results::{Entry, RegionResult};
 use super::{exec, get, write};
 use crate::RegionServer;
-use crate::cells::CellsOut;
+use crate::cells::{CellsOut, Counting};
 use crate::counters::{count, count_many};
 use crate::nonces::{Begun, Running};
+use crate::request::multi::{Action, MultiRequest, RegionAction, Wish};
 use crate::request::{self, Asked, RequestCells};
+use crate::watch::later;
 
 /// A call of more actions than this does not keep the serving thread, on which other clients' calls wait: it would for
 /// milliseconds, and to go to another thread costs a hundredth of one.
 const INLINE_ACTIONS_MAX: usize = 256;
+
+/// Room that is made for the cells of rows not yet read, at most: they are expected to be as large as the first.
+const ROOM_MAX: usize = 256 << 10;
 
 /// Answers when every write is durable.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
@@ -44,11 +56,11 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     let run = if work.actions > INLINE_ACTIONS_MAX { Run::MayBlock } else { work.run(ReadMode::MemoryOnly) };
     match run {
         Run::Done if work.unsettled.is_empty() => work.reply().into(),
-        Run::Done => Answer::later(async move {
+        Run::Done => later(server, call, async move {
             work.settle().await;
             work.reply()
         }),
-        Run::MayBlock => Answer::later(async move {
+        Run::MayBlock => later(server, call, async move {
             let mut work = env::blocking(move || {
                 let run = work.run(ReadMode::Any);
                 assert!(matches!(run, Run::Done), "what may block has nothing to wait for");
@@ -104,7 +116,7 @@ impl From<Exception> for Refused {
 
 struct Work {
     server: Arc<RegionServer>,
-    request: Arc<pb::MultiRequest>,
+    request: Arc<MultiRequest>,
     /// How many actions there are.
     actions: usize,
     cells: RequestCells,
@@ -113,7 +125,7 @@ struct Work {
     share: Share,
     /// Whether the client knows what it means that the rest must be asked for again.
     knows_too_large: bool,
-    results: Vec<pb::RegionActionResult>,
+    results: Vec<RegionResult>,
     processed: Option<bool>,
     unsettled: Vec<Unsettled>,
     /// Why nothing of the reply can be told.
@@ -126,18 +138,20 @@ struct Work {
 struct Current {
     region: Arc<Region>,
     next: usize,
-    entries: Vec<pb::ResultOrException>,
+    entries: Vec<Entry>,
     /// Puts and deletes not yet applied, each with its entry.
     gathered: Vec<(usize, Mutation)>,
     /// Why none of them is applied: HBase reads all of them before it applies the first.
     spoiled: Option<Exception>,
     /// A mutation whose cells are taken already and that must run where it may block.
     taken: Option<Asked>,
+    /// What reads the rows of gets that are like this one, while nothing was written since it was opened.
+    reader: Option<(u32, RowReader)>,
 }
 
 impl Work {
     fn of(server: &Arc<RegionServer>, call: &Call) -> Result<Work, Exception> {
-        let request: pb::MultiRequest = call.decode()?;
+        let request = MultiRequest::decode(&call.param).map_err(|error| call.unreadable(&error))?;
         let rows: usize = request.region_action.iter().map(|region| region.action.len()).sum();
         count_many(&server.counters().row_actions, rows);
         let options = server.options();
@@ -161,7 +175,7 @@ impl Work {
         Ok(Work::new(server, call, request, rows))
     }
 
-    fn new(server: &Arc<RegionServer>, call: &Call, request: pb::MultiRequest, rows: usize) -> Work {
+    fn new(server: &Arc<RegionServer>, call: &Call, request: MultiRequest, rows: usize) -> Work {
         Work {
             server: server.clone(),
             results: Vec::with_capacity(request.region_action.len()),
@@ -189,23 +203,24 @@ impl Work {
                 None => match self.server.regions().find(&action.region) {
                     Ok(region) if action.condition.is_some() || action.atomic() => {
                         match self.row_action(&region, action, action.condition.as_ref(), mode) {
-                            Some(result) => self.results.push(result),
+                            Some(result) => self.results.push(RegionResult::Whole(result)),
                             None => return Run::MayBlock,
                         }
                         continue;
                     }
                     Ok(region) => {
                         let entries = Vec::with_capacity(action.action.len());
-                        Current { region, next: 0, entries, gathered: Vec::new(), spoiled: None, taken: None }
+                        let (gathered, spoiled) = (Vec::new(), None);
+                        Current { region, next: 0, entries, gathered, spoiled, taken: None, reader: None }
                     }
                     Err(exception) => {
                         self.skip_cells(&action.action);
-                        self.results.push(failed(&exception));
+                        self.results.push(RegionResult::failed(&exception));
                         continue;
                     }
                 },
             };
-            if let Some(current) = self.actions(current, action, mode) {
+            if let Some(current) = self.actions(current, &request, action, mode) {
                 self.current = Some(current);
                 return Run::MayBlock;
             }
@@ -217,91 +232,98 @@ impl Work {
     fn actions(
         &mut self,
         mut current: Current,
-        actions: &pb::RegionAction,
+        request: &MultiRequest,
+        actions: &RegionAction,
         mode: ReadMode,
     ) -> Option<Current> {
         while let Some(action) = actions.action.get(current.next) {
             let mark = self.out.mark();
+            let index = action.index();
             let outcome = if current.taken.is_none() && self.is_reply_full() {
                 self.skip_cells(std::slice::from_ref(action));
                 Err(Exception::new(
                     class::MULTI_ACTION_RESULT_TOO_LARGE,
                     format!("Max size exceeded CellSize: {} BlockSize: 0", self.out.heap_size()),
                 ))
-            } else if let Some(get) = &action.get {
-                match self.get(&mut current, get, mode) {
-                    Ok(Some(result)) => {
-                        Ok(pb::ResultOrException { result: Some(result), ..Default::default() })
-                    }
-                    Ok(None) => {
-                        self.out.rewind(mark);
-                        return Some(current);
-                    }
-                    Err(exception) => Err(exception),
-                }
-            } else if let Some(call) = &action.service_call {
-                match mode {
-                    ReadMode::MemoryOnly => return Some(current),
-                    ReadMode::Any => exec::run_blocking(&self.server, &current.region, call).map(|value| {
-                        pb::ResultOrException {
-                            service_result: Some(pb::CoprocessorServiceResult { value: Some(value) }),
-                            ..Default::default()
+            } else {
+                match request.wish(action) {
+                    Wish::Get(row, get, alike) => match self.get(&mut current, row, get, alike, mode) {
+                        Ok(Some(result)) => Ok(Entry::of(index, result)),
+                        Ok(None) => {
+                            self.out.rewind(mark);
+                            return Some(current);
                         }
-                    }),
-                }
-            } else if let Some(proto) = &action.mutation {
-                let asked = match current.taken.take() {
-                    Some(asked) => Ok(asked),
-                    None => self.mutation(&current.region, proto),
-                };
-                match asked {
-                    // Also a delete that looks for the newest version waits for the others: a get between them does
-                    // not see it, as in HBase.
-                    Ok(asked) if matches!(asked.mutation.kind, MutationKind::Put | MutationKind::Delete) => {
-                        current.gathered.push((current.entries.len(), asked.mutation));
-                        Ok(pb::ResultOrException {
-                            result: Some(pb::Result::default()),
-                            ..Default::default()
-                        })
-                    }
-                    Ok(asked) => match self.read_and_write(&mut current, &asked, mode) {
-                        Ok(result) => {
-                            Ok(pb::ResultOrException { result: Some(result), ..Default::default() })
-                        }
+                        Err(exception) => Err(exception),
+                    },
+                    Wish::Service(call) => match mode {
+                        ReadMode::MemoryOnly => return Some(current),
+                        ReadMode::Any => exec::run_blocking(&self.server, &current.region, call)
+                            .map(|value| Entry::of_service(index, value)),
+                    },
+                    Wish::Mutation(row, proto) => match self.mutate(&mut current, index, row, proto, mode) {
                         Err(Refused::MayBlock) => {
                             self.out.rewind(mark);
-                            current.taken = Some(asked);
                             return Some(current);
                         }
                         Err(Refused::Because(exception)) => Err(exception),
+                        Ok(entry) => Ok(entry),
                     },
-                    Err(exception) => {
-                        if matches!(
-                            proto.mutate_type(),
-                            pb::mutation_proto::MutationType::Put | pb::mutation_proto::MutationType::Delete
-                        ) {
-                            current.spoiled.get_or_insert_with(|| exception.clone());
-                        }
-                        Err(exception)
-                    }
+                    Wish::Nothing => Err(Exception::new(
+                        "org.apache.hadoop.hbase.HBaseIOException",
+                        "Unexpected Action type",
+                    )),
                 }
-            } else {
-                Err(Exception::new("org.apache.hadoop.hbase.HBaseIOException", "Unexpected Action type"))
             };
-            let mut entry = outcome.unwrap_or_else(|exception| {
+            let entry = outcome.unwrap_or_else(|exception| {
                 self.out.rewind(mark);
-                pb::ResultOrException { exception: Some(pair(&exception)), ..Default::default() }
+                Entry::failed(index, &exception)
             });
-            entry.index = Some(action.index());
             current.entries.push(entry);
             current.next += 1;
+            if current.next == 1 {
+                let each = self.out.block_bytes();
+                self.out.make_room((each * actions.action.len()).min(each + ROOM_MAX));
+            }
         }
         if self.apply_gathered(&mut current, mode).is_err() {
             return Some(current);
         }
-        let result = pb::RegionActionResult { result_or_exception: current.entries, ..Default::default() };
-        self.results.push(result);
+        self.results.push(RegionResult::Entries(current.entries));
         None
+    }
+
+    /// One mutation of a RegionAction that is not atomic: puts and deletes are gathered.
+    fn mutate(
+        &mut self,
+        current: &mut Current,
+        index: u32,
+        row: Option<Bytes>,
+        proto: &pb::MutationProto,
+        mode: ReadMode,
+    ) -> Result<Entry, Refused> {
+        let asked = match current.taken.take() {
+            Some(asked) => asked,
+            None => match self.mutation(&current.region, row, proto) {
+                Ok(asked) => asked,
+                Err(exception) => {
+                    if matches!(proto.mutate_type(), MutationType::Put | MutationType::Delete) {
+                        current.spoiled.get_or_insert_with(|| exception.clone());
+                    }
+                    return Err(exception.into());
+                }
+            },
+        };
+        // Also a delete that looks for the newest version waits for the others: a get between them does not see it, as in
+        // HBase.
+        if matches!(asked.mutation.kind, MutationKind::Put | MutationKind::Delete) {
+            current.gathered.push((current.entries.len(), asked.mutation));
+            return Ok(Entry::Nothing { index });
+        }
+        let outcome = self.read_and_write(current, &asked, mode);
+        if let Err(Refused::MayBlock) = outcome {
+            current.taken = Some(asked);
+        }
+        outcome.map(|result| Entry::of(index, result))
     }
 
     fn is_reply_full(&mut self) -> bool {
@@ -315,7 +337,9 @@ impl Work {
     fn get(
         &mut self,
         current: &mut Current,
+        row: Bytes,
         get: &pb::Get,
+        alike: Option<u32>,
         mode: ReadMode,
     ) -> Result<Option<pb::Result>, Exception> {
         // What this call has written to the region before is seen.
@@ -325,38 +349,59 @@ impl Work {
                 ReadMode::Any => self.settle_blocking(current),
             }
         }
-        let region = &current.region;
-        let query = get::query(&self.server, region, get)?;
-        let read = if get.existence_only() {
-            get::exists(region, &query, mode)
-        } else {
-            let mark = self.out.mark();
-            region.get(&query, mode, &mut self.out).map(|_| self.out.result(mark))
+        let (mark, mut count) = (self.out.mark(), Counting::default());
+        let sink: &mut dyn CellSink = if get.existence_only() { &mut count } else { &mut self.out };
+        let is_open =
+            alike.is_some() && current.reader.as_ref().is_some_and(|(like, _)| Some(*like) == alike);
+        let read = match &mut current.reader {
+            Some((_, reader)) if is_open => {
+                request::check_row(&row)?;
+                reader.read(&row, mode, sink)
+            }
+            _ => {
+                let query = get::query(&self.server, &current.region, row.clone(), get)?;
+                match alike {
+                    Some(alike) if query.filter.is_none() => {
+                        current.region.row_reader(query).and_then(|reader| {
+                            let (_, reader) = current.reader.insert((alike, reader));
+                            reader.read(&row, mode, sink)
+                        })
+                    }
+                    _ => current.region.get(&query, mode, sink),
+                }
+            }
         };
         match read {
-            Ok(result) => Ok(Some(result)),
+            Ok(_) if get.existence_only() => Ok(Some(count.exists())),
+            Ok(_) => Ok(Some(self.out.result(mark))),
             Err(region::Error::WouldBlock) => Ok(None),
             Err(error) => Err(self.server.exception(&error)),
         }
     }
 
-    fn mutation(&mut self, region: &Region, proto: &pb::MutationProto) -> Result<Asked, Exception> {
-        let asked =
-            request::mutation(region.table(), proto, &mut self.cells, self.server.options().cell_bytes_max)?;
+    fn mutation(
+        &mut self,
+        region: &Region,
+        row: Option<Bytes>,
+        proto: &pb::MutationProto,
+    ) -> Result<Asked, Exception> {
+        let cell_bytes_max = self.server.options().cell_bytes_max;
+        let asked = request::mutation(region.table(), row, proto, &mut self.cells, cell_bytes_max)?;
         self.server.check_memory(region)?;
-        Ok(asked.of_group(self.request.nonce_group()))
+        Ok(asked.of_group(self.request.nonce_group.unwrap_or_default()))
     }
 
     /// Applies the puts and deletes that were gathered; they stay gathered when that must wait and may not.
     fn apply_gathered(&mut self, current: &mut Current, mode: ReadMode) -> Result<(), Refused> {
         if let Some(exception) = current.spoiled.take() {
             for (entry, _) in current.gathered.drain(..) {
-                fail(&mut current.entries[entry], &exception);
+                current.entries[entry].fail(&exception);
             }
         }
         if current.gathered.is_empty() {
             return Ok(());
         }
+        current.reader = None;
         let (entries, mutations): (Vec<usize>, Vec<Mutation>) =
             std::mem::take(&mut current.gathered).into_iter().unzip();
         match current.region.apply(&mutations, mode) {
@@ -365,7 +410,7 @@ impl Work {
                 for (entry, outcome) in entries.into_iter().zip(applied.outcomes) {
                     match outcome {
                         Ok(()) => written.push(entry),
-                        Err(error) => fail(&mut current.entries[entry], &self.server.exception(&error)),
+                        Err(error) => current.entries[entry].fail(&self.server.exception(&error)),
                     }
                 }
                 self.server.written(&current.region);
@@ -386,7 +431,7 @@ impl Work {
             Err(error) => {
                 let exception = self.server.exception(&error);
                 for entry in entries {
-                    fail(&mut current.entries[entry], &exception);
+                    current.entries[entry].fail(&exception);
                 }
             }
         }
@@ -401,6 +446,7 @@ impl Work {
         mode: ReadMode,
     ) -> Result<pb::Result, Refused> {
         self.apply_gathered(current, mode)?;
+        current.reader = None;
         let region = current.region.clone();
         let mark = self.out.mark();
         let running = match self.begin(std::slice::from_ref(asked), mode) {
@@ -436,7 +482,7 @@ impl Work {
     /// Begins under the nonce of the mutations, if they have one.
     fn begin(&self, asked: &[Asked], mode: ReadMode) -> Known {
         let Some(asked) = write::heeds_nonce(asked) else { return Known::New(None) };
-        let nonce = asked.nonce(self.request.nonce_group());
+        let nonce = asked.nonce(self.request.nonce_group.unwrap_or_default());
         loop {
             match self.server.nonces.begin(nonce) {
                 Begun::Fresh(running) => return Known::New(Some(running)),
@@ -452,7 +498,7 @@ impl Work {
     fn row_action(
         &mut self,
         region: &Arc<Region>,
-        action: &pb::RegionAction,
+        action: &RegionAction,
         condition: Option<&pb::Condition>,
         mode: ReadMode,
     ) -> Option<pb::RegionActionResult> {
@@ -479,7 +525,7 @@ impl Work {
                     ..Default::default()
                 }
             }
-            Err(Refused::Because(exception)) => failed(&exception),
+            Err(Refused::Because(exception)) => results::failed(&exception),
             Err(Refused::MayBlock) => {
                 self.cells = cells;
                 return None;
@@ -490,7 +536,7 @@ impl Work {
     fn try_row_action(
         &mut self,
         region: &Arc<Region>,
-        action: &pb::RegionAction,
+        action: &RegionAction,
         condition: Option<&pb::Condition>,
         mode: ReadMode,
     ) -> Result<(bool, Option<pb::Result>), Refused> {
@@ -528,11 +574,12 @@ impl Work {
     }
 
     /// All mutations of a RegionAction. The cells of all are taken, whichever of them is refused.
-    fn mutations(&mut self, region: &Region, actions: &[pb::Action]) -> Result<Vec<Asked>, Exception> {
+    fn mutations(&mut self, region: &Region, actions: &[Action]) -> Result<Vec<Asked>, Exception> {
+        let request = self.request.clone();
         let mut all = Ok(Vec::with_capacity(actions.len()));
         for action in actions {
-            let one = match &action.mutation {
-                Some(proto) => self.mutation(region, proto),
+            let one = match request.mutation(action) {
+                Some((row, proto)) => self.mutation(region, row, proto),
                 None => Err(Exception::do_not_retry("Atomic put and/or delete only, not a Get")),
             };
             all = match (all, one) {
@@ -547,8 +594,9 @@ impl Work {
         all
     }
 
-    fn skip_cells(&mut self, actions: &[pb::Action]) {
-        for mutation in actions.iter().filter_map(|action| action.mutation.as_ref()) {
+    fn skip_cells(&mut self, actions: &[Action]) {
+        let request = self.request.clone();
+        for (_, mutation) in actions.iter().filter_map(|action| request.mutation(action)) {
             let count = usize::try_from(mutation.associated_cell_count.unwrap_or(0)).unwrap_or(0);
             // Cells that are not there fail the mutation that would have them next.
             let _skipped = self.cells.take(count);
@@ -558,7 +606,7 @@ impl Work {
     /// checkAndMutate with several mutations as clients before HBase 2.4 send it: the condition of the whole request.
     fn old_check_and_mutate(
         &mut self,
-        request: &pb::MultiRequest,
+        request: &MultiRequest,
         condition: &pb::Condition,
         mode: ReadMode,
     ) -> Run {
@@ -571,10 +619,10 @@ impl Work {
                 Some(result) => result,
                 None => return Run::MayBlock,
             },
-            Err(exception) => failed(&exception),
+            Err(exception) => results::failed(&exception),
         };
         self.processed = result.processed;
-        self.results.push(pb::RegionActionResult { processed: None, ..result });
+        self.results.push(RegionResult::Whole(pb::RegionActionResult { processed: None, ..result }));
         Run::Done
     }
 
@@ -588,7 +636,7 @@ impl Work {
             let outcome = unsettled.pending.await;
             if let Err(error) = outcome {
                 let exception = self.server.exception(&error);
-                not_durable(&mut self.results[unsettled.region_action], &unsettled.entries, &exception);
+                self.results[unsettled.region_action].fail(&unsettled.entries, &exception);
                 if unsettled.gave_cells {
                     self.broken = Some(exception);
                 }
@@ -602,10 +650,8 @@ impl Work {
             let Err(error) = unsettled.pending.wait_blocking() else { continue };
             let exception = self.server.exception(&error);
             match self.results.get_mut(unsettled.region_action) {
-                Some(result) => not_durable(result, &unsettled.entries, &exception),
-                None => {
-                    unsettled.entries.iter().for_each(|entry| fail(&mut current.entries[*entry], &exception))
-                }
+                Some(result) => result.fail(&unsettled.entries, &exception),
+                None => unsettled.entries.iter().for_each(|entry| current.entries[*entry].fail(&exception)),
             }
             if unsettled.gave_cells {
                 self.broken = Some(exception);
@@ -619,34 +665,7 @@ impl Work {
         if let Some(exception) = self.broken {
             return Err(exception);
         }
-        let response = pb::MultiResponse {
-            region_action_result: self.results,
-            processed: self.processed,
-            region_statistics: None,
-        };
-        Ok(Reply::with_cells(&response, self.out.into_block()))
+        let message = results::encode(&self.results, self.processed);
+        Ok(Reply { message: message.into(), cells: self.out.into_block() })
     }
-}
-
-/// An exception inside a reply.
-fn pair(exception: &Exception) -> pb::NameBytesPair {
-    pb::NameBytesPair { name: exception.class.to_string(), value: Some(exception.text().into()) }
-}
-
-fn fail(entry: &mut pb::ResultOrException, exception: &Exception) {
-    (entry.result, entry.exception) = (None, Some(pair(exception)));
-}
-
-/// Turns entries of a RegionAction, or all of it when none is named, into exceptions.
-fn not_durable(result: &mut pb::RegionActionResult, entries: &[usize], exception: &Exception) {
-    if entries.is_empty() {
-        *result = failed(exception);
-    }
-    for entry in entries {
-        fail(&mut result.result_or_exception[*entry], exception);
-    }
-}
-
-fn failed(exception: &Exception) -> pb::RegionActionResult {
-    pb::RegionActionResult { exception: Some(pair(exception)), ..Default::default() }
 }

@@ -13,6 +13,7 @@ use crate::cells::CellsOut;
 use crate::counters::count;
 use crate::nonces::{Begun, Running};
 use crate::request::{self, Asked, RequestCells};
+use crate::watch::later;
 
 /// Applies the mutation and answers when it is durable.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
@@ -24,11 +25,11 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         Err(refused) => return refused.into(),
     };
     match work.run_at_once() {
-        Ok((reply, pending)) => return Answer::later(work.when_durable(reply, pending)),
+        Ok((reply, pending)) => return later(server, call, work.when_durable(reply, pending)),
         Err(region::Error::WouldBlock) => {}
         Err(error) => return work.server.exception(&error).into(),
     }
-    Answer::later(async move {
+    later(server, call, async move {
         let asked = std::slice::from_ref(&work.asked);
         let running = match write::heeds_nonce(asked) {
             Some(asked) => match work.server.nonces.begin_alone(asked.nonce(work.nonce_group)).await {
@@ -64,7 +65,13 @@ impl Work {
         let mut cells = RequestCells::new(call.cells.clone());
         let cell_bytes_max = server.options().cell_bytes_max;
         let nonce_group = request.nonce_group.unwrap_or(0);
-        let asked = request::mutation(region.table(), &request.mutation, &mut cells, cell_bytes_max)?;
+        let asked = request::mutation(
+            region.table(),
+            request.mutation.row.clone(),
+            &request.mutation,
+            &mut cells,
+            cell_bytes_max,
+        )?;
         Ok(Work {
             asked: asked.of_group(nonce_group),
             check: request

@@ -26,6 +26,7 @@ use crate::cells::CellsOut;
 use crate::counters::count;
 use crate::request;
 use crate::scanners::{Held, Kept, ScannerId, Taken};
+use crate::watch::later;
 
 /// How long a scan may keep the serving thread, on which other clients' calls wait.
 const INLINE_TIME: Duration = Duration::from_micros(300);
@@ -49,10 +50,14 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     match work.read(ReadMode::MemoryOnly, Some(inline_end)) {
         Ok(Read::Paused) => {
             count(&server.counters().reads_from_disk);
-            Answer::later(env::blocking(move || {
-                let outcome = work.read(ReadMode::Any, None);
-                work.finish(outcome.map(drop))
-            }))
+            later(
+                server,
+                call,
+                env::blocking(move || {
+                    let outcome = work.read(ReadMode::Any, None);
+                    work.finish(outcome.map(drop))
+                }),
+            )
         }
         outcome => work.finish(outcome.map(drop)).into(),
     }
@@ -137,7 +142,7 @@ fn open(
     response.mvcc_read_point = Some(scanner.read_point().0);
     response.ttl = Some(u32::try_from(server.scanners.lease().as_millis()).unwrap_or(u32::MAX));
     let held = server.scanners.register(region, scan.need_cursor_result(), scan.max_result_size());
-    Ok((held, Box::new(Kept { scanner, unfinished_row: None })))
+    Ok((held, Box::new(Kept { scanner, unfinished_row: None, block_bytes: 0 })))
 }
 
 /// How far [`Work::read`] came.
@@ -208,6 +213,8 @@ impl Work {
         };
         let time =
             call.deadline.map_or(server.scanners.lease(), |end| end.since(now).min(server.scanners.lease()));
+        let mut out = CellsOut::new(call.connection.codec);
+        out.make_room(kept.block_bytes);
         Work {
             results_max: request.number_of_rows.unwrap_or(if close { 0 } else { 1 }) as usize,
             complete_rows_max: request.limit_of_rows.filter(|limit| *limit > 0).map(|limit| limit as usize),
@@ -220,7 +227,7 @@ impl Work {
             knows_reset: call.connection.client_is_at_least(1, 4),
             began: now,
             waited: now.since(call.received),
-            out: CellsOut::new(call.connection.codec),
+            out,
             share: call.connection.answers.share(),
             results: 0,
             last_is_partial: false,
@@ -405,6 +412,7 @@ impl Work {
             if self.results > 0 {
                 self.kept.unfinished_row = self.last_row.take().filter(|_| self.last_is_partial);
             }
+            self.kept.block_bytes = self.out.block_bytes();
             self.server.scanners.put_back(&self.held, self.kept);
         } else {
             self.server.scanners.end(&self.held);

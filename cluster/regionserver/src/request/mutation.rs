@@ -33,10 +33,12 @@ impl Asked {
     }
 }
 
-/// Reads one mutation and takes its cells from `cells`, also when it is refused. A cell longer than `cell_bytes_max`
+/// Reads one mutation, of `row` if it names one, and takes its cells from `cells`, also when it is refused. The row of
+/// `proto` itself is not looked at: others may share the message. A cell longer than `cell_bytes_max`
 /// (0 for any) is refused.
 pub(crate) fn mutation(
     table: &TableDescriptor,
+    row: Option<Bytes>,
     proto: &pb::MutationProto,
     cells: &mut RequestCells,
     cell_bytes_max: u64,
@@ -44,7 +46,7 @@ pub(crate) fn mutation(
     let count = usize::try_from(proto.associated_cell_count.unwrap_or(0)).unwrap_or(0);
     let beside = cells.take(count)?;
     let kind = kind(proto)?;
-    let row = row(proto, &beside)?;
+    let row = self::row(row, &beside)?;
     let mut cells = match count {
         0 => cells_of_message(table, kind, proto, &row)?,
         _ => beside,
@@ -91,9 +93,9 @@ fn durability(durability: DurabilityProto) -> Durability {
 }
 
 /// The row that is named, or else that of the first cell.
-fn row(proto: &pb::MutationProto, beside: &CellBlock) -> Result<Bytes, Exception> {
-    let row = match (&proto.row, beside.cells().next()) {
-        (Some(row), _) => row.clone(),
+fn row(named: Option<Bytes>, beside: &CellBlock) -> Result<Bytes, Exception> {
+    let row = match (named, beside.cells().next()) {
+        (Some(row), _) => row,
         (None, Some(cell)) => Bytes::copy_from_slice(cell.row()),
         (None, None) => return Err(Exception::do_not_retry("row cannot be null")),
     };
@@ -248,7 +250,7 @@ mod tests {
     }
 
     fn read(proto: &pb::MutationProto) -> Result<Asked, Exception> {
-        mutation(&table(), proto, &mut RequestCells::new(Bytes::new()), 100)
+        mutation(&table(), proto.row.clone(), proto, &mut RequestCells::new(Bytes::new()), 100)
     }
 
     fn value(qualifier: &'static str, value: Option<&'static str>) -> QualifierValue {
@@ -336,9 +338,10 @@ mod tests {
             associated_cell_count: Some(count),
             ..Default::default()
         };
-        let error = mutation(&table(), &beside(2), &mut cells, 0).expect_err("another row");
+        let row = || Some("r".into());
+        let error = mutation(&table(), row(), &beside(2), &mut cells, 0).expect_err("another row");
         assert!(error.class.ends_with("WrongRowIOException"), "{error}");
-        let asked = mutation(&table(), &beside(1), &mut cells, 0).expect("the third cell");
+        let asked = mutation(&table(), row(), &beside(1), &mut cells, 0).expect("the third cell");
         assert_eq!(asked.mutation.cells.count(), 1);
     }
 
@@ -364,7 +367,7 @@ mod tests {
                 associated_cell_count: Some(1),
                 ..Default::default()
             };
-            let asked = mutation(&table(), &put, &mut RequestCells::new(block.into()), 0);
+            let asked = mutation(&table(), None, &put, &mut RequestCells::new(block.into()), 0);
             assert_eq!(asked.is_ok(), [4, 8, 10, 12, 14].contains(&code), "{code}");
         }
     }

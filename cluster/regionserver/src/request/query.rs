@@ -9,9 +9,14 @@ use rpc::Exception;
 
 use super::{attribute, filter, flag, time_range};
 
-/// What a Get asks for. `cache_blocks` and the like have the message's defaults.
-pub(crate) fn get(table: &TableDescriptor, get: &pb::Get, world: &World) -> Result<Scan, Exception> {
-    super::check_row(&get.row)?;
+/// What a Get asks of `row`, whatever row it names itself. `cache_blocks` and the like have the message's defaults.
+pub(crate) fn get(
+    table: &TableDescriptor,
+    row: Bytes,
+    get: &pb::Get,
+    world: &World,
+) -> Result<Scan, Exception> {
+    super::check_row(&row)?;
     let range = time_range(get.time_range.as_ref())?;
     Ok(Scan {
         families: families(table, &get.column, &get.cf_time_range)?,
@@ -23,7 +28,7 @@ pub(crate) fn get(table: &TableDescriptor, get: &pb::Get, world: &World) -> Resu
         isolation: isolation(&get.attribute),
         cache_blocks: get.cache_blocks(),
         load_families_on_demand: get.load_column_families_on_demand,
-        ..Scan::get(get.row.clone())
+        ..Scan::get(row)
     })
 }
 
@@ -169,7 +174,7 @@ mod tests {
             ],
             ..Default::default()
         };
-        let scan = get(&table(), &query, &world()).expect("a query");
+        let scan = get(&table(), query.row.clone(), &query, &world()).expect("a query");
         assert_eq!(scan.families.len(), 2);
         assert_eq!(scan.families[0].qualifiers, Some(vec!["a".into(), "b".into()]));
         assert_eq!(scan.families[1].qualifiers, None);

@@ -1,0 +1,434 @@
+//! `MultiRequest`, decoded as far as is needed.
+//!
+//! The actions of one batch are mostly alike: gets of the same columns, or puts whose cells lie in the cell block. Their
+//! messages differ in the row alone, which comes first in both. So a message is split behind its row; if the rest is, byte
+//! for byte, that of the action before, it is decoded already, and an action costs the finding of its row.
+//!
+//! Whatever is not written that way (fields in another order, unknown ones, a message cut short) is left to the decoder
+//! of the whole message, and so are its errors.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use prost::{DecodeError, Message};
+use proto::pb;
+
+/// See `pb::MultiRequest`.
+#[derive(Debug, Default)]
+pub(crate) struct MultiRequest {
+    pub(crate) region_action: Vec<RegionAction>,
+    pub(crate) nonce_group: Option<u64>,
+    pub(crate) condition: Option<pb::Condition>,
+    bytes: Bytes,
+    alike: Vec<Alike>,
+}
+
+/// See `pb::RegionAction`.
+#[derive(Debug, Default)]
+pub(crate) struct RegionAction {
+    pub(crate) region: pb::RegionSpecifier,
+    pub(crate) atomic: Option<bool>,
+    pub(crate) action: Vec<Action>,
+    pub(crate) condition: Option<pb::Condition>,
+}
+
+/// See `pb::Action`.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// The message of [`MultiRequest::alike`], of another row: where it lies in the request.
+    Like {
+        index: u32,
+        alike: u32,
+        row: Range<u32>,
+    },
+    Whole(Box<pb::Action>),
+}
+
+/// A message that many actions share but for the row.
+#[derive(Debug)]
+struct Alike {
+    /// What comes behind the row: where it lies in the request.
+    rest: Range<usize>,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Get(pb::Get),
+    Mutation(pb::MutationProto),
+}
+
+/// What an action asks for.
+#[derive(Debug)]
+pub(crate) enum Wish<'a> {
+    /// A get of this row. Those of the same number are the same but for their rows.
+    Get(Bytes, &'a pb::Get, Option<u32>),
+    /// A mutation of this row, or that of its first cell.
+    Mutation(Option<Bytes>, &'a pb::MutationProto),
+    Service(&'a pb::CoprocessorServiceCall),
+    Nothing,
+}
+
+impl Action {
+    pub(crate) fn index(&self) -> u32 {
+        match self {
+            Action::Like { index, .. } => *index,
+            Action::Whole(action) => action.index(),
+        }
+    }
+}
+
+impl RegionAction {
+    pub(crate) fn atomic(&self) -> bool {
+        self.atomic.unwrap_or_default()
+    }
+}
+
+impl MultiRequest {
+    /// Decodes a whole request; the error is that of the plain decoder.
+    pub(crate) fn decode(bytes: &Bytes) -> Result<MultiRequest, DecodeError> {
+        // Positions are kept in four bytes; a frame is shorter.
+        if u32::try_from(bytes.len()).is_ok()
+            && let Some(request) = MultiRequest::split(bytes)
+        {
+            return Ok(request);
+        }
+        let request = pb::MultiRequest::decode(bytes.clone())?;
+        let region_action = |one: pb::RegionAction| RegionAction {
+            region: one.region,
+            atomic: one.atomic,
+            action: one.action.into_iter().map(|action| Action::Whole(Box::new(action))).collect(),
+            condition: one.condition,
+        };
+        Ok(MultiRequest {
+            region_action: request.region_action.into_iter().map(region_action).collect(),
+            nonce_group: request.nonce_group,
+            condition: request.condition,
+            ..MultiRequest::default()
+        })
+    }
+
+    fn split(bytes: &Bytes) -> Option<MultiRequest> {
+        let mut request = MultiRequest { bytes: bytes.clone(), ..MultiRequest::default() };
+        let mut fields = Fields { bytes, at: 0, end: bytes.len() };
+        while let Some((number, value)) = fields.next()? {
+            match (number, value) {
+                (1, Value::Bytes(range)) => {
+                    let action = request.split_region(bytes, range)?;
+                    request.region_action.push(action);
+                }
+                (2, Value::Number(group)) if request.nonce_group.is_none() => {
+                    request.nonce_group = Some(group);
+                }
+                (3, Value::Bytes(range)) if request.condition.is_none() => {
+                    request.condition = Some(pb::Condition::decode(bytes.slice(range)).ok()?);
+                }
+                _ => return None,
+            }
+        }
+        Some(request)
+    }
+
+    fn split_region(&mut self, bytes: &Bytes, range: Range<usize>) -> Option<RegionAction> {
+        let mut region = None;
+        let (mut atomic, mut condition) = (None, None);
+        let mut action = Vec::new();
+        let mut fields = Fields { bytes, at: range.start, end: range.end };
+        while let Some((number, value)) = fields.next()? {
+            match (number, value) {
+                (1, Value::Bytes(range)) if region.is_none() => {
+                    region = Some(pb::RegionSpecifier::decode(bytes.slice(range)).ok()?);
+                }
+                (2, Value::Number(flag)) if atomic.is_none() => atomic = Some(flag != 0),
+                (3, Value::Bytes(range)) => action.push(self.split_action(bytes, range)?),
+                (4, Value::Bytes(range)) if condition.is_none() => {
+                    condition = Some(pb::Condition::decode(bytes.slice(range)).ok()?);
+                }
+                _ => return None,
+            }
+        }
+        Some(RegionAction { region: region?, atomic, action, condition })
+    }
+
+    fn split_action(&mut self, bytes: &Bytes, range: Range<usize>) -> Option<Action> {
+        let mut fields = Fields { bytes, at: range.start, end: range.end };
+        let (mut index, mut message) = (None, None);
+        while let Some((number, value)) = fields.next()? {
+            match (number, value) {
+                (1, Value::Number(number)) if index.is_none() => index = Some(number as u32),
+                (2 | 3, Value::Bytes(range)) if message.is_none() => message = Some((number, range)),
+                _ => {
+                    return pb::Action::decode(bytes.slice(range))
+                        .ok()
+                        .map(|one| Action::Whole(Box::new(one)));
+                }
+            }
+        }
+        let (number, message) = message?;
+        let mut fields = Fields { bytes, at: message.start, end: message.end };
+        let Some((1, Value::Bytes(row))) = fields.next()? else { return None };
+        let rest = fields.at..fields.end;
+        let is_alike = |alike: &Alike| {
+            (number == 3) == matches!(alike.what, What::Get(_))
+                && bytes[alike.rest.clone()] == bytes[rest.clone()]
+        };
+        if !self.alike.last().is_some_and(is_alike) {
+            // A second row would count in the place of the first.
+            while let Some((number, _)) = fields.next()? {
+                if number == 1 {
+                    return None;
+                }
+            }
+            let message = bytes.slice(message);
+            let what = match number {
+                3 => What::Get(pb::Get::decode(message).ok()?),
+                _ => What::Mutation(pb::MutationProto::decode(message).ok()?),
+            };
+            self.alike.push(Alike { rest, what });
+        }
+        let row = row.start as u32..row.end as u32;
+        Some(Action::Like { index: index.unwrap_or_default(), alike: self.alike.len() as u32 - 1, row })
+    }
+
+    /// What an action of this request asks for.
+    pub(crate) fn wish<'a>(&'a self, action: &'a Action) -> Wish<'a> {
+        match action {
+            Action::Like { alike, row, .. } => {
+                let row = self.bytes.slice(row.start as usize..row.end as usize);
+                match &self.alike[*alike as usize].what {
+                    What::Get(get) => Wish::Get(row, get, Some(*alike)),
+                    What::Mutation(mutation) => Wish::Mutation(Some(row), mutation),
+                }
+            }
+            Action::Whole(action) => match (&action.get, &action.service_call, &action.mutation) {
+                (Some(get), ..) => Wish::Get(get.row.clone(), get, None),
+                (_, Some(call), _) => Wish::Service(call),
+                (_, _, Some(mutation)) => Wish::Mutation(mutation.row.clone(), mutation),
+                (None, None, None) => Wish::Nothing,
+            },
+        }
+    }
+
+    /// What an action writes, if it does.
+    pub(crate) fn mutation<'a>(
+        &'a self,
+        action: &'a Action,
+    ) -> Option<(Option<Bytes>, &'a pb::MutationProto)> {
+        match action {
+            Action::Whole(action) => {
+                action.mutation.as_ref().map(|mutation| (mutation.row.clone(), mutation))
+            }
+            like => match self.wish(like) {
+                Wish::Mutation(row, mutation) => Some((row, mutation)),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// The value of one field.
+#[derive(Debug)]
+enum Value {
+    Number(u64),
+    Bytes(Range<usize>),
+}
+
+/// Walks over the fields of the message at `at..end` of `bytes`.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl Fields<'_> {
+    #[inline]
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        // Nine bytes hold what fits without a look at what would not.
+        for shift in (0..63).step_by(7) {
+            let byte = *self.bytes[..self.end].get(self.at)?;
+            self.at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// The next field; `None` at the end, and no answer where this is not known to be the plain decoder's.
+    #[inline]
+    fn next(&mut self) -> Option<Option<(u64, Value)>> {
+        if self.at == self.end {
+            return Some(None);
+        }
+        let key = self.varint()?;
+        let value = match key & 7 {
+            0 => Value::Number(self.varint()?),
+            2 => {
+                let length = usize::try_from(self.varint()?).ok()?;
+                let to = self.at.checked_add(length).filter(|to| *to <= self.end)?;
+                let from = std::mem::replace(&mut self.at, to);
+                Value::Bytes(from..to)
+            }
+            _ => return None,
+        };
+        Some(Some((key >> 3, value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use env::{WallTime, World};
+    use pb::mutation_proto::MutationType;
+
+    use super::*;
+
+    /// What was decoded, as the message that it came from.
+    fn whole(request: &MultiRequest) -> pb::MultiRequest {
+        let action = |action: &Action| {
+            let mut one = match action {
+                Action::Whole(whole) => return pb::Action::clone(whole),
+                Action::Like { .. } => pb::Action { index: Some(action.index()), ..Default::default() },
+            };
+            match request.wish(action) {
+                Wish::Get(row, get, _) => one.get = Some(pb::Get { row, ..get.clone() }),
+                Wish::Mutation(row, mutation) => {
+                    one.mutation = Some(pb::MutationProto { row, ..mutation.clone() });
+                }
+                other => panic!("{other:?} is like nothing"),
+            }
+            one
+        };
+        pb::MultiRequest {
+            region_action: request
+                .region_action
+                .iter()
+                .map(|one| pb::RegionAction {
+                    region: one.region.clone(),
+                    atomic: one.atomic,
+                    action: one.action.iter().map(action).collect(),
+                    condition: one.condition.clone(),
+                })
+                .collect(),
+            nonce_group: request.nonce_group,
+            condition: request.condition.clone(),
+        }
+    }
+
+    fn some_request(any: &impl Fn(u64) -> u64) -> pb::MultiRequest {
+        let bytes = |length: u64| Bytes::from(vec![b'a' + any(3) as u8; length as usize]);
+        let column = || pb::Column { family: "f".into(), qualifier: vec![bytes(any(2))] };
+        let get = || pb::Get {
+            row: bytes(any(200)),
+            column: (0..any(2)).map(|_| column()).collect(),
+            max_versions: (any(3) == 0).then_some(2),
+            existence_only: (any(9) == 0).then_some(true),
+            ..Default::default()
+        };
+        let mutation = || pb::MutationProto {
+            row: (any(9) > 0).then(|| bytes(any(40))),
+            mutate_type: Some(if any(3) == 0 { MutationType::Delete } else { MutationType::Put } as i32),
+            associated_cell_count: Some(any(2) as i32),
+            nonce: (any(4) == 0).then(|| any(1 << 40)),
+            ..Default::default()
+        };
+        let action = |index: u64| {
+            let mut action = pb::Action { index: (any(9) > 0).then_some(index as u32), ..Default::default() };
+            match any(12) {
+                0 => {}
+                1 => {
+                    action.service_call =
+                        Some(pb::CoprocessorServiceCall { row: bytes(3), ..Default::default() })
+                }
+                2 => (action.get, action.mutation) = (Some(get()), Some(mutation())),
+                3..=6 => action.mutation = Some(mutation()),
+                _ => action.get = Some(get()),
+            }
+            action
+        };
+        let condition = || pb::Condition { row: bytes(2), ..Default::default() };
+        pb::MultiRequest {
+            region_action: (0..any(3))
+                .map(|_| pb::RegionAction {
+                    region: pb::RegionSpecifier { r#type: any(3) as i32, value: bytes(any(20)) },
+                    atomic: (any(4) == 0).then(|| any(2) == 0),
+                    action: (0..any(9)).map(action).collect(),
+                    condition: (any(9) == 0).then(condition),
+                })
+                .collect(),
+            nonce_group: (any(2) == 0).then(|| any(u64::MAX)),
+            condition: (any(9) == 0).then(condition),
+        }
+    }
+
+    #[test]
+    fn whatever_the_bytes_it_says_what_the_plain_decoder_says() {
+        let world = World::simulated(11, WallTime(0));
+        let any = |below: u64| world.random() % below.max(1);
+        let mut alike = 0;
+        for _ in 0..4_000 {
+            let mut bytes = some_request(&any).encode_to_vec();
+            if any(2) == 0 && !bytes.is_empty() {
+                match any(4) {
+                    0 => bytes.truncate(any(bytes.len() as u64) as usize),
+                    1 => bytes.extend_from_within(any(bytes.len() as u64) as usize..),
+                    _ => {
+                        let at = any(bytes.len() as u64) as usize;
+                        bytes[at] = any(256) as u8;
+                    }
+                }
+            }
+            let bytes = Bytes::from(bytes);
+            let expected = pb::MultiRequest::decode(bytes.clone()).map(|mut request| {
+                // Whether an index is zero or not said is the same to everybody.
+                let actions = request.region_action.iter_mut().flat_map(|region| &mut region.action);
+                actions.for_each(|action| action.index = Some(action.index()));
+                request
+            });
+            let found = MultiRequest::decode(&bytes).map(|request| {
+                alike += request
+                    .region_action
+                    .iter()
+                    .flat_map(|region| &region.action)
+                    .fold(0, |sum, action| sum + usize::from(matches!(action, Action::Like { .. })));
+                let mut whole = whole(&request);
+                let actions = whole.region_action.iter_mut().flat_map(|region| &mut region.action);
+                actions.for_each(|action| action.index = Some(action.index()));
+                whole
+            });
+            assert_eq!(
+                found.map_err(|error| error.to_string()),
+                expected.map_err(|error| error.to_string()),
+                "{}",
+                bytes.escape_ascii()
+            );
+        }
+        assert!(alike > 1_000, "{alike} were decoded the short way");
+    }
+
+    #[test]
+    fn actions_that_differ_in_their_rows_are_decoded_once() {
+        let get = |row: &'static str, versions| pb::Action {
+            get: Some(pb::Get { row: row.into(), max_versions: Some(versions), ..Default::default() }),
+            ..Default::default()
+        };
+        let request = pb::MultiRequest {
+            region_action: vec![pb::RegionAction {
+                region: pb::RegionSpecifier { r#type: 1, value: "r".into() },
+                action: vec![get("a", 1), get("b", 1), get("c", 2), get("dd", 2)],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let request = MultiRequest::decode(&request.encode_to_vec().into()).expect("whole");
+        assert_eq!(request.alike.len(), 2);
+        let wishes = request.region_action[0].action.iter().map(|action| match request.wish(action) {
+            Wish::Get(row, get, alike) => (row, get.max_versions(), alike),
+            other => panic!("{other:?}"),
+        });
+        let expected = [("a", 1, 0), ("b", 1, 0), ("c", 2, 1), ("dd", 2, 1)];
+        let expected = expected.map(|(row, versions, alike)| (Bytes::from(row), versions, Some(alike)));
+        assert!(wishes.eq(expected));
+    }
+}
