@@ -6,11 +6,7 @@ use std::sync::Arc;
 use cache::{Block, BlockKind};
 use cell::{Cell, KeyBuf, Position, SequenceId};
 
-use crate::ahead::ask_for;
 use crate::{Reader, Result, heads};
-
-/// How many cells ahead of the one it steps to a cursor asks for memory.
-const AHEAD: usize = 3;
 
 /// How blocks are got.
 #[derive(Clone, Copy, Debug)]
@@ -152,11 +148,7 @@ impl Cursor {
     /// Stands on the next cell.
     #[inline]
     pub fn advance(&mut self) -> Result<()> {
-        let Some((_, block)) = &self.block else { return Ok(()) };
-        if let Some(&place) = block.offsets.get(self.index + AHEAD) {
-            ask_for(&block.bytes, place as usize);
-        }
-        if self.stand_on(self.index + 1) {
+        if self.block.is_none() || self.stand_on(self.index + 1) {
             return Ok(());
         }
         self.next_block()

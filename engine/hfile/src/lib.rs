@@ -17,7 +17,6 @@
 //! are read by Apache HBase 2.x and the other way round. What this crate does not know: which files a store has, what a
 //! delete means, who may see which write.
 
-mod ahead;
 mod bloom;
 mod compress;
 mod cursor;

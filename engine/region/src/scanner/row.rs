@@ -121,14 +121,14 @@ impl RegionScanner<'_> {
         } else {
             step.rows_scanned = 1;
         }
-        if let Some(filter) = &mut self.filter {
-            if filter.filter_row_key(&self.row) {
-                step.rows_filtered = 1;
-                if !filter.filter_all_remaining() && filter.remembers_cells() {
-                    self.show_dropped_row()?;
-                }
-                return Ok(step);
+        if let Some(filter) = &mut self.filter
+            && filter.filter_row_key(&self.row)
+        {
+            step.rows_filtered = 1;
+            if !filter.filter_all_remaining() && filter.remembers_cells() {
+                self.show_dropped_row()?;
             }
+            return Ok(step);
         }
         let mut part = Part {
             sink,
