@@ -147,6 +147,10 @@ impl web::Status for Shown {
     fn memstores(&self) -> String {
         "none".to_owned()
     }
+
+    fn cache(&self) -> String {
+        "empty".to_owned()
+    }
 }
 
 /// A connection to the web port, through a real socket, until the server hangs up.
