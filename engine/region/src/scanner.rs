@@ -183,8 +183,8 @@ impl<'q> RegionScanner<'q> {
         if let (Some(filter), Ok(step @ Step { partial: false, .. })) = (&mut self.filter, &mut outcome) {
             // Before it is asked whether it is done: what it counts of a row is of that row.
             filter.reset();
-            if step.more && filter.filter_all_remaining() {
-                // This region has no more, and the row says so: a further one may have.
+            // Also after the region's last row: of a filter that is done no further region need be asked.
+            if filter.filter_all_remaining() {
                 self.filter_done = true;
                 self.finish();
                 step.more = false;

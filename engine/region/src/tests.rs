@@ -666,6 +666,22 @@ fn a_compaction_that_a_closing_overtakes_changes_nothing() {
 }
 
 #[test]
+fn a_filter_that_ends_at_a_regions_last_row_ends_the_scan() {
+    let bench = Bench::new();
+    bench.put("a", "f:x", 1, "5");
+    let is_done_after = |value: &'static [u8]| {
+        let equal = Filter::value(CompareOperator::Equal, Comparable::Binary(value.into()));
+        let scan = Scan { filter: Some(Filter::while_match(equal)), ..Scan::default() };
+        let mut scanner = bench.region.scanner(scan).expect("serving");
+        let step = scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::Any).expect("read");
+        assert!(!step.more);
+        scanner.is_filter_done()
+    };
+    assert!(is_done_after(b"2"), "the only row is not let through");
+    assert!(!is_done_after(b"5"), "a further region may go on");
+}
+
+#[test]
 fn files_that_flushes_add_while_others_are_chosen_are_left_for_the_next_compaction() {
     let bench = Bench::new();
     let region = Arc::clone(&bench.region);
