@@ -42,10 +42,12 @@ pub struct TimeSpan {
 }
 
 /// What the writer of a store file adds when it is finished.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct StoreFileInfo {
     /// Every write of the store up to and with this one is in this or an older file.
     pub max_sequence: SequenceId,
     /// Whether the file came out of a major compaction.
     pub major: bool,
+    /// Facts that only the store knows of, by names that are not HBase's.
+    pub more: Vec<(&'static str, Bytes)>,
 }

@@ -43,7 +43,9 @@ fn write(
     for (bytes, sequence) in cells {
         writer.append(Cell::parse(bytes, *sequence).expect("whole")).expect("in order");
     }
-    writer.finish(StoreFileInfo { max_sequence: SequenceId(77), major: true }).expect("written")
+    writer
+        .finish(StoreFileInfo { max_sequence: SequenceId(77), major: true, more: Vec::new() })
+        .expect("written")
 }
 
 fn open(files: &dyn Files, name: &FileName) -> Result<Arc<Reader>> {

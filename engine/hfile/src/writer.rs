@@ -482,6 +482,9 @@ impl Writer {
         range.extend_from_slice(&span.newest.0.to_be_bytes());
         set(name::TIME_RANGE, range);
         set(name::EARLIEST_PUT, self.earliest_put.0.to_be_bytes().to_vec());
+        for (name, fact) in store.more {
+            set(name, fact.into());
+        }
         set(name::DELETE_FAMILIES, self.deletes.to_be_bytes().to_vec());
         set(name::COMPACTED, pbuf(&pb::CompactionEventTracker::default(), true));
         if self.bloom.keys() > 0 {

@@ -65,7 +65,9 @@ fn file(block_size: usize) -> (Memory, FileName) {
         let bytes = parts.to_vec().expect("within limits");
         writer.append(Cell::parse(&bytes, SequenceId(1)).expect("whole")).expect("in order");
     }
-    writer.finish(StoreFileInfo { max_sequence: SequenceId(1), major: false }).expect("written");
+    writer
+        .finish(StoreFileInfo { max_sequence: SequenceId(1), major: false, more: Vec::new() })
+        .expect("written");
     (files, name)
 }
 

@@ -230,7 +230,6 @@ impl<'a> Bench<'a> {
             in_memory_compaction: level,
             memory: Pool::new((plan.memory / 16) as usize, 64),
             sync_to_disk: false,
-            drop_markers: true,
             ..RegionOptions::default()
         };
         let region = Region::open(Opening {

@@ -354,7 +354,7 @@ impl Region {
             let ticket = self.log.append_all(records).map_err(|error| self.abort(error.to_string()))?;
             state.last_sequence = sequence;
             self.mvcc.begin(sequence, awaits);
-            edits.iter().for_each(|(_, cells)| self.insert(cells, sequence));
+            edits.iter().for_each(|(_, cells)| self.insert(cells, sequence, now));
             if ticket.is_some() {
                 state.last_ticket = ticket;
             }
@@ -405,24 +405,35 @@ impl Region {
         }
     }
 
-    /// Copies the cells of a block into the memstores of their families, a run of cells of one family at a time. The
-    /// write lock is held.
-    pub(crate) fn insert(&self, block: &[u8], sequence: SequenceId) {
+    /// Copies the cells of a block, which are written at `now`, into the memstores of their families, a run of cells of
+    /// one family at a time. The write lock is held.
+    pub(crate) fn insert(&self, block: &[u8], sequence: SequenceId, now: WallTime) {
+        let clock = self.clock.load(Ordering::Relaxed).max(now.0);
+        self.clock.store(clock, Ordering::Relaxed);
+        let moment = Region::before(clock);
         let mut rest = block;
         while let Some((first, _)) = split_cell(rest) {
             let family = Cell::trusted(first, sequence).family();
+            let (run, mut has_late) = (rest, false);
             let cells = std::iter::from_fn(|| {
-                let (cell, after) = split_cell(rest)?;
-                (Cell::trusted(cell, sequence).family() == family).then(|| {
+                let (bytes, after) = split_cell(rest)?;
+                let cell = Cell::trusted(bytes, sequence);
+                (cell.family() == family).then(|| {
+                    has_late |= cell.timestamp().0 < moment;
                     rest = after;
-                    cell
+                    bytes
                 })
             });
             match self.stores.iter().find(|store| store.family == family) {
                 Some(store) => {
                     let view = store.view.load();
                     view.active.insert(cells, sequence);
-                    store.seal_if_full(&view.active, &self.options.memory);
+                    if has_late {
+                        self.mask_late(store, &run[..run.len() - rest.len()], sequence, moment);
+                    }
+                    if store.is_full(&view.active) {
+                        store.seal(&self.options.memory, self.sealed(sequence));
+                    }
                 }
                 // Only a record of a family that was deleted since can say so.
                 None => cells.for_each(drop),

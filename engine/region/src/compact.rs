@@ -16,6 +16,7 @@ use crate::heap::{Heap, Source};
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
 use crate::store::{Store, StoreFile, View};
+use crate::swept::Swept;
 use crate::tracker::Listed;
 use crate::{Error, RegionOptions, Result};
 
@@ -133,7 +134,16 @@ impl Region {
         let rewrite = Rewrite::new(store.keeping, kind, self.world.now().0);
         let codec = if all { store.options.compression_major } else { store.options.compression_minor };
         let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
-        let info = StoreFileInfo { max_sequence: newest, major: all };
+        let swept = Swept::merged(chosen.iter().map(|file| &file.swept));
+        // As markers that lie in the files: of all files none stays that need not.
+        let swept = match kind {
+            RewriteKind::Some => swept,
+            RewriteKind::All { purge_deletes_after: ..=0, .. } => Swept::default(),
+            RewriteKind::All { purge_deletes_after, .. } => {
+                swept.since(self.world.now().0.saturating_sub(purge_deletes_after).saturating_sub(1))
+            }
+        };
+        let info = StoreFileInfo { max_sequence: newest, major: all, more: swept.fact() };
         let made = self.write_file(store, heap, rewrite, codec.as_str(), info, &mut |cells| {
             self.counters.compacted_cells.fetch_add(cells, Ordering::Relaxed);
         });

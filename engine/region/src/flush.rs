@@ -24,7 +24,8 @@ use crate::mvcc::Awaits;
 use crate::open::remove_unnamed;
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
-use crate::store::{Store, StoreFile, View};
+use crate::store::{Sealed, Store, StoreFile, View};
+use crate::swept::Swept;
 use crate::tracker::Listed;
 use crate::{Error, Result};
 
@@ -77,7 +78,7 @@ impl Region {
         let (sequence, ticket) = {
             let state = self.write.lock();
             for store in chosen() {
-                store.begin_flush(&self.options.memory);
+                store.begin_flush(&self.options.memory, self.sealed(state.last_sequence));
             }
             if families.is_empty() {
                 self.oldest_edit.store(0, Ordering::Relaxed);
@@ -108,7 +109,10 @@ impl Region {
     }
 
     fn flush_store(&self, store: &Store, sequence: SequenceId) -> Result<Option<Arc<StoreFile>>> {
-        let snapshot = store.view.load().snapshot.clone();
+        let (snapshot, swept) = {
+            let view = store.view.load();
+            (view.snapshot.clone(), view.swept_snapshot.clone())
+        };
         if snapshot.is_empty() {
             return Ok(None);
         }
@@ -116,7 +120,7 @@ impl Region {
         let heap = Heap::new(store.comparator, SequenceId::MAX, sources.collect());
         let rewrite = Rewrite::new(store.keeping, RewriteKind::Some, self.world.now().0);
         let codec = store.options.compression.as_str();
-        let info = StoreFileInfo { max_sequence: sequence, major: false };
+        let info = StoreFileInfo { max_sequence: sequence, major: false, more: swept.fact() };
         let file = self.write_file(store, heap, rewrite, codec, info, &mut |_| {})?;
         // What cannot be read back is told to whoever asks for it.
         let _read = file.reader.warm(file.reader.cached().kept_of_flush(), true);
@@ -127,6 +131,7 @@ impl Region {
         tracker.replace(&list)?;
         store.change_view(|view| View {
             snapshot: Vec::new(),
+            swept_snapshot: Swept::default(),
             files: files.clone(),
             horizon: view.horizon.max(sequence),
             ..view.clone()
@@ -180,7 +185,7 @@ impl Region {
         let file = self.files.open(&path)?;
         let caching = Store::caching(&self.info, &store.options);
         let reader = Reader::open(file, path, Arc::clone(&self.cache), caching)?;
-        Ok(Arc::new(StoreFile { listed: Listed { name, size: written.size }, reader: Arc::new(reader) }))
+        Ok(Arc::new(StoreFile::new(Listed { name, size: written.size }, reader)))
     }
 
     fn begin_file(&self, store: &Store, path: &FileName, codec: &str) -> Result<Writer> {
@@ -235,7 +240,7 @@ impl Region {
 
 impl Store {
     /// Makes the active segment and the pipeline part of the snapshot, before what an earlier flush has left.
-    fn begin_flush(&self, memory: &Arc<Pool>) {
+    fn begin_flush(&self, memory: &Arc<Pool>, sealed: Sealed) {
         let view = self.view.load_full();
         if view.active.is_empty() && view.pipeline.is_empty() {
             return;
@@ -245,6 +250,9 @@ impl Store {
             active: Arc::clone(&active),
             pipeline: Vec::new(),
             snapshot: view.segments().cloned().collect(),
+            sealed,
+            swept: Swept::default(),
+            swept_snapshot: Swept::merged([&view.swept, &view.swept_snapshot]),
             ..view.clone()
         });
         self.accordion.flushed();

@@ -34,6 +34,7 @@ mod rewrite;
 mod scanner;
 mod store;
 mod stored;
+mod swept;
 mod tracker;
 
 pub use apply::{Applied, Durability, Mutation, MutationKind};

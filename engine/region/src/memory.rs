@@ -12,18 +12,12 @@
 //! is open holds the segments that it began with. One that opens sees in the view's horizon up to which point has been
 //! decided, and begins no earlier than that.
 //!
-//! **Markers too, where asked for** ([`RegionOptions::drop_markers`]). A queue is put, read and deleted; with its markers
-//! kept, as HBase's memstores keep them at every level, half of what is written reaches the disk to say that something is
-//! gone which never was there. A marker may go together with what it masks if nothing older than the pipeline can have the
-//! row: no flush is under way, and each file's filter says that it has not the row. What then remains is what a major
-//! compaction, in HBase also, makes of the row a while later, with two differences, for which this is not the default. Who
-//! writes an older timestamp *after* a delete is masked by the marker until it goes: here that is sooner. And the log has
-//! the marker still: after a death before the next flush such a write, seen meanwhile, is masked again. Clients that let
-//! the server set timestamps see neither. For those that set their own a marker goes only if its timestamp is of a time
-//! at which this region was open, a little while ago ([`Judge::GRACE_MS`]): made-up times and times of a copied table are
-//! not. Families that keep deleted cells, in which what was written later wins, or whose tables keep markers for a while
-//! (`hbase.hstore.time.to.purge.deletes`) keep theirs. A raw scan does not see the markers that went, as it does not see
-//! the versions that did.
+//! **Markers too** ([`RegionOptions::drop_markers`]): what a queue has deleted goes together with its markers, where
+//! nothing but the pipeline can have the row, and what is remembered of them is a tenth of them: see
+//! [`swept`](crate::swept). A marker that is to mask what comes later comes back. It goes only if its timestamp is of
+//! [a while](Region::before) before the pipeline was sealed: puts that are older than that are noted when they come, so that it
+//! is known of every put outside the pipeline that the marker does not mask it. Families that keep deleted cells, in which what was
+//! written later wins, or whose tables keep markers for a while (`hbase.hstore.time.to.purge.deletes`) keep theirs.
 //!
 //! **How much.** Before an adaptive store pays for copying, the rules judge the rows of some cells drawn at random; a
 //! row is drawn as often as it has cells, so the mean of the rows' shares is the share of all.
@@ -40,7 +34,6 @@
 //! one flush size, as all others. Regions that differ in when they began then differ in when they flush.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -52,10 +45,12 @@ use memstore::{Action, Cursor, Level, Policy, Pool, Segment, Trust};
 use parking_lot::Mutex;
 use proto::descriptor::KeepDeletedCells;
 
+use crate::apply::split_cell;
 use crate::heap::{Heap, Source};
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
-use crate::store::{Store, StoreFile, View};
+use crate::store::{Sealed, Store, StoreFile, View};
+use crate::swept::{Late, Sweep, Swept};
 use crate::{RegionOptions, Result};
 
 /// Segments beyond the pipeline's limit that may wait for the background.
@@ -67,6 +62,12 @@ const SAMPLE_CELLS: u64 = 1_000;
 const EVENTS_MAX: usize = 64;
 /// What the bound of the active segment is of the flush size, where nothing else is said.
 const BOUND_PART: f64 = 0.25;
+/// How far the past is that nobody writes to who has the right time, in ms.
+const GRACE_MS: i64 = 100;
+/// Which part of a store's share of the flush size the list of markers that have gone may take, and which part of it those
+/// of its files.
+const SWEPT_PART: u64 = 8;
+const SWEPT_PART_OF_FILES: u64 = 2;
 /// Of a store's share of the flush size, what must be left when it was compacted so that this is worth another time.
 const SPENT_PART: f64 = 0.875;
 
@@ -230,6 +231,8 @@ pub(crate) struct Accordion {
     spent: AtomicBool,
     /// One at a time works on a store's pipeline.
     working: Mutex<()>,
+    /// Puts that came late. Whoever holds it may let markers go.
+    late: Mutex<Late>,
     log: Mutex<Log>,
 }
 
@@ -244,6 +247,7 @@ impl Accordion {
             told: AtomicBool::new(false),
             spent: AtomicBool::new(false),
             working: Mutex::new(()),
+            late: Mutex::default(),
             log: Mutex::default(),
         };
         accordion.tune(options);
@@ -271,6 +275,7 @@ impl Accordion {
     /// A flush takes all there is.
     pub(crate) fn flushed(&self) {
         self.spent.store(false, Ordering::Relaxed);
+        self.late.lock().clear();
     }
 
     /// Whether it drops what is redundant.
@@ -292,32 +297,32 @@ impl std::fmt::Debug for Accordion {
 struct Judge<'a> {
     rewrite: Rewrite,
     horizon: SequenceId,
-    /// Where older cells of a row could be; `None` where markers stay.
-    files: Option<&'a [Arc<StoreFile>]>,
-    /// Timestamps of markers that may go.
-    times: Range<i64>,
+    /// Markers that go; `None` where they stay.
+    sweep: Option<Sweep>,
+    /// Where older cells of a row could be.
+    files: &'a [Arc<StoreFile>],
     /// The row of the last marker, and whether it is nowhere else.
     row: Vec<u8>,
     is_nowhere_else: bool,
 }
 
 impl<'a> Judge<'a> {
-    /// How long ago a marker must have been made, in ms, before it may go: what was written at the same moment is
-    /// complete by then, and was judged with it.
-    const GRACE_MS: i64 = 100;
-
     fn new(region: &Region, store: &Store, view: &'a View, horizon: SequenceId) -> Judge<'a> {
         let (keeping, now) = (store.keeping, region.world.now().0);
         let markers_go = region.options.drop_markers
             && keeping.keep_deleted == KeepDeletedCells::False
             && !keeping.new_versions
             && store.tuning.load().purge_deletes_after <= 0
-            && view.snapshot.is_empty();
+            && view.snapshot.is_empty()
+            // What is not complete yet counts for nothing, and must not be uncovered.
+            && view.sealed.through <= horizon
+            && view.files.iter().map(|file| file.swept.size()).sum::<u64>() <= store.accordion.share / SWEPT_PART_OF_FILES;
+        let sweep = || Sweep::new(&store.accordion.late.lock(), view.sealed.below);
         Judge {
             rewrite: Rewrite::new(keeping, RewriteKind::Some, now),
             horizon,
-            files: markers_go.then_some(&view.files[..]),
-            times: region.opened.0..now.saturating_sub(Self::GRACE_MS),
+            sweep: markers_go.then(sweep).flatten(),
+            files: &view.files,
             row: Vec::new(),
             is_nowhere_else: false,
         }
@@ -334,10 +339,7 @@ impl<'a> Judge<'a> {
 
     /// Whether a marker, which was told to the rest of its row, masks nothing that lies elsewhere.
     fn masks_nothing_else(&mut self, marker: Cell<'_>) -> bool {
-        let Some(files) = self.files else { return false };
-        if !self.times.contains(&marker.timestamp().0) {
-            return false;
-        }
+        let Some(sweep) = self.sweep.as_mut().filter(|sweep| sweep.takes(marker)) else { return false };
         if self.row != marker.row() {
             self.row.clear();
             self.row.extend_from_slice(marker.row());
@@ -345,7 +347,10 @@ impl<'a> Judge<'a> {
             // Who cannot be asked may have it.
             let may_have =
                 |file: &Arc<StoreFile>| file.reader.may_contain_row(&self.row, options).unwrap_or(true);
-            self.is_nowhere_else = !files.iter().any(may_have);
+            self.is_nowhere_else = !sweep.is_late(&self.row) && !self.files.iter().any(may_have);
+        }
+        if self.is_nowhere_else {
+            sweep.drop_marker(marker);
         }
         self.is_nowhere_else
     }
@@ -378,6 +383,11 @@ impl Region {
     /// sealed, for whoever compacts memory ([`Region::asks_for_memory_compaction`] says so), and while that is done there
     /// is time for a quarter more.
     pub fn needs_flush(&self, pressure: f64) -> bool {
+        // A list of markers is for files, where it is not in the way.
+        if self.stores.iter().any(|store| store.view.load().swept.size() > store.accordion.share / SWEPT_PART)
+        {
+            return true;
+        }
         let bytes = self.memstore_bytes();
         if bytes < self.flush_size {
             return false;
@@ -387,6 +397,46 @@ impl Region {
             return false;
         }
         bytes >= limit.saturating_add(limit / 4) || !(self.is_memory_shrinking() || self.squeeze())
+    }
+
+    /// The moment before which, at this one, a put is late: in ms since 1970. Who leaves the timestamp to the server, or
+    /// has a clock that is as right, is not late.
+    pub(crate) fn before(clock: i64) -> i64 {
+        clock.saturating_sub(GRACE_MS)
+    }
+
+    /// What segments reach to that are sealed after the write `through`. The write lock is held.
+    pub(crate) fn sealed(&self, through: SequenceId) -> Sealed {
+        Sealed { below: Region::before(self.clock.load(Ordering::Relaxed)), through }
+    }
+
+    /// Puts of `run`, which were just inserted, came later than their timestamps say: the markers that they are masked by
+    /// stay, and come back if they have gone. The write lock is held.
+    pub(crate) fn mask_late(&self, store: &Store, run: &[u8], sequence: SequenceId, moment: i64) {
+        let mut rest = run;
+        let cells = std::iter::from_fn(|| {
+            let (bytes, after) = split_cell(rest)?;
+            rest = after;
+            Some(Cell::trusted(bytes, sequence))
+        });
+        let is_late = |cell: &Cell<'_>| {
+            cell.timestamp().0 < moment && !cell.cell_type().is_some_and(CellType::is_delete)
+        };
+        let late: Vec<Cell<'_>> = cells.filter(is_late).collect();
+        // Before the lists are looked at: who lets a marker go meanwhile sees the row, or is seen.
+        {
+            let mut noted = store.accordion.late.lock();
+            late.iter().for_each(|cell| noted.note(cell.row()));
+        }
+        // There the put is what was written later.
+        if store.keeping.new_versions {
+            return;
+        }
+        let view = store.view.load();
+        for cell in late {
+            let markers = view.swept_markers_of(cell);
+            view.active.insert(markers.iter().map(|marker| &marker[..]), sequence);
+        }
     }
 
     /// How it uses its memory.
@@ -435,7 +485,7 @@ impl Region {
         }
         let mut frees = false;
         for store in self.stores.iter().filter(may_free) {
-            frees |= store.seal(&self.options.memory);
+            frees |= store.seal(&self.options.memory, self.sealed(state.last_sequence));
             // One attempt; if it frees enough there will be another.
             store.accordion.spent.store(true, Ordering::Relaxed);
         }
@@ -498,7 +548,7 @@ impl Region {
         let began = self.world.moment();
         let flat = Arc::new(segment.flattened());
         let old = std::slice::from_ref(segment);
-        let taken = store.replace_in_pipeline(old, Arc::clone(&flat), SequenceId::ZERO);
+        let taken = store.replace_in_pipeline(old, Arc::clone(&flat), SequenceId::ZERO, None);
         let event = self.event(MemoryAct::Flattened, old, &flat, None, began, taken);
         let mut log = store.accordion.log.lock();
         log.counts.flattened += 1;
@@ -510,7 +560,7 @@ impl Region {
         // Too many chunks for one index: the segments stay as they are.
         let Some(merged) = Segment::merged(segments) else { return };
         let merged = Arc::new(merged);
-        let taken = store.replace_in_pipeline(segments, Arc::clone(&merged), SequenceId::ZERO);
+        let taken = store.replace_in_pipeline(segments, Arc::clone(&merged), SequenceId::ZERO, None);
         let event = self.event(MemoryAct::Merged, segments, &merged, expected, began, taken);
         let mut log = store.accordion.log.lock();
         log.counts.merged += 1;
@@ -524,7 +574,17 @@ impl Region {
         let compacted = Segment::compacted(segments, &self.options.memory, |cell| judge.keeps(cell));
         let Some(compacted) = compacted else { return };
         let compacted = Arc::new(compacted);
-        let taken = store.replace_in_pipeline(segments, Arc::clone(&compacted), horizon);
+        let taken = {
+            let late = store.accordion.late.lock();
+            match judge.sweep {
+                // A put has come that would be uncovered: the markers stay, and with them all, for another time.
+                Some(sweep) if sweep.is_overtaken(&late) => false,
+                sweep => {
+                    let swept = sweep.map(|sweep| sweep.with(&view.swept));
+                    store.replace_in_pipeline(segments, Arc::clone(&compacted), horizon, swept)
+                }
+            }
+        };
         let event = self.event(MemoryAct::Compacted, segments, &compacted, estimate, began, taken);
         let dropped = event.cells_before - event.cells_after;
         let mut log = store.accordion.log.lock();
@@ -619,17 +679,14 @@ impl Store {
         }
     }
 
-    /// Seals the active segment if it is full, so that a new one takes the writes. The region's write lock is held.
-    pub(crate) fn seal_if_full(&self, active: &Segment, memory: &Arc<Pool>) {
-        let accordion = &self.accordion;
-        if active.bytes() >= accordion.bound.load(Ordering::Relaxed) {
-            self.seal(memory);
-        }
+    /// Whether its active segment, which this is, should be sealed.
+    pub(crate) fn is_full(&self, active: &Segment) -> bool {
+        active.bytes() >= self.accordion.bound.load(Ordering::Relaxed)
     }
 
     /// Seals the active segment if it has something and the pipeline has room. Says whether something waits for the
     /// background. The region's write lock is held.
-    fn seal(&self, memory: &Arc<Pool>) -> bool {
+    pub(crate) fn seal(&self, memory: &Arc<Pool>, sealed: Sealed) -> bool {
         let accordion = &self.accordion;
         let view = self.view.load_full();
         if view.pipeline.len() >= accordion.policy().segments_max + BEHIND_MAX {
@@ -643,6 +700,7 @@ impl Store {
         self.change_view(|view| View {
             active: Arc::clone(&next),
             pipeline: std::iter::once(&view.active).chain(&view.pipeline).cloned().collect(),
+            sealed,
             ..view.clone()
         });
         accordion.log.lock().counts.sealed += 1;
@@ -651,8 +709,14 @@ impl Store {
     }
 
     /// Puts `new` in the place of `old`, neighbours in the pipeline, unless a flush has taken them. Readers must begin at
-    /// `horizon` or later from then on.
-    fn replace_in_pipeline(&self, old: &[Arc<Segment>], new: Arc<Segment>, horizon: SequenceId) -> bool {
+    /// `horizon` or later from then on. `swept` are the markers that have gone from the pipeline then, if others than before.
+    fn replace_in_pipeline(
+        &self,
+        old: &[Arc<Segment>],
+        new: Arc<Segment>,
+        horizon: SequenceId,
+        swept: Option<Swept>,
+    ) -> bool {
         let mut replaced = false;
         self.view.rcu(|view| {
             let is_old = |segment: &Arc<Segment>| old.iter().any(|old| Arc::ptr_eq(old, segment));
@@ -663,7 +727,8 @@ impl Store {
             let mut pipeline: Vec<Arc<Segment>> =
                 view.pipeline.iter().filter(|segment| !is_old(segment)).cloned().collect();
             pipeline.insert(place, Arc::clone(&new));
-            Arc::new(View { pipeline, horizon: view.horizon.max(horizon), ..View::clone(view) })
+            let swept = swept.as_ref().unwrap_or(&view.swept).clone();
+            Arc::new(View { pipeline, horizon: view.horizon.max(horizon), swept, ..View::clone(view) })
         });
         replaced
     }

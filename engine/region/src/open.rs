@@ -69,9 +69,10 @@ impl Region {
                         found: file.size().to_string(),
                     });
                 }
-                let reader = Arc::new(Reader::open(file, name, Arc::clone(&cache), caching.clone())?);
-                prefetch(&reader);
-                open.push(Arc::new(StoreFile { listed, reader }));
+                let reader = Reader::open(file, name, Arc::clone(&cache), caching.clone())?;
+                let file = Arc::new(StoreFile::new(listed, reader));
+                prefetch(&file.reader);
+                open.push(file);
             }
             remove_unnamed(&*files, &store_folder, &open)?;
             open.sort_by_key(|file| file.max_sequence());
@@ -118,9 +119,9 @@ impl Region {
             counters: Counters::default(),
             accounted: AtomicU64::new(0),
             oldest_edit: AtomicI64::new(0),
+            clock: AtomicI64::new(i64::MIN),
             recovered_nonces: Mutex::default(),
             options,
-            opened: world.now(),
             world,
             info,
             table,
@@ -176,7 +177,7 @@ impl Region {
             if !kept.is_empty() {
                 self.replayed.fetch_add(1, Ordering::Relaxed);
             }
-            self.insert(&kept, record.sequence);
+            self.insert(&kept, record.sequence, record.time);
             // What the log has may be more than memory: it goes to files on the way, as it would have gone.
             if self.memstore_bytes() >= self.flush_size {
                 self.write.lock().last_sequence = last;

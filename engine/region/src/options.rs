@@ -36,8 +36,8 @@ pub struct RegionOptions {
     /// How many flush sizes a region may hold in memory whose stores compact there, while the server's memory has room
     /// (`bellows.memstore.stretch`); 1 for one. Never more than half of `block_multiplier`.
     pub stretch: f64,
-    /// Whether delete markers go from memory with what they mask, where nothing older can have the row
-    /// (`bellows.memstore.drop.markers`).
+    /// Whether delete markers go from memory with what they mask, where nothing else can have the row, and are
+    /// remembered (`bellows.memstore.drop.markers`).
     pub drop_markers: bool,
     /// How long a write waits for its row (`hbase.rowlock.wait.duration`).
     pub row_lock_wait: Duration,
@@ -91,7 +91,7 @@ impl Default for RegionOptions {
             pipeline_segments_max: 2,
             adaptive_unique_max: 0.5,
             stretch: 2.0,
-            drop_markers: false,
+            drop_markers: true,
             row_lock_wait: Duration::from_secs(30),
             timestamp_slop: None,
             cell_size_max: Some(10 << 20),

@@ -69,7 +69,6 @@ pub struct Region {
     /// One flush at a time.
     pub(crate) flushing: Mutex<()>,
     pub(crate) open_sequence: SequenceId,
-    pub(crate) opened: WallTime,
     /// Records of the log that were put into memory when it was opened.
     pub(crate) replayed: AtomicU64,
     pub(crate) closed: AtomicBool,
@@ -82,6 +81,8 @@ pub struct Region {
     pub(crate) accounted: AtomicU64,
     /// When the oldest edit in memory was made, in ms since 1970; 0 for none.
     pub(crate) oldest_edit: AtomicI64,
+    /// The latest moment of a write, in ms since 1970. It changes under the write lock alone.
+    pub(crate) clock: AtomicI64,
     /// Nonces that replay met and nobody has asked for yet.
     pub(crate) recovered_nonces: Mutex<Vec<RecoveredNonce>>,
 }

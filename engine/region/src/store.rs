@@ -18,6 +18,7 @@ use storage::FileName;
 use crate::heap::{Heap, Source, Sources};
 use crate::matcher::Keeping;
 use crate::memory::{Accordion, Asked};
+use crate::swept::{self, Swept};
 use crate::tracker::{Listed, Tracker};
 use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
@@ -26,9 +27,16 @@ use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 pub(crate) struct StoreFile {
     pub(crate) listed: Listed,
     pub(crate) reader: Arc<Reader>,
+    /// The markers that memory had dropped before it was written.
+    pub(crate) swept: Swept,
 }
 
 impl StoreFile {
+    pub(crate) fn new(listed: Listed, reader: Reader) -> StoreFile {
+        let swept = Swept::of_fact(reader.info().get(swept::FACT.as_bytes()));
+        StoreFile { listed, reader: Arc::new(reader), swept }
+    }
+
     /// Where it stands among the files of its store: newer files hold newer writes.
     pub(crate) fn max_sequence(&self) -> SequenceId {
         self.reader.max_sequence().unwrap_or(SequenceId::ZERO)
@@ -47,6 +55,26 @@ pub(crate) struct View {
     pub(crate) files: Vec<Arc<StoreFile>>,
     /// Up to where it was decided what nobody needs: a reader that begins earlier may miss something.
     pub(crate) horizon: SequenceId,
+    /// What the sealed segments reach to.
+    pub(crate) sealed: Sealed,
+    /// The markers that the pipeline had and that went, and those of the snapshot.
+    pub(crate) swept: Swept,
+    pub(crate) swept_snapshot: Swept,
+}
+
+/// How far the segments reach that take no more writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sealed {
+    /// No put that has come since is older than this, in ms since 1970, but for those that were noted as late.
+    pub(crate) below: i64,
+    /// The last write in them.
+    pub(crate) through: SequenceId,
+}
+
+impl Default for Sealed {
+    fn default() -> Sealed {
+        Sealed { below: i64::MIN, through: SequenceId::ZERO }
+    }
 }
 
 impl View {
@@ -57,7 +85,8 @@ impl View {
 
     /// Bytes in memory, pipeline and snapshot included.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.segments().map(|segment| segment.bytes()).sum()
+        let cells: u64 = self.segments().map(|segment| segment.bytes()).sum();
+        cells + self.swept.size() + self.swept_snapshot.size()
     }
 }
 
@@ -98,7 +127,16 @@ impl Store {
         let options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
         let active = Arc::new(Segment::new(comparator, &region.memory));
         let (pipeline, snapshot) = (Vec::new(), Vec::new());
-        let view = View { active, pipeline, snapshot, files, horizon: SequenceId::ZERO };
+        let view = View {
+            active,
+            pipeline,
+            snapshot,
+            files,
+            horizon: SequenceId::ZERO,
+            sealed: Sealed::default(),
+            swept: Swept::default(),
+            swept_snapshot: Swept::default(),
+        };
         let tuning = region.families.get(family.name()).unwrap_or(region).clone();
         Ok(Store {
             family: family.name().clone(),

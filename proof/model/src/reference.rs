@@ -29,6 +29,8 @@ pub enum Place {
     File(Rc<str>),
     /// Nowhere but in the log: memory has dropped it as redundant.
     Log,
+    /// Nowhere: memory has dropped it, a marker, and it masks on. What remembers it is in memory, or in the file of this name.
+    Swept(Option<Rc<str>>),
 }
 
 /// A cell as it was written.
@@ -159,6 +161,8 @@ impl Reference {
             .into_iter()
             .flatten()
             .filter(|cell| cell.place != Place::Log && !cell.is_over(now))
+            // Who looks at markers sees that it is gone.
+            .filter(|cell| !(query.raw && matches!(cell.place, Place::Swept(_))))
             .collect();
         let markers: Vec<&Stored> = all
             .iter()

@@ -419,6 +419,12 @@ pub const BEGIN: i64 = 1_000_000;
 const MANY: u32 = 1_000;
 
 const ROWS: [&str; 7] = ["a", "aa", "ab", "b", "ba", "c", "\u{7f}z"];
+/// Those of a queue, which come one after the other.
+const QUEUE_ROWS: [&str; 40] = [
+    "q00", "q01", "q02", "q03", "q04", "q05", "q06", "q07", "q08", "q09", "q10", "q11", "q12", "q13", "q14",
+    "q15", "q16", "q17", "q18", "q19", "q20", "q21", "q22", "q23", "q24", "q25", "q26", "q27", "q28", "q29",
+    "q30", "q31", "q32", "q33", "q34", "q35", "q36", "q37", "q38", "q39",
+];
 const QUALIFIERS: [&str; 5] = ["", "n", "na", "o", "p"];
 const TEXTS: [&str; 4] = ["", "x", "y", "the value of a cell is longer than its key"];
 
@@ -460,6 +466,12 @@ pub struct Source {
     /// Whether there are cells without a qualifier. A filter that goes from one of these to a later column goes past the
     /// markers of the family that stand there, and shows what they mask, in HBase too.
     nameless: bool,
+    /// Whether timestamps are left to the server, nearly always.
+    timeless: bool,
+    /// Whether rows come, are deleted and do not come again, and files are few.
+    queue: bool,
+    /// What was deleted of it lately, and when: row, family, qualifier.
+    done: Vec<(&'static str, &'static str, &'static str, i64)>,
     /// Whether there are deletes. TimestampsFilter, when it hints, goes past markers, in HBase too.
     deletes: bool,
 }
@@ -469,11 +481,30 @@ impl Source {
     pub fn new(seed: u64, setup: &Setup) -> Source {
         let mut chance = Chance(seed);
         let nameless = chance.once_in(2);
-        let deletes = !chance.once_in(6);
-        Source { chance, families: setup.families.clone(), now: BEGIN, counter: 0, nameless, deletes }
+        let queue = chance.once_in(3);
+        let (deletes, timeless) = (queue || !chance.once_in(6), queue || chance.once_in(2));
+        let families = setup.families.clone();
+        Source {
+            chance,
+            families,
+            now: BEGIN,
+            counter: 0,
+            nameless,
+            timeless,
+            queue,
+            done: Vec::new(),
+            deletes,
+        }
     }
 
     fn row(&mut self) -> &'static str {
+        if self.queue {
+            let first = (self.counter / 4) as usize;
+            // Some is about what was done a while ago.
+            let back = if self.chance.once_in(4) { self.chance.below(10) as usize } else { 0 };
+            let at = QUEUE_ROWS.len() + first + self.chance.below(3) as usize - back;
+            return QUEUE_ROWS[at % QUEUE_ROWS.len()];
+        }
         self.chance.pick(&ROWS)
     }
 
@@ -540,8 +571,16 @@ impl Source {
                 // One that deletes a version of each column always says which.
                 Act::Delete if what == What::FamilyVersion => Some(self.time()),
                 Act::Increment | Act::Append => self.chance.once_in(6).then(|| self.time()),
+                _ if self.queue => {
+                    self.chance.once_in(30).then(|| self.now - 110 - self.chance.below(600) as i64)
+                }
+                _ if self.timeless => self.chance.once_in(12).then(|| self.time()),
                 _ => (!self.chance.once_in(3)).then(|| self.time()),
             };
+            let (family, qualifier) = (self.family(), if is_of_family { "" } else { self.qualifier() });
+            if self.queue && act == Act::Delete && at.is_none() && what != What::Version {
+                self.done.push((row, family, qualifier, self.now));
+            }
             let value = match act {
                 Act::Delete => Value::Text(""),
                 Act::Increment => Value::Long(self.chance.below(3) as i64),
@@ -549,16 +588,24 @@ impl Source {
             };
             let ttl =
                 (act != Act::Delete && self.chance.once_in(10)).then(|| 1 + self.chance.below(300) as i64);
-            parts.push(Part {
-                family: self.family(),
-                qualifier: if is_of_family { "" } else { self.qualifier() },
-                at,
-                what,
-                value,
-                ttl,
-            });
+            parts.push(Part { family, qualifier, at, what, value, ttl });
         }
         Change { act, row, parts, range, skip_log }
+    }
+
+    /// A put that is older than a marker of a while ago.
+    fn late(&mut self) -> Change {
+        let at = self.done.len() - 1 - self.chance.below(self.done.len().min(20) as u64) as usize;
+        let (row, family, qualifier, time) = self.done[at];
+        let part = Part {
+            family,
+            qualifier: if qualifier.is_empty() { self.qualifier() } else { qualifier },
+            at: Some(time - self.chance.below(20) as i64),
+            what: What::Value,
+            value: self.value(),
+            ttl: None,
+        };
+        Change { act: Act::Put, row, parts: vec![part], range: None, skip_log: self.chance.once_in(12) }
     }
 
     fn plain_changes(&mut self) -> Vec<Change> {
@@ -566,7 +613,8 @@ impl Source {
         let row = self.row();
         (0..count)
             .map(|_| {
-                let act = if self.chance.once_in(3) { Act::Delete } else { Act::Put };
+                let deletes = self.chance.once_in(if self.queue { 2 } else { 3 });
+                let act = if deletes { Act::Delete } else { Act::Put };
                 let row = if self.chance.once_in(2) { row } else { self.row() };
                 self.change(act, row)
             })
@@ -751,7 +799,15 @@ impl Source {
 
     /// The next act.
     pub fn draw(&mut self) -> Operation {
-        match self.chance.below(100) {
+        let mut dice = self.chance.below(100);
+        // Where files have a row its markers stay.
+        if self.queue && (80..=98).contains(&dice) && !(91..=95).contains(&dice) && !self.chance.once_in(5) {
+            dice = 84;
+        }
+        if !self.done.is_empty() && self.chance.once_in(20) {
+            return Operation::Batch(vec![self.late()]);
+        }
+        match dice {
             0..=27 => Operation::Batch(self.plain_changes()),
             28..=34 => {
                 let row = self.row();

@@ -54,6 +54,10 @@ pub struct Compared {
     pub rewrites: u64,
     /// Deaths.
     pub deaths: u64,
+    /// Markers that memory has dropped.
+    pub swept: u64,
+    /// Markers that came back for a put.
+    pub returned: u64,
 }
 
 impl Compared {
@@ -63,6 +67,8 @@ impl Compared {
         self.cells += other.cells;
         self.rewrites += other.rewrites;
         self.deaths += other.deaths;
+        self.swept += other.swept;
+        self.returned += other.returned;
     }
 }
 
@@ -547,9 +553,9 @@ impl<'a> Subject<'a> {
     }
 
     /// Cells that are written under the next sequence id: of each key the last.
-    fn insert(&mut self, cells: Vec<New>, logged: &[bool]) {
+    fn insert(&mut self, cells: Vec<New>, logged: &[bool]) -> Outcome {
         if cells.is_empty() {
-            return;
+            return Ok(());
         }
         self.sequence += 1;
         for (index, new) in cells.iter().enumerate() {
@@ -572,6 +578,42 @@ impl<'a> Subject<'a> {
                 },
             );
         }
+        (0..self.reference.families.len()).try_for_each(|family| self.take_returned(family))
+    }
+
+    /// Markers that memory had dropped and that came back for a put, beside it, are in the reference from now on. Whether
+    /// there are enough of them is for readers to see.
+    fn take_returned(&mut self, family: usize) -> Outcome {
+        let remembered = |cell: &Stored| matches!(cell.place, Place::Swept(_));
+        let swept: Vec<(&'static str, Stored)> = self
+            .reference
+            .of_family(family)
+            .flat_map(|(row, cells)| {
+                cells.iter().filter(|cell| remembered(cell)).map(move |cell| (row, cell.clone()))
+            })
+            .collect();
+        if swept.is_empty() {
+            return Ok(());
+        }
+        let known = self.expected_at(family, |place| *place == Place::Memory);
+        let memory = self.lying(family)?.remove(&None).unwrap_or_default();
+        let name = self.reference.families[family].name;
+        for (sequence, cell) in memory.iter().filter(|cell| !known.contains(cell)) {
+            let is_it = |(row, marker): &&(&'static str, Stored)| given_of(row, name, marker).1 == *cell;
+            let has_put = known.iter().any(|(of, put)| {
+                (of, &put.row) == (sequence, &cell.row)
+                    && put.kind == CellType::Put.code()
+                    && put.timestamp <= cell.timestamp
+            });
+            let Some((row, marker)) = swept.iter().find(is_it).filter(|_| has_put) else {
+                return Err(format!("memory has what was not there: {}", show(std::slice::from_ref(cell))));
+            };
+            self.compared.returned += 1;
+            // The log has the put alone; who replays it finds the marker as before.
+            let back = Stored { sequence: *sequence, logged: false, place: Place::Memory, ..marker.clone() };
+            self.reference.insert(row, family, back);
+        }
+        Ok(())
     }
 
     fn batch(&mut self, changes: &[Change]) -> Outcome {
@@ -591,7 +633,7 @@ impl<'a> Subject<'a> {
             cells.extend(prepared);
         }
         // All of a batch are of one moment.
-        self.insert(cells, &logged);
+        self.insert(cells, &logged)?;
         self.pending = Some(applied.pending);
         Ok(())
     }
@@ -634,7 +676,7 @@ impl<'a> Subject<'a> {
                 let found: Vec<Given> = block.cells().map(given).collect();
                 same("answer", &answer, &found)?;
                 let logged = vec![logged; cells.len()];
-                self.insert(cells, &logged);
+                self.insert(cells, &logged)?;
                 self.pending = Some(pending);
                 Ok(())
             }
@@ -843,6 +885,7 @@ impl<'a> Subject<'a> {
         same_lying(&format!("file of flushed family {family}"), &expected, &found)?;
         same_lying("memory after a flush", &[], &lying.remove(&None).unwrap_or_default())?;
         self.now_in(family, &file, &found, |place| matches!(place, Place::Memory | Place::Log));
+        self.remembered_in(family, &file, |of| of.is_none());
         Ok(())
     }
 
@@ -863,6 +906,19 @@ impl<'a> Subject<'a> {
             let is_in = cell.place != Place::Log && cells.contains(&given_of(row, family_name, cell));
             cell.place = Place::File(Rc::clone(&name));
             is_in
+        });
+    }
+
+    /// Markers that were remembered at some places are remembered in a file now.
+    fn remembered_in(&mut self, family: usize, file: &str, was_there: impl Fn(Option<&str>) -> bool) {
+        let name: Rc<str> = Rc::from(file);
+        self.reference.retain(family, |_, cell| {
+            if let Place::Swept(of) = &mut cell.place
+                && was_there(of.as_deref())
+            {
+                *of = Some(Rc::clone(&name));
+            }
+            true
         });
     }
 
@@ -904,8 +960,15 @@ impl<'a> Subject<'a> {
                     ));
                 }
             }
+            let schema = &self.reference.families[family];
+            let may_sweep = self.options.drop_markers
+                && schema.keep == Keep::Nothing
+                && !schema.new_versions
+                && self.setup.purge_deletes_after == 0
+                && self.options.in_memory_compaction != Level::Basic;
             for cell in &needed {
-                if !found.contains(cell) {
+                let is_marker = CellType::from_code(cell.1.kind).is_some_and(CellType::is_delete);
+                if !(found.contains(cell) || is_marker && may_sweep && sealed.contains(cell)) {
                     let all = |cells: &[(u64, Given)]| -> Vec<Given> {
                         cells.iter().map(|(_, cell)| cell.clone()).collect()
                     };
@@ -918,13 +981,22 @@ impl<'a> Subject<'a> {
                 }
             }
             let name = self.reference.families[family].name;
+            let mut swept = 0;
             self.reference.retain(family, |row, cell| {
-                if cell.place == Place::Memory && !found.contains(&given_of(row, name, cell)) {
+                let of = given_of(row, name, cell);
+                if cell.place == Place::Memory && !found.contains(&of) {
+                    if needed.contains(&of) {
+                        // It masks what is written later as if it were there.
+                        cell.place = Place::Swept(None);
+                        swept += 1;
+                        return true;
+                    }
                     cell.place = Place::Log;
                     return cell.logged;
                 }
                 true
             });
+            self.compared.swept += swept;
         }
         Ok(())
     }
@@ -961,6 +1033,15 @@ impl<'a> Subject<'a> {
             let found = self.lying(family)?.remove(&Some((*file).clone())).unwrap_or_default();
             same_lying(&format!("file of compacted family {family}, {kind:?}"), &expected, &found)?;
             self.now_in(family, file, &found, takes_part);
+            let was_there = |of: Option<&str>| of.is_some_and(|of| gone.iter().any(|name| **name == *of));
+            if let Kind::All { purge_deletes_after: purge, .. } = kind {
+                let now = self.now();
+                self.reference.retain(family, |_, cell| {
+                    let Place::Swept(of) = &cell.place else { return true };
+                    !was_there(of.as_deref()) || (purge > 0 && now - cell.timestamp <= purge)
+                });
+            }
+            self.remembered_in(family, file, was_there);
         }
         Ok(())
     }
@@ -982,8 +1063,13 @@ impl<'a> Subject<'a> {
             let name = self.reference.families[family].name;
             let mut lost = None;
             self.reference.retain(family, |row, cell| match cell.place {
-                Place::File(_) => true,
-                Place::Memory if !cell.logged => false,
+                Place::File(_) | Place::Swept(Some(_)) => true,
+                Place::Memory | Place::Swept(None) if !cell.logged => false,
+                // The log has it, as it has what it masked.
+                Place::Swept(None) => {
+                    cell.place = Place::Memory;
+                    true
+                }
                 Place::Memory => {
                     let of = given_of(row, name, cell);
                     if !memory.contains(&of) {
@@ -1000,6 +1086,7 @@ impl<'a> Subject<'a> {
             if let Some(lost) = lost {
                 return Err(format!("lost: {}", show(&[lost])));
             }
+            self.take_returned(family)?;
             same_lying(
                 "memory after a death",
                 &self.expected_at(family, |place| *place == Place::Memory),

@@ -46,8 +46,9 @@ keys! {
     ADAPTIVE_COMPACTION_THRESHOLD: Ratio = "hbase.memstore.adaptive.compaction.threshold", "0.5";
     /// How many flush sizes a region may hold in memory that compacts there, while the server's memstores have room.
     MEMSTORE_STRETCH: Ratio = "bellows.memstore.stretch", "2.0";
-    /// Whether what compacts in memory drops delete markers, too, with what they mask, where no file can have the row.
-    MEMSTORE_DROP_MARKERS: Flag = "bellows.memstore.drop.markers", "false";
+    /// Whether what compacts in memory drops delete markers, too, with what they mask, where no file can have the row. They
+    /// are remembered, and come back for a put with an older timestamp.
+    MEMSTORE_DROP_MARKERS: Flag = "bellows.memstore.drop.markers", "true";
     /// How long the answer to a write is held back at most while memory fills: at the mark where writes are refused.
     MEMSTORE_SLOWING: Millis = "bellows.memstore.slowing.max", "100";
     /// How many threads compact in memory, at most one for each core.

@@ -13,11 +13,6 @@ fn bench(level: Level, bound: u64, family: FamilyDescriptor) -> Bench {
     bench_with(level, bound, family, RegionOptions::default())
 }
 
-/// Where markers go from memory, too.
-fn bench_of_a_queue(level: Level, bound: u64, family: FamilyDescriptor) -> Bench {
-    bench_with(level, bound, family, RegionOptions { drop_markers: true, ..RegionOptions::default() })
-}
-
 fn bench_with(level: Level, bound: u64, family: FamilyDescriptor, options: RegionOptions) -> Bench {
     let options = RegionOptions {
         compaction_size_min: Some(0),
@@ -259,10 +254,10 @@ fn a_flush_waits_a_little_for_memory_that_is_being_compacted() {
 /// Seals what is in the active segment, by one write more to a row of its own, and compacts.
 fn seal_and_compact(bench: &Bench) {
     let before = bench.memory().counts.sealed;
+    bench.world.advance(Duration::from_secs(1));
     while bench.memory().counts.sealed == before {
         bench.put("z", "f:q", -1, "filling");
     }
-    bench.world.advance(Duration::from_secs(1));
     bench.compact_memory();
 }
 
@@ -274,7 +269,7 @@ fn raw(bench: &Bench) -> String {
 #[test]
 fn a_queue_leaves_nothing_behind() {
     for (level, family_deletes) in [(Level::Eager, false), (Level::Adaptive, true)] {
-        let bench = bench_of_a_queue(level, 2_000, family());
+        let bench = bench(level, 2_000, family());
         for number in 0..500 {
             let row = format!("r{number:03}");
             bench.put(&row, "f:q", -1, "work");
@@ -303,7 +298,7 @@ fn a_marker_stays_while_it_may_mask_something() {
         (family().with("BLOOMFILTER", "NONE"), true),
     ];
     for (family, is_flushed) in kept {
-        let bench = bench_of_a_queue(Level::Eager, 1_000, family);
+        let bench = bench(Level::Eager, 1_000, family);
         bench.put("a", "f:q", -1, "value");
         if is_flushed {
             bench.region.flush(FlushReason::Requested).expect("flushed");
@@ -315,7 +310,7 @@ fn a_marker_stays_while_it_may_mask_something() {
         assert!(!bench.all().contains("a/"), "{}", bench.all());
     }
     // Another row's file is none of its business.
-    let bench = bench_of_a_queue(Level::Eager, 1_000, family());
+    let bench = bench(Level::Eager, 1_000, family());
     bench.put("b", "f:q", -1, "value");
     bench.region.flush(FlushReason::Requested).expect("flushed");
     bench.put("a", "f:q", -1, "value");
@@ -326,7 +321,7 @@ fn a_marker_stays_while_it_may_mask_something() {
 
 #[test]
 fn a_marker_of_a_made_up_time_masks_what_is_written_later() {
-    let bench = bench_of_a_queue(Level::Eager, 1_000, family());
+    let bench = bench(Level::Eager, 1_000, family());
     for timestamp in [10, 999_999, 2_000_000] {
         bench.put("a", "f:q", timestamp, "value");
         bench.delete("a", "f:q", timestamp, CellType::DeleteColumn);
@@ -337,15 +332,126 @@ fn a_marker_of_a_made_up_time_masks_what_is_written_later() {
 }
 
 #[test]
-fn unless_it_is_asked_for_markers_stay_and_mask_what_is_written_later() {
-    let bench = bench(Level::Eager, 1_000, family());
+fn where_it_is_not_wanted_markers_stay() {
+    let options = RegionOptions { drop_markers: false, ..RegionOptions::default() };
+    let bench = bench_with(Level::Eager, 1_000, family(), options);
     bench.put("a", "f:q", -1, "value");
     bench.world.advance(Duration::from_secs(1));
     bench.delete("a", "f:q", -1, CellType::DeleteColumn);
     seal_and_compact(&bench);
+    assert_eq!(raw(&bench), "a/f:q@1001000!");
     bench.put("a", "f:q", 1_000_500, "older");
     assert!(!bench.all().contains("a/"), "{}", bench.all());
     assert!(!bench.kill().all().contains("a/"));
+}
+
+/// A put, its marker, both dropped; then what comes, and an older put, which nobody may see before a major compaction.
+#[test]
+fn a_marker_that_went_masks_what_is_written_later_until_all_files_are_compacted() {
+    let major = || CompactionRequest { major: true, families: vec![] };
+    let flush = |bench: &Bench| {
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+    };
+    let kinds = [("f:q", CellType::DeleteColumn), ("f:", CellType::DeleteFamily), ("f:q", CellType::Delete)];
+    for (column, kind) in kinds {
+        // What is the same for all kinds is looked at with one.
+        for way in (0..6).filter(|way| kind == CellType::DeleteColumn || way % 3 == 0) {
+            let mut bench = bench(Level::Eager, 1_000, family());
+            bench.put("a", "f:q", -1, "value");
+            bench.world.advance(Duration::from_secs(1));
+            let at = if kind == CellType::Delete { 1_000_000 } else { 1_001_000 };
+            bench.delete("a", column, at, kind);
+            seal_and_compact(&bench);
+            assert_eq!(raw(&bench), "", "{kind:?}: both went");
+            match way {
+                0 => {}
+                1 => bench = bench.kill(),
+                2 => flush(&bench),
+                3 => {
+                    flush(&bench);
+                    bench = bench.kill();
+                }
+                4 => {
+                    // Of three files two are compacted, and one of them remembers.
+                    for _ in 0..2 {
+                        flush(&bench);
+                        bench.put("b", "f:q", -1, "other");
+                    }
+                    flush(&bench);
+                    let options = RegionOptions { compaction_size_max: 0, ..bench.region.options.clone() };
+                    bench.region.tune(&options);
+                    assert_eq!(bench.region.compact(&CompactionRequest::default()).expect("compacted"), 0);
+                }
+                _ => {
+                    flush(&bench);
+                    bench.region.compact(&major()).expect("compacted");
+                }
+            }
+            let shows = way == 5;
+            bench.put("a", "f:q", 1_000_000, "older");
+            assert_eq!(bench.all().contains("a/"), shows, "{kind:?}, {way}: {}", bench.all());
+            seal_and_compact(&bench);
+            assert_eq!(bench.all().contains("a/"), shows, "{kind:?}, {way}: compacted");
+            bench = bench.kill();
+            assert_eq!(bench.all().contains("a/"), shows, "{kind:?}, {way}: killed");
+            flush(&bench);
+            bench = bench.kill();
+            assert_eq!(bench.all().contains("a/"), shows, "{kind:?}, {way}: flushed and killed");
+            bench.put("a", "f:q", -1, "newer");
+            assert!(bench.all().contains("a/"), "{kind:?}, {way}: {}", bench.all());
+        }
+    }
+}
+
+#[test]
+fn a_marker_stays_while_an_older_put_is_elsewhere_in_memory() {
+    let bench = bench(Level::Eager, 1_000, family());
+    bench.put("a", "f:q", -1, "value");
+    bench.world.advance(Duration::from_secs(1));
+    bench.delete("a", "f:q", -1, CellType::DeleteColumn);
+    bench.world.advance(Duration::from_secs(1));
+    let before = bench.memory().counts.sealed;
+    while bench.memory().counts.sealed == before {
+        bench.put("z", "f:q", -1, "filling");
+    }
+    // Into the next segment, before the first is compacted.
+    bench.put("a", "f:q", 1_000_500, "older");
+    bench.compact_memory();
+    assert!(raw(&bench).contains("a/f:q@1001000!"), "{}", raw(&bench));
+    assert!(!bench.all().contains("a/"), "{}", bench.all());
+}
+
+/// What is remembered does not fill memory, nor do files remember without end.
+#[test]
+fn a_long_list_of_markers_goes_to_a_file_and_into_none_of_all_files() {
+    let options = RegionOptions { flush_size: 100_000, ..RegionOptions::default() };
+    let world = World::simulated(1, WallTime(1_000_000));
+    let bench = Bench::open_with(Memory::new(), world, table(family()), options);
+    let (mut flushes, mut cells, mut written) = (0, 0, 0);
+    for number in 0..6_000 {
+        let row = format!("r{number:06}");
+        bench.put(&row, "f:q", -1, "work");
+        bench.world.advance(Duration::from_millis(20));
+        if let Some(done) = u32::checked_sub(number, 5) {
+            bench.delete(&format!("r{done:06}"), "f:", -1, CellType::DeleteFamily);
+        }
+        written += 2;
+        if bench.region.asks_for_memory_compaction() {
+            bench.region.compact_memory(1.0);
+        }
+        if bench.region.needs_flush(1.0) {
+            cells += bench.region.flush(FlushReason::Requested).expect("flushed").cells;
+            flushes += 1;
+            while bench.region.needs_compaction() {
+                bench.region.compact(&CompactionRequest::default()).expect("compacted");
+            }
+        }
+    }
+    assert!(flushes > 8 && cells < written / 10, "{flushes} flushes of {cells} cells of {written}");
+    bench.put("r000100", "f:q", 1_000_000, "older than all");
+    let view = bench.region.store(b"f").expect("there").view.load();
+    let of_files: usize = view.files.iter().map(|file| file.swept.len()).sum();
+    assert!(of_files < 3_000, "{of_files} of 6,000 are remembered, after compactions of all files");
 }
 
 #[test]

@@ -1,0 +1,378 @@
+//! Delete markers that memory has dropped together with all that they masked, and how they come back.
+//!
+//! A queue is put, read and deleted. With its markers kept, as HBase's memstores keep them at every level, half of what is
+//! written reaches the disk to say that something is gone which never was there. But a marker masks what comes later as
+//! well: a put with an older timestamp stays hidden until a major compaction drops the marker. So a marker that goes is
+//! remembered, in 24 bytes, for as long as it would have been kept:
+//!
+//! ```text
+//! kind 1B · the first 15 bytes of MD5(row length 4B · row · qualifier) · timestamp 8B        sorted, one after the other
+//! ```
+//!
+//! 1. Compaction in memory drops a marker, and adds it to the list of the store's [`View`], if nothing else can be masked
+//!    by it: no flush is under way, each file's filter says that it has not the row, all sealed writes are complete,
+//!    and nothing that came after them can be as old ([`Late`]).
+//! 2. A flush writes the list into its file, as a fact of the file ([`FACT`]); HBase, which knows no such fact, passes it
+//!    over. A compaction of some files makes one list of theirs; one of all files, which drops markers, drops it.
+//! 3. A put that is older than the moment is looked up in the lists. If one has a marker for it, that marker is
+//!    written again, right beside the put and under its sequence id: reads, flushes and compactions meet it as they would
+//!    have met the first. The log needs nothing for this. Whoever replays the put has replayed the marker before it, or
+//!    opened the file that remembers it.
+//!
+//! A raw scan does not see what was dropped, neither markers nor versions. What two rows would have to share for a put to
+//! be taken for another's are 120 bits.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cell::{Cell, CellParts, CellType, Timestamp};
+use md5::{Digest, Md5};
+
+use crate::store::{StoreFile, View};
+
+/// The fact of a file that lists the markers which went before it was written.
+pub(crate) const FACT: &str = "BELLOWS_SWEPT_MARKERS";
+/// Bytes of an entry, and those of them that say what was masked.
+const ENTRY: usize = 24;
+const WHAT: usize = 16;
+/// Rows that late puts may name before nothing is dropped until the next flush.
+const LATE_ROWS_MAX: usize = 4_096;
+
+type Entry = [u8; ENTRY];
+
+/// The kinds of markers, each with what it masks: all versions up to its timestamp, or the one that has it.
+const KINDS: [(CellType, bool); 4] = [
+    (CellType::DeleteFamily, true),
+    (CellType::DeleteColumn, true),
+    (CellType::Delete, false),
+    (CellType::DeleteFamilyVersion, false),
+];
+
+fn digest(row: &[u8], qualifier: &[u8]) -> [u8; WHAT] {
+    let mut md5 = Md5::new();
+    md5.update((row.len() as u32).to_be_bytes());
+    md5.update(row);
+    md5.update(qualifier);
+    md5.finalize().into()
+}
+
+fn entry(kind: CellType, digest: &[u8; WHAT], timestamp: Timestamp) -> Entry {
+    let mut entry = [0; ENTRY];
+    entry[0] = kind.code();
+    entry[1..WHAT].copy_from_slice(&digest[..WHAT - 1]);
+    // No timestamp is negative, so that their bytes are in their order.
+    entry[WHAT..].copy_from_slice(&timestamp.0.to_be_bytes());
+    entry
+}
+
+/// What a row is known by in [`Late`].
+fn row_digest(row: &[u8]) -> [u8; WHAT] {
+    digest(row, b"")
+}
+
+/// A sorted list of markers that went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Swept(Bytes);
+
+impl Swept {
+    /// What a file says; what is left of bytes that are no list is none.
+    pub(crate) fn of_fact(bytes: Option<&Bytes>) -> Swept {
+        Swept(bytes.filter(|bytes| bytes.len().is_multiple_of(ENTRY)).cloned().unwrap_or_default())
+    }
+
+    /// One list of all of them.
+    pub(crate) fn merged<'a>(lists: impl IntoIterator<Item = &'a Swept>) -> Swept {
+        let lists: Vec<&Swept> = lists.into_iter().filter(|list| !list.is_empty()).collect();
+        match &lists[..] {
+            [] => Swept::default(),
+            [only] => (*only).clone(),
+            // Runs that are sorted already are merged, not sorted again.
+            many => Swept::of_entries(many.iter().flat_map(|list| list.entries().copied()).collect()),
+        }
+    }
+
+    fn of_entries(mut entries: Vec<Entry>) -> Swept {
+        entries.sort();
+        entries.dedup_by(|later, earlier| {
+            let is_same = later[..WHAT] == earlier[..WHAT];
+            // Of those that mask up to their timestamp the last masks all that the others do.
+            if is_same && masks_up_to(later[0]) {
+                *earlier = *later;
+            }
+            is_same && *later == *earlier
+        });
+        Swept(entries.into_flattened().into())
+    }
+
+    /// Those entries whose timestamp is after `since`.
+    pub(crate) fn since(&self, since: i64) -> Swept {
+        let is_after = |entry: &&Entry| timestamp_of(entry) > since;
+        Swept::of_entries(self.entries().filter(is_after).copied().collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What a file says of it.
+    pub(crate) fn fact(&self) -> Vec<(&'static str, Bytes)> {
+        if self.is_empty() { Vec::new() } else { vec![(FACT, self.0.clone())] }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// How many markers it remembers.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len() / ENTRY
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.0.as_chunks::<ENTRY>().0.iter()
+    }
+
+    /// The timestamp of a marker of this kind that masks `timestamp`.
+    fn find(
+        &self,
+        kind: CellType,
+        up_to: bool,
+        digest: &[u8; WHAT],
+        timestamp: Timestamp,
+    ) -> Option<Timestamp> {
+        let least = entry(kind, digest, timestamp);
+        let entries = self.0.as_chunks::<ENTRY>().0;
+        let found = entries.get(entries.partition_point(|entry| *entry < least))?;
+        let masks = found[..WHAT] == least[..WHAT] && (up_to || *found == least);
+        masks.then(|| Timestamp(timestamp_of(found)))
+    }
+}
+
+fn masks_up_to(kind: u8) -> bool {
+    KINDS.iter().any(|(of, up_to)| of.code() == kind && *up_to)
+}
+
+fn timestamp_of(entry: &Entry) -> i64 {
+    entry.last_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
+}
+
+/// The markers that mask `put` in any of `lists`, as cells.
+fn markers_of<'a>(put: Cell<'_>, lists: impl Iterator<Item = &'a Swept> + Clone) -> Vec<Vec<u8>> {
+    let (row, qualifier) = (put.row(), put.qualifier());
+    let (of_row, of_column) = (digest(row, b""), digest(row, qualifier));
+    let found = KINDS.into_iter().filter_map(|(kind, up_to)| {
+        let (digest, qualifier) =
+            if kind.is_family_delete() { (&of_row, &b""[..]) } else { (&of_column, qualifier) };
+        let mut found = lists.clone().filter_map(|list| list.find(kind, up_to, digest, put.timestamp()));
+        let timestamp = found.next()?;
+        let parts = CellParts {
+            row,
+            family: put.family(),
+            qualifier,
+            timestamp,
+            cell_type: kind,
+            value: b"",
+            tags: b"",
+        };
+        Some(parts.to_vec().expect("its row and column are those of a cell"))
+    });
+    found.collect()
+}
+
+/// Rows of puts that were older than the moment they came at, since the last flush: what is in memory for them may be
+/// masked by a marker that is judged without them.
+#[derive(Debug, Default)]
+pub(crate) struct Late {
+    rows: HashSet<[u8; WHAT]>,
+    many: bool,
+}
+
+impl Late {
+    pub(crate) fn note(&mut self, row: &[u8]) {
+        if !self.many {
+            self.rows.insert(row_digest(row));
+            self.many = self.rows.len() >= LATE_ROWS_MAX;
+        }
+    }
+
+    /// A flush takes what is in memory.
+    pub(crate) fn clear(&mut self) {
+        *self = Late::default();
+    }
+}
+
+/// Markers that a compaction in memory is about to drop.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    /// Only markers before this moment may go.
+    below: i64,
+    /// What was known of late puts when it began.
+    late: HashSet<[u8; WHAT]>,
+    gone: Vec<Entry>,
+    /// Their rows.
+    rows: HashSet<[u8; WHAT]>,
+}
+
+impl Sweep {
+    /// `None` when nothing may go until the next flush.
+    pub(crate) fn new(late: &Late, below: i64) -> Option<Sweep> {
+        let sweep = || Sweep { below, late: late.rows.clone(), gone: Vec::new(), rows: HashSet::new() };
+        (!late.many).then(sweep)
+    }
+
+    /// Whether a marker can go as far as it is about itself.
+    pub(crate) fn takes(&self, marker: Cell<'_>) -> bool {
+        marker.timestamp().0 < self.below && marker.tags().is_empty()
+    }
+
+    /// Whether a put that may lie elsewhere in memory has named the row.
+    pub(crate) fn is_late(&self, row: &[u8]) -> bool {
+        !self.late.is_empty() && self.late.contains(&row_digest(row))
+    }
+
+    /// The marker goes.
+    pub(crate) fn drop_marker(&mut self, marker: Cell<'_>) {
+        let Some(kind) = marker.cell_type() else { return };
+        let row = row_digest(marker.row());
+        let of = if kind.is_family_delete() { row } else { digest(marker.row(), marker.qualifier()) };
+        self.gone.push(entry(kind, &of, marker.timestamp()));
+        self.rows.insert(row);
+    }
+
+    /// Whether a put came since it began for which one of its markers must stay.
+    pub(crate) fn is_overtaken(&self, late: &Late) -> bool {
+        !self.gone.is_empty()
+            && (late.many || late.rows.difference(&self.late).any(|row| self.rows.contains(row)))
+    }
+
+    /// The list of those that go, with those that went before.
+    pub(crate) fn with(self, before: &Swept) -> Swept {
+        Swept::merged([before, &Swept::of_entries(self.gone)])
+    }
+}
+
+impl View {
+    fn lists(&self) -> impl Iterator<Item = &Swept> + Clone {
+        let of_files = self.files.iter().map(|file: &Arc<StoreFile>| &file.swept);
+        [&self.swept, &self.swept_snapshot].into_iter().chain(of_files).filter(|list| !list.is_empty())
+    }
+
+    /// Whether some marker of the store is remembered.
+    pub(crate) fn remembers_markers(&self) -> bool {
+        self.lists().next().is_some()
+    }
+
+    /// The markers that `put` would be masked by if they had not gone.
+    pub(crate) fn swept_markers_of(&self, put: Cell<'_>) -> Vec<Vec<u8>> {
+        if !self.remembers_markers() {
+            return Vec::new();
+        }
+        markers_of(put, self.lists())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cell::SequenceId;
+
+    use super::*;
+
+    fn cell(row: &str, qualifier: &str, timestamp: i64, cell_type: CellType) -> Vec<u8> {
+        let parts = CellParts {
+            row: row.as_bytes(),
+            family: b"f",
+            qualifier: qualifier.as_bytes(),
+            timestamp: Timestamp(timestamp),
+            cell_type,
+            value: b"",
+            tags: b"",
+        };
+        parts.to_vec().expect("within limits")
+    }
+
+    fn list(markers: &[(&str, &str, i64, CellType)]) -> Swept {
+        let mut sweep = Sweep::new(&Late::default(), i64::MAX).expect("nothing is late");
+        for (row, qualifier, timestamp, kind) in markers {
+            let bytes = cell(row, qualifier, *timestamp, *kind);
+            sweep.drop_marker(Cell::parse(&bytes, SequenceId::ZERO).expect("whole"));
+        }
+        sweep.with(&Swept::default())
+    }
+
+    /// The markers of a put at `row/q`, as kind and timestamp.
+    fn found(lists: &[Swept], row: &str, timestamp: i64) -> Vec<(CellType, i64)> {
+        let put = cell(row, "q", timestamp, CellType::Put);
+        let markers = markers_of(Cell::parse(&put, SequenceId::ZERO).expect("whole"), lists.iter());
+        let told = |marker: &Vec<u8>| {
+            let marker = Cell::parse(marker, SequenceId::ZERO).expect("whole");
+            assert_eq!((marker.row(), marker.family()), (row.as_bytes(), &b"f"[..]));
+            (marker.cell_type().expect("known"), marker.timestamp().0)
+        };
+        markers.iter().map(told).collect()
+    }
+
+    #[test]
+    fn each_kind_comes_back_for_what_it_masks_and_for_nothing_else() {
+        use CellType::{Delete, DeleteColumn, DeleteFamily, DeleteFamilyVersion};
+        let lists = [list(&[
+            ("a", "q", 5, DeleteColumn),
+            ("a", "other", 9, DeleteColumn),
+            ("b", "", 5, DeleteFamily),
+            ("c", "q", 5, Delete),
+            ("d", "", 5, DeleteFamilyVersion),
+        ])];
+        for (row, kind, up_to) in [
+            ("a", DeleteColumn, true),
+            ("b", DeleteFamily, true),
+            ("c", Delete, false),
+            ("d", DeleteFamilyVersion, false),
+        ] {
+            assert_eq!(found(&lists, row, 5), [(kind, 5)]);
+            assert_eq!(found(&lists, row, 6), []);
+            let below = if up_to { vec![(kind, 5)] } else { vec![] };
+            assert_eq!(found(&lists, row, 4), below, "{kind:?}");
+        }
+        assert_eq!(found(&lists, "e", 1), []);
+    }
+
+    #[test]
+    fn lists_become_one_in_which_the_last_of_a_column_counts() {
+        use CellType::{Delete, DeleteColumn};
+        let lists = [
+            list(&[("a", "q", 5, DeleteColumn), ("a", "q", 7, DeleteColumn), ("b", "q", 1, Delete)]),
+            list(&[("a", "q", 6, DeleteColumn), ("b", "q", 2, Delete), ("b", "q", 1, Delete)]),
+        ];
+        assert_eq!((lists[0].len(), lists[1].len()), (2, 3));
+        let one = Swept::merged(&lists);
+        assert_eq!(one.len(), 3, "{one:?}");
+        assert_eq!(found(std::slice::from_ref(&one), "a", 6), [(DeleteColumn, 7)]);
+        assert_eq!(found(std::slice::from_ref(&one), "b", 1), [(Delete, 1)]);
+        assert_eq!(found(std::slice::from_ref(&one), "b", 2), [(Delete, 2)]);
+        assert_eq!(found(&[one.since(6)], "a", 1), [(DeleteColumn, 7)]);
+        assert!(one.since(7).is_empty());
+        let [(FACT, bytes)] = &one.fact()[..] else { panic!("one fact") };
+        assert_eq!(Swept::of_fact(Some(bytes)), one);
+        assert!(Swept::of_fact(Some(&bytes.slice(1..))).is_empty());
+    }
+
+    #[test]
+    fn a_late_put_keeps_the_markers_of_its_row() {
+        let marker = cell("a", "", 5, CellType::DeleteFamily);
+        let marker = Cell::parse(&marker, SequenceId::ZERO).expect("whole");
+        let mut late = Late::default();
+        late.note(b"b");
+        let mut sweep = Sweep::new(&late, 6).expect("one is not many");
+        assert!(sweep.takes(marker) && !sweep.is_late(b"a") && sweep.is_late(b"b"));
+        sweep.drop_marker(marker);
+        late.note(b"c");
+        assert!(!sweep.is_overtaken(&late));
+        late.note(b"a");
+        assert!(sweep.is_overtaken(&late));
+        (0..LATE_ROWS_MAX).for_each(|row| late.note(&row.to_be_bytes()));
+        assert!(Sweep::new(&late, 6).is_none() && sweep.is_overtaken(&late));
+        late.clear();
+        assert!(Sweep::new(&late, 5).is_some_and(|sweep| !sweep.takes(marker)));
+    }
+}
