@@ -116,6 +116,11 @@ impl HBase {
         Ok(hbase)
     }
 
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it and removes its files.
     pub(crate) fn remove(mut self) -> Result<(), String> {
         self.child.kill().and_then(|()| self.child.wait()).map_err(|error| error.to_string())?;

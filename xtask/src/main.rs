@@ -12,6 +12,7 @@
     reason = "these commands are no part of the server: they start processes and look at real files"
 )]
 
+mod accordion;
 mod chance;
 mod compare;
 mod crash;
@@ -120,6 +121,7 @@ fn main() -> ExitCode {
         ["diff", ref options @ ..] => report("diff", &diff::run(options)),
         ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
+        ["accordion", ref options @ ..] => report("accordion", &accordion::run(options)),
         ["compare", ref options @ ..] => report("compare", &compare::run(options)),
         ["readpath", ref options @ ..] => report("readpath", &readpath::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
@@ -157,7 +159,7 @@ fn rounds_and_seed(options: &[&str]) -> Option<(Option<u32>, Option<u64>)> {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("{USAGE}\n{}\n{}", compare::USAGE, readpath::USAGE);
+    eprintln!("{USAGE}\n{}\n{}\n{}", compare::USAGE, accordion::USAGE, readpath::USAGE);
     ExitCode::FAILURE
 }
 
@@ -258,6 +260,7 @@ fn bench() -> Outcome {
     ])?;
     drive(&["ycsb", "--rate", "500", "--keys", "hotspot"])?;
     drive(&["ycsb", "--fields", "12", "--ycsb-table", "wide", "--regions", "3"])?;
+    drive(&["insert", "queue", "--table", "grown", "--rows", "1", "--range", "1", "--operations", "9000"])?;
     drive(&["--limits", &kept("limits")])?;
     server.stop()?;
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))

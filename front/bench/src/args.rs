@@ -96,6 +96,10 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub seconds: f64,
 
+    /// Operations after which a workload ends before its time.
+    #[arg(long, value_name = "COUNT")]
+    pub operations: Option<u64>,
+
     /// Time before that in which nothing is recorded, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     pub warm_up: f64,
@@ -236,6 +240,7 @@ impl Args {
             range: self.range.min(self.rows),
             caching: self.caching,
             measured: seconds("seconds", self.seconds)?,
+            operations: self.operations,
             warm_up: seconds("warm-up", self.warm_up)?,
             durability: self.durability,
             table: self.table.parse().map_err(client::Error::from)?,

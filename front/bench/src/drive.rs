@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -102,6 +103,7 @@ impl Bench {
         let counts = if pace.is_some() { Counts::Due } else { Counts::Ended };
         let recorder = || Recorder::new(workload.kinds().len(), counts, from, to);
         let recorders: Vec<_> = self.runtimes.iter().map(|_| Arc::new(Mutex::new(recorder()))).collect();
+        let left = Arc::new(AtomicU64::new(plan.operations.unwrap_or(u64::MAX)));
         let watch = Arc::new(Watch::default());
         let looking = Arc::clone(&watch).look(self.world.clone(), self.observer.admin(), table.clone());
         let looking = self.runtimes[0].spawn(looking);
@@ -115,6 +117,7 @@ impl Bench {
                 world: self.world.clone(),
                 worker: Worker::new(plan, rows.clone(), growth, table, workload, index),
                 recorder: Arc::clone(&recorders[place]),
+                left: Arc::clone(&left),
                 to,
             };
             let (alive, pace) = (alive.clone(), pace.as_ref().map(|(pace, _)| Arc::clone(pace)));
@@ -140,11 +143,14 @@ impl Bench {
         let mut step = from;
         while step < to {
             step = step.plus(PROGRESS).min(to);
-            self.wait(&ended, step);
+            let is_over = self.wait(&ended, step);
             let so_far = recorders.iter().map(|recorder| recorder.lock().operations()).sum();
             let seconds = step.since(from).as_secs_f64();
             say(&format!("{workload} {seconds:.0} s: {} operations, {so_far} in all", so_far - operations));
             operations = so_far;
+            if is_over {
+                break;
+            }
         }
         let (server_after, own_after) = (plan.pid.map(Usage::of).transpose()?, Usage::of(own)?);
         let elapsed = self.world.moment().since(measured_from);
@@ -173,12 +179,15 @@ impl Bench {
         })
     }
 
-    /// Waits until `moment`, or until all callers have ended.
-    fn wait(&self, ended: &Receiver<()>, moment: Moment) {
+    /// Waits until `moment`, or until all callers have ended; says whether they have.
+    fn wait(&self, ended: &Receiver<()>, moment: Moment) -> bool {
         loop {
             let left = moment.since(self.world.moment());
-            if left.is_zero() || ended.recv_timeout(left) == Err(RecvTimeoutError::Disconnected) {
-                return;
+            if left.is_zero() {
+                return false;
+            }
+            if ended.recv_timeout(left) == Err(RecvTimeoutError::Disconnected) {
+                return true;
             }
         }
     }
@@ -189,6 +198,8 @@ struct Caller {
     world: World,
     worker: Worker,
     recorder: Arc<Mutex<Recorder>>,
+    /// Operations that all callers have still to begin.
+    left: Arc<AtomicU64>,
     to: Moment,
 }
 
@@ -196,7 +207,7 @@ impl Caller {
     /// The closed loop: one operation after the other.
     async fn run(mut self) {
         let mut began = self.world.moment();
-        while began < self.to {
+        while began < self.to && self.takes_one() {
             self.step(began).await;
             began = self.world.moment();
         }
@@ -205,8 +216,15 @@ impl Caller {
     /// The open loop: operations begin when they are due.
     async fn run_at(mut self, pace: &Pace) {
         while let Some(intended) = pace.next().await {
+            if !self.takes_one() {
+                return;
+            }
             self.step(intended).await;
         }
+    }
+
+    fn takes_one(&self) -> bool {
+        self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
     async fn step(&mut self, began: Moment) {

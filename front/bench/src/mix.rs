@@ -34,12 +34,12 @@ impl Growth {
     }
 
     /// The number of a row to add.
-    fn begin(&self) -> u64 {
+    pub(crate) fn begin(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The row was added.
-    fn added(&self, number: u64) {
+    pub(crate) fn added(&self, number: u64) {
         let mut ahead = self.ahead.lock();
         ahead.insert(number);
         let mut there = self.there.load(Ordering::Acquire);

@@ -46,6 +46,8 @@ pub struct Plan {
     pub caching: Option<u32>,
     /// Measured time.
     pub measured: Duration,
+    /// Operations after which a workload ends before its time.
+    pub operations: Option<u64>,
     /// Time before it.
     pub warm_up: Duration,
     /// What writes ask for.

@@ -154,8 +154,13 @@ impl Rows {
 
     /// The whole row, to be written.
     pub(crate) fn put(&self, number: u64) -> Put {
+        self.put_at(self.key(number), number)
+    }
+
+    /// The same under another key.
+    pub(crate) fn put_at(&self, key: Bytes, number: u64) -> Put {
         let family = self.layout.family();
-        self.qualifiers.iter().enumerate().fold(Put::row(self.key(number)), |put, (field, qualifier)| {
+        self.qualifiers.iter().enumerate().fold(Put::row(key), |put, (field, qualifier)| {
             put.set(family.clone(), qualifier.clone(), self.value(number, field))
         })
     }

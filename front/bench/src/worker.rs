@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use client::{Append, CheckAndMutate, Comparison, Filter, Get, Increment, Put, Scan, Scanner, Table};
+use client::{Append, CheckAndMutate, Comparison, Delete, Filter, Get, Increment, Put, Scan, Scanner, Table};
 
 use crate::Plan;
-use crate::chance::Chance;
+use crate::chance::{Chance, spread};
 use crate::keys::Chooser;
 use crate::mix::Growth;
 use crate::recorder::Done;
 use crate::rows::Rows;
-use crate::workload::{SCAN_STEP, Workload};
+use crate::workload::{QUEUE, SCAN_STEP, Workload};
 
 /// The column that increments count in.
 const NUMBER: Bytes = Bytes::from_static(b"n");
@@ -34,6 +34,10 @@ pub(crate) struct Worker {
     /// The next of them.
     next: u64,
     scanner: Option<Scanner>,
+    /// Which of the callers it is.
+    index: u64,
+    /// Acts on its queue so far.
+    turn: u64,
 }
 
 impl Worker {
@@ -51,7 +55,20 @@ impl Worker {
         let part = (from, cut(index + 1).max(from + 1).min(rows.count().max(from + 1)));
         let chance = Chance::new(plan.seed, index as u64);
         let chooser = Chooser::new(plan.keys.unwrap_or(workload.keys()), rows.count());
-        Worker { chance, chooser, part, next: from, scanner: None, plan, rows, growth, table, workload }
+        Worker {
+            chance,
+            chooser,
+            part,
+            next: from,
+            scanner: None,
+            index: index as u64,
+            turn: 0,
+            plan,
+            rows,
+            growth,
+            table,
+            workload,
+        }
     }
 
     /// Makes one operation.
@@ -117,8 +134,40 @@ impl Worker {
                 let (held, _) = self.table.check_and_mutate(check).await?;
                 wrote(1, u64::from(!held), self.rows.row_size())
             }
+            Workload::Insert => {
+                let number = self.growth.begin();
+                let put = self.rows.put_at(self.rows.key(spread(number)), number);
+                self.table.put(put.durability(self.plan.durability)).await?;
+                self.growth.added(number);
+                wrote(1, 0, self.rows.row_size())
+            }
+            Workload::Queue => self.queue_on().await?,
             Workload::Ycsb(ycsb) => self.mixed(ycsb.mix()).await?,
         })
+    }
+
+    /// The next act on this caller's queue, whose rows have every so many'th number.
+    async fn queue_on(&mut self) -> client::Result<Done> {
+        const ACTS: u64 = 3;
+        let callers = self.plan.threads as u64;
+        let row = |place: u64| self.rows.count() + place * callers + self.index;
+        let (place, act) = (self.turn / ACTS, self.turn % ACTS);
+        let oldest = place.checked_sub(QUEUE.div_ceil(callers)).map(row);
+        let done = match (act, oldest) {
+            (1, Some(oldest)) => {
+                let (rows, wrong) = self.get(oldest).await?;
+                Done { kind: 1, rows, wrong, written: 0 }
+            }
+            (2, Some(oldest)) => {
+                let delete = Delete::row(self.rows.key(oldest)).durability(self.plan.durability);
+                self.table.delete(delete).await?;
+                Done { kind: 2, rows: 1, wrong: 0, written: self.rows.key_size() as u64 }
+            }
+            _ => self.put(row(place)).await?,
+        };
+        // Until it is as long as it should be nothing is taken off it.
+        self.turn += if oldest.is_some() { 1 } else { ACTS };
+        Ok(done)
     }
 
     /// A row, chosen as the plan or the workload says.

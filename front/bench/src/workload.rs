@@ -39,6 +39,10 @@ pub enum Workload {
     Append,
     /// Puts any row if it has the value that it has.
     CheckAndPut,
+    /// Puts rows that were not there, in no order.
+    Insert,
+    /// Puts a row, gets the oldest of those that are there, deletes it.
+    Queue,
     /// One of YCSB's.
     Ycsb(Ycsb),
 }
@@ -72,6 +76,8 @@ pub(crate) struct Mix {
 
 /// Rows of one operation of [`Workload::Scan`].
 pub(crate) const SCAN_STEP: u64 = 1_000;
+/// Rows of all queues of [`Workload::Queue`] together, about.
+pub(crate) const QUEUE: u64 = 1_000;
 
 use Workload::*;
 
@@ -125,6 +131,7 @@ impl Workload {
     /// All there are.
     pub fn all() -> Vec<Workload> {
         let mut all = Workload::evaluation();
+        all.extend([Insert, Queue]);
         all.extend(Ycsb::ALL.map(Ycsb));
         all
     }
@@ -146,6 +153,10 @@ impl Workload {
             Increment => "adds one to a number of any row",
             Append => "appends eight bytes to any row",
             CheckAndPut => "puts any row if it has the value that it has",
+            Insert => "puts rows that were not there, in no order",
+            Queue => {
+                "puts a row, gets the oldest of some thousand, deletes it; an operation is one of the three"
+            }
             Ycsb(Ycsb::A) => "50 % reads, 50 % updates of a field; zipfian keys",
             Ycsb(Ycsb::B) => "95 % reads, 5 % updates of a field; zipfian keys",
             Ycsb(Ycsb::C) => "reads alone; zipfian keys",
@@ -158,7 +169,8 @@ impl Workload {
     /// What its operations are called, in the order of `Done::kind`.
     pub fn kinds(self) -> &'static [&'static str] {
         match self {
-            SequentialWrite | RandomWrite => &["put"],
+            SequentialWrite | RandomWrite | Insert => &["put"],
+            Queue => &["put", "get", "delete"],
             BatchWrite => &["batch of puts"],
             SequentialRead | RandomRead => &["get"],
             MultiGet => &["batch of gets"],
@@ -202,6 +214,8 @@ impl fmt::Display for Workload {
             Increment => "increment",
             Append => "append",
             CheckAndPut => "check-and-put",
+            Insert => "insert",
+            Queue => "queue",
             Ycsb(Ycsb::A) => "ycsb-a",
             Ycsb(Ycsb::B) => "ycsb-b",
             Ycsb(Ycsb::C) => "ycsb-c",
