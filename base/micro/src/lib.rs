@@ -10,8 +10,14 @@
 //!
 //! `cargo bench -p memstore -- insert` runs what has `insert` in its name. `cargo test --benches` runs every benchmark
 //! once, in little: it shows that they work.
+//!
+//! Beside it, for tests, an [allocator that counts](Counting).
 
 #![allow(clippy::print_stdout, reason = "programs of this harness print their sheets")]
+
+mod allocations;
+
+pub use allocations::{Counting, allocations_of};
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,7 +1,5 @@
 //! A look that hits memory allocates nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -9,31 +7,8 @@ use cache::{Ask, Block, BlockKind, Bucket, BucketOptions, Cache, Caching};
 use env::World;
 use storage::LocalDevice;
 
-/// The system's allocator, counting for each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-#[expect(unsafe_code, reason = "an allocator that counts and hands everything on")]
-// SAFETY: every call goes to the system's allocator as it came; counting touches a thread's own number, which needs no
-// memory from the heap.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: `pointer` came from `alloc` above, which is the system's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: micro::Counting = micro::Counting;
 
 fn block(kind: BlockKind) -> Block {
     Block {
@@ -60,9 +35,8 @@ fn allocations_of_hits(cache: &Arc<Cache>) -> u64 {
     // What is read in place is written first, and looked at once.
     cache.bucket().iter().for_each(|bucket| bucket.settle());
     (0..100).for_each(|offset| assert_eq!(look(offset, true), 16 << 10));
-    let before = ALLOCATIONS.get();
-    let bytes: usize = (0..10_000).map(|at| look(at % 100, at % 2 == 0)).sum();
-    let allocations = ALLOCATIONS.get() - before;
+    let (allocations, bytes) =
+        micro::allocations_of(|| (0..10_000).map(|at| look(at % 100, at % 2 == 0)).sum::<usize>());
     assert_eq!(bytes, 10_000 * (16 << 10));
     assert_eq!(cache.counts().looks.misses(), 100);
     allocations

@@ -1,7 +1,5 @@
 //! A get in a file whose blocks are in memory allocates nothing: filter, index, block and cell are borrowed.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell as Slot;
 use std::sync::Arc;
 
 use cache::{Bucket, BucketOptions, Cache, Caching};
@@ -9,31 +7,8 @@ use cell::{Cell, CellParts, CellType, KeyBuf, SequenceId, Timestamp};
 use hfile::{ReadOptions, Reader, StoreFileInfo, Writer, WriterOptions};
 use storage::{FileName, Files, Memory};
 
-/// The system's allocator, counting for each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Slot<u64> = const { Slot::new(0) };
-}
-
-#[expect(unsafe_code, reason = "an allocator that counts and hands everything on")]
-// SAFETY: every call goes to the system's allocator as it came; counting touches a thread's own number, which needs no
-// memory from the heap.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: `pointer` came from `alloc` above, which is the system's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: micro::Counting = micro::Counting;
 
 const ROWS: usize = 20_000;
 
@@ -89,9 +64,7 @@ fn allocations(cache: Cache, block_size: usize) -> u64 {
         assert!(cell.row() == wanted && cell.value().len() == 40);
     };
     keys.iter().for_each(get);
-    let before = ALLOCATIONS.get();
-    keys.iter().for_each(get);
-    ALLOCATIONS.get() - before
+    micro::allocations_of(|| keys.iter().for_each(get)).0
 }
 
 #[test]
