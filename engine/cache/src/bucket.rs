@@ -10,6 +10,7 @@
 //! block that is wanted. Whatever else it does costs a hit and nothing more: blocks are in storage, too.
 
 mod allocator;
+mod buffer;
 mod record;
 mod store;
 

@@ -190,7 +190,7 @@ impl File {
         if self.cache.bucket.as_ref().is_some_and(|bucket| !bucket.is_in_place())
             && let Some(memory) = &self.cache.memory
         {
-            memory.insert(key, block, self.admission(block, false));
+            memory.offer(key, block, self.admission(block, false));
         }
     }
 

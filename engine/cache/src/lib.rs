@@ -70,7 +70,8 @@ impl BlockKind {
     pub const ALL: [BlockKind; 3] = [BlockKind::Data, BlockKind::Index, BlockKind::Bloom];
 }
 
-/// A block ready to be read: checked, decompressed, with what its reader needs beside it.
+/// A block ready to be read: checked, decompressed, with what its reader needs beside it. Or, where memory is dearer than
+/// time, checked and left packed.
 #[derive(Debug)]
 pub struct Block {
     /// What it holds.
@@ -87,6 +88,8 @@ pub struct Block {
     pub disk_length: u32,
     /// Where the block of the same kind before it lies, in bytes from the start of the file.
     pub previous: Option<u64>,
+    /// Whether `bytes` are as they lie in the file, header included, to be unpacked by whoever reads them.
+    pub packed: bool,
 }
 
 impl Block {
@@ -108,6 +111,9 @@ pub struct Options {
     pub switches: Switches,
     /// How many files are read into the cache at the same time when they are opened (`hbase.hfile.thread.prefetch`).
     pub prefetch_threads: usize,
+    /// How much of a file is read at once for a scan that walks over blocks which are not here, in bytes; 0 reads block by
+    /// block (`bellows.hfile.read.ahead.max`).
+    pub read_ahead_bytes_max: usize,
 }
 
 impl Default for Options {
@@ -117,6 +123,7 @@ impl Default for Options {
             in_memory_share: 0.25,
             switches: Switches::default(),
             prefetch_threads: 4,
+            read_ahead_bytes_max: 1 << 20,
         }
     }
 }
@@ -126,6 +133,9 @@ impl Default for Options {
 pub struct Switches {
     /// Data blocks are kept when they are read (`hbase.block.data.cacheonread`); a family may still say no.
     pub data_on_read: bool,
+    /// Data blocks are kept packed, as they lie in files that compress or encode them, and unpacked at each look
+    /// (`hbase.block.data.cachecompressed`).
+    pub data_compressed: bool,
     /// Data blocks of flushed files are kept (`hbase.rs.cacheblocksonwrite`).
     pub data_on_write: bool,
     /// Index blocks of written files are kept (`hfile.block.index.cacheonwrite`).
@@ -147,6 +157,7 @@ impl Default for Switches {
     fn default() -> Switches {
         Switches {
             data_on_read: true,
+            data_compressed: false,
             data_on_write: false,
             index_on_write: false,
             blooms_on_write: false,

@@ -58,6 +58,13 @@ impl Memory {
         self.shard(hash).lock().insert(key, hash, Arc::clone(block), admission, &mut gone);
     }
 
+    /// Takes in a block that is at hand elsewhere, too, if it is worth a place.
+    pub(crate) fn offer(&self, key: BlockKey, block: &Arc<Block>, admission: Admission) {
+        let hash = hash_of(key);
+        let mut gone = Vec::new();
+        self.shard(hash).lock().offer(key, hash, || Arc::clone(block), admission, &mut gone);
+    }
+
     pub(crate) fn evict_file(&self, file: FileId) -> usize {
         let gone: Vec<_> = self.shards.iter().flat_map(|shard| shard.lock().remove_file(file)).collect();
         gone.len()

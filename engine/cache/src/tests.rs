@@ -13,6 +13,7 @@ pub(crate) fn block(kind: BlockKind, size: usize) -> Block {
         shared: 0,
         disk_length: 0,
         previous: None,
+        packed: false,
     }
 }
 

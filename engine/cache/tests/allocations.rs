@@ -19,6 +19,7 @@ fn block(kind: BlockKind) -> Block {
         shared: 0,
         disk_length: 9,
         previous: None,
+        packed: false,
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use cache::{Block, BlockKind};
 use cell::{Cell, KeyBuf, Position, SequenceId};
 
+use crate::ahead::{Ahead, ReadType};
+use crate::held::{Held, Way};
 use crate::{Reader, Result, heads};
 
 /// How blocks are got.
@@ -15,11 +17,13 @@ pub struct ReadOptions {
     pub cache_blocks: bool,
     /// Whether a block that is not cached is [an error](crate::Error::NotCached) instead of a wait for the disk.
     pub memory_only: bool,
+    /// Whether blocks behind one another are read together.
+    pub read_type: ReadType,
 }
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { cache_blocks: true, memory_only: false }
+        ReadOptions { cache_blocks: true, memory_only: false, read_type: ReadType::Default }
     }
 }
 
@@ -33,11 +37,22 @@ pub struct Cursor {
     /// Where the cell at `index` lies in the block, and its number: it is looked at again and again.
     cell: Range<usize>,
     sequence: SequenceId,
+    held: Option<Box<Held>>,
+    ahead: Option<Box<Ahead>>,
 }
 
 impl Cursor {
     pub(crate) fn new(reader: Arc<Reader>, options: ReadOptions) -> Cursor {
-        Cursor { reader, options, block: None, index: 0, cell: 0..0, sequence: SequenceId::ZERO }
+        Cursor {
+            reader,
+            options,
+            block: None,
+            index: 0,
+            cell: 0..0,
+            sequence: SequenceId::ZERO,
+            held: None,
+            ahead: None,
+        }
     }
 
     /// Changes how blocks are got from now on.
@@ -48,6 +63,31 @@ impl Cursor {
     /// How blocks are got.
     pub fn options(&self) -> ReadOptions {
         self.options
+    }
+
+    /// From now on blocks that were looked at are held, so that they are not looked up again: for whoever reads many rows
+    /// and is soon done.
+    pub fn hold_blocks(&mut self) {
+        self.held.get_or_insert_with(|| Box::new(Held::new()));
+    }
+
+    fn way(&self) -> Way<'_> {
+        Way { options: self.options, held: self.held.as_deref() }
+    }
+
+    /// Whether the file may have cells of `row`.
+    pub fn may_contain_row(&self, row: &[u8]) -> Result<bool> {
+        self.reader.row_may_be_here(row, self.way())
+    }
+
+    /// Whether the file may have cells of the column, deletes of the whole family aside.
+    pub fn may_contain_column(&self, row: &[u8], qualifier: &[u8]) -> Result<bool> {
+        self.reader.column_may_be_here(row, qualifier, self.way())
+    }
+
+    /// Whether the file may have markers that delete whole families of `row`.
+    pub fn may_delete_families_of(&self, row: &[u8]) -> Result<bool> {
+        self.reader.families_may_be_deleted(row, self.way())
     }
 
     /// Stands nowhere.
@@ -90,17 +130,17 @@ impl Cursor {
     /// a cache line by then, are not looked at.
     pub fn seek_far(&mut self, position: Position<'_>) -> Result<()> {
         let open = self.block.take();
-        let Some((offset, length)) = self.reader.find_block(position, self.options)? else { return Ok(()) };
+        let Some((offset, length)) = self.reader.find_block(position, self.way())? else { return Ok(()) };
         self.block = match open {
             Some((at, _)) if at == offset => open,
-            _ => Some((offset, self.reader.block(offset, Some(length), BlockKind::Data, self.options)?)),
+            _ => Some((offset, self.reader.block(offset, Some(length), BlockKind::Data, self.way())?)),
         };
         loop {
             if self.stand_on(self.place_of(position)) {
                 return Ok(());
             }
             let (offset, block) = self.block.as_ref().expect("set above");
-            match self.reader.block_after(*offset, block, self.options) {
+            match self.reader.block_after(*offset, block, self.options, &mut self.ahead) {
                 Ok(next @ Some(_)) => self.block = next,
                 Ok(None) => {
                     self.block = None;
@@ -156,7 +196,7 @@ impl Cursor {
 
     fn next_block(&mut self) -> Result<()> {
         let (offset, block) = self.block.take().expect("a block is open");
-        self.block = self.reader.block_after(offset, &block, self.options)?;
+        self.block = self.reader.block_after(offset, &block, self.options, &mut self.ahead)?;
         if self.block.is_some() {
             self.stand_on(0);
         }
@@ -167,7 +207,7 @@ impl Cursor {
     pub fn seek_first(&mut self) -> Result<()> {
         self.block = None;
         if let Some(first) = self.reader.first_data() {
-            self.block = Some((first, self.reader.block(first, None, BlockKind::Data, self.options)?));
+            self.block = Some((first, self.reader.block(first, None, BlockKind::Data, self.way())?));
             self.stand_on(0);
         }
         Ok(())
@@ -193,17 +233,17 @@ impl Cursor {
         let (mut offset, mut block, mut count) = match row {
             Some(row) => {
                 let first = KeyBuf::first_on_row(row);
-                let Some((offset, length)) = self.reader.find_block(first.position(), self.options)? else {
+                let Some((offset, length)) = self.reader.find_block(first.position(), self.way())? else {
                     return Ok(None);
                 };
-                let block = self.reader.block(offset, Some(length), BlockKind::Data, self.options)?;
+                let block = self.reader.block(offset, Some(length), BlockKind::Data, self.way())?;
                 self.block = Some((offset, Arc::clone(&block)));
                 let count = self.place_of(first.position());
                 (offset, block, count)
             }
             None => {
                 let last = self.reader.last_data();
-                let block = self.reader.block(last, None, BlockKind::Data, self.options)?;
+                let block = self.reader.block(last, None, BlockKind::Data, self.way())?;
                 let count = block.offsets.len();
                 (last, block, count)
             }
@@ -212,7 +252,7 @@ impl Cursor {
             let Some(previous) = block.previous.filter(|previous| *previous < offset) else {
                 return Ok(None);
             };
-            block = self.reader.block(previous, None, BlockKind::Data, self.options)?;
+            block = self.reader.block(previous, None, BlockKind::Data, self.way())?;
             offset = previous;
             count = block.offsets.len();
         }

@@ -57,10 +57,10 @@ impl Reader {
         let mut middle = row_of(entry.key);
         // An odd number of entries at the top has the middle inside of one of them.
         if root.len() % 2 == 1 {
-            let options = ReadOptions { cache_blocks: true, memory_only: false };
+            let options = ReadOptions::default();
             let mut place = (entry.offset, entry.disk_length);
             for _ in 1..levels {
-                let block = self.block(place.0, Some(place.1), cache::BlockKind::Index, options)?;
+                let block = self.block(place.0, Some(place.1), cache::BlockKind::Index, options.into())?;
                 let leaf = Leaf::checked(&block.bytes).expect("the block was checked");
                 let below = leaf.at(leaf.len() / 2);
                 place = (below.offset, below.disk_length);

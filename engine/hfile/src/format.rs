@@ -132,6 +132,11 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl BlockHeader {
+    /// Bytes of the whole block in its file.
+    pub(crate) fn disk_length(&self) -> u64 {
+        u64::from(self.disk_size) + HEADER_LENGTH as u64
+    }
+
     pub(crate) fn write(&self, out: &mut [u8]) {
         out[..8].copy_from_slice(self.kind.magic());
         out[8..12].copy_from_slice(&self.disk_size.to_be_bytes());

@@ -17,6 +17,7 @@
 //! are read by Apache HBase 2.x and the other way round. What this crate does not know: which files a store has, what a
 //! delete means, who may see which write.
 
+mod ahead;
 mod bloom;
 mod compress;
 mod cursor;
@@ -25,12 +26,14 @@ mod error;
 mod facts;
 pub mod format;
 mod heads;
+mod held;
 mod index;
 mod info;
 mod reader;
 mod warm;
 mod writer;
 
+pub use ahead::ReadType;
 pub use bloom::BloomType;
 pub use compress::Compression;
 pub use cursor::{Cursor, ReadOptions};

@@ -10,6 +10,7 @@ use prost::Message;
 use proto::pb;
 use storage::{FileName, FileReader};
 
+use crate::ahead::{Ahead, ReadType};
 use crate::bloom::{BloomType, Filter, column_key};
 use crate::compress::Compression;
 use crate::cursor::{Cursor, ReadOptions};
@@ -17,6 +18,7 @@ use crate::encode::{self, Layout};
 use crate::facts::{Sizes, note_data};
 use crate::format::{BlockHeader, BlockType, Encoding, HEADER_LENGTH, TRAILER_LENGTH, read_vlong};
 use crate::heads;
+use crate::held::Way;
 use crate::index::{Entries, Leaf, Ordered};
 use crate::info::{FileInfo, TimeSpan, name};
 use crate::{Error, Result};
@@ -50,10 +52,11 @@ pub struct Reader {
     pub(crate) sizes: Sizes,
 }
 
-/// A block as it came from the file, checked and unpacked.
-struct Raw {
+/// A block as it came from the file: checked, and perhaps packed.
+pub(crate) struct Raw {
     header: BlockHeader,
-    bytes: Vec<u8>,
+    /// From its header to before its checksums.
+    packed: Bytes,
     disk_length: u32,
 }
 
@@ -154,21 +157,22 @@ impl Reader {
         let (mut general, mut deletes) = (None, None);
         while at < end {
             let raw = self.read_raw(at, None, end)?;
+            let bytes = self.unpack(at, &raw)?;
             match raw.header.kind {
                 BlockType::RootIndex => {
                     if roots == 0 {
                         let count = trailer.data_index_count.unwrap_or(0);
-                        let (root, _) = Entries::parse_root(&raw.bytes, count).ok_or_else(|| {
+                        let (root, _) = Entries::parse_root(&bytes, count).ok_or_else(|| {
                             self.corrupt(at, "root index", format!("{count} entries"), "fewer")
                         })?;
                         self.root = root;
-                        self.sizes.root_index = raw.bytes.len() as u64;
+                        self.sizes.root_index = bytes.len() as u64;
                     }
                     roots += 1;
                 }
-                BlockType::FileInfo => self.info = self.parse_info(at, &raw.bytes)?,
-                BlockType::GeneralBloomMeta => general = Some((at, raw.bytes)),
-                BlockType::DeleteFamilyBloomMeta => deletes = Some((at, raw.bytes)),
+                BlockType::FileInfo => self.info = self.parse_info(at, &bytes)?,
+                BlockType::GeneralBloomMeta => general = Some((at, bytes)),
+                BlockType::DeleteFamilyBloomMeta => deletes = Some((at, bytes)),
                 kind => {
                     return Err(self.corrupt(
                         at,
@@ -253,7 +257,7 @@ impl Reader {
         (value.len() <= 8).then(|| value.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
 
-    /// Reads, verifies and unpacks the block at `at`, which must end at or before `end`.
+    /// Reads and verifies the block at `at`, which must end at or before `end`.
     fn read_raw(&self, at: u64, disk_length: Option<u32>, end: u64) -> Result<Raw> {
         let room = end.saturating_sub(at);
         let mut block = vec![0; HEADER_LENGTH];
@@ -266,10 +270,8 @@ impl Reader {
             return Err(self.corrupt(at, "room for a block", HEADER_LENGTH, room));
         }
         self.file.read_at(at, &mut block)?;
-        let header = block.first_chunk::<HEADER_LENGTH>().expect("at least a header was read");
-        let header = BlockHeader::parse(header)
-            .map_err(|(what, expected, found)| self.corrupt(at, what, expected, found))?;
-        let length = u64::from(header.disk_size) + HEADER_LENGTH as u64;
+        let header = self.header_of(at, &block)?;
+        let length = header.disk_length();
         match disk_length {
             Some(expected) if u64::from(expected) != length => {
                 return Err(self.corrupt(at, "block size", expected, length));
@@ -283,30 +285,90 @@ impl Reader {
             }
             Some(_) => {}
         }
-        header.verify(&block).map_err(|(chunk, expected, found)| {
+        self.verify(at, &header, &block)?;
+        let packed = Bytes::from(block).slice(..header.data_size as usize);
+        Ok(Raw { header, packed, disk_length: length as u32 })
+    }
+
+    /// The header at the beginning of `bytes`, which are no shorter.
+    fn header_of(&self, at: u64, bytes: &[u8]) -> Result<BlockHeader> {
+        let header = bytes.first_chunk::<HEADER_LENGTH>().expect("at least a header was read");
+        BlockHeader::parse(header).map_err(|(what, expected, found)| self.corrupt(at, what, expected, found))
+    }
+
+    fn verify(&self, at: u64, header: &BlockHeader, block: &[u8]) -> Result<()> {
+        header.verify(block).map_err(|(chunk, expected, found)| {
             self.corrupt(
                 at + chunk as u64,
                 "block checksum",
                 format!("{expected:08x}"),
                 format!("{found:08x}"),
             )
-        })?;
-        let payload = &block[HEADER_LENGTH..header.data_size as usize];
-        let bytes = self.compression.unpack(payload, header.unpacked_size as usize).map_err(|error| {
-            self.corrupt(at, "packed block", format!("{} bytes", header.unpacked_size), error)
-        })?;
-        Ok(Raw { header, bytes, disk_length: length as u32 })
+        })
     }
 
-    /// The block at `at`, from the cache or the file.
+    /// The block at `at`, from what was read ahead, or read together with what follows it.
+    fn read_raw_ahead(&self, at: u64, read_type: ReadType, ahead: &mut Option<Box<Ahead>>) -> Result<Raw> {
+        let ahead = ahead.get_or_insert_with(Box::default);
+        let mut found = self.raw_within(at, ahead.at(at))?;
+        if found.is_none()
+            && let Some(window) =
+                ahead.window(at, read_type, self.cached.cache().options().read_ahead_bytes_max)
+        {
+            let length = (window as u64).min(self.data_end.saturating_sub(at));
+            // What cannot be read behind the block is no concern of who asks for it.
+            match self.file.read_at(at, ahead.refill(at, length as usize)) {
+                Ok(()) => found = self.raw_within(at, ahead.at(at))?,
+                Err(_) => ahead.forget(),
+            }
+        }
+        let raw = match found {
+            Some(raw) => raw,
+            None => self.read_raw(at, None, self.data_end)?,
+        };
+        ahead.note(at..at + u64::from(raw.disk_length));
+        Ok(raw)
+    }
+
+    /// The block that lies at the beginning of `bytes`, verified, if it lies there whole.
+    fn raw_within(&self, at: u64, bytes: Option<&[u8]>) -> Result<Option<Raw>> {
+        let Some(bytes) = bytes.filter(|bytes| bytes.len() >= HEADER_LENGTH) else { return Ok(None) };
+        let header = self.header_of(at, bytes)?;
+        let length = header.disk_length();
+        let Some(block) = usize::try_from(length).ok().and_then(|length| bytes.get(..length)) else {
+            return Ok(None);
+        };
+        self.verify(at, &header, block)?;
+        let packed = Bytes::copy_from_slice(&block[..header.data_size as usize]);
+        Ok(Some(Raw { header, packed, disk_length: length as u32 }))
+    }
+
+    /// What is in a block behind its header.
+    fn unpack(&self, at: u64, raw: &Raw) -> Result<Bytes> {
+        let payload = raw.packed.slice(HEADER_LENGTH..);
+        let size = raw.header.unpacked_size as usize;
+        if self.compression == Compression::None && payload.len() == size {
+            return Ok(payload);
+        }
+        let bytes = self
+            .compression
+            .unpack(&payload, size)
+            .map_err(|error| self.corrupt(at, "packed block", format!("{size} bytes"), error))?;
+        Ok(bytes.into())
+    }
+
+    /// The block at `at`, from those that are held, the cache or the file.
     pub(crate) fn block(
         &self,
         at: u64,
         disk_length: Option<u32>,
         expected: BlockKind,
-        options: ReadOptions,
+        way: Way<'_>,
     ) -> Result<Arc<Block>> {
-        let block = self.look(at, disk_length, expected, options)?;
+        let block = match way.held {
+            None => self.look(at, disk_length, expected, way.options)?,
+            Some(held) => held.block(at, || self.look(at, disk_length, expected, way.options))?,
+        };
         if block.kind != expected {
             return Err(self.corrupt(at, "block kind", format!("{expected:?}"), format!("{:?}", block.kind)));
         }
@@ -324,39 +386,80 @@ impl Reader {
         expected: BlockKind,
         options: ReadOptions,
     ) -> Result<Arc<Block>> {
-        let ask = Ask { keep: options.cache_blocks, memory_only: options.memory_only };
-        let found = self.cached.block(at, expected, ask, || self.read_block(at, disk_length))?;
-        found.ok_or(Error::NotCached)
+        self.look_or(at, expected, options, || self.read_raw(at, disk_length, self.data_end))
     }
 
-    /// The block at `at`, from the file.
+    /// The same, read by `read` where it must be.
+    fn look_or(
+        &self,
+        at: u64,
+        expected: BlockKind,
+        options: ReadOptions,
+        read: impl FnOnce() -> Result<Raw>,
+    ) -> Result<Arc<Block>> {
+        let ask = Ask { keep: options.cache_blocks, memory_only: options.memory_only };
+        let found = self.cached.block(at, expected, ask, || self.to_be_kept(at, read()?))?;
+        let block = found.ok_or(Error::NotCached)?;
+        if !block.packed {
+            return Ok(block);
+        }
+        let raw = Raw {
+            header: self.header_of(at, &block.bytes)?,
+            packed: block.bytes.clone(),
+            disk_length: block.disk_length,
+        };
+        self.decode(at, &raw).map(Arc::new)
+    }
+
+    /// The block at `at`, from the file, as the cache keeps it.
     pub(crate) fn read_block(&self, at: u64, disk_length: Option<u32>) -> Result<Block> {
-        self.decode(at, self.read_raw(at, disk_length, self.data_end)?)
+        self.to_be_kept(at, self.read_raw(at, disk_length, self.data_end)?)
+    }
+
+    /// A block as the cache keeps it: ready to be read, or, where that is wanted, packed as it lies in the file.
+    fn to_be_kept(&self, at: u64, raw: Raw) -> Result<Block> {
+        let is_data = matches!(raw.header.kind, BlockType::Data | BlockType::EncodedData);
+        let is_packed = self.compression != Compression::None || self.encoding != Encoding::None;
+        if !(is_data && is_packed && self.cached.cache().options().switches.data_compressed) {
+            return self.decode(at, &raw);
+        }
+        Ok(Block {
+            kind: BlockKind::Data,
+            bytes: raw.packed,
+            offsets: [].into(),
+            heads: [].into(),
+            shared: 0,
+            disk_length: raw.disk_length,
+            previous: u64::try_from(raw.header.previous).ok(),
+            packed: true,
+        })
     }
 
     /// Makes a block readable without further checks.
-    fn decode(&self, at: u64, raw: Raw) -> Result<Block> {
+    fn decode(&self, at: u64, raw: &Raw) -> Result<Block> {
         let previous = u64::try_from(raw.header.previous).ok();
         let block = |kind, bytes: Bytes, offsets: Vec<u32>| {
             let (heads, shared) = self.heads_of(&bytes, &offsets);
             let (offsets, heads) = (offsets.into_boxed_slice().into(), heads.into());
-            Block { kind, bytes, offsets, heads, shared, disk_length: raw.disk_length, previous }
+            let disk_length = raw.disk_length;
+            Block { kind, bytes, offsets, heads, shared, disk_length, previous, packed: false }
         };
+        let bytes = self.unpack(at, raw)?;
         match raw.header.kind {
             BlockType::Data if self.encoding == Encoding::None => {
-                let offsets = self.check_cells(at, &raw.bytes)?;
-                Ok(block(BlockKind::Data, raw.bytes.into(), offsets))
+                let offsets = self.check_cells(at, &bytes)?;
+                Ok(block(BlockKind::Data, bytes, offsets))
             }
             BlockType::EncodedData if self.encoding == Encoding::RowIndexV1 => {
-                let area = self.cell_area(&raw.bytes).ok_or_else(|| {
+                let area = self.cell_area(&bytes).ok_or_else(|| {
                     self.corrupt(at, "encoded block", "ROW_INDEX_V1 with its row starts", "other bytes")
                 })?;
-                let bytes = Bytes::from(raw.bytes).slice(2..2 + area);
+                let bytes = bytes.slice(2..2 + area);
                 let offsets = self.check_cells(at, &bytes)?;
                 Ok(block(BlockKind::Data, bytes, offsets))
             }
             BlockType::EncodedData => {
-                let plain = self.decode_cells(&raw.bytes).ok_or_else(|| {
+                let plain = self.decode_cells(&bytes).ok_or_else(|| {
                     self.corrupt(
                         at,
                         "encoded block",
@@ -368,15 +471,15 @@ impl Reader {
                 Ok(block(BlockKind::Data, plain.into(), offsets))
             }
             BlockType::LeafIndex | BlockType::IntermediateIndex => {
-                let sound = Leaf::check(&raw.bytes).is_some_and(|leaf| {
+                let sound = Leaf::check(&bytes).is_some_and(|leaf| {
                     leaf.len() > 0 && leaf.iter().all(|entry| Key::parse(entry.key).is_ok())
                 });
                 if !sound {
                     return Err(self.corrupt(at, "index block", "whole entries", "other bytes"));
                 }
-                Ok(block(BlockKind::Index, raw.bytes.into(), Vec::new()))
+                Ok(block(BlockKind::Index, bytes, Vec::new()))
             }
-            BlockType::BloomChunk => Ok(block(BlockKind::Bloom, raw.bytes.into(), Vec::new())),
+            BlockType::BloomChunk => Ok(block(BlockKind::Bloom, bytes, Vec::new())),
             kind => Err(self.corrupt(at, "block kind", "one between data", format!("{kind:?}"))),
         }
     }
@@ -466,17 +569,13 @@ impl Reader {
     }
 
     /// Where the data block begins that would hold `position`, or the first one when it lies before all.
-    pub(crate) fn find_block(
-        &self,
-        position: Position<'_>,
-        options: ReadOptions,
-    ) -> Result<Option<(u64, u32)>> {
+    pub(crate) fn find_block(&self, position: Position<'_>, way: Way<'_>) -> Result<Option<(u64, u32)>> {
         if self.root.is_empty() {
             return Ok(None);
         }
         let mut place = self.pick(&self.root, position);
         for _ in 1..self.levels {
-            let block = self.block(place.0, Some(place.1), BlockKind::Index, options)?;
+            let block = self.block(place.0, Some(place.1), BlockKind::Index, way)?;
             let leaf = Leaf::checked(&block.bytes).expect("the block was checked");
             place = self.pick(&leaf, position);
         }
@@ -500,12 +599,13 @@ impl Reader {
         (entry.offset, entry.disk_length)
     }
 
-    /// The data block after the one at `at`; `None` behind the last.
+    /// The data block after the one at `at`; `None` behind the last. Whoever walks on keeps what was read `ahead`.
     pub(crate) fn block_after(
         &self,
         at: u64,
         block: &Block,
         options: ReadOptions,
+        ahead: &mut Option<Box<Ahead>>,
     ) -> Result<Option<(u64, Arc<Block>)>> {
         if at >= self.last_data {
             return Ok(None);
@@ -513,7 +613,8 @@ impl Reader {
         let mut next = at + u64::from(block.disk_length);
         while next <= self.last_data {
             // Between data blocks stand index leaves and bloom chunks: known when cached, else by a look.
-            let block = self.look(next, None, BlockKind::Data, options)?;
+            let read = || self.read_raw_ahead(next, options.read_type, ahead);
+            let block = self.look_or(next, BlockKind::Data, options, read)?;
             if block.kind == BlockKind::Data {
                 note_data(block.bytes.len());
                 return Ok(Some((next, block)));
@@ -530,10 +631,12 @@ impl Reader {
 
     /// Whether the file may have cells of `row`.
     pub fn may_contain_row(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
+        self.row_may_be_here(row, options.into())
+    }
+
+    pub(crate) fn row_may_be_here(&self, row: &[u8], way: Way<'_>) -> Result<bool> {
         match &self.bloom {
-            Some((kind, filter)) => {
-                kind.key_of_row(row).map_or(Ok(true), |key| self.ask(filter, key, options))
-            }
+            Some((kind, filter)) => kind.key_of_row(row).map_or(Ok(true), |key| self.ask(filter, key, way)),
             None => Ok(true),
         }
     }
@@ -545,7 +648,7 @@ impl Reader {
             Some((BloomType::RowPrefix(length), filter)) => {
                 let length = usize::from(*length);
                 match (start.get(..length), stop.get(..length)) {
-                    (Some(prefix), Some(same)) if prefix == same => self.ask(filter, prefix, options),
+                    (Some(prefix), Some(same)) if prefix == same => self.ask(filter, prefix, options.into()),
                     _ => Ok(true),
                 }
             }
@@ -555,25 +658,33 @@ impl Reader {
 
     /// Whether the file may have cells of the column, deletes of the whole family aside.
     pub fn may_contain_column(&self, row: &[u8], qualifier: &[u8], options: ReadOptions) -> Result<bool> {
+        self.column_may_be_here(row, qualifier, options.into())
+    }
+
+    pub(crate) fn column_may_be_here(&self, row: &[u8], qualifier: &[u8], way: Way<'_>) -> Result<bool> {
         match &self.bloom {
             Some((BloomType::RowColumn, filter)) => {
-                self.ask(filter, column_key(row, qualifier).key().bytes(), options)
+                self.ask(filter, column_key(row, qualifier).key().bytes(), way)
             }
-            _ => self.may_contain_row(row, options),
+            _ => self.row_may_be_here(row, way),
         }
     }
 
     /// Whether the file may have markers that delete whole families of `row`.
     pub fn may_delete_families_of(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
+        self.families_may_be_deleted(row, options.into())
+    }
+
+    pub(crate) fn families_may_be_deleted(&self, row: &[u8], way: Way<'_>) -> Result<bool> {
         if self.deletes_no_family {
             return Ok(false);
         }
-        self.delete_bloom.as_ref().map_or(Ok(true), |filter| self.ask(filter, row, options))
+        self.delete_bloom.as_ref().map_or(Ok(true), |filter| self.ask(filter, row, way))
     }
 
-    fn ask(&self, filter: &Filter, key: &[u8], options: ReadOptions) -> Result<bool> {
+    fn ask(&self, filter: &Filter, key: &[u8], way: Way<'_>) -> Result<bool> {
         let Some((offset, length)) = filter.chunk_of(key) else { return Ok(false) };
-        let chunk = self.block(offset, Some(length), BlockKind::Bloom, options)?;
+        let chunk = self.block(offset, Some(length), BlockKind::Bloom, way)?;
         Ok(filter.may_hold(&chunk.bytes, key))
     }
 

@@ -8,6 +8,8 @@ use storage::{FileName, Files, Memory};
 
 use crate::*;
 
+mod reading;
+
 fn sample(count: usize, value: usize) -> Vec<(Vec<u8>, SequenceId)> {
     let mut cells = Vec::new();
     for row in 0..count {

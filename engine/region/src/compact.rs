@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use cell::{SequenceId, Timestamp};
-use hfile::{ReadOptions, StoreFileInfo};
+use hfile::{ReadOptions, ReadType, StoreFileInfo};
 
 use crate::heap::{Heap, Source};
 use crate::region::Region;
@@ -116,7 +116,7 @@ impl Region {
         let chosen: Vec<Arc<StoreFile>> = files[run].to_vec();
         let cells: u64 = chosen.iter().map(|file| file.reader.entries()).sum();
         self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);
-        let options = ReadOptions { cache_blocks: false, memory_only: false };
+        let options = ReadOptions { cache_blocks: false, memory_only: false, read_type: ReadType::Stream };
         let sources = chosen.iter().rev().map(|file| Source::File(file.reader.cursor(options))).collect();
         let heap = Heap::new(store.comparator, SequenceId::MAX, sources);
         let kind = if all {

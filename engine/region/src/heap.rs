@@ -8,6 +8,7 @@
 //! of that time in the first column stands in for its head: before that place the file has nothing that is asked for. Is
 //! a newer cell of the column found elsewhere, and no more than one is wanted, the file is never looked into.
 
+use std::cell::Cell as Slot;
 use std::cmp::Ordering;
 
 use bytes::Bytes;
@@ -22,6 +23,13 @@ const STEPS_MAX: usize = 8;
 
 /// Sources of a store that has nothing to compact: more make a buffer on the heap.
 const SOURCES: usize = 4;
+
+thread_local! {
+    /// Keys for the next heap that needs some: they are long, so that a heap which does not has no room for them.
+    static KEYS: Slot<Vec<KeyBuf>> = const { Slot::new(Vec::new()) };
+}
+/// Keys that a thread keeps.
+const KEYS_KEPT_MAX: usize = 64;
 
 /// What a heap merges.
 pub(crate) type Sources = SmallVec<[Source; SOURCES]>;
@@ -88,17 +96,16 @@ impl Aim<'_> {
 
     /// Whether the bloom filters of a file let it have something of this.
     fn may_be_in(&self, file: &hfile::Cursor) -> Result<bool> {
-        let (reader, options) = (file.reader(), file.options());
-        if !reader.may_contain_row(self.row, options)? {
+        if !file.may_contain_row(self.row)? {
             return Ok(false);
         }
         let Some(qualifiers) = self.qualifiers else { return Ok(true) };
         for qualifier in qualifiers {
-            if reader.may_contain_column(self.row, qualifier, options)? {
+            if file.may_contain_column(self.row, qualifier)? {
                 return Ok(true);
             }
         }
-        Ok(reader.may_delete_families_of(self.row, options)?)
+        Ok(file.may_delete_families_of(self.row)?)
     }
 
     /// Puts a place into `stand_in` before which a file has nothing of this; says whether there is one.
@@ -108,7 +115,7 @@ impl Aim<'_> {
         let Some(span) = reader.span().filter(|_| reader.bloom() != hfile::BloomType::RowColumn) else {
             return Ok(false);
         };
-        if reader.may_delete_families_of(self.row, file.options())? {
+        if file.may_delete_families_of(self.row)? {
             return Ok(false);
         }
         stand_in.set(self.row, self.family, first, span.newest, CellType::Maximum, SequenceId::MAX);
@@ -150,10 +157,19 @@ impl Heap {
         }
     }
 
-    pub(crate) fn set_memory_only(&mut self, memory_only: bool, cache_blocks: bool) {
+    pub(crate) fn set_options(&mut self, options: hfile::ReadOptions) {
         for source in &mut self.sources {
             if let Source::File(cursor) = source {
-                cursor.set_options(hfile::ReadOptions { cache_blocks, memory_only });
+                cursor.set_options(options);
+            }
+        }
+    }
+
+    /// From now on blocks of files that were looked at are held.
+    pub(crate) fn hold_blocks(&mut self) {
+        for source in &mut self.sources {
+            if let Source::File(cursor) = source {
+                cursor.hold_blocks();
             }
         }
     }
@@ -188,6 +204,9 @@ impl Heap {
         let first = KeyBuf::first_on_row(aim.row);
         let may_wait = self.sources.len() > 1;
         if may_wait {
+            if self.stand_ins.is_empty() {
+                self.stand_ins = KEYS.take();
+            }
             self.stand_ins.resize_with(self.sources.len(), KeyBuf::default);
         }
         for (index, source) in self.sources.iter_mut().enumerate() {
@@ -211,7 +230,7 @@ impl Heap {
         self.put_off[index] = false;
         let Source::File(cursor) = &mut self.sources[index] else { unreachable!("a segment is not put off") };
         let stand_in = &self.stand_ins[index];
-        if cursor.reader().may_contain_row(stand_in.key().row(), cursor.options())? {
+        if cursor.may_contain_row(stand_in.key().row())? {
             cursor.seek_far(position.unwrap_or(stand_in.position()))?;
         } else {
             cursor.leave();
@@ -356,6 +375,15 @@ impl Heap {
             } else if order(self.runner_up).is_lt() {
                 self.runner_up = Some(index);
             }
+        }
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        if !self.stand_ins.is_empty() && self.stand_ins.len() <= KEYS_KEPT_MAX {
+            // At its end a thread has nowhere to keep them.
+            let _ended = KEYS.try_with(|keys| keys.set(std::mem::take(&mut self.stand_ins)));
         }
     }
 }

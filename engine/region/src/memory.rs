@@ -343,7 +343,7 @@ impl<'a> Judge<'a> {
         if self.row != marker.row() {
             self.row.clear();
             self.row.extend_from_slice(marker.row());
-            let options = ReadOptions { cache_blocks: true, memory_only: false };
+            let options = ReadOptions::default();
             // Who cannot be asked may have it.
             let may_have =
                 |file: &Arc<StoreFile>| file.reader.may_contain_row(&self.row, options).unwrap_or(true);

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use cell::{Cell, SequenceId, Timestamp};
 use env::Moment;
 use filter::Filter;
+use hfile::ReadType;
 
 /// Timestamps from `from` (inclusive) to `until` (exclusive).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +100,8 @@ pub struct Scan {
     pub cache_blocks: bool,
     /// Whether families that the filter does not look at are read only for rows that pass. Results are the same.
     pub load_families_on_demand: Option<bool>,
-    /// Whether single reads suit better than a stream. Results are the same.
-    pub pread: Option<bool>,
+    /// Whether files are read block by block or ahead. Results are the same.
+    pub read_type: ReadType,
 }
 
 impl Default for Scan {
@@ -123,7 +124,7 @@ impl Default for Scan {
             read_point: None,
             cache_blocks: true,
             load_families_on_demand: None,
-            pread: None,
+            read_type: ReadType::Default,
         }
     }
 }

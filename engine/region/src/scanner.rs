@@ -217,13 +217,16 @@ impl<'q> RegionScanner<'q> {
     }
 
     fn step(&mut self, limits: &Limits, sink: &mut dyn CellSink, mode: ReadMode) -> Result<Step> {
-        let options =
-            ReadOptions { cache_blocks: self.scan.cache_blocks, memory_only: mode == ReadMode::MemoryOnly };
+        let options = ReadOptions {
+            cache_blocks: self.scan.cache_blocks,
+            memory_only: mode == ReadMode::MemoryOnly,
+            read_type: self.scan.read_type,
+        };
         if self.stores.is_empty() {
             self.stores = self.open_stores(options)?;
         }
         for store in &mut self.stores {
-            store.heap.set_memory_only(options.memory_only, options.cache_blocks);
+            store.heap.set_options(options);
         }
         if !self.positioned {
             self.position()?;
@@ -375,10 +378,12 @@ impl<'q> RegionScanner<'q> {
 
 /// Reads single rows one after the other, of which the same is asked: what a read costs besides its row is paid once.
 ///
-/// All of them see what was complete when it was made.
+/// All of them see what was complete when it was made. A block in which several of them lie is looked up once, in whatever
+/// order they come: from the second row on, blocks that were looked at are held.
 #[derive(Debug)]
 pub struct RowReader {
     scanner: RegionScanner<'static>,
+    holds_blocks: bool,
 }
 
 impl RowReader {
@@ -389,13 +394,17 @@ impl RowReader {
     pub(crate) fn open(region: Arc<Region>, scan: Scan) -> Result<RowReader> {
         let scanner = RegionScanner::open(region, Cow::Owned(scan))?;
         assert!(scanner.one_row && scanner.filter.is_none(), "no plain get: {:?}", scanner.scan);
-        Ok(RowReader { scanner })
+        Ok(RowReader { scanner, holds_blocks: false })
     }
 
     /// Reads one row. Says how many cells were given. After [`Error::WouldBlock`] what `sink` took must be forgotten.
     pub fn read(&mut self, row: &Bytes, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
         let scanner = &mut self.scanner;
         scanner.region.check_get(row)?;
+        if !self.holds_blocks && !scanner.stores.is_empty() {
+            scanner.stores.iter_mut().for_each(|store| store.heap.hold_blocks());
+            self.holds_blocks = true;
+        }
         let scan = scanner.scan.to_mut();
         (scan.start, scan.stop) = (row.clone(), row.clone());
         scanner.row.clear();

@@ -26,7 +26,7 @@ impl Region {
     pub fn visit_stored(&self, family: &[u8], visit: &mut dyn FnMut(Lies<'_>, Cell<'_>)) -> Result<()> {
         let store = self.store(family)?;
         let view = store.view.load_full();
-        let options = ReadOptions { cache_blocks: false, memory_only: false };
+        let options = ReadOptions { cache_blocks: false, ..ReadOptions::default() };
         let place = |index| if index == 0 { Lies::Active } else { Lies::Sealed };
         let memory =
             view.segments().enumerate().filter(|(_, segment)| !segment.is_empty()).map(|(index, segment)| {

@@ -12,6 +12,7 @@ use storage::{FileName, Files, Memory};
 
 use crate::*;
 
+mod held;
 mod memory;
 mod put_off;
 mod seeks;

@@ -262,6 +262,7 @@ mod tests {
                 shared: 0,
                 disk_length: 9,
                 previous: None,
+                packed: false,
             };
             let Ok(found) = file.block::<Infallible>(offset, kind, ask, || Ok(block()));
             found.expect("the caller may wait");

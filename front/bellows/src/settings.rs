@@ -145,6 +145,7 @@ fn cache_options(conf: &Conf, share: impl Fn(f64) -> u64) -> conf::Result<cache:
         in_memory_share: conf.value(&key::IN_MEMORY_SHARE)?,
         switches: cache::Switches {
             data_on_read: conf.value(&key::DATA_ON_READ)?,
+            data_compressed: conf.value(&key::DATA_COMPRESSED)?,
             data_on_write: conf.value(&key::DATA_ON_WRITE)?,
             index_on_write: conf.value(&key::INDEX_ON_WRITE)?,
             blooms_on_write: conf.value(&key::BLOOMS_ON_WRITE)?,
@@ -154,6 +155,7 @@ fn cache_options(conf: &Conf, share: impl Fn(f64) -> u64) -> conf::Result<cache:
             prefetch_on_open: conf.value(&key::PREFETCH_ON_OPEN)?,
         },
         prefetch_threads: count(conf.value(&key::PREFETCH_THREADS)?).max(1),
+        read_ahead_bytes_max: count(conf.value(&key::READ_AHEAD_MAX)?),
     })
 }
 

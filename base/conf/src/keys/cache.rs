@@ -7,6 +7,10 @@ keys! {
     IN_MEMORY_SHARE: Ratio = "hbase.lru.blockcache.memory.percentage", "0.25";
     /// Whether data blocks are kept when they are read; a family's BLOCKCACHE may still say no.
     DATA_ON_READ: Flag = "hbase.block.data.cacheonread", "true";
+    /// Whether data blocks are kept packed, as they lie in files that compress or encode them, and unpacked at each look.
+    DATA_COMPRESSED: Flag = "hbase.block.data.cachecompressed", "false";
+    /// How much of a file is read at once for a scan that walks over blocks which are not cached; 0 reads block by block.
+    READ_AHEAD_MAX: Size = "bellows.hfile.read.ahead.max", "1m";
     /// Whether all blocks of flushed files are kept, for every family.
     DATA_ON_WRITE: Flag = "hbase.rs.cacheblocksonwrite", "false";
     /// Whether index blocks of written files are kept, for every family.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use cell::SequenceId;
 use env::World;
+use hfile::ReadType;
 use proto::{TableDescriptor, pb};
 use region::{FamilyQuery, Isolation, Scan, TimeRange};
 use rpc::Exception;
@@ -10,7 +11,7 @@ use rpc::Exception;
 use super::{attribute, filter, flag, time_range};
 
 /// What a Get asks of `row`, whatever row it names itself. `cache_blocks` and the like have the message's defaults.
-pub(crate) fn get(
+pub(super) fn get(
     table: &TableDescriptor,
     row: Bytes,
     get: &pb::Get,
@@ -59,10 +60,11 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
             "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
         ));
     }
-    let pread = match scan.read_type() {
-        pb::scan::ReadType::Pread => Some(true),
-        pb::scan::ReadType::Stream => Some(false),
-        pb::scan::ReadType::Default => scan.small.filter(|small| *small),
+    let read_type = match scan.read_type() {
+        pb::scan::ReadType::Pread => ReadType::Pread,
+        pb::scan::ReadType::Stream => ReadType::Stream,
+        pb::scan::ReadType::Default if scan.small() => ReadType::Pread,
+        pb::scan::ReadType::Default => ReadType::Default,
     };
     Ok(Scan {
         start,
@@ -82,7 +84,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
         read_point: Some(scan.mvcc_read_point()).filter(|point| *point > 0).map(SequenceId),
         cache_blocks: scan.cache_blocks(),
         load_families_on_demand: scan.load_column_families_on_demand,
-        pread,
+        read_type,
     })
 }
 
@@ -218,7 +220,7 @@ mod tests {
         };
         let old = scan(&table(), &same(None), &world()).expect("a query");
         assert!(old.include_stop && old.include_start);
-        assert_eq!(old.pread, Some(true));
+        assert_eq!(old.read_type, ReadType::Pread);
         assert!(!scan(&table(), &same(Some(false)), &world()).expect("a query").include_stop);
         assert!(!scan(&table(), &pb::Scan::default(), &world()).expect("all").include_stop);
     }

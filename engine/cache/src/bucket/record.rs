@@ -1,12 +1,12 @@
 //! A block as it lies in a slot of a device: with all that makes it ready to be read, so that nothing is worked out again.
 //!
 //! ```text
-//! magic "BKB2" · tag of the file 8B · offset in the file 8B · kind 1B · has previous 1B · shared 2B · disk length 4B
+//! magic "BKB2" · tag of the file 8B · offset in the file 8B · kind 1B · flags 1B · shared 2B · disk length 4B
 //! · previous 8B · length 4B · cells 4B · heads 4B · bytes · zeros up to a multiple of 4B · cell offsets 4B each
 //! · heads 4B each
 //! ```
 //!
-//! Integers are little endian. The checksum over all of it (CRC32C) is kept in memory, beside the place: what a device
+//! Flags: 1 has a previous, 2 is packed. Integers are little endian. The checksum over all of it (CRC32C) is kept in memory, beside the place: what a device
 //! gives back is the block that was written there last, or it is not used. The tag is a hash of the file's name. A block
 //! that is read is the record itself: nothing is copied out of it.
 
@@ -16,6 +16,8 @@ use crate::{Block, BlockKind, Words};
 
 const MAGIC: &[u8; 4] = b"BKB2";
 pub(super) const HEADER_LENGTH: usize = 48;
+const HAS_PREVIOUS: u8 = 1;
+const IS_PACKED: u8 = 2;
 
 /// Which block of which file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,9 @@ pub(super) fn write(mark: Mark, block: &Block) -> Vec<u8> {
     record.extend_from_slice(MAGIC);
     record.extend_from_slice(&mark.tag.to_le_bytes());
     record.extend_from_slice(&mark.offset.to_le_bytes());
-    record.extend_from_slice(&[block.kind as u8, u8::from(block.previous.is_some())]);
+    let flag = |is: bool, bit: u8| if is { bit } else { 0 };
+    let flags = flag(block.previous.is_some(), HAS_PREVIOUS) | flag(block.packed, IS_PACKED);
+    record.extend_from_slice(&[block.kind as u8, flags]);
     record.extend_from_slice(&block.shared.to_le_bytes());
     record.extend_from_slice(&block.disk_length.to_le_bytes());
     record.extend_from_slice(&block.previous.unwrap_or(0).to_le_bytes());
@@ -67,7 +71,7 @@ pub(super) fn read(record: &Bytes, sum: u32, mark: Mark) -> Option<Block> {
     let mut head = &record[4..HEADER_LENGTH];
     let found = Mark { tag: head.get_u64_le(), offset: head.get_u64_le() };
     let kind = *BlockKind::ALL.get(usize::from(head.get_u8()))?;
-    let has_previous = head.get_u8() != 0;
+    let flags = head.get_u8();
     let (shared, disk_length, previous) = (head.get_u16_le(), head.get_u32_le(), head.get_u64_le());
     let [length, cells, heads] =
         [head.get_u32_le(), head.get_u32_le(), head.get_u32_le()].map(|n| n as usize);
@@ -83,7 +87,8 @@ pub(super) fn read(record: &Bytes, sum: u32, mark: Mark) -> Option<Block> {
         bytes: record.slice(HEADER_LENGTH..HEADER_LENGTH + length),
         shared,
         disk_length,
-        previous: has_previous.then_some(previous),
+        previous: (flags & HAS_PREVIOUS != 0).then_some(previous),
+        packed: flags & IS_PACKED != 0,
     })
 }
 
@@ -101,6 +106,7 @@ mod tests {
             shared: 5,
             disk_length: 77,
             previous: Some(0),
+            packed: true,
         };
         let mark = Mark { tag: 1 << 60, offset: 1 << 40 };
         let record = write(mark, &block);

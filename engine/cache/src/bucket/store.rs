@@ -23,6 +23,7 @@ use parking_lot::{Condvar, Mutex};
 use storage::{Device, Part};
 
 use super::allocator::{Allocator, bucket_size};
+use super::buffer::Buffer;
 use super::record::{self, Mark};
 use super::{BucketCounts, BucketOptions, Placed};
 use crate::memory::{Admission, Shelf, hash_of};
@@ -225,8 +226,8 @@ impl Store {
     }
 
     fn get_copy(&self, key: BlockKey, mark: Mark, slot: Slot, now: bool) -> Option<Arc<Block>> {
-        let mut bytes = vec![0; slot.length as usize];
-        match self.0.read(slot.at, &mut bytes, now) {
+        let mut buffer = Buffer::of(slot.length as usize);
+        match self.0.read(slot.at, buffer.bytes_mut(), now) {
             Ok(true) => {}
             Ok(false) => return None,
             Err(error) => {
@@ -235,7 +236,7 @@ impl Store {
                 return None;
             }
         }
-        let block = record::read(&bytes.into(), slot.sum, mark);
+        let block = record::read(&buffer.freeze(), slot.sum, mark);
         match &block {
             Some(_) => self.0.note_success(),
             None => self.0.note_corrupt(key, slot),

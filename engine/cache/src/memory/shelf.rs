@@ -206,6 +206,34 @@ impl<V> Shelf<V> {
         self.make_room(gone);
     }
 
+    /// Takes `value` in like [`insert`](Shelf::insert), if there is room or it was asked for more often lately than what would
+    /// go: for what is at hand elsewhere, too. The question counts as a look.
+    pub(crate) fn offer(
+        &mut self,
+        key: BlockKey,
+        hash: u64,
+        value: impl FnOnce() -> V,
+        admission: Admission,
+        gone: &mut Vec<V>,
+    ) {
+        let is_worth_it = self.bytes() + admission.weight <= self.bytes_max
+            || admission.in_memory
+            || match self.victim(Place::Main) {
+                Some(victim) => {
+                    let other = self.sketch.frequency(self.entries[victim as usize].hash);
+                    // With this look, which `insert` would count.
+                    self.sketch.frequency(hash) + 1 > other.max(1)
+                }
+                None => true,
+            };
+        if is_worth_it {
+            self.insert(key, hash, value(), admission, gone);
+        } else {
+            self.sketch.count(hash);
+            self.refused += 1;
+        }
+    }
+
     fn make_room(&mut self, gone: &mut Vec<V>) {
         while self.lists[Place::InMemory as usize].bytes > self.in_memory_max {
             let Some(victim) = self.victim(Place::InMemory) else { break };

@@ -1,0 +1,135 @@
+//! Reading ahead of a scan.
+//!
+//! Who walks from block to block asks for what lies next to what was read last: one read of many blocks is cheaper than one
+//! of each, on a disk and in system calls. Who jumps wants one block. So a cursor begins with single blocks, and
+//!
+//! 1. when it has missed several in a row, each behind the last, reads a window; what follows is taken from there;
+//! 2. doubles the window as long as windows are used to their end, and begins again when it jumps out of one or finds
+//!    blocks in the cache which it has read for nothing;
+//! 3. never does so when it was asked for single reads (`PREAD`), and from the first block when it was asked for a stream
+//!    (`STREAM`): Scan's `readType`.
+
+use std::ops::Range;
+
+/// Blocks missed in a row before a window is read, where nobody has said how to read.
+const MISSES_BEFORE: u32 = 2;
+/// The first window in bytes; a file's blocks may be larger, and are then read one by one.
+const WINDOW_FIRST: usize = 128 << 10;
+
+/// How a file is read: Scan's `readType`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadType {
+    /// Block by block, and ahead where it pays.
+    #[default]
+    Default,
+    /// Block by block.
+    Pread,
+    /// Ahead from the start.
+    Stream,
+}
+
+/// What was read ahead of a cursor.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    bytes: Vec<u8>,
+    /// Where `bytes` lie in the file.
+    from: u64,
+    window: usize,
+    /// Where the block behind the last miss begins, and how many were missed in a row.
+    expected: u64,
+    misses: u32,
+}
+
+impl Ahead {
+    /// The bytes from `at` to the end of what was read, if they are at hand.
+    pub(crate) fn at(&self, at: u64) -> Option<&[u8]> {
+        let start = usize::try_from(at.checked_sub(self.from)?).ok()?;
+        self.bytes.get(start..).filter(|rest| !rest.is_empty())
+    }
+
+    /// How many bytes to read at `at`, where a block was missed that is not at hand; `None` for the block alone.
+    pub(crate) fn window(&mut self, at: u64, read_type: ReadType, window_max: usize) -> Option<usize> {
+        let in_a_row = if at == self.expected { self.misses } else { 0 };
+        // The block that is missed now may begin in the last of the window.
+        let was_used = (self.from..=self.from + self.bytes.len() as u64).contains(&at);
+        self.misses = in_a_row.saturating_add(1);
+        let wanted = match read_type {
+            ReadType::Pread => false,
+            ReadType::Stream => true,
+            ReadType::Default => in_a_row >= MISSES_BEFORE,
+        };
+        if !wanted || window_max == 0 {
+            (self.window, self.bytes) = (0, Vec::new());
+            return None;
+        }
+        self.window = match self.window {
+            0 => WINDOW_FIRST,
+            window if was_used && in_a_row > 0 => window.saturating_mul(2),
+            window => (window / 2).max(WINDOW_FIRST),
+        };
+        self.window = self.window.min(window_max);
+        Some(self.window)
+    }
+
+    /// Room for what is read at `at`.
+    pub(crate) fn refill(&mut self, at: u64, length: usize) -> &mut [u8] {
+        self.from = at;
+        self.bytes.resize(length, 0);
+        &mut self.bytes
+    }
+
+    /// Forgets what was read: it could not be.
+    pub(crate) fn forget(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// The block at this place of the file was missed and is there now.
+    pub(crate) fn note(&mut self, place: Range<u64>) {
+        self.expected = place.end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: u64 = 64 << 10;
+
+    /// How much is read for each of these blocks: 0 for what is at hand.
+    fn reads(read_type: ReadType, blocks: &[u64]) -> Vec<usize> {
+        let mut ahead = Ahead::default();
+        let read = |&block: &u64| {
+            let at = block * BLOCK;
+            let read = match ahead.at(at) {
+                Some(rest) if rest.len() >= BLOCK as usize => 0,
+                _ => match ahead.window(at, read_type, 512 << 10) {
+                    Some(window) => ahead.refill(at, window).len(),
+                    None => BLOCK as usize,
+                },
+            };
+            ahead.note(at..at + BLOCK);
+            read >> 10
+        };
+        blocks.iter().map(read).collect()
+    }
+
+    #[test]
+    fn who_walks_reads_more_and_more_and_who_jumps_does_not() {
+        let walk: Vec<u64> = (0..20).collect();
+        let expected = [64, 64, 128, 0, 256, 0, 0, 0, 512, 0, 0, 0, 0, 0, 0, 0, 512, 0, 0, 0];
+        assert_eq!(reads(ReadType::Default, &walk), expected);
+        assert_eq!(reads(ReadType::Pread, &walk), [64; 20]);
+        assert_eq!(reads(ReadType::Stream, &walk)[..6], [128, 0, 256, 0, 0, 0]);
+        let jumps: Vec<u64> = (0..20).map(|at| at * 7 % 20 * 3).collect();
+        assert_eq!(reads(ReadType::Default, &jumps), [64; 20]);
+    }
+
+    #[test]
+    fn who_leaves_a_window_unused_gets_smaller_ones() {
+        let walk = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+        let gap = [9, 30, 31, 32, 33];
+        let read = reads(ReadType::Default, &[&walk[..], &gap[..]].concat());
+        assert_eq!(read, [64, 64, 128, 0, 256, 0, 0, 0, 512, 0, 64, 64, 128, 0]);
+        assert_eq!(reads(ReadType::Stream, &[0, 1, 2, 3, 4, 5, 40, 41])[6..], [128, 0]);
+    }
+}

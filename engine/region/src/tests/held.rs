@@ -1,0 +1,36 @@
+//! Rows of one batch that lie in the same block look it up once.
+
+use super::*;
+
+fn looks(bench: &Bench) -> u64 {
+    bench.region.cache.counts().looks.hits()
+}
+
+#[test]
+fn rows_of_a_batch_look_up_a_block_once_whatever_their_order() {
+    let bench = Bench::new();
+    let row = |number: usize| format!("row{number:04}");
+    (0..400).for_each(|number| bench.put(&row(number), "f:x", 1, &"v".repeat(number)));
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let read = |order: &[usize]| {
+        let mut reader = bench.region.row_reader(Scan::get("any".into())).expect("serving");
+        for &number in order {
+            let mut shown = Shown::default();
+            let found = reader.read(&row(number).into(), ReadMode::Any, &mut shown).expect("read");
+            assert_eq!(
+                (found, shown.0.join(" ")),
+                (1, format!("{}/f:x@1={}", row(number), "v".repeat(number)))
+            );
+        }
+    };
+    let there_and_back: Vec<usize> = (0..200).flat_map(|at| [at, 399 - at]).collect();
+    read(&there_and_back);
+    let before = looks(&bench);
+    read(&there_and_back);
+    let together = looks(&bench) - before;
+    // Two blocks of cells, a bloom chunk, and once more what the first row has seen before anything was held.
+    assert!((3..=10).contains(&together), "{together} looks for four hundred rows");
+    let before = looks(&bench);
+    there_and_back.iter().for_each(|&number| read(&[number]));
+    assert!(looks(&bench) - before >= 400, "one by one each looks for itself");
+}
