@@ -3,7 +3,7 @@
 //! `KeyValueCodec` and `KeyValueCodecWithTags` write for each cell `length 4B · the cell in KeyValue layout`; the first
 //! leaves out the tags. Sequence ids do not travel.
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 
 use crate::{Cell, Malformed, Result, SequenceId};
 
@@ -78,23 +78,21 @@ impl<'a> Iterator for Cells<'a> {
 
 /// Appends a cell to a block that leaves out tags (`KeyValueCodec`).
 #[inline]
-pub fn write_without_tags(out: &mut Vec<u8>, cell: Cell<'_>) {
+pub fn write_without_tags(out: &mut impl BufMut, cell: Cell<'_>) {
     let bytes = cell.bytes_without_tags();
-    out.reserve(4 + bytes.len());
-    out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-    out.extend_from_slice(bytes);
+    out.put_slice(&(bytes.len() as u32).to_be_bytes());
+    out.put_slice(bytes);
 }
 
 /// Appends a cell to a block that keeps tags (`KeyValueCodecWithTags`), whose reader expects the two length bytes also
 /// where there is no tag.
 #[inline]
-pub fn write_with_tags(out: &mut Vec<u8>, cell: Cell<'_>) {
+pub fn write_with_tags(out: &mut impl BufMut, cell: Cell<'_>) {
     let (plain, tags) = (cell.bytes_without_tags(), cell.tags().bytes());
-    out.reserve(4 + plain.len() + 2 + tags.len());
-    out.extend_from_slice(&((plain.len() + 2 + tags.len()) as u32).to_be_bytes());
-    out.extend_from_slice(plain);
-    out.extend_from_slice(&(tags.len() as u16).to_be_bytes());
-    out.extend_from_slice(tags);
+    out.put_slice(&((plain.len() + 2 + tags.len()) as u32).to_be_bytes());
+    out.put_slice(plain);
+    out.put_slice(&(tags.len() as u16).to_be_bytes());
+    out.put_slice(tags);
 }
 
 #[cfg(test)]

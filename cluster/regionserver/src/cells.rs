@@ -1,16 +1,65 @@
 //! Cells on their way out: into a cell block when the connection has a codec, into the message when not.
+//!
+//! Small blocks and messages are written into room that the thread keeps: it is cut off piece by piece, and is used again
+//! from its front when all pieces were sent. So a small reply asks for no memory.
 
-use bytes::Bytes;
+use std::cell::Cell as Slot;
+
+use bytes::{Bytes, BytesMut};
 use cell::{Cell, block};
+use prost::Message;
 use proto::pb;
 use region::CellSink;
-use rpc::Codec;
+use rpc::{Codec, Reply};
+
+/// Bytes of the room that a thread begins with.
+const ROOM: usize = 16 << 10;
+/// With fewer bytes left the room is begun again from its front, or replaced when pieces of it are still on their way.
+const ROOM_LEAST: usize = 2 << 10;
+/// Room of more bytes is not kept: it would stay with a thread for one large reply.
+const ROOM_KEPT_MAX: usize = 64 << 10;
+
+thread_local! {
+    static KEPT: Slot<BytesMut> = Slot::new(BytesMut::new());
+}
+
+/// Room to write a reply into; what is left of it goes back to the thread.
+#[derive(Debug)]
+struct Room(BytesMut);
+
+impl Room {
+    fn of_thread() -> Room {
+        let mut room = KEPT.take();
+        if room.capacity() < ROOM_LEAST {
+            room.reserve(ROOM);
+        }
+        Room(room)
+    }
+
+    /// What was written, cut off.
+    fn cut(&mut self) -> Bytes {
+        if self.0.len() > ROOM_KEPT_MAX {
+            return std::mem::take(&mut self.0).freeze();
+        }
+        self.0.split().freeze()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.clear();
+        if self.0.capacity() <= ROOM_KEPT_MAX {
+            // At its end a thread has none to keep it in.
+            let _ended = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.0)));
+        }
+    }
+}
 
 /// Where the engine puts the cells of a reply. One for the whole reply; results are cut out of it by [`Mark`]s.
 #[derive(Debug)]
 pub(crate) struct CellsOut {
     codec: Codec,
-    block: Vec<u8>,
+    block: Room,
     messages: Vec<pb::Cell>,
     count: usize,
     heap_size: u64,
@@ -26,19 +75,19 @@ pub(crate) struct Mark {
 
 impl CellsOut {
     pub(crate) fn new(codec: Codec) -> CellsOut {
-        CellsOut { codec, block: Vec::new(), messages: Vec::new(), count: 0, heap_size: 0 }
+        CellsOut { codec, block: Room::of_thread(), messages: Vec::new(), count: 0, heap_size: 0 }
     }
 
     /// Makes room for so many bytes of cells in all, so that a large block is not copied each time that it doubles.
     pub(crate) fn make_room(&mut self, bytes: usize) {
         if self.is_block() {
-            self.block.reserve(bytes.saturating_sub(self.block.len()));
+            self.block.0.reserve(bytes.saturating_sub(self.block.0.len()));
         }
     }
 
     /// How many bytes the cell block has.
     pub(crate) fn block_bytes(&self) -> usize {
-        self.block.len()
+        self.block.0.len()
     }
 
     /// Whether cells travel beside the message.
@@ -53,7 +102,7 @@ impl CellsOut {
 
     /// The place after the last cell.
     pub(crate) fn mark(&self) -> Mark {
-        Mark { block: self.block.len(), count: self.count, heap_size: self.heap_size }
+        Mark { block: self.block.0.len(), count: self.count, heap_size: self.heap_size }
     }
 
     /// How many cells came after `mark`.
@@ -63,7 +112,7 @@ impl CellsOut {
 
     /// Forgets the cells after `mark`.
     pub(crate) fn rewind(&mut self, mark: Mark) {
-        self.block.truncate(mark.block);
+        self.block.0.truncate(mark.block);
         self.messages.truncate(mark.count);
         (self.count, self.heap_size) = (mark.count, mark.heap_size);
     }
@@ -71,8 +120,8 @@ impl CellsOut {
     /// The row of the first cell after `mark`.
     pub(crate) fn row_at(&self, mark: Mark) -> Option<&[u8]> {
         if self.is_block() {
-            let length = self.block.get(mark.block..)?.first_chunk::<4>()?;
-            let cell = &self.block[mark.block + 4..][..u32::from_be_bytes(*length) as usize];
+            let length = self.block.0.get(mark.block..)?.first_chunk::<4>()?;
+            let cell = &self.block.0[mark.block + 4..][..u32::from_be_bytes(*length) as usize];
             return Some(Cell::trusted(cell, cell::SequenceId::ZERO).row());
         }
         self.messages.get(mark.count)?.row.as_deref()
@@ -92,8 +141,15 @@ impl CellsOut {
     }
 
     /// The cell block; empty when there is none.
-    pub(crate) fn into_block(self) -> Bytes {
-        self.block.into()
+    pub(crate) fn into_block(mut self) -> Bytes {
+        self.block.cut()
+    }
+
+    /// The reply of `message` and the cell block.
+    pub(crate) fn reply(mut self, message: &impl Message) -> Reply {
+        let cells = self.block.cut();
+        message.encode(&mut self.block.0).expect("room grows");
+        Reply { message: self.block.cut(), cells }
     }
 }
 
@@ -103,8 +159,8 @@ impl CellSink for CellsOut {
         self.count += 1;
         self.heap_size += cell.heap_size() as u64;
         match self.codec {
-            Codec::KeyValue => block::write_without_tags(&mut self.block, cell),
-            Codec::KeyValueWithTags => block::write_with_tags(&mut self.block, cell),
+            Codec::KeyValue => block::write_without_tags(&mut self.block.0, cell),
+            Codec::KeyValueWithTags => block::write_with_tags(&mut self.block.0, cell),
             Codec::None => self.messages.push(to_message(cell)),
         }
     }

@@ -6,7 +6,9 @@
 mod cells;
 mod comparator;
 mod condition;
+mod fields;
 mod filter;
+mod get;
 pub(crate) mod multi;
 mod mutation;
 mod query;
@@ -14,8 +16,9 @@ mod query;
 pub(crate) use cells::RequestCells;
 pub(crate) use condition::condition;
 pub use filter::filter_of;
+pub(crate) use get::{GetQuery, GetRequest, query as get};
 pub(crate) use mutation::{Asked, mutation};
-pub(crate) use query::{get, scan};
+pub(crate) use query::scan;
 
 use proto::pb;
 use region::TimeRange;

@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 
-use crate::pb::{Fields, Malformed, put_bytes, put_number, varint};
+use crate::pb::{Fields, Malformed, put_bytes, put_number, put_varint, varint, varint_length};
 use crate::{ClientVersion, Exception, Text, User};
 
 /// The call id of a frame that answers no call: the connection itself failed.
@@ -207,7 +207,7 @@ impl RequestHeader {
         put_bytes(out, 3, self.method.as_bytes());
         put_number(out, 4, u64::from(self.has_param));
         if let Some(length) = self.cells {
-            put_bytes(out, 5, &cell_block_meta(length));
+            put_cell_block_meta(out, 5, length);
         }
         if let Some(priority) = self.priority {
             put_number(out, 6, u64::from(priority));
@@ -232,10 +232,12 @@ fn cell_block_length(frame: &Bytes, from: usize, to: usize) -> Result<u32, Malfo
     Ok(length)
 }
 
-fn cell_block_meta(length: u32) -> Vec<u8> {
-    let mut meta = Vec::with_capacity(6);
-    put_number(&mut meta, 1, u64::from(length));
-    meta
+/// Writes a `CellBlockMeta`, which has one number.
+fn put_cell_block_meta(out: &mut Vec<u8>, field: u32, length: u32) {
+    let length = u64::from(length);
+    put_varint(out, u64::from(field) << 3 | 2);
+    put_varint(out, 1 + varint_length(length) as u64);
+    put_number(out, 1, length);
 }
 
 /// The message with its length before it, at `at` of the frame: where it begins and ends.
@@ -325,7 +327,7 @@ pub(crate) fn encode_response_header(
         put_bytes(out, 2, &body);
     }
     if let Some(length) = cells {
-        put_bytes(out, 3, &cell_block_meta(length));
+        put_cell_block_meta(out, 3, length);
     }
 }
 

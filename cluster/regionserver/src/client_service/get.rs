@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use proto::pb;
 use region::{ReadMode, Region, Scan};
-use rpc::{Answer, Call, Codec, Exception, Reply, class};
+use rpc::{Answer, Call, Codec, Exception, Reply};
 
 use crate::RegionServer;
 use crate::cells::{CellsOut, Counting};
 use crate::counters::count;
-use crate::request;
+use crate::request::{GetQuery, GetRequest};
 use crate::watch::later;
 
 /// Answers at once from memory, or later from the disk.
@@ -35,54 +34,31 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
 
 struct Work {
     region: Arc<Region>,
-    query: Scan,
-    existence_only: bool,
+    query: GetQuery,
     codec: Codec,
 }
 
 impl Work {
     fn of(server: &RegionServer, call: &Call) -> Result<Work, Exception> {
-        let request: pb::GetRequest = call.decode()?;
+        let request = GetRequest::decode(&call.param).map_err(|error| call.unreadable(&error))?;
         let region = server.regions().find(&request.region)?;
-        let query = query(server, &region, request.get.row.clone(), &request.get)?;
+        let query = request.query(region.table(), &server.foundation().world)?;
         // Older clients, and those that do not say how old they are, look for the cells in the message.
         let in_block = call.connection.client_is_at_least(1, 3);
-        Ok(Work {
-            region,
-            query,
-            existence_only: request.get.existence_only(),
-            codec: if in_block { call.connection.codec } else { Codec::None },
-        })
+        Ok(Work { region, query, codec: if in_block { call.connection.codec } else { Codec::None } })
     }
 
     fn run(&self, mode: ReadMode) -> Result<Reply, region::Error> {
-        if self.existence_only {
+        if self.query.existence_only() {
             let result = exists(&self.region, &self.query, mode)?;
-            return Ok(Reply::of(&pb::GetResponse { result: Some(result) }));
+            return Ok(CellsOut::new(self.codec).reply(&pb::GetResponse { result: Some(result) }));
         }
         let mut out = CellsOut::new(self.codec);
         let start = out.mark();
         self.region.get(&self.query, mode, &mut out)?;
         let result = out.result(start);
-        Ok(Reply::with_cells(&pb::GetResponse { result: Some(result) }, out.into_block()))
+        Ok(out.reply(&pb::GetResponse { result: Some(result) }))
     }
-}
-
-/// What a Get asks for, of `row` whatever row it names itself; refuses a question that HBase no longer answers.
-pub(super) fn query(
-    server: &RegionServer,
-    region: &Region,
-    row: Bytes,
-    get: &pb::Get,
-) -> Result<Scan, Exception> {
-    if get.closest_row_before() {
-        return Err(Exception::new(
-            class::UNKNOWN_PROTOCOL,
-            "Is this a pre-hbase-1.0.0 or asynchbase client? Client is invoking getClosestRowBefore removed in \
-             hbase-2.0.0 replaced by reverse Scan.",
-        ));
-    }
-    request::get(region.table(), row, get, &server.foundation().world)
 }
 
 /// Whether a Get finds anything, as a result.

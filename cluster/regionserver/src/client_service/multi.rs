@@ -29,7 +29,7 @@ use region::{CellSink, Check, Mutation, MutationKind, Pending, ReadMode, Region,
 use rpc::{Answer, Call, Codec, Exception, Reply, Share, class};
 
 use self::results::{Entry, RegionResult};
-use super::{exec, get, write};
+use super::{exec, write};
 use crate::RegionServer;
 use crate::cells::{CellsOut, Counting};
 use crate::counters::{count, count_many};
@@ -359,7 +359,8 @@ impl Work {
                 reader.read(&row, mode, sink)
             }
             _ => {
-                let query = get::query(&self.server, &current.region, row.clone(), get)?;
+                let world = &self.server.foundation().world;
+                let query = request::get(current.region.table(), row.clone(), get, world)?;
                 match alike {
                     Some(alike) if query.filter.is_none() => {
                         current.region.row_reader(query).and_then(|reader| {

@@ -108,10 +108,7 @@ impl Work {
             write::write_row(&self.server, &self.region, check, mutations, running, mode, &mut out)?;
         let Written { processed, has_result, pending, .. } = written;
         let result = has_result.then(|| out.result(start));
-        Ok((
-            Reply::with_cells(&pb::MutateResponse { result, processed, metrics: None }, out.into_block()),
-            pending,
-        ))
+        Ok((out.reply(&pb::MutateResponse { result, processed, metrics: None }), pending))
     }
 
     /// The reply to one that was done before, as the write `sequence`.
@@ -123,7 +120,7 @@ impl Work {
         // Who repeats a checkAndMutate learns that it was done.
         let processed = self.check.as_ref().map(|_| true);
         let result = Some(out.result(start));
-        Ok(Reply::with_cells(&pb::MutateResponse { result, processed, metrics: None }, out.into_block()))
+        Ok(out.reply(&pb::MutateResponse { result, processed, metrics: None }))
     }
 
     fn when_durable(

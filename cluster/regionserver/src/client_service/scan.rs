@@ -417,7 +417,7 @@ impl Work {
         } else {
             self.server.scanners.end(&self.held);
         }
-        Ok(Reply::with_cells(&self.response, self.out.into_block()))
+        Ok(self.out.reply(&self.response))
     }
 
     /// What the client is told: an error that stays one whatever it does, or that the scanner is gone.

@@ -1,0 +1,54 @@
+//! The fields of a message, found without decoding them.
+
+use std::ops::Range;
+
+/// The value of one field.
+#[derive(Debug)]
+pub(super) enum Value {
+    Number(u64),
+    Bytes(Range<usize>),
+}
+
+/// Walks over the fields of the message at `at..end` of `bytes`.
+pub(super) struct Fields<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+    pub(super) end: usize,
+}
+
+impl Fields<'_> {
+    #[inline]
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        // Nine bytes hold what fits without a look at what would not.
+        for shift in (0..63).step_by(7) {
+            let byte = *self.bytes[..self.end].get(self.at)?;
+            self.at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// The next field; `None` at the end, and no answer where this is not known to be the plain decoder's.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<Option<(u64, Value)>> {
+        if self.at == self.end {
+            return Some(None);
+        }
+        let key = self.varint()?;
+        let value = match key & 7 {
+            0 => Value::Number(self.varint()?),
+            2 => {
+                let length = usize::try_from(self.varint()?).ok()?;
+                let to = self.at.checked_add(length).filter(|to| *to <= self.end)?;
+                let from = std::mem::replace(&mut self.at, to);
+                Value::Bytes(from..to)
+            }
+            _ => return None,
+        };
+        Some(Some((key >> 3, value)))
+    }
+}

@@ -1,0 +1,280 @@
+//! `GetRequest`, decoded as far as it differs from those before.
+//!
+//! A client asks for the same of one row after the other. The row comes first in a Get's message; if what is behind it is,
+//! byte for byte, that of a Get which this thread has served lately, the query is there already and only gets the row. So
+//! such a Get asks for no memory.
+//!
+//! What is not written that way, and what has a filter, which would remember the rows before, is decoded and made anew.
+
+use std::cell::Cell as Slot;
+use std::ops::{Deref, Range};
+
+use bytes::Bytes;
+use env::World;
+use prost::{DecodeError, Message};
+use proto::{TableDescriptor, pb};
+use region::Scan;
+use rpc::{Exception, class};
+
+use super::fields::{Fields, Value};
+
+/// Queries that a thread keeps.
+const KEPT_MAX: usize = 4;
+/// Longer messages are not compared.
+const REST_MAX: usize = 4 << 10;
+
+thread_local! {
+    #[expect(clippy::vec_box, reason = "a query is taken out and put back as it is, without a copy")]
+    static KEPT: Slot<Vec<Box<Kept>>> = const { Slot::new(Vec::new()) };
+}
+
+/// A query without its row.
+#[derive(Debug)]
+struct Kept {
+    /// What stands behind the row in the message.
+    rest: Vec<u8>,
+    existence_only: bool,
+    scan: Scan,
+}
+
+/// See `pb::GetRequest`.
+#[derive(Debug)]
+pub(crate) struct GetRequest {
+    pub(crate) region: pb::RegionSpecifier,
+    wanted: Wanted,
+}
+
+#[derive(Debug)]
+enum Wanted {
+    /// The same as before of this row.
+    Like(Bytes, Box<Kept>),
+    /// Something else, and what is behind its row if that may be kept.
+    Whole(Box<pb::Get>, Option<Vec<u8>>),
+}
+
+/// What a Get asks for. What can be asked again goes back to the thread when this is dropped.
+#[derive(Debug)]
+pub(crate) struct GetQuery {
+    kept: Option<Box<Kept>>,
+    may_be_kept: bool,
+}
+
+impl GetRequest {
+    /// Decodes a request; the error is that of the plain decoder.
+    pub(crate) fn decode(bytes: &Bytes) -> Result<GetRequest, DecodeError> {
+        if let Some(request) = GetRequest::split(bytes) {
+            return Ok(request);
+        }
+        let request = pb::GetRequest::decode(bytes.clone())?;
+        Ok(GetRequest { region: request.region, wanted: Wanted::Whole(Box::new(request.get), None) })
+    }
+
+    fn split(bytes: &Bytes) -> Option<GetRequest> {
+        let Split { region, get, row, rest } = Split::of(bytes)?;
+        let region = pb::RegionSpecifier::decode(bytes.slice(region)).ok()?;
+        let row = bytes.slice(row);
+        let mut kept = KEPT.take();
+        let like = kept.iter().position(|kept| kept.rest == bytes[rest.clone()]);
+        let like = like.map(|at| kept.swap_remove(at));
+        KEPT.set(kept);
+        if let Some(like) = like {
+            return Some(GetRequest { region, wanted: Wanted::Like(row, like) });
+        }
+        // Of its own bytes: what is kept does not hold the frame.
+        let get = pb::Get::decode(Bytes::copy_from_slice(&bytes[get])).ok()?;
+        let rest = (rest.len() <= REST_MAX).then(|| bytes[rest].to_vec());
+        Some(GetRequest { region, wanted: Wanted::Whole(Box::new(pb::Get { row, ..get }), rest) })
+    }
+
+    /// The query; refuses a question that HBase no longer answers.
+    pub(crate) fn query(self, table: &TableDescriptor, world: &World) -> Result<GetQuery, Exception> {
+        match self.wanted {
+            Wanted::Like(row, mut kept) => {
+                let fits = super::check_row(&row);
+                (kept.scan.start, kept.scan.stop) = (row.clone(), row);
+                let query = GetQuery { kept: Some(kept), may_be_kept: true };
+                fits.map(|()| query)
+            }
+            Wanted::Whole(get, rest) => {
+                let scan = query(table, get.row.clone(), &get, world)?;
+                // Ranges of time by family are spelt out by the table's families.
+                let may_be_kept = rest.is_some() && scan.filter.is_none() && get.cf_time_range.is_empty();
+                let rest = rest.unwrap_or_default();
+                let kept = Kept { rest, existence_only: get.existence_only(), scan };
+                Ok(GetQuery { kept: Some(Box::new(kept)), may_be_kept })
+            }
+        }
+    }
+}
+
+/// What a Get asks for, of `row` whatever row it names itself; refuses a question that HBase no longer answers.
+pub(crate) fn query(
+    table: &TableDescriptor,
+    row: Bytes,
+    get: &pb::Get,
+    world: &World,
+) -> Result<Scan, Exception> {
+    if get.closest_row_before() {
+        return Err(Exception::new(
+            class::UNKNOWN_PROTOCOL,
+            "Is this a pre-hbase-1.0.0 or asynchbase client? Client is invoking getClosestRowBefore removed in \
+             hbase-2.0.0 replaced by reverse Scan.",
+        ));
+    }
+    super::query::get(table, row, get, world)
+}
+
+impl GetQuery {
+    fn kept(&self) -> &Kept {
+        self.kept.as_ref().expect("it is taken when this is dropped")
+    }
+
+    /// Whether only that there is something is asked.
+    pub(crate) fn existence_only(&self) -> bool {
+        self.kept().existence_only
+    }
+}
+
+impl Deref for GetQuery {
+    type Target = Scan;
+
+    fn deref(&self) -> &Scan {
+        &self.kept().scan
+    }
+}
+
+impl Drop for GetQuery {
+    fn drop(&mut self) {
+        let Some(mut query) = self.kept.take().filter(|_| self.may_be_kept) else { return };
+        // The row is the frame's, whose memory is used again.
+        (query.scan.start, query.scan.stop) = (Bytes::new(), Bytes::new());
+        // At its end a thread has nowhere to keep it.
+        let _ended = KEPT.try_with(|slot| {
+            let mut kept = slot.take();
+            if kept.len() == KEPT_MAX {
+                kept.remove(0);
+            }
+            kept.push(query);
+            slot.set(kept);
+        });
+    }
+}
+
+/// Where the parts of a request lie.
+struct Split {
+    region: Range<usize>,
+    get: Range<usize>,
+    row: Range<usize>,
+    /// What is behind the row.
+    rest: Range<usize>,
+}
+
+impl Split {
+    /// `None` where it is left to the plain decoder.
+    fn of(bytes: &Bytes) -> Option<Split> {
+        let mut fields = Fields { bytes, at: 0, end: bytes.len() };
+        let Some((1, Value::Bytes(region))) = fields.next()? else { return None };
+        let Some((2, Value::Bytes(get))) = fields.next()? else { return None };
+        if fields.next()?.is_some() {
+            return None;
+        }
+        let mut fields = Fields { bytes, at: get.start, end: get.end };
+        let Some((1, Value::Bytes(row))) = fields.next()? else { return None };
+        let rest = fields.at..fields.end;
+        // A second row would count in the place of the first.
+        while let Some((number, _)) = fields.next()? {
+            if number == 1 {
+                return None;
+            }
+        }
+        Some(Split { region, get, row, rest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use env::WallTime;
+
+    use super::*;
+
+    fn table() -> TableDescriptor {
+        let mut table = TableDescriptor::new("t".parse().expect("a name"));
+        for family in ["f", "g"] {
+            table.set_family(proto::FamilyDescriptor::new(family).expect("a name"));
+        }
+        table
+    }
+
+    fn some_request(any: &impl Fn(u64) -> u64) -> pb::GetRequest {
+        let range = || pb::TimeRange { from: Some(any(3)), to: Some(3 + any(3)) };
+        let column = |name: &'static str| pb::Column {
+            family: name.into(),
+            qualifier: (0..any(3)).map(|at| Bytes::from(vec![b'a' + at as u8])).collect(),
+        };
+        let get = pb::Get {
+            row: Bytes::from(vec![b'r'; any(9) as usize]),
+            column: ["f", "g"].into_iter().filter(|_| any(2) == 0).map(column).collect(),
+            max_versions: (any(3) == 0).then(|| any(3) as u32),
+            existence_only: (any(9) == 0).then_some(true),
+            closest_row_before: (any(30) == 0).then_some(true),
+            time_range: (any(4) == 0).then(range),
+            cf_time_range: (0..u64::from(any(9) == 0))
+                .map(|_| pb::ColumnFamilyTimeRange { column_family: "g".into(), time_range: range() })
+                .collect(),
+            filter: (any(9) == 0).then(|| pb::Filter {
+                name: "org.apache.hadoop.hbase.filter.KeyOnlyFilter".to_owned(),
+                serialized_filter: Some(Bytes::new()),
+            }),
+            ..Default::default()
+        };
+        pb::GetRequest { region: pb::RegionSpecifier { r#type: 1, value: "r".into() }, get }
+    }
+
+    #[test]
+    fn whatever_the_bytes_and_what_was_before_it_asks_for_what_the_plain_decoder_says() {
+        let world = World::simulated(5, WallTime(0));
+        let any = |below: u64| world.random() % below.max(1);
+        let (mut likes, mut last) = (0, some_request(&any));
+        for _ in 0..4_000 {
+            let mut request = some_request(&any);
+            if any(2) == 0 {
+                request.get = pb::Get { row: request.get.row, ..last.get };
+            }
+            let mut bytes = request.encode_to_vec();
+            last = request;
+            if any(3) == 0 {
+                match any(3) {
+                    0 => bytes.truncate(any(bytes.len() as u64) as usize),
+                    1 => bytes.extend_from_within(any(bytes.len() as u64) as usize..),
+                    _ => {
+                        let at = any(bytes.len() as u64) as usize;
+                        bytes[at] = any(256) as u8;
+                    }
+                }
+            }
+            let bytes = Bytes::from(bytes);
+            let expected = pb::GetRequest::decode(bytes.clone()).map(|request| {
+                let scan = query(&table(), request.get.row.clone(), &request.get, &world);
+                let scan = scan.map(|scan| format!("{scan:?} {}", request.get.existence_only()));
+                (request.region, scan.map_err(|refused| refused.message))
+            });
+            let found = GetRequest::decode(&bytes).map(|request| {
+                likes += u32::from(matches!(request.wanted, Wanted::Like(..)));
+                let region = request.region.clone();
+                let query = request.query(&table(), &world);
+                let scan = query.map(|query| format!("{:?} {}", *query, query.existence_only()));
+                (region, scan.map_err(|refused| refused.message))
+            });
+            assert_eq!(
+                found.map_err(|error| error.to_string()),
+                expected.map_err(|error| error.to_string()),
+                "{}",
+                bytes.escape_ascii()
+            );
+        }
+        assert!(likes > 400, "{likes} were like one before");
+        let kept = KEPT.take();
+        assert_eq!(kept.len(), KEPT_MAX);
+        assert!(kept.iter().all(|kept| kept.scan.start.is_empty() && kept.scan.filter.is_none()));
+    }
+}
