@@ -13,6 +13,7 @@
 )]
 
 mod accordion;
+mod cachefaults;
 mod chance;
 mod compare;
 mod crash;
@@ -76,6 +77,11 @@ const PARTS: &[Part] = &[
     ("loadtest", "HBase's LoadTestTool writes, updates and verifies (JDK and Maven)", || loadtest::run(&[])),
     ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5, None)),
     ("fuzz", "readers of bytes from outside over bent inputs, some seconds", || fuzz(30, None)),
+    (
+        "cachefaults",
+        "a cache file that somebody destroys under load costs hits: no wrong byte, no failed request",
+        cachefaults::run,
+    ),
     ("hostile", "whatever comes from outside, the server stands", || hostile::run(None)),
     ("powercut", "and the loss of power, some rounds (root, e2fsprogs, xfsprogs)", || powercut::run(2, None)),
 ];

@@ -220,7 +220,7 @@ pub(crate) fn ask(address: &str, path: &str) -> Result<(u16, String), String> {
 }
 
 /// A figure of `/metrics`.
-fn figure(server: &Server, name: &str) -> Result<f64, String> {
+pub(crate) fn figure(server: &Server, name: &str) -> Result<f64, String> {
     let (status, body) = ask(&server.web, "/metrics")?;
     let value = body.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     value.ok_or_else(|| format!("/metrics ({status}) has no {name}"))

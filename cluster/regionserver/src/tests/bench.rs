@@ -51,21 +51,32 @@ impl Bench {
         cache_bytes: usize,
         regions: &[(&'static str, &'static str)],
     ) -> Bench {
-        Bench::over(storage::Memory::new(), options, region_options, cache_bytes, regions)
+        Bench::with_cache(options, region_options, cache::Cache::with_bytes(cache_bytes), regions)
+    }
+
+    /// The same over a cache that was made before.
+    pub(super) fn with_cache(
+        options: Options,
+        region_options: RegionOptions,
+        cache: cache::Cache,
+        regions: &[(&'static str, &'static str)],
+    ) -> Bench {
+        Bench::over(storage::Memory::new(), options, region_options, cache, regions)
     }
 
     /// The process is killed, and another begins on what it left: with the regions that cover all rows.
     pub(super) fn kill(self) -> Bench {
         let (options, region_options) =
             (Options::clone(&self.server.options()), self.server.foundation().region_options.clone());
-        Bench::over(self.place.kill(), options, region_options, 1 << 20, &[("", "")])
+        let cache = cache::Cache::with_bytes(1 << 20);
+        Bench::over(self.place.kill(), options, region_options, cache, &[("", "")])
     }
 
     fn over(
         place: storage::Memory,
         options: Options,
         region_options: RegionOptions,
-        cache_bytes: usize,
+        cache: cache::Cache,
         regions: &[(&'static str, &'static str)],
     ) -> Bench {
         let world = World::simulated(3, WallTime(1_700_000_000_000));
@@ -76,7 +87,7 @@ impl Bench {
             world: world.clone(),
             files,
             log: Arc::new(log),
-            cache: Arc::new(cache::Cache::with_bytes(cache_bytes)),
+            cache: Arc::new(cache),
             region_options,
             recovered: Some(Arc::new(recovered)),
         };

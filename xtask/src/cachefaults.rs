@@ -1,0 +1,161 @@
+//! A running server whose cache file somebody else destroys: no wrong byte, no failed request.
+//!
+//! The bucket cache is smaller than the data, so that it is read, written and emptied all the time. While clients get, scan
+//! and get by the hundred, bits are flipped in its file, the file is cut and made longer again, and at last it is deleted.
+//! The generator checks each row that it gets and ends with an error when one is wrong or an operation failed; the server
+//! must have noticed, and go on using what is sound.
+//!
+//! A file that is read in place is scribbled on between loads only: who holds a block there holds the file's own bytes, and
+//! a touch of what has just been cut off would end the process, as it would any that maps a file.
+//!
+//! Devices that fail, are full or gone are in the region server's own tests (`cache_faults`).
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+use crate::chance::Chance;
+use crate::server::{Server, binary, build, fresh_folder, log_of, no_panic};
+use crate::startup::figure;
+
+const CACHE_MIB: u64 = 16;
+const ROWS: &str = "40000";
+
+/// Everything, on each engine.
+pub(crate) fn run() -> Outcome {
+    build()?;
+    let folder = std::path::absolute(fresh_folder("cachefaults")?).map_err(|error| error.to_string())?;
+    for engine in ["file", "mmap"] {
+        one(&folder, engine).map_err(|why| format!("{engine}: {why}"))?;
+    }
+    std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+/// A cache file, and the hands of somebody else.
+struct Victim {
+    path: PathBuf,
+    file: File,
+    size: u64,
+    chance: Chance,
+}
+
+impl Victim {
+    fn of(path: &Path) -> Result<Victim, String> {
+        let failed = |error| format!("{}: {error}", path.display());
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        Ok(Victim { path: path.to_owned(), file, size, chance: Chance::new(1) })
+    }
+
+    fn failed(&self, error: &std::io::Error) -> String {
+        format!("{}: {error}", self.path.display())
+    }
+
+    /// Flips a bit in every so many bytes.
+    fn flip(&mut self, step: u64) -> Outcome {
+        let mut at = self.chance.below(step);
+        while at < self.size {
+            let mut byte = [0];
+            // What was cut off has no bits.
+            if self.file.read_at(&mut byte, at).map_err(|error| self.failed(&error))? == 1 {
+                byte[0] ^= 1 << self.chance.below(8);
+                self.file.write_all_at(&byte, at).map_err(|error| self.failed(&error))?;
+            }
+            at += step;
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, size: u64) -> Outcome {
+        self.file.set_len(size).map_err(|error| self.failed(&error))
+    }
+
+    /// One bad deed after the other until the load has ended.
+    fn harm_until_ended(&mut self, load: &mut Child) -> Outcome {
+        loop {
+            if load.try_wait().map_err(|error| error.to_string())?.is_some() {
+                return self.cut(self.size);
+            }
+            match self.chance.below(3) {
+                0 => self.flip(20_011)?,
+                1 => {
+                    let size = self.chance.below(self.size);
+                    self.cut(size)?;
+                }
+                _ => self.cut(self.size)?,
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn one(folder: &Path, engine: &str) -> Outcome {
+    let path = folder.join(format!("{engine}-blocks"));
+    let data = folder.join(engine);
+    let setting = |name: &str, value: String| ["-D".to_owned(), format!("{name}={value}")];
+    let words: Vec<String> = [
+        setting("hbase.bucketcache.ioengine", format!("{engine}:{}", path.display())),
+        setting("hbase.bucketcache.size", CACHE_MIB.to_string()),
+        setting("hbase.bucketcache.bucket.sizes", "5120,17408,70656".to_owned()),
+        setting("hfile.block.cache.size", "0.001".to_owned()),
+    ]
+    .concat();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let server = Server::start_in(&data, &words)?;
+    let harm = || -> Result<f64, String> {
+        let figures = ["corrupt", "failed"].map(|what| format!("bellows_bucket_cache_{what}_total"));
+        figures.iter().try_fold(0.0, |sum, name| Ok(sum + figure(&server, name)?))
+    };
+    let mut victim = Victim::of(&path)?;
+    ended(load(&server, "1")?)?;
+    if harm()? > 0.0 {
+        return Err("a sound file is said to be damaged".to_owned());
+    }
+    if engine == "mmap" {
+        victim.flip(20_011)?;
+        ended(load(&server, "2")?)?;
+    } else {
+        let mut clients = load(&server, "4")?;
+        victim.harm_until_ended(&mut clients)?;
+        ended(clients)?;
+    }
+    let met = harm()?;
+    if met == 0.0 {
+        return Err("the server did not notice what was done to its cache".to_owned());
+    }
+    std::fs::remove_file(&path).map_err(|error| victim.failed(&error))?;
+    ended(load(&server, "1")?)?;
+    let disabled = figure(&server, "bellows_bucket_cache_disabled")?;
+    println!("{engine}: {met} blocks were damaged or could not be read, and none was given to a client");
+    if disabled != 0.0 {
+        return Err("all of it has passed, and the cache is used no more".to_owned());
+    }
+    server.stop()?;
+    no_panic(&log_of(&data))
+}
+
+/// Clients that ask for so many seconds.
+fn load(server: &Server, seconds: &str) -> Result<Child, String> {
+    Command::new(binary())
+        .args(["bench", "random-read", "multi-get", "scan-range-100", "--json", "--at", &server.rpc])
+        .args(["--rows", ROWS, "--threads", "8", "--warm-up", "0", "--seconds", seconds])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("the generator cannot be started: {error}"))
+}
+
+/// The end of it, without an error.
+fn ended(clients: Child) -> Outcome {
+    let began = Instant::now();
+    let output = clients.wait_with_output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().last().unwrap_or_default();
+    Err(format!("clients ended after {:?} more with {}: {last}", began.elapsed(), output.status))
+}
