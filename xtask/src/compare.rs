@@ -25,12 +25,12 @@ use std::time::Instant;
 
 use crate::{Outcome, java, run as run_command};
 use load::{Load, loads};
-use subject::{Kind, Running, Sizes};
+use subject::Kind;
 
-pub(crate) use subject::memory_mib;
+pub(crate) use subject::{Running, Sizes, memory_mib};
 
 /// Java is warm when an operation costs more than this part of what it cost before.
-const WARM: f64 = 0.85;
+pub(crate) const WARM: f64 = 0.85;
 
 /// What is asked for.
 struct Plan {

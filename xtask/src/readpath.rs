@@ -7,8 +7,12 @@
 //! * `get`: uniform gets from many callers (the test that was published for the mmap engine).
 //! * `multi-get`: a hundred rows with one call, from 5 to 75 callers (PerformanceEvaluation, off-heap read path).
 //! * `filter-0`, `filter-10`: scans of 10,000 rows of which the server lets none, or every tenth, through.
+//! * `tail`: gets at 70 % of the rate that `get` reached; how much later the slowest hundredth is answered than half of all.
 //! * `restart`: zipfian gets with a file as bucket cache, smaller than the data; the hit rate before SIGKILL, and in the
 //!   first two seconds after.
+//!
+//! With `--with hbase` Apache HBase does the same beside it, engine by engine, as it is shipped but for the engine and sizes:
+//! each workload unmeasured again and again until a row costs it hardly less than the time before, then measured.
 //!
 //! The judge is the CPU time of the server's process; throughput is told beside it, and means something on a machine that
 //! does nothing else.
@@ -17,17 +21,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::compare::{figure_of, memory_mib};
+use crate::compare::{Running, Sizes, WARM as WARM_JAVA, figure_of, memory_mib};
 use crate::server::{Server, fresh_folder};
-use crate::startup::ask;
-use crate::{Outcome, run as run_command};
+use crate::startup::{ask, figure};
+use crate::{Outcome, java, run as run_command};
 
 pub(crate) const USAGE: &str = "\
-       cargo xtask readpath [--engines memory,offheap,file,mmap] [--only get,multi-get,filter,restart] [--rows N]
-             [--seconds S] [--rounds N] [--cache MIB] [--restart-cache MIB] [--bellows BINARY]";
+       cargo xtask readpath [--engines memory,offheap,file,mmap] [--only get,tail,multi-get,filter,restart] [--rows N]
+             [--seconds S] [--rounds N] [--callers N,…] [--cache MIB] [--restart-cache MIB] [--bellows BINARY]
+             [--with hbase]   (with hbase: JDK 17 and Maven)";
 
 const ENGINES: [&str; 4] = ["memory", "offheap", "file", "mmap"];
-const PARTS: [&str; 4] = ["get", "multi-get", "filter", "restart"];
+const PARTS: [&str; 5] = ["get", "tail", "multi-get", "filter", "restart"];
 /// Callers of a multi-get, as published.
 const CALLERS: [&str; 6] = ["5", "10", "20", "25", "50", "75"];
 /// MiB of the tier in memory where another tier is tested.
@@ -44,6 +49,20 @@ const WARM_ROUNDS_MAX: usize = 24;
 const CALLERS_SHARE: f64 = 0.95;
 /// How much more CPU time a get may cost with `file` than with `mmap`.
 const FILE_OVER_MMAP: f64 = 1.25;
+/// The share of the greatest rate of gets at which their tail is looked at.
+const TAIL_RATE: f64 = 0.7;
+/// How much later the slowest hundredth may be answered than half of all.
+const TAIL: f64 = 4.0;
+/// How many gets HBase's CPU time for one must be enough for, with `mmap`.
+const HBASE_GET: f64 = 7.0;
+/// The same of rows of multi-gets and of scans that the server filters, with `offheap`.
+const HBASE_ROW: f64 = 6.0;
+/// The share of gets that is answered in the task that read them.
+const INLINE: f64 = 0.999;
+/// MiB of HBase's heap.
+const HEAP_MIB: u64 = 2_048;
+/// How long Java runs a workload at a time before it is measured, in seconds, and how often at most.
+const WARM_JAVA_PASSES: (&str, u32) = ("8", 6);
 
 struct Plan {
     engines: Vec<String>,
@@ -51,6 +70,8 @@ struct Plan {
     rows: u64,
     seconds: f64,
     rounds: u32,
+    callers: Vec<&'static str>,
+    hbase: bool,
     cache_mib: u64,
     restart_mib: u64,
     bellows: Option<PathBuf>,
@@ -65,6 +86,8 @@ impl Plan {
             rows: 1_000_000,
             seconds: 5.0,
             rounds: 3,
+            callers: CALLERS.to_vec(),
+            hbase: false,
             cache_mib: 512,
             restart_mib: 64,
             bellows: None,
@@ -79,6 +102,11 @@ impl Plan {
             match *name {
                 "--engines" => plan.engines = some(&ENGINES)?,
                 "--only" => plan.parts = some(&PARTS)?,
+                "--callers" => {
+                    let one = |name: &str| CALLERS.into_iter().find(|known| *known == name);
+                    plan.callers = value.split(',').map(one).collect::<Option<_>>().ok_or_else(wrong)?;
+                }
+                "--with" if *value == "hbase" => plan.hbase = true,
                 "--rows" => plan.rows = value.parse().map_err(|_| wrong())?,
                 "--seconds" => plan.seconds = value.parse().map_err(|_| wrong())?,
                 "--rounds" => plan.rounds = value.parse().map_err(|_| wrong())?,
@@ -112,7 +140,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     };
     let folder = std::path::absolute(fresh_folder("readpath")?).map_err(|error| error.to_string())?;
     let mut fell_short = Vec::new();
-    if plan.has("get") || plan.has("multi-get") || plan.has("filter") {
+    if PARTS.iter().any(|part| *part != "restart" && plan.has(part)) {
         fell_short.extend(engines(&plan, &bellows, &folder)?);
     }
     if plan.has("restart") {
@@ -151,9 +179,12 @@ fn start(bellows: &Path, folder: &Path, settings: &[String]) -> Result<Server, S
 
 /// Runs a workload; the line of JSON that the generator says of it.
 fn drive(bellows: &Path, server: &Server, words: &[&str]) -> Result<String, String> {
-    let id = server.id().to_string();
+    drive_at(bellows, &server.rpc, server.id(), words)
+}
+
+fn drive_at(bellows: &Path, address: &str, id: u32, words: &[&str]) -> Result<String, String> {
     let output = Command::new(bellows)
-        .args(["bench", "--json", "--at", &server.rpc, "--pid", &id, "--table", TABLE])
+        .args(["bench", "--json", "--at", address, "--pid", &id.to_string(), "--table", TABLE])
         .args(words)
         .output()
         .map_err(|error| format!("the generator cannot be started: {error}"))?;
@@ -192,19 +223,34 @@ fn spread(values: &[f64]) -> String {
     format!("{:8.2} ({least:.2}–{most:.2})", median(values))
 }
 
-fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
-    let rows = plan.rows.to_string();
-    let table = ["--rows", &rows, "--value-size", "32", "--key-size", "22", "--block-size", "16384"];
-    let with = |words: &[&'static str]| [&table[..], words].concat();
-    let server = start(bellows, folder, &settings("memory", plan.cache_mib, folder)?)?;
-    drive(bellows, &server, &with(&["random-read", "--seconds", "0.1", "--warm-up", "0"]))?;
-    server.stop()?;
-    let mut loads: Vec<(String, Vec<&'static str>)> = Vec::new();
-    if plan.has("get") {
-        loads.push(("get".to_owned(), vec!["random-read", "--threads", "50", "--connections", "5"]));
+impl Figures {
+    fn note(&mut self, said: &str) -> Result<(), String> {
+        let figure = |name| figure_of(said.as_bytes(), name);
+        self.cpu_us.push(figure("cpu_us_per_row")?);
+        self.rows_per_second.push(figure("rows_per_second")?);
+        self.p50_us.push(figure("p50_us")?);
+        self.p99_us.push(figure("p99_us")?);
+        Ok(())
+    }
+}
+
+/// The figures of a workload on an engine.
+type Sheet = BTreeMap<(String, String), Figures>;
+
+/// A workload: its name, and its words for the generator.
+type Load = (String, Vec<&'static str>);
+
+const GET: &str = "get";
+const TAIL_NAME: &str = "tail";
+
+/// What is driven, in order; not the tail, which needs to know how fast gets are.
+fn loads(plan: &Plan) -> Vec<Load> {
+    let mut loads: Vec<Load> = Vec::new();
+    if plan.has("get") || plan.has("tail") {
+        loads.push((GET.to_owned(), vec!["random-read", "--threads", "50", "--connections", "5"]));
     }
     if plan.has("multi-get") {
-        for callers in CALLERS {
+        for callers in &plan.callers {
             loads.push((format!("multi-get {callers:>2}"), vec!["multi-get", "--threads", callers]));
         }
     }
@@ -213,7 +259,19 @@ fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, St
             loads.push((name.to_owned(), vec![name]));
         }
     }
-    let mut figures: BTreeMap<(String, String), Figures> = BTreeMap::new();
+    loads
+}
+
+fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
+    let rows = plan.rows.to_string();
+    let table = ["--rows", &rows, "--value-size", "32", "--key-size", "22", "--block-size", "16384"];
+    let with = |words: &[&'static str]| [&table[..], words].concat();
+    let server = start(bellows, folder, &settings("memory", plan.cache_mib, folder)?)?;
+    drive(bellows, &server, &with(&["random-read", "--seconds", "0.1", "--warm-up", "0"]))?;
+    server.stop()?;
+    let loads = loads(plan);
+    let mut figures = Sheet::new();
+    let mut fell_short = Vec::new();
     for round in 0..plan.rounds {
         let mut engines = plan.engines.clone();
         if round % 2 == 1 {
@@ -222,26 +280,27 @@ fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, St
         for engine in &engines {
             let server = start(bellows, folder, &settings(engine, plan.cache_mib, folder)?)?;
             // Twice: once to fill the tier, and once to look at each block where it is now.
-            let whole = plan.rows.div_ceil(1_000).to_string();
-            println!("round {}: {engine} is filled ({whole} steps)", round + 1);
+            println!("round {}: {engine} is filled", round + 1);
             for _ in 0..2 {
-                drive(
-                    bellows,
-                    &server,
-                    &with(&["scan", "--threads", "1", "--seconds", "3", "--warm-up", "0"]),
-                )?;
+                drive(bellows, &server, &with(FILL))?;
             }
             let before = looks(&server)?;
             for (name, words) in &loads {
                 let seconds = plan.seconds.to_string();
                 let words = [&with(words)[..], &["--warm-up", "1", "--seconds", &seconds]].concat();
+                let calls = calls(&server)?;
                 let said = drive(bellows, &server, &words)?;
-                let figure = |name| figure_of(said.as_bytes(), name);
-                let entry = figures.entry((name.clone(), engine.clone())).or_default();
-                entry.cpu_us.push(figure("cpu_us_per_row")?);
-                entry.rows_per_second.push(figure("rows_per_second")?);
-                entry.p50_us.push(figure("p50_us")?);
-                entry.p99_us.push(figure("p99_us")?);
+                figures.entry((name.clone(), engine.clone())).or_default().note(&said)?;
+                let inline = calls_inline_since(calls, &server)?;
+                if name == GET && inline < INLINE {
+                    fell_short.push(format!("{engine}: {inline:.4} of gets were answered in their task"));
+                }
+                if name == GET && plan.has("tail") {
+                    let rate = TAIL_RATE * figure_of(said.as_bytes(), "rows_per_second")?;
+                    let rate = format!("{rate:.0}");
+                    let said = drive(bellows, &server, &[&words[..], &["--rate", &rate]].concat())?;
+                    figures.entry((TAIL_NAME.to_owned(), engine.clone())).or_default().note(&said)?;
+                }
             }
             let rate = looks(&server)?.since(&before).hit_rate();
             if rate < 0.999 {
@@ -250,24 +309,100 @@ fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, St
             server.stop()?;
         }
     }
-    println!("\nserver CPU in µs a row: median (least–greatest) of {} rounds; rows a second", plan.rounds);
-    for (name, _) in &loads {
-        for engine in &plan.engines {
-            let Some(seen) = figures.get(&(name.clone(), engine.clone())) else { continue };
-            println!(
-                "{name:12} {engine:8} {} µs   {:>11.0} rows/s   p50 {:.0} µs, p99 {:.0} µs",
-                spread(&seen.cpu_us),
-                median(&seen.rows_per_second),
-                median(&seen.p50_us),
-                median(&seen.p99_us)
-            );
-        }
+    if plan.hbase {
+        hbase(plan, bellows, &folder.join("hbase"), &table, &loads, &mut figures)?;
     }
-    Ok(judge(plan, &figures))
+    show(plan, &figures);
+    fell_short.extend(judge(plan, &figures));
+    Ok(fell_short)
+}
+
+/// What fills a tier: all rows, a few times over.
+const FILL: &[&str] = &["scan", "--threads", "1", "--seconds", "3", "--warm-up", "0"];
+
+/// The name of HBase's engine among the figures.
+fn of_hbase(engine: &str) -> String {
+    format!("HBase {engine}")
+}
+
+/// The same on Apache HBase, for each engine that it has.
+fn hbase(
+    plan: &Plan,
+    bellows: &Path,
+    folder: &Path,
+    table: &[&str],
+    loads: &[Load],
+    figures: &mut Sheet,
+) -> Outcome {
+    let jars = java::class_path("tools")?;
+    let sizes = Sizes { cache_mib: plan.cache_mib, heap_mib: HEAP_MIB };
+    let with = |words: &[&'static str]| [table, words].concat();
+    for engine in plan.engines.iter().filter(|engine| *engine != "memory") {
+        let ioengine = match &engine[..] {
+            "offheap" => "offheap".to_owned(),
+            engine => format!("{engine}:{}", folder.with_file_name("hbase-blocks").display()),
+        };
+        let settings = [
+            ("hbase.bucketcache.ioengine", ioengine),
+            ("hbase.bucketcache.size", plan.cache_mib.to_string()),
+            ("hbase.bucketcache.writer.queuelength", "100000".to_owned()),
+            ("hfile.block.cache.size", "0.1".to_owned()),
+        ];
+        println!("HBase is started with {engine}");
+        let server = Running::start_hbase(folder, bellows, &jars, &sizes, &settings)?;
+        let drive = |words: &[&str]| drive_at(bellows, &server.address(), server.id(), words);
+        for _ in 0..2 {
+            drive(&with(FILL))?;
+        }
+        for (name, words) in loads {
+            let words = with(words);
+            let (seconds, passes) = WARM_JAVA_PASSES;
+            let mut before = f64::INFINITY;
+            for _ in 0..passes {
+                let said = drive(&[&words[..], &["--warm-up", "0", "--seconds", seconds]].concat())?;
+                let cost = figure_of(said.as_bytes(), "cpu_us_per_row")?;
+                println!("HBase {engine} warms up: {name}, {cost:.2} µs");
+                if cost > WARM_JAVA * before {
+                    break;
+                }
+                before = cost;
+            }
+            for _ in 0..plan.rounds {
+                let seconds = plan.seconds.to_string();
+                let said = drive(&[&words[..], &["--warm-up", "1", "--seconds", &seconds]].concat())?;
+                figures.entry((name.clone(), of_hbase(engine))).or_default().note(&said)?;
+            }
+        }
+        server.stop()?;
+    }
+    Ok(())
+}
+
+/// Calls that were served, and those that were answered in the task that read them.
+fn calls(server: &Server) -> Result<(f64, f64), String> {
+    Ok((figure(server, "hbase_ipc_call_count")?, figure(server, "hbase_ipc_inline_call_count")?))
+}
+
+fn calls_inline_since(before: (f64, f64), server: &Server) -> Result<f64, String> {
+    let after = calls(server)?;
+    Ok((after.1 - before.1) / (after.0 - before.0))
+}
+
+fn show(plan: &Plan, figures: &Sheet) {
+    println!("\nserver CPU in µs a row: median (least–greatest) of {} rounds; rows a second", plan.rounds);
+    for ((name, engine), seen) in figures {
+        println!(
+            "{name:12} {engine:13} {} µs   {:>11.0} rows/s   p50 {:.0} µs, p99 {:.0} µs",
+            spread(&seen.cpu_us),
+            median(&seen.rows_per_second),
+            median(&seen.p50_us),
+            median(&seen.p99_us)
+        );
+    }
 }
 
 /// What is not as it should be.
-fn judge(plan: &Plan, figures: &BTreeMap<(String, String), Figures>) -> Vec<String> {
+fn judge(plan: &Plan, figures: &Sheet) -> Vec<String> {
     let mut fell_short = Vec::new();
     let cpu = |name: &str, engine: &str| {
         figures.get(&(name.to_owned(), engine.to_owned())).map(|seen| median(&seen.cpu_us))
@@ -284,16 +419,40 @@ fn judge(plan: &Plan, figures: &BTreeMap<(String, String), Figures>) -> Vec<Stri
             fell_short.push(format!("a get costs {offheap:.2} µs with offheap and {mmap:.2} with mmap"));
         }
     }
-    for engine in plan.engines.iter().filter(|_| plan.has("multi-get")) {
+    for engine in &plan.engines {
+        if let Some(seen) = figures.get(&(TAIL_NAME.to_owned(), engine.clone())) {
+            let tail = median(&seen.p99_us) / median(&seen.p50_us);
+            println!("at {TAIL_RATE} of the greatest rate p99 is {tail:.2} of p50 with {engine}");
+            if tail > TAIL {
+                fell_short.push(format!("p99 is {tail:.2} of p50 with {engine} at {TAIL_RATE} of the peak"));
+            }
+        }
+        for ((name, _), seen) in figures.iter().filter(|((_, of), _)| *of == of_hbase(engine)) {
+            let Some(ours) = cpu(name, engine) else { continue };
+            let ratio = median(&seen.cpu_us) / ours;
+            println!("{name}: HBase pays {ratio:.1} times as much with {engine}");
+            let bar = match (&name[..], &engine[..]) {
+                (GET, "mmap") => HBASE_GET,
+                (GET, _) | (_, "file" | "mmap") => continue,
+                _ => HBASE_ROW,
+            };
+            if ratio < bar {
+                fell_short
+                    .push(format!("{name}: HBase pays {ratio:.1} times as much with {engine}, not {bar}"));
+            }
+        }
+    }
+    let most = plan.callers.last().copied().unwrap_or_default();
+    for engine in plan.engines.iter().filter(|_| plan.has("multi-get") && plan.callers.len() > 1) {
         let of = |callers: &str| {
             let seen = figures.get(&(format!("multi-get {callers:>2}"), engine.clone()));
             seen.map_or(0.0, |seen| median(&seen.rows_per_second))
         };
-        let best = CALLERS.iter().map(|callers| of(callers)).fold(0.0, f64::max);
-        let share = of("75") / best;
-        println!("multi-get with 75 callers on {engine}: {share:.2} of the best throughput");
+        let best = plan.callers.iter().map(|callers| of(callers)).fold(0.0, f64::max);
+        let share = of(most) / best;
+        println!("multi-get with {most} callers on {engine}: {share:.2} of the best throughput");
         if share < CALLERS_SHARE {
-            fell_short.push(format!("75 callers on {engine} get {share:.2} of the best throughput"));
+            fell_short.push(format!("{most} callers on {engine} get {share:.2} of the best throughput"));
         }
     }
     fell_short

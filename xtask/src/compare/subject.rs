@@ -140,7 +140,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts a server in `folder`, with the generator waiting for its first answers already.
-    pub(crate) fn start(
+    pub(super) fn start(
         kind: Kind,
         folder: &Path,
         bellows: &Path,
@@ -150,19 +150,50 @@ impl Running {
         results: &mut Results,
     ) -> Result<Running, String> {
         let ports = Ports::free()?;
-        let mut server = if kind.is_java() {
-            hbase(kind, folder, jars, sizes, ports)?
+        let server = if kind.is_java() {
+            hbase(kind, folder, jars, sizes, ports, &[])?
         } else {
             native(kind, folder, bellows, sizes, ports)?
         };
+        let mut generator = results.generator(&format!("127.0.0.1:{}", ports.region));
+        generator.args(["--label", kind.label(), "--until-first", after]);
+        let (running, said) = Running::launch(kind, server, ports, folder, generator)?;
+        results.keep(&said)?;
+        Ok(running)
+    }
+
+    /// Starts Apache HBase as shipped in `folder`, with these settings before its own. `bellows` is who asks it whether it
+    /// is there.
+    pub(crate) fn start_hbase(
+        folder: &Path,
+        bellows: &Path,
+        jars: &str,
+        sizes: &Sizes,
+        settings: &[(&'static str, String)],
+    ) -> Result<Running, String> {
+        let (kind, ports) = (Kind::Shipped, Ports::free()?);
+        let server = hbase(kind, folder, jars, sizes, ports, settings)?;
+        let mut generator = Command::new(bellows);
+        generator.args(["bench", "--json", "--at", &format!("127.0.0.1:{}", ports.region)]);
+        generator.args(["--until-first", "start"]);
+        Running::launch(kind, server, ports, folder, generator).map(|(running, _)| running)
+    }
+
+    /// Starts `server` with a `generator` that waits for its first answers; what that says of them.
+    fn launch(
+        kind: Kind,
+        mut server: Command,
+        ports: Ports,
+        folder: &Path,
+        mut generator: Command,
+    ) -> Result<(Running, Vec<u8>), String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let log_file = folder.with_extension("log");
         let log = File::create(&log_file).map_err(|error| format!("{}: {error}", log_file.display()))?;
         let both = log.try_clone().map_err(|error| error.to_string())?;
         server.stdin(Stdio::null()).stdout(log).stderr(both);
-        let waiting = results
-            .generator(&format!("127.0.0.1:{}", ports.region))
-            .args(["--label", kind.label(), "--until-first", after, "--table", "first"])
+        let waiting = generator
+            .args(["--table", "first"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -179,12 +210,11 @@ impl Running {
                 log_file.display()
             ));
         }
-        results.keep(&output.stdout)?;
-        Ok(running)
+        Ok((running, output.stdout))
     }
 
     /// SIGKILL, and a start in the same folder.
-    pub(crate) fn kill_and_restart(
+    pub(super) fn kill_and_restart(
         mut self,
         bellows: &Path,
         jars: &str,
@@ -241,7 +271,14 @@ fn native(kind: Kind, folder: &Path, bellows: &Path, sizes: &Sizes, ports: Ports
 }
 
 /// HBase standalone: master, region server and ZooKeeper in one process.
-fn hbase(kind: Kind, folder: &Path, jars: &str, sizes: &Sizes, ports: Ports) -> Result<Command, String> {
+fn hbase(
+    kind: Kind,
+    folder: &Path,
+    jars: &str,
+    sizes: &Sizes,
+    ports: Ports,
+    more: &[(&'static str, String)],
+) -> Result<Command, String> {
     let conf = folder.join("conf");
     fs::create_dir_all(&conf).map_err(|error| format!("{}: {error}", conf.display()))?;
     let path = |name: &str| folder.join(name).display().to_string();
@@ -267,6 +304,8 @@ fn hbase(kind: Kind, folder: &Path, jars: &str, sizes: &Sizes, ports: Ports) -> 
         ("hbase.wal.hsync", "false".to_owned()),
     ];
     settings.extend(kind.settings(sizes)?);
+    settings.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
+    settings.extend_from_slice(more);
     let properties: String = settings
         .iter()
         .map(|(name, value)| format!("<property><name>{name}</name><value>{value}</value></property>\n"))
