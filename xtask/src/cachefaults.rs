@@ -110,15 +110,15 @@ fn one(folder: &Path, engine: &str) -> Outcome {
         figures.iter().try_fold(0.0, |sum, name| Ok(sum + figure(&server, name)?))
     };
     let mut victim = Victim::of(&path)?;
-    ended(load(&server, "1")?)?;
+    ended(load(&server, "0.5")?)?;
     if harm()? > 0.0 {
         return Err("a sound file is said to be damaged".to_owned());
     }
     if engine == "mmap" {
         victim.flip(20_011)?;
-        ended(load(&server, "2")?)?;
+        ended(load(&server, "0.7")?)?;
     } else {
-        let mut clients = load(&server, "4")?;
+        let mut clients = load(&server, "1.5")?;
         victim.harm_until_ended(&mut clients)?;
         ended(clients)?;
     }
@@ -127,7 +127,7 @@ fn one(folder: &Path, engine: &str) -> Outcome {
         return Err("the server did not notice what was done to its cache".to_owned());
     }
     std::fs::remove_file(&path).map_err(|error| victim.failed(&error))?;
-    ended(load(&server, "1")?)?;
+    ended(load(&server, "0.3")?)?;
     let disabled = figure(&server, "bellows_bucket_cache_disabled")?;
     println!("{engine}: {met} blocks were damaged or could not be read, and none was given to a client");
     if disabled != 0.0 {
@@ -137,7 +137,7 @@ fn one(folder: &Path, engine: &str) -> Outcome {
     no_panic(&log_of(&data))
 }
 
-/// Clients that ask for so many seconds.
+/// Clients that ask in three ways, for so many seconds each.
 fn load(server: &Server, seconds: &str) -> Result<Child, String> {
     Command::new(binary())
         .args(["bench", "random-read", "multi-get", "scan-range-100", "--json", "--at", &server.rpc])

@@ -48,6 +48,8 @@ pub struct LocalDevice {
     place: String,
     size: u64,
     map: Option<Arc<Map>>,
+    /// Whether the system says at once that it would have to wait: not every file system does.
+    tells: bool,
 }
 
 impl LocalDevice {
@@ -72,7 +74,8 @@ impl LocalDevice {
         if !kind.is_block_device() {
             file.set_len(size).map_err(|source| failed(&source, "bring to its size"))?;
         }
-        Ok(LocalDevice { file, name, place: path.display().to_string(), size, map: None })
+        let tells = tells_at_once(&file);
+        Ok(LocalDevice { file, name, place: path.display().to_string(), size, map: None, tells })
     }
 
     /// The same, with all of its bytes to be read [in place](Map) as well. A file's space is taken from the disk at once:
@@ -89,10 +92,23 @@ impl LocalDevice {
         Ok(device)
     }
 
+    /// Whether what is in the system's memory is read without a wait for the rest. Where not, every read may wait. Found out
+    /// when it was opened.
+    pub fn reads_now(&self) -> bool {
+        self.tells
+    }
+
     fn failed(&self, source: &io::Error, act: &'static str) -> Error {
         let outcome = if act == "write" { Outcome::MayHaveHappened } else { Outcome::DidNotHappen };
         Error::from_io(source, outcome, &self.name, act)
     }
+}
+
+/// Whether the file system of `file` knows reads that do not wait.
+fn tells_at_once(file: &File) -> bool {
+    let mut byte = [0];
+    let read = rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut byte)], 0, ReadWriteFlags::NOWAIT);
+    !matches!(read, Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL))
 }
 
 impl Device for LocalDevice {
@@ -105,6 +121,9 @@ impl Device for LocalDevice {
     }
 
     fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
+        if !self.tells {
+            return Ok(false);
+        }
         let wanted = buffer.len();
         let mut slices = [IoSliceMut::new(buffer)];
         match rustix::io::preadv2(&self.file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
@@ -269,6 +288,7 @@ mod tests {
         device.read_at(500_000, &mut read).expect("read");
         assert_eq!(&read, b"anywhere");
         let mut now = [0; 8];
+        assert!(device.reads_now() || !device.read_now(500_000, &mut now).expect("sound"));
         if device.read_now(500_000, &mut now).expect("sound") {
             assert_eq!(&now, b"anywhere");
         }

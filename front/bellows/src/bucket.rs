@@ -134,6 +134,19 @@ impl BucketSettings {
     fn on(&self, devices: storage::Result<Vec<LocalDevice>>, world: &World) -> Option<Bucket> {
         match devices {
             Ok(devices) => {
+                let at_once = devices.iter().all(LocalDevice::reads_now);
+                let way = match (&self.engine, at_once) {
+                    (Engine::Mapped(_), _) => {
+                        "in place where the system has them in memory, else by pread on threads that may wait"
+                    }
+                    (_, true) => {
+                        "by pread, at once where the system has them in memory, else on threads that may wait"
+                    }
+                    (_, false) => {
+                        "by pread on threads that may wait: this file system does not say what it has in memory"
+                    }
+                };
+                tracing::info!(way, "blocks of the bucket cache are read");
                 let devices = devices.into_iter().map(|device| Arc::new(device) as Arc<dyn Device>).collect();
                 Some(Bucket::on(devices, &self.options, world.clone()))
             }
