@@ -188,7 +188,7 @@ fn a_segment_is_an_ordered_set() {
         let _next = segment.successor(&pool);
         let flat = Arc::new(segment.flattened());
         assert!(
-            flat.is_flat() && flat.index_bytes() <= 12 * count && flat.index_bytes() < segment.index_bytes()
+            flat.is_flat() && flat.index_bytes() <= 13 * count && flat.index_bytes() < segment.index_bytes()
         );
         assert_eq!((flat.timestamps(), flat.record_bytes()), (span, segment.record_bytes()));
         check(&flat, &model, &mut chance);

@@ -63,7 +63,7 @@ const EVENTS_MAX: usize = 64;
 /// What the bound of the active segment is of the flush size, where nothing else is said.
 const BOUND_PART: f64 = 0.25;
 /// How far the past is that nobody writes to who has the right time, in ms.
-const GRACE_MS: i64 = 100;
+const GRACE_MS: i64 = 20;
 /// Which part of a store's share of the flush size the list of markers that have gone may take, and which part of it those
 /// of its files.
 const SWEPT_PART: u64 = 8;
