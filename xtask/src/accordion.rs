@@ -402,9 +402,13 @@ impl Subject {
                 let page = page(&self.web, "/jmx?qry=Hadoop:service=HBase,name=RegionServer,sub=Server")?;
                 let of = |name: &str| {
                     let (_, rest) = page
-                        .split_once(&format!("\"{name}\" : "))
+                        .split_once(&format!("\"{name}\":"))
                         .ok_or_else(|| format!("{} says no {name}", self.web))?;
-                    let digits = rest.split(|next: char| !next.is_ascii_digit()).next().unwrap_or_default();
+                    let digits = rest
+                        .trim_start()
+                        .split(|next: char| !next.is_ascii_digit())
+                        .next()
+                        .unwrap_or_default();
                     digits.parse::<f64>().map_err(|error| format!("{name} of {}: {error}", self.web))
                 };
                 Ok((of("flushedOutputBytes")?, of("compactedOutputBytes")?))
