@@ -30,7 +30,7 @@ pub use block::CellBlock;
 pub use build::{CellParts, KeyBuf};
 pub use key::Key;
 pub use kind::{CellType, SequenceId, Timestamp};
-pub use order::{Comparator, Position, compare_within_row};
+pub use order::{Comparator, Position, compare_within_row, is_same_row};
 pub use tags::{Tag, TagType, Tags};
 pub use view::Cell;
 

@@ -155,6 +155,16 @@ impl Filter {
         }
     }
 
+    /// Whether [`filter_all_remaining`](Filter::filter_all_remaining) can ever be true: else nobody needs to ask.
+    pub fn may_end(&self) -> bool {
+        match &self.0 {
+            Kind::Single(single) => single.may_end(),
+            Kind::List(list) => list.may_end(),
+            Kind::WhileMatch { .. } => true,
+            Kind::SkipRow { .. } => false,
+        }
+    }
+
     /// Whether the row is dropped by its key alone.
     pub fn filter_row_key(&mut self, row: &[u8]) -> bool {
         match &mut self.0 {

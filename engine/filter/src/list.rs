@@ -75,6 +75,13 @@ impl List {
         }
     }
 
+    pub(crate) fn may_end(&self) -> bool {
+        match self.operator {
+            Operator::MustPassAll => self.filters().any(Filter::may_end),
+            Operator::MustPassOne => !self.is_empty() && self.filters().all(Filter::may_end),
+        }
+    }
+
     pub(crate) fn filter_row_key(&mut self, row: &[u8]) -> bool {
         if self.is_empty() {
             return false;

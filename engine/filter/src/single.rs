@@ -170,6 +170,19 @@ impl Single {
         }
     }
 
+    /// Whether one of the rules that [`filter_all_remaining`](Single::filter_all_remaining) knows.
+    pub(crate) fn may_end(&self) -> bool {
+        matches!(
+            self.rule,
+            Rule::Prefix { .. }
+                | Rule::Page { .. }
+                | Rule::ColumnCount { .. }
+                | Rule::InclusiveStop { .. }
+                | Rule::Fuzzy(_)
+                | Rule::Ranges(_)
+        )
+    }
+
     pub(crate) fn filter_row_key(&mut self, row: &[u8]) -> bool {
         let reversed = self.reversed;
         if self.filter_all_remaining() {

@@ -188,10 +188,22 @@ impl Cursor {
     /// Stands on the next cell.
     #[inline]
     pub fn advance(&mut self) -> Result<()> {
+        self.touch_ahead();
         if self.block.is_none() || self.stand_on(self.index + 1) {
             return Ok(());
         }
         self.next_block()
+    }
+
+    /// Reads a byte of the cell that comes after the next one. A cell of a kilobyte begins in a line of memory that nobody
+    /// has asked for; it comes while the cells before it are worked on.
+    #[inline]
+    fn touch_ahead(&self) {
+        if let Some((_, block)) = &self.block
+            && let Some(&ahead) = block.offsets.get(self.index + 2)
+        {
+            std::hint::black_box(block.bytes.get(ahead as usize).copied());
+        }
     }
 
     fn next_block(&mut self) -> Result<()> {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use cache::Cache;
 use cell::{Cell, CellBlock, CellParts, CellType, Timestamp};
 use env::World;
-use filter::Filter;
+use filter::{Comparable, CompareOperator, Filter, Operator};
 use micro::Sheet;
 use proto::{FamilyDescriptor, RegionId, RegionInfo, TableDescriptor};
 use region::{
@@ -150,6 +150,26 @@ fn reads(sheet: &Sheet, region: &Arc<Region>, rows: u64, place: &str, paper: f64
             scan(region, Scan { filter: Some(Filter::all()), ..Scan::default() });
         },
     );
+    // As PerformanceEvaluation's filterScan asks, and as a search for a value anywhere in the row does.
+    let never = || (CompareOperator::Equal, Comparable::Binary(Bytes::from_static(b"not here")));
+    let ((operator, with), bytes) = (never(), Bytes::from_static);
+    let column =
+        Filter::single_column_value(bytes(b"info0"), bytes(b"0"), operator, with, false, true, false);
+    let (operator, with) = never();
+    let filters = [
+        ("by a column's value", Filter::list(Operator::MustPassAll, vec![column])),
+        ("by any value", Filter::value(operator, with)),
+    ];
+    for (what, filter) in filters {
+        let stop = row(rows);
+        sheet.time(
+            &format!("scan, a row refused {what}, {place}"),
+            50.0,
+            rows,
+            || (),
+            |()| scan(region, Scan { filter: Some(filter.clone()), stop: stop.clone(), ..Scan::default() }),
+        );
+    }
 }
 
 fn write(region: &Arc<Region>, numbers: impl Iterator<Item = u64>, value: &[u8]) {

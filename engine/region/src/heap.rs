@@ -260,16 +260,29 @@ impl Heap {
         behind: impl Fn(Cell<'_>) -> bool,
         target: impl FnOnce(Cell<'_>) -> KeyBuf,
     ) -> Result<()> {
-        for step in 0..self.steps {
+        if !self.peek().is_some_and(&behind) {
+            return Ok(());
+        }
+        self.pass_on(behind, target)
+    }
+
+    /// The same where the cell that it stands on is known to be behind, so that it is not looked at.
+    #[inline]
+    pub(crate) fn pass_on(
+        &mut self,
+        behind: impl Fn(Cell<'_>) -> bool,
+        target: impl FnOnce(Cell<'_>) -> KeyBuf,
+    ) -> Result<()> {
+        for step in 1..=self.steps {
+            self.advance()?;
             if !self.peek().is_some_and(&behind) {
-                if step > 0 {
+                if step < self.steps {
                     self.steps = STEPS_MAX.min(self.steps + 1);
                 }
                 return Ok(());
             }
-            self.advance()?;
         }
-        match self.peek().filter(|cell| behind(*cell)).map(target) {
+        match self.peek().map(target) {
             Some(target) => {
                 self.steps = (self.steps / 2).max(1);
                 self.forward(target.position())

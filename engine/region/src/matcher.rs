@@ -56,6 +56,8 @@ pub(crate) fn is_cell_expired(cell: Cell<'_>, now: i64) -> bool {
 /// What masks the cells of a row and family. Markers come before what they mask, so one pass is enough.
 #[derive(Debug, Default)]
 pub(crate) struct Deletes {
+    /// Whether there is a marker at all: most rows have none, and nothing to ask of or to forget.
+    any: bool,
     family: Option<Timestamp>,
     family_versions: Vec<Timestamp>,
     column: Option<Timestamp>,
@@ -80,18 +82,27 @@ impl Deletes {
         Deletes { by_write, ..Deletes::default() }
     }
 
+    #[inline]
     pub(crate) fn clear(&mut self) {
         if let Some(by_write) = &mut self.by_write {
             by_write.clear();
+        }
+        if !std::mem::take(&mut self.any) {
+            return;
         }
         self.family = None;
         self.family_versions.clear();
         self.clear_column();
     }
 
+    #[inline]
     pub(crate) fn clear_column(&mut self) {
         if let Some(by_write) = &mut self.by_write {
             by_write.clear_column();
+        }
+        // What is said of the family stays.
+        if !self.any {
+            return;
         }
         self.column = None;
         self.versions.clear();
@@ -101,6 +112,7 @@ impl Deletes {
         if let Some(by_write) = &mut self.by_write {
             return by_write.add(marker);
         }
+        self.any = true;
         let timestamp = marker.timestamp();
         match marker.cell_type() {
             Some(CellType::DeleteFamily) => self.family = self.family.max(Some(timestamp)),
@@ -112,9 +124,13 @@ impl Deletes {
     }
 
     /// What the markers do to `cell`, which is none. Each cell of a column is to be asked for once, in order.
+    #[inline]
     pub(crate) fn masks(&mut self, cell: Cell<'_>) -> Masked {
         if let Some(by_write) = &mut self.by_write {
             return if by_write.masks(cell) { Masked::Version } else { Masked::No };
+        }
+        if !self.any {
+            return Masked::No;
         }
         let timestamp = cell.timestamp();
         let up_to = |marker: Option<Timestamp>| marker.is_some_and(|marker| timestamp <= marker);

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::{Cell, KeyBuf, SequenceId};
+use cell::{Cell, KeyBuf, SequenceId, is_same_row};
 use filter::Filter;
 use hfile::ReadOptions;
 use smallvec::SmallVec;
@@ -73,6 +73,10 @@ pub struct RegionScanner<'q> {
     /// Whether no second row can belong, so that nothing needs to be known of what comes behind the first.
     one_row: bool,
     filter: Option<Filter>,
+    /// What is asked of the filter at every row and never changes: whether it may come to its end, and whether it judges
+    /// whole rows.
+    may_end: bool,
+    judges_rows: bool,
     read_point: SequenceId,
     /// The stores that are asked, as they were when the scanner was opened.
     asked: SmallVec<[Asked; 1]>,
@@ -113,6 +117,8 @@ impl<'q> RegionScanner<'q> {
         }
         let scanner = RegionScanner {
             region,
+            may_end: filter.as_ref().is_some_and(Filter::may_end),
+            judges_rows: filter.as_ref().is_some_and(Filter::has_filter_row),
             filter,
             read_point,
             asked,
@@ -175,7 +181,7 @@ impl<'q> RegionScanner<'q> {
             return Ok(Step::default());
         }
         self.region.check_serving()?;
-        if self.filter.as_ref().is_some_and(Filter::filter_all_remaining) {
+        if self.may_end && self.filter.as_ref().is_some_and(Filter::filter_all_remaining) {
             self.filter_done = true;
             return Ok(self.finish());
         }
@@ -184,7 +190,7 @@ impl<'q> RegionScanner<'q> {
             // Before it is asked whether it is done: what it counts of a row is of that row.
             filter.reset();
             // Also after the region's last row: of a filter that is done no further region need be asked.
-            if filter.filter_all_remaining() {
+            if self.may_end && filter.filter_all_remaining() {
                 self.filter_done = true;
                 self.finish();
                 step.more = false;
@@ -370,9 +376,9 @@ impl<'q> RegionScanner<'q> {
             return Ok(());
         }
         let row = &self.row[..];
-        self.stores
-            .iter_mut()
-            .try_for_each(|store| store.heap.pass(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row)))
+        self.stores.iter_mut().try_for_each(|store| {
+            store.heap.pass(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))
+        })
     }
 }
 

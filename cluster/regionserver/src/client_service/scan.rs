@@ -31,7 +31,8 @@ use crate::watch::later;
 /// How long a scan may keep the serving thread, on which other clients' calls wait.
 const INLINE_TIME: Duration = Duration::from_micros(300);
 
-/// Rows between two looks at the clock at most, while all of them come from memory: a row may cost less than the look.
+/// Rows between two looks at the clock at most: a row may cost less than the look. A row for which the disk is read is
+/// as dear as one that a filter thinks about for long, and makes the looks come after every row in the same way.
 const STEPS_PER_LOOK_MAX: u32 = 16;
 
 /// Two looks that are further apart than this are too far apart: from then on every row is looked after.
@@ -292,7 +293,7 @@ impl Work {
                 || self.out.heap_size() >= self.bytes_max
                 || !self.share.admits(self.out.heap_size());
             let is_due = looks.is_due_after_step();
-            if mode == ReadMode::MemoryOnly && !is_full && !is_due {
+            if !is_full && !is_due {
                 continue;
             }
             let now = self.server.foundation().world.moment();

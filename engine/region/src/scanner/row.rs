@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cell::{Cell, Comparator, KeyBuf, SequenceId};
+use cell::{Cell, Comparator, KeyBuf, SequenceId, is_same_row};
 use filter::{Filter, Transform};
 
 use super::{RegionScanner, Step};
@@ -132,7 +132,7 @@ impl RegionScanner<'_> {
         }
         let mut part = Part {
             sink,
-            buffered: self.filter.as_ref().is_some_and(Filter::has_filter_row),
+            buffered: self.judges_rows,
             buffer: RowBuffer::default(),
             limits,
             batch: self.scan.batch.map_or(usize::MAX, |batch| batch as usize),
@@ -230,7 +230,7 @@ impl RegionScanner<'_> {
     }
 
     fn read_family(&mut self, index: usize, part: &mut Part<'_>) -> Result<Ended> {
-        let RegionScanner { region, scan, filter, stores, row, one_row, .. } = self;
+        let RegionScanner { region, scan, filter, may_end, stores, row, one_row, .. } = self;
         let (comparator, row) = (region.comparator, &row[..]);
         let store = &mut stores[index];
         let wanted = store.wanted(scan);
@@ -239,8 +239,8 @@ impl RegionScanner<'_> {
         let last = scan.store_limit.map_or(u32::MAX, |limit| offset.saturating_add(limit.max(1)));
         let mut included = 0u32;
         store.matcher.begin_row();
-        while let Some(cell) = store.heap.peek().filter(|cell| cell.row() == row) {
-            if filter.as_ref().is_some_and(Filter::filter_all_remaining) {
+        while let Some(cell) = store.heap.peek().filter(|cell| is_same_row(cell.row(), row)) {
+            if *may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining) {
                 return Ok(Ended::Scan);
             }
             let mut is_full = false;
@@ -259,7 +259,7 @@ impl RegionScanner<'_> {
                 // Nobody asks what comes behind it.
                 Next::Row if *one_row && !is_full => {}
                 Next::Row => {
-                    store.heap.pass(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row))?;
+                    store.heap.pass_on(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))?;
                 }
                 // Markers that delete the whole family stand among the versions of the column without a name: none of
                 // its cells can be passed over unseen.
@@ -267,14 +267,14 @@ impl RegionScanner<'_> {
                 Next::Column | Next::Version => match store.matcher.next_wanted(wanted) {
                     Some(qualifier) => {
                         store.heap.pass(
-                            |cell| cell.row() == row && cell.qualifier() < qualifier,
+                            |cell| is_same_row(cell.row(), row) && cell.qualifier() < qualifier,
                             |cell| KeyBuf::first_on_column(row, cell.family(), qualifier),
                         )?;
                     }
                     None => {
                         let column = store.matcher.column();
-                        store.heap.pass(
-                            |cell| cell.row() == row && cell.qualifier() == column,
+                        store.heap.pass_on(
+                            |cell| is_same_row(cell.row(), row) && cell.qualifier() == column,
                             |cell| KeyBuf::last_on_column(row, cell.family(), column),
                         )?;
                     }
@@ -298,7 +298,7 @@ impl RegionScanner<'_> {
             if is_full {
                 let goes_on = stores[index..]
                     .iter()
-                    .any(|store| store.heap.peek().is_some_and(|cell| cell.row() == row));
+                    .any(|store| store.heap.peek().is_some_and(|cell| is_same_row(cell.row(), row)));
                 if goes_on && part.buffered {
                     return Err(Error::BadRequest(
                         "Filter whose hasFilterRow() returns true is incompatible with scans that must stop \
@@ -313,7 +313,8 @@ impl RegionScanner<'_> {
             }
         }
         // HBase looks once more at the filter before it sees that the row is over, but not behind a limit of the family.
-        let is_done = included < last && filter.as_ref().is_some_and(Filter::filter_all_remaining);
+        let is_done =
+            included < last && *may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining);
         Ok(if is_done { Ended::Scan } else { Ended::Family })
     }
 }
