@@ -20,10 +20,13 @@ impl Fields<'_> {
     #[inline]
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
-        // Nine bytes hold what fits without a look at what would not.
-        for shift in (0..63).step_by(7) {
+        for shift in (0..64).step_by(7) {
             let byte = *self.bytes[..self.end].get(self.at)?;
             self.at += 1;
+            // Every other client's nonce group takes ten bytes. Of the last one a single bit fits.
+            if shift == 63 && byte > 1 {
+                return None;
+            }
             value |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return Some(value);

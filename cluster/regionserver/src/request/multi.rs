@@ -370,10 +370,11 @@ mod tests {
                 action: vec![get("a", 1), get("b", 1), get("c", 2), get("dd", 2)],
                 ..Default::default()
             }],
+            nonce_group: Some(u64::MAX),
             ..Default::default()
         };
         let request = MultiRequest::decode(&request.encode_to_vec().into()).expect("whole");
-        assert_eq!(request.alike.len(), 2);
+        assert_eq!((request.alike.len(), request.nonce_group), (2, Some(u64::MAX)), "a group is any number");
         let wishes = request.region_action[0].action.iter().map(|action| match request.wish(action) {
             Wish::Get(row, get, alike) => (row, get.max_versions(), alike),
             other => panic!("{other:?}"),
