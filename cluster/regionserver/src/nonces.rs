@@ -10,6 +10,10 @@
 //!    a crash is known all the same. HBase ignores records older than one and a half grace periods, and so do we.
 //!
 //! One that comes while the first runs waits for its end. Nonce zero means that the client wants none of this.
+//!
+//! At a hundred thousand operations a second a grace period leaves millions of nonces. One table of them, when it grows,
+//! keeps whoever makes it grow for tens of milliseconds, and so does looking through it for old ones. So they are in
+//! many small tables, each with a lock of its own.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -40,8 +44,11 @@ pub(crate) struct Nonces {
     world: World,
     grace_period: Duration,
     enabled: bool,
-    seen: Mutex<HashMap<Nonce, State>>,
+    seen: Box<[Mutex<HashMap<Nonce, State>>]>,
 }
+
+/// How many tables there are: of ten million nonces each has ten thousand.
+const TABLES: usize = 1024;
 
 /// What [`Nonces::begin`] says.
 pub(crate) enum Begun {
@@ -58,7 +65,14 @@ pub(crate) struct Running(Option<(Arc<Nonces>, Nonce)>);
 
 impl Nonces {
     pub(crate) fn new(world: World, grace_period: Duration, enabled: bool) -> Nonces {
-        Nonces { world, grace_period, enabled, seen: Mutex::default() }
+        let seen = (0..TABLES).map(|_| Mutex::default()).collect();
+        Nonces { world, grace_period, enabled, seen }
+    }
+
+    /// The table that has `nonce`, or would have it.
+    fn table_of(&self, nonce: Nonce) -> &Mutex<HashMap<Nonce, State>> {
+        // Clients draw them, or count; the lowest bits differ either way.
+        &self.seen[(nonce.nonce ^ nonce.group) as usize % TABLES]
     }
 
     /// An operation with this nonce begins.
@@ -66,7 +80,7 @@ impl Nonces {
         if !self.enabled || nonce.nonce == 0 {
             return Begun::Fresh(Running(None));
         }
-        match self.seen.lock().entry(nonce) {
+        match self.table_of(nonce).lock().entry(nonce) {
             Entry::Occupied(mut entry) => match entry.get_mut() {
                 State::Running(end) => {
                     return Begun::InProgress(end.get_or_insert_with(|| watch::channel(()).0).subscribe());
@@ -97,10 +111,19 @@ impl Nonces {
     /// Forgets what is older than the grace period.
     pub(crate) fn forget_old(&self) {
         let now = self.world.moment();
-        self.seen.lock().retain(|_, state| match state {
-            State::Running(_) => true,
-            State::Done(when, _) => now.since(*when) < self.grace_period,
-        });
+        for table in &self.seen {
+            let mut table = table.lock();
+            let before = table.len();
+            table.retain(|_, state| match state {
+                State::Running(_) => true,
+                State::Done(when, _) => now.since(*when) < self.grace_period,
+            });
+            // After a rush its memory goes, too.
+            let left = table.len();
+            if before > 4 * left {
+                table.shrink_to(2 * left);
+            }
+        }
     }
 
     /// Takes over what replay has met. A nonce that is known already stays as it is known.
@@ -110,17 +133,16 @@ impl Nonces {
         }
         let (now, moment) = (self.world.now(), self.world.moment());
         let age_max = i64::try_from(self.grace_period.as_millis() * 3 / 2).unwrap_or(i64::MAX);
-        let mut seen = self.seen.lock();
         for found in recovered.iter().filter(|found| now.0.saturating_sub(found.time.0) <= age_max) {
             let nonce = Nonce { group: found.group, nonce: found.nonce };
-            seen.entry(nonce).or_insert(State::Done(moment, found.sequence));
+            self.table_of(nonce).lock().entry(nonce).or_insert(State::Done(moment, found.sequence));
         }
     }
 
     /// The end of an operation: the sequence id of what it wrote, `None` when it failed. Whoever waits for it wakes, for
     /// its sender goes with the state.
     fn end(&self, nonce: Nonce, written: Option<SequenceId>) {
-        let mut seen = self.seen.lock();
+        let mut seen = self.table_of(nonce).lock();
         match written {
             Some(sequence) => seen.insert(nonce, State::Done(self.world.moment(), sequence)),
             None => seen.remove(&nonce),
@@ -151,6 +173,31 @@ mod tests {
 
     use super::*;
 
+    fn is_empty(nonces: &Nonces) -> bool {
+        nonces.seen.iter().all(|table| table.lock().is_empty())
+    }
+
+    #[test]
+    fn many_share_the_tables_evenly_and_all_are_found_and_forgotten() {
+        let world = World::simulated(3, WallTime(0));
+        let nonces = Arc::new(Nonces::new(world.clone(), Duration::from_secs(60), true));
+        let drawn: Vec<Nonce> =
+            (0..20_000).map(|_| Nonce { group: 9, nonce: world.random() | 1 << 40 }).collect();
+        for (at, &nonce) in drawn.iter().enumerate() {
+            let Begun::Fresh(running) = nonces.begin(nonce) else { panic!("new") };
+            running.done(SequenceId(at as u64));
+        }
+        let fullest = nonces.seen.iter().map(|table| table.lock().len()).max();
+        assert!(fullest.is_some_and(|fullest| fullest < 80), "{fullest:?}");
+        for (at, &nonce) in drawn.iter().enumerate() {
+            assert!(matches!(nonces.begin(nonce), Begun::Repeated(SequenceId(found)) if found == at as u64));
+        }
+        world.advance(Duration::from_secs(60));
+        nonces.forget_old();
+        assert!(is_empty(&nonces));
+        assert!(nonces.seen.iter().all(|table| table.lock().capacity() == 0), "nor is memory held for them");
+    }
+
     #[test]
     fn an_operation_is_done_once_unless_it_failed_or_is_long_ago() {
         let world = World::simulated(1, WallTime(0));
@@ -168,7 +215,7 @@ mod tests {
         assert!(matches!(nonces.begin(nonce), Begun::Repeated(SequenceId(7))));
         world.advance(Duration::from_secs(1));
         nonces.forget_old();
-        assert!(nonces.seen.lock().is_empty());
+        assert!(is_empty(&nonces));
         assert!(matches!(nonces.begin(nonce), Begun::Fresh(_)));
     }
 
@@ -203,6 +250,6 @@ mod tests {
         assert!(matches!(begin(7), Begun::Repeated(SequenceId(7))));
         let switched_off = Arc::new(Nonces::new(world, Duration::from_secs(60), false));
         switched_off.recover(&[found(5, 100_000)]);
-        assert!(switched_off.seen.lock().is_empty());
+        assert!(is_empty(&switched_off));
     }
 }
