@@ -84,8 +84,8 @@ fn next_due<T>(
 #[derive(Default)]
 struct Queues {
     flushes: VecDeque<Flush>,
-    /// Flushes that run.
-    flushing: usize,
+    /// Regions whose flushes run.
+    flushing: Vec<Arc<Region>>,
     compactions: VecDeque<Wanted>,
     /// Compactions that wait or run, by region: minor and major ones.
     compacting: HashMap<EncodedName, (usize, usize)>,
@@ -210,8 +210,15 @@ impl Background {
     }
 
     /// Queues a flush; a region that waits already is not queued twice.
+    ///
+    /// One that is being flushed is not queued either: what is on its way to the disk still counts as memory and holds
+    /// back the log until it is there, and a second flush would make a small file of what came meanwhile. When the flush
+    /// has ended it is looked whether another one is due.
     pub(crate) fn request_flush(&self, region: &Arc<Region>) {
         let mut queues = self.queues.lock();
+        if queues.flushing.iter().any(|flushing| Arc::ptr_eq(flushing, region)) {
+            return;
+        }
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, region)) {
             let region = region.clone();
             queues.flushes.push_back(Flush { region, again: Again::default(), held_since: None });
@@ -219,11 +226,17 @@ impl Background {
         }
     }
 
+    /// As if flushes of these regions ran.
+    #[cfg(test)]
+    pub(crate) fn set_flushing(&self, regions: Vec<Arc<Region>>) {
+        self.queues.lock().flushing = regions;
+    }
+
     /// How much waits or runs.
     pub(crate) fn waiting(&self) -> Waiting {
         let queues = self.queues.lock();
         let compactions = queues.compacting.values().map(|(minor, major)| minor + major).sum();
-        Waiting { flushes: queues.flushes.len() + queues.flushing, compactions }
+        Waiting { flushes: queues.flushes.len() + queues.flushing.len(), compactions }
     }
 
     /// Queues a compaction, of every family if none is named.
@@ -309,13 +322,16 @@ impl Background {
             tracing::warn!(region = %region.info(), waited_ms = waited.as_millis() as u64,
                 "too many store files, and waited long enough: flushing (hbase.hstore.blockingWaitTime)");
         }
-        queues.flushing += 1;
+        queues.flushing.push(region.clone());
         drop(queues);
         let outcome = attempt(|| server.flush(&region, FlushReason::MemstoreSize));
         let mut queues = background.queues.lock();
-        queues.flushing -= 1;
+        queues.flushing.retain(|flushing| !Arc::ptr_eq(flushing, &region));
         let Err(error) = outcome else {
             drop(queues);
+            if region.needs_flush(server.memory_pressure()) && server.regions().is_open(&region) {
+                background.request_flush(&region);
+            }
             return server.relieve_memory();
         };
         if !server.regions().is_open(&region) {

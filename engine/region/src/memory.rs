@@ -389,7 +389,8 @@ impl Region {
             return true;
         }
         let bytes = self.memstore_bytes();
-        if bytes < self.flush_size {
+        // What is being flushed is still among these bytes; how much came meanwhile is looked at when it has ended.
+        if bytes < self.flush_size || self.flushing.is_locked() {
             return false;
         }
         let limit = self.flush_limit(pressure);

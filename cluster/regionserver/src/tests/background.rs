@@ -38,6 +38,21 @@ fn a_full_memstore_is_flushed_and_many_files_are_compacted() {
 }
 
 #[test]
+fn a_region_that_is_being_flushed_is_not_flushed_again_for_what_is_on_its_way() {
+    let bench = Bench::with(Options { wake_period: Duration::ZERO, ..Options::default() }, &[("", "")]);
+    let (background, region) = (&bench.server.background, bench.server.regions().all().remove(0));
+    background.set_flushing(vec![region.clone()]);
+    background.request_flush(&region);
+    assert_eq!(background.waiting().flushes, 1, "the one that runs");
+    background.set_flushing(Vec::new());
+    background.request_flush(&region);
+    background.request_flush(&region);
+    assert_eq!(background.waiting().flushes, 1, "queued once");
+    Background::flush_next(&bench.server);
+    assert_eq!(background.waiting().flushes, 0);
+}
+
+#[test]
 fn what_was_sealed_in_memory_is_compacted_there() {
     let region = RegionOptions {
         // A kilobyte or so, shared by two families.
