@@ -194,12 +194,20 @@ impl Options {
         of_table
     }
 
-    /// What `conf` says of the log.
-    pub fn of_log(conf: &Conf) -> conf::Result<wal::Options> {
+    /// What `conf` says of the log of a server whose memstores take `memstore_bytes` together.
+    pub fn of_log(conf: &Conf, memstore_bytes: u64) -> conf::Result<wal::Options> {
         use keys::region;
+        let file_bytes_max: u64 = conf.value(&region::WAL_ROLL_SIZE)?;
+        // HBase's own rule (`AbstractFSWAL.calculateMaxLogFiles`): a log that holds twice what fits into memory. With
+        // fewer files regions would be flushed while their memory has room for more.
+        let twice = memstore_bytes.saturating_mul(2) / file_bytes_max.max(1);
+        let files_max = match conf.said(&region::MAX_LOGS)? {
+            Some(said) => said,
+            None => conf.value(&region::MAX_LOGS)?.max(twice),
+        };
         Ok(wal::Options {
-            file_bytes_max: conf.value(&region::WAL_ROLL_SIZE)?,
-            files_max: usize::try_from(conf.value(&region::MAX_LOGS)?).unwrap_or(usize::MAX),
+            file_bytes_max,
+            files_max: usize::try_from(files_max).unwrap_or(usize::MAX),
             idle_write: conf.value(&region::LOG_IDLE_WRITE)?,
             full_retry: conf.value(&region::LOG_FULL_RETRY)?,
             slow_sync: conf.value(&region::SLOW_SYNC)?,
@@ -284,7 +292,7 @@ mod tests {
             "{error}"
         );
         let conf = conf.with(&keys::region::MAX_LOGS, "many");
-        let error = Options::of_log(&conf).expect_err("no number").to_string();
+        let error = Options::of_log(&conf, 0).expect_err("no number").to_string();
         assert!(error.contains("hbase.regionserver.maxlogs") && error.contains("many"), "{error}");
     }
 
@@ -318,7 +326,17 @@ mod tests {
         // HBase has no number greater than this one.
         let expected = RegionOptions { compaction_size_max: i64::MAX as u64, ..RegionOptions::default() };
         assert_eq!(format!("{regions:?}"), format!("{expected:?}"));
-        let log = Options::of_log(&conf).expect("defaults");
+        let log = Options::of_log(&conf, 1 << 30).expect("defaults");
         assert_eq!(format!("{log:?}"), format!("{:?}", wal::Options::default()));
+    }
+
+    #[test]
+    fn the_log_may_hold_twice_what_fits_into_memory_unless_a_number_is_said() {
+        let files = |conf: &Conf, memory| Options::of_log(conf, memory).expect("good values").files_max;
+        let conf = Conf::new();
+        assert_eq!([1 << 30, 2 << 30, 8 << 30].map(|memory| files(&conf, memory)), [32, 64, 256]);
+        let conf = conf.with(&keys::region::WAL_ROLL_SIZE, "134217728");
+        assert_eq!(files(&conf, 8 << 30), 128);
+        assert_eq!(files(&conf.with(&keys::region::MAX_LOGS, "8"), 8 << 30), 8);
     }
 }

@@ -96,7 +96,7 @@ impl Settings {
                 connections_max: count(conf.value(&keys::rpc::WEB_CONNECTIONS_MAX)?),
                 request_max: conf.value(&keys::rpc::WEB_REQUEST_TIMEOUT)?,
             },
-            log: regionserver::Options::of_log(&conf)?,
+            log: regionserver::Options::of_log(&conf, memstore_bytes)?,
             region: RegionOptions {
                 memory: memstore::Pool::new(chunk_size, chunks_kept as usize / chunk_size),
                 ..regionserver::Options::of_regions(&conf)?

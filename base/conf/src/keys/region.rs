@@ -22,7 +22,8 @@ keys! {
     WAL_HSYNC: Flag = "hbase.wal.hsync", "true";
     /// The size of a log file that starts the next one. HBase makes it of the file system's block size.
     WAL_ROLL_SIZE: Size = "bellows.wal.roll.size", "67108864";
-    /// How many log files may be kept by unflushed edits before the regions that hold them back are flushed.
+    /// How many log files may be kept by unflushed edits before the regions that hold them back are flushed. Where no
+    /// number is said it is at least as many as hold twice the memory of all memstores, as in HBase.
     MAX_LOGS: Count = "hbase.regionserver.maxlogs", "32";
     /// How long a write that nobody waits for may stay out of the log (ASYNC_WAL).
     LOG_IDLE_WRITE: Millis = "hbase.regionserver.optionallogflushinterval", "1000";
