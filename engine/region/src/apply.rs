@@ -97,7 +97,7 @@ struct Edit {
 }
 
 impl Edits {
-    fn with_capacity(bytes: usize, edits: usize) -> Edits {
+    pub(crate) fn with_capacity(bytes: usize, edits: usize) -> Edits {
         Edits { bytes: Vec::with_capacity(bytes), edits: Vec::with_capacity(edits) }
     }
 

@@ -1,7 +1,7 @@
 //! `MutationProto` as the engine's mutation: one run of cells, from the cell block or from the message.
 
 use bytes::Bytes;
-use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, TagType, Timestamp, block, tags};
+use cell::{Cell, CellBlock, CellParts, CellType, TagType, Timestamp, tags};
 use proto::{TableDescriptor, pb};
 use region::{Durability, Mutation, MutationKind};
 use rpc::Exception;
@@ -139,11 +139,17 @@ fn cells_of_message(
 ) -> Result<CellBlock, Exception> {
     let default = proto.timestamp.map_or(Timestamp::LATEST, |ts| Timestamp(ts as i64));
     let mut out = Vec::new();
-    let mut cell = Vec::new();
+    // Straight into the block, whose bytes are checked when it is whole: a value is copied once.
     let mut put = |parts: CellParts<'_>| {
-        cell.clear();
-        parts.write(&mut cell).map_err(|error| Exception::do_not_retry(error.to_string()))?;
-        block::write_with_tags(&mut out, Cell::parse(&cell, SequenceId::ZERO).map_err(malformed)?);
+        let at = out.len();
+        out.reserve(parts.size() + 6);
+        out.extend_from_slice(&[0; 4]);
+        parts.write(&mut out).map_err(|error| Exception::do_not_retry(error.to_string()))?;
+        if parts.tags.is_empty() {
+            out.extend_from_slice(&0u16.to_be_bytes());
+        }
+        let length = (out.len() - at - 4) as u32;
+        out[at..at + 4].copy_from_slice(&length.to_be_bytes());
         Ok::<(), Exception>(())
     };
     for column in &proto.column_value {
@@ -226,6 +232,7 @@ fn with_ttl(cells: &CellBlock, ttl: &[u8]) -> Result<CellBlock, Exception> {
 
 #[cfg(test)]
 mod tests {
+    use cell::{SequenceId, block};
     use pb::mutation_proto::ColumnValue;
     use pb::mutation_proto::column_value::QualifierValue;
     use proto::FamilyDescriptor;
