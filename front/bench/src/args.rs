@@ -104,6 +104,11 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     pub warm_up: f64,
 
+    /// Before each workload it is waited, at most so many seconds, until the process of --pid is idle: flushes and
+    /// compactions of what an earlier workload wrote are not this one's.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub settle: f64,
+
     /// What a write asks for: default, skip, async, sync or fsync.
     #[arg(long, value_name = "HOW", default_value = "default", value_parser = durability)]
     pub durability: Durability,
@@ -242,6 +247,7 @@ impl Args {
             measured: seconds("seconds", self.seconds)?,
             operations: self.operations,
             warm_up: seconds("warm-up", self.warm_up)?,
+            settle: seconds("settle", self.settle)?,
             durability: self.durability,
             table: self.table.parse().map_err(client::Error::from)?,
             ycsb_table: self.ycsb_table.parse().map_err(client::Error::from)?,

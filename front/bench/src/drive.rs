@@ -29,6 +29,9 @@ use crate::{Error, Plan, Report, Result, Workload};
 
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
+/// A server is idle that takes less than a part of a processor for a while: a collector and timers take some always.
+const IDLE_FOR: Duration = Duration::from_millis(500);
+const IDLE_PART: f64 = 0.1;
 /// A caller whose operation failed waits so long before its next.
 const AFTER_FAILURE: Duration = Duration::from_millis(20);
 
@@ -93,6 +96,7 @@ impl Bench {
         let rows = plan.rows(workload.layout());
         let table = plan.table(workload.layout());
         let growth = Arc::new(Growth::new(rows.count()));
+        self.settle(say)?;
         let began = self.world.moment();
         let from = began.plus(plan.warm_up);
         let to = from.plus(plan.measured);
@@ -177,6 +181,25 @@ impl Bench {
             generator: Cost::between(own_before, own_after),
             marks: watch.marks(from, to),
         })
+    }
+
+    /// Waits until the server does nothing any more, for a while at most.
+    fn settle(&self, say: &mut dyn FnMut(&str)) -> Result<()> {
+        let (Some(pid), settle) = (self.plan.pid, self.plan.settle) else { return Ok(()) };
+        let end = self.world.moment().plus(settle);
+        let mut before = Usage::of(pid)?;
+        while self.world.moment() < end {
+            self.wait_for(env::sleep(IDLE_FOR));
+            let now = Usage::of(pid)?;
+            if Duration::from_micros(Cost::between(before, now).cpu_us) < IDLE_FOR.mul_f64(IDLE_PART) {
+                return Ok(());
+            }
+            before = now;
+        }
+        if !settle.is_zero() {
+            say(&format!("the server is still busy with what came before, after {} s", settle.as_secs_f64()));
+        }
+        Ok(())
     }
 
     /// Waits until `moment`, or until all callers have ended; says whether they have.

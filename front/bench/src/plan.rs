@@ -50,6 +50,8 @@ pub struct Plan {
     pub operations: Option<u64>,
     /// Time before it.
     pub warm_up: Duration,
+    /// How long it is waited at most for the server to be idle before a workload.
+    pub settle: Duration,
     /// What writes ask for.
     pub durability: Durability,
     /// PerformanceEvaluation's table.
