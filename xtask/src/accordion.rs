@@ -29,8 +29,9 @@ pub(crate) const USAGE: &str = "\
 const DATA: u64 = 20;
 /// Bytes of a cell beside its value, about: its key in KeyValue layout, with a row of 26 bytes.
 const KEY: u64 = 60;
-/// After so long without a byte more a server is taken to be done.
+/// After so long without a byte more a server is taken to be done. HBase's page is made anew every ten seconds.
 const QUIET: Duration = Duration::from_millis(1_500);
+const QUIET_OF_HBASE: Duration = Duration::from_secs(12);
 const QUIET_MAX: Duration = Duration::from_secs(60);
 
 /// A stream of writes, as words for `bellows bench`.
@@ -360,10 +361,13 @@ fn drive(
         }
         None => None,
     };
+    // What all kinds of operations have come to stands behind each of them.
+    let text = String::from_utf8_lossy(&line);
+    let (_, all) = text.rsplit_once("\"seen\":").ok_or("the generator did not say what it has seen")?;
     Ok(Figures {
         flushed: after.0 - before.0,
         compacted: after.1 - before.1,
-        user: figure_of(&line, "bytes_written")?,
+        user: figure_of(all.as_bytes(), "bytes_written")?,
         per_second: figure_of(&line, "operations_per_second")?,
         cpu: figure_of(&line, "cpu_us_per_operation")?,
         read,
@@ -375,7 +379,11 @@ impl Subject {
     fn settled(&self) -> Result<(f64, f64), String> {
         let began = Instant::now();
         let (mut bytes, mut since) = (self.bytes()?, Instant::now());
-        while since.elapsed() < QUIET && began.elapsed() < QUIET_MAX {
+        let quiet = match self.process {
+            Process::Native(..) => QUIET,
+            Process::Java(_) => QUIET_OF_HBASE,
+        };
+        while since.elapsed() < quiet && began.elapsed() < QUIET_MAX {
             std::thread::sleep(Duration::from_millis(150));
             let now = self.bytes()?;
             if now != bytes {
@@ -399,7 +407,14 @@ impl Subject {
                 Ok((of("flushed"), of("compacted")))
             }
             Process::Java(_) => {
-                let page = page(&self.web, "/jmx?qry=Hadoop:service=HBase,name=RegionServer,sub=Server")?;
+                const PATH: &str = "/jmx?qry=Hadoop:service=HBase,name=RegionServer,sub=Server";
+                // For some seconds after a table was made HBase's figures are gone while they are put together anew.
+                let began = Instant::now();
+                let mut page = page(&self.web, PATH)?;
+                while !page.contains("flushedOutputBytes") && began.elapsed() < QUIET_MAX {
+                    std::thread::sleep(Duration::from_millis(150));
+                    page = self::page(&self.web, PATH)?;
+                }
                 let of = |name: &str| {
                     let (_, rest) = page
                         .split_once(&format!("\"{name}\":"))
