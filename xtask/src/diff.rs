@@ -103,6 +103,14 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
                 tester(&words)?;
                 return sides.end();
             }
+            ["--shrink", scripts @ ..] => {
+                let sides = Sides::of(hbase, bellows)?;
+                let millis = ((minutes * 60_000.0_f64) as u64).to_string();
+                let mut words = vec!["shrink", &sides.addresses[0], &sides.addresses[1], &millis];
+                words.extend(scripts);
+                tester(&words)?;
+                return sides.end();
+            }
             [option, value, more @ ..] => {
                 match *option {
                     "--minutes" => minutes = value.parse().map_err(|_| wrong(option, value))?,

@@ -248,8 +248,10 @@ impl Matcher {
         }
     }
 
+    /// Where it goes on behind the last version of a column that counts. Whether anything is looked at behind it shows in
+    /// what an answer that was cut there says of the rest of its row.
     fn last_version(&mut self, wanted: Wanted<'_>) -> Next {
-        if wanted.is_some() { self.column_done(wanted) } else { Next::Version }
+        if wanted.is_some() || self.keeping.new_versions { self.column_done(wanted) } else { Next::Version }
     }
 
     /// Judges the next cell of the row; `wanted` is the same for all of them.
@@ -349,8 +351,10 @@ impl Matcher {
             );
         }
         let is_kept = self.versions <= limit && (!is_expired || self.versions <= self.keeping.min_versions);
+        let is_last = self.versions == limit
+            || (self.keeping.new_versions && is_expired && self.versions == self.keeping.min_versions);
         // A raw scan goes on, for markers may follow.
-        is_kept.then_some(!self.raw && self.versions == limit)
+        is_kept.then_some(!self.raw && is_last)
     }
 
     /// A column that comes before the next wanted one is not done: it was never wanted.

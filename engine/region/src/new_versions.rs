@@ -24,6 +24,8 @@ struct Marker {
     sequence: SequenceId,
     /// Whether it masks its own timestamp alone, or all up to it.
     exactly: bool,
+    /// The moment of the marker over all timestamps that it goes with: the next one that was known when it came.
+    with: SequenceId,
 }
 
 impl Marker {
@@ -37,6 +39,7 @@ impl Marker {
 pub(crate) struct NewVersions {
     max_versions: usize,
     family: Vec<Marker>,
+    /// Those of the family and of the column.
     column: Vec<Marker>,
     /// Versions met so far, masked ones included.
     puts: Vec<Version>,
@@ -72,19 +75,32 @@ impl NewVersions {
     /// Begins a column.
     pub(crate) fn clear_column(&mut self) {
         self.column.clear();
+        self.column.extend_from_slice(&self.family);
         self.puts.clear();
     }
 
     pub(crate) fn add(&mut self, marker: Cell<'_>) {
         let (timestamp, sequence) = (marker.timestamp(), marker.sequence());
-        let (markers, exactly) = match marker.cell_type() {
-            Some(CellType::DeleteFamily) => (&mut self.family, false),
-            Some(CellType::DeleteFamilyVersion) => (&mut self.family, true),
-            Some(CellType::DeleteColumn) => (&mut self.column, false),
-            Some(CellType::Delete) => (&mut self.column, true),
+        let (of_family, exactly) = match marker.cell_type() {
+            Some(CellType::DeleteFamily) => (true, false),
+            Some(CellType::DeleteFamilyVersion) => (true, true),
+            Some(CellType::DeleteColumn) => (false, false),
+            Some(CellType::Delete) => (false, true),
             _ => return,
         };
-        markers.push(Marker { timestamp, sequence, exactly });
+        let lists = [Some(&mut self.column), of_family.then_some(&mut self.family)];
+        for markers in lists.into_iter().flatten() {
+            let next = |markers: &[Marker]| {
+                let over_all = markers.iter().filter(|other| !other.exactly && other.sequence >= sequence);
+                over_all.map(|other| other.sequence).min().unwrap_or(SequenceId::MAX)
+            };
+            let with = if exactly { next(markers) } else { sequence };
+            if !exactly {
+                // HBase knows one of a batch, the last that comes by, and nothing of what went with the others.
+                markers.retain(|earlier| earlier.with != sequence);
+            }
+            markers.push(Marker { timestamp, sequence, exactly, with });
+        }
     }
 
     /// Whether nobody may see this version; notes it for those that follow.
@@ -97,7 +113,7 @@ impl NewVersions {
 
     /// The moment from which on the version is not there any more. Its life is gone through from marker to marker.
     fn gone(&self, timestamp: Timestamp, sequence: SequenceId) -> Option<SequenceId> {
-        let markers = || self.family.iter().chain(&self.column).filter(|marker| marker.sequence >= sequence);
+        let markers = || self.column.iter().filter(|marker| marker.sequence >= sequence);
         let mut moments: SmallVec<[SequenceId; 8]> = markers().map(|marker| marker.sequence).collect();
         moments.sort_unstable();
         moments.dedup();
@@ -109,9 +125,12 @@ impl NewVersions {
                 return Some(outdone);
             }
             // One that was outdone is not there beside the one that did it, so that each timestamp counts once.
-            let newer =
-                self.puts.iter().filter(|put| put.timestamp > timestamp && put.is_there(moment)).count();
-            if newer >= self.max_versions {
+            // Nor do those of one batch count more than once: it is their moments that HBase counts.
+            let newer = self.puts.iter().filter(|put| put.timestamp > timestamp && put.is_there(moment));
+            let mut moments: SmallVec<[SequenceId; 8]> = newer.map(|put| put.sequence).collect();
+            moments.sort_unstable();
+            moments.dedup();
+            if moments.len() >= self.max_versions {
                 return Some(moment);
             }
             if markers().any(|marker| marker.sequence == moment && marker.covers(timestamp)) {
@@ -181,6 +200,44 @@ mod tests {
             assert_eq!(seen(3, &[(1, Put), (2, Put), (2, marker)]), [1]);
             assert_eq!(seen(3, &[(1, Put), (2, Put), (2, marker), (2, Put)]), [2, 1]);
         }
+    }
+
+    #[test]
+    fn of_markers_of_one_batch_the_oldest_counts() {
+        let marker = |timestamp, cell_type, qualifier: &'static [u8]| CellParts {
+            row: b"r",
+            family: b"f",
+            qualifier,
+            timestamp: Timestamp(timestamp),
+            cell_type,
+            value: b"",
+            tags: b"",
+        };
+        let seen = |markers: &[CellParts<'_>]| {
+            let mut tracker = NewVersions::new(9);
+            let mut column = false;
+            for parts in markers {
+                if !parts.cell_type.is_family_delete() && !column {
+                    tracker.clear_column();
+                    column = true;
+                }
+                tracker.add(Cell::trusted(&parts.to_vec().expect("within limits"), SequenceId(7)));
+            }
+            if !column {
+                tracker.clear_column();
+            }
+            let puts = [9, 8, 5, 3].map(|timestamp| marker(timestamp, CellType::Put, b"q").to_vec().expect("within limits"));
+            let seen = puts.iter().map(|put| Cell::trusted(put, SequenceId(4))).filter(|put| !tracker.masks(*put));
+            seen.map(|put| put.timestamp().0).collect::<Vec<_>>()
+        };
+        use CellType::{Delete, DeleteColumn, DeleteFamily, DeleteFamilyVersion};
+        assert_eq!(seen(&[marker(9, DeleteFamily, b"")]), []);
+        assert_eq!(seen(&[marker(9, DeleteFamily, b""), marker(5, DeleteFamily, b"")]), [9, 8]);
+        assert_eq!(seen(&[marker(9, DeleteFamily, b""), marker(5, DeleteColumn, b"q")]), [9, 8]);
+        assert_eq!(seen(&[marker(9, DeleteFamilyVersion, b""), marker(5, DeleteFamilyVersion, b"")]), [8, 3]);
+        // Of the same batch, and known before there was one over all timestamps.
+        assert_eq!(seen(&[marker(8, Delete, b"q"), marker(5, DeleteColumn, b"q")]), [9]);
+        assert_eq!(seen(&[marker(9, DeleteColumn, b"q"), marker(8, Delete, b"q"), marker(5, DeleteColumn, b"q")]), [9, 8]);
     }
 
     #[test]

@@ -3,24 +3,27 @@ import java.util.List;
 /** What the generator may use. */
 final class Options {
   /** Whether families may order deletes and puts by their arrival. */
-  boolean newVersionBehavior = false;
+  boolean newVersionBehavior = true;
   /** The block encodings that are drawn from. */
-  List<String> encodings = List.of("NONE", "ROW_INDEX_V1");
+  List<String> encodings = List.of("NONE", "ROW_INDEX_V1", "PREFIX", "DIFF", "FAST_DIFF");
   /** Steps of one stream. */
   int steps = 120;
   /** Streams of one table. */
   int streams = 24;
+  /** The first table. */
+  long from = 0;
 
-  /** {@code new-version-behavior}, {@code encodings=A/B}, {@code steps=N}, {@code streams=N}, separated by commas. */
+  /** {@code old-version-behavior}, {@code encodings=A/B}, {@code steps=N}, {@code streams=N}, {@code from=N}, separated by commas. */
   static Options parse(String text) {
     Options options = new Options();
     for (String word : text.isEmpty() ? new String[0] : text.split(",")) {
       String[] parts = word.split("=", 2);
       switch (parts[0]) {
-        case "new-version-behavior" -> options.newVersionBehavior = true;
+        case "old-version-behavior" -> options.newVersionBehavior = false;
         case "encodings" -> options.encodings = List.of(parts[1].split("/"));
         case "steps" -> options.steps = Integer.parseInt(parts[1]);
         case "streams" -> options.streams = Integer.parseInt(parts[1]);
+        case "from" -> options.from = Long.parseLong(parts[1]);
         default -> throw new IllegalArgumentException("unknown option: " + word);
       }
     }

@@ -129,11 +129,9 @@ final class Player implements AutoCloseable {
         closeScanner(step.text(1));
         return "ok";
       case "flush":
-        side.flush(schema, place.table());
-        return "ok";
+        return side.flush(schema, place.table());
       case "major":
-        side.compact(schema, place.table());
-        return "ok";
+        return side.compact(schema, place.table());
       default:
         throw new IllegalArgumentException("unknown step: " + step);
     }

@@ -41,7 +41,7 @@ final class Schemas {
     if (chance.nextInt(4) == 0) {
       family.add(Node.of("ttl", 3600));
       if (versions > 1 && chance.nextBoolean()) {
-        family.add(Node.of("min-versions", 1 + chance.nextInt(Math.min(versions - 1, 3))));
+        family.add(Node.of("min-versions", 1 + chance.nextInt(Math.min(versions - 1, 8))));
       }
     }
     switch (chance.nextInt(6)) {

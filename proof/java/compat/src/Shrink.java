@@ -12,6 +12,7 @@ final class Shrink {
   private Node table;
   private List<Node> steps;
   private Runner.Ground ground;
+  private boolean differed;
   /** What both sides answered when it last differed. */
   private List<String> last = List.of("# it does not differ every time");
 
@@ -42,6 +43,11 @@ final class Shrink {
     }
   }
 
+  /** Whether it did when it was played again. */
+  boolean differed() {
+    return differed;
+  }
+
   private boolean hasTime() {
     return System.currentTimeMillis() < deadline;
   }
@@ -58,6 +64,7 @@ final class Shrink {
     if (at < 0) {
       return false;
     }
+    differed = true;
     last = Show.difference(answers.get(0).get(at), answers.get(1).get(at));
     // What comes after the first difference is not needed.
     steps = new ArrayList<>(trial.subList(0, at + 1));

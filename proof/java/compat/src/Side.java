@@ -95,8 +95,11 @@ final class Side implements AutoCloseable {
     }
   }
 
-  /** Flushes, and waits for the minor compactions that are then due: so what is in which file is the same on every side. */
-  void flush(Node table, TableName name) throws IOException {
+  /**
+   * Flushes, and waits for the minor compactions that are then due: so what is in which file is the same on every side.
+   * Says how many files there are.
+   */
+  String flush(Node table, TableName name) throws IOException {
     int files = COMPACTION_FILES - 1 + (table.has("heavy") ? 1 : 0);
     for (HRegionLocation location : regions(name)) {
       admin.flushRegion(location.getRegion().getRegionName());
@@ -104,16 +107,31 @@ final class Side implements AutoCloseable {
     for (HRegionLocation location : regions(name)) {
       waitForFiles(table, location, files);
     }
+    return files(table, name);
   }
 
   /** Compacts everything and waits until that is over. */
-  void compact(Node table, TableName name) throws IOException {
+  String compact(Node table, TableName name) throws IOException {
     for (HRegionLocation location : regions(name)) {
       admin.majorCompactRegion(location.getRegion().getRegionName());
     }
     for (HRegionLocation location : regions(name)) {
       waitForFiles(table, location, 1);
     }
+    return files(table, name);
+  }
+
+  /** How many files each store has, region by region. */
+  private String files(Node table, TableName name) throws IOException {
+    StringBuilder counts = new StringBuilder("files");
+    for (HRegionLocation location : regions(name)) {
+      var service = ((ClusterConnection) connection).getAdmin(location.getServerName());
+      byte[] region = location.getRegion().getRegionName();
+      for (String family : Schemas.families(table)) {
+        counts.append(' ').append(ProtobufUtil.getStoreFiles(service, region, Bytes.toBytes(family)).size());
+      }
+    }
+    return counts.toString();
   }
 
   private void waitForFiles(Node table, HRegionLocation location, int files) throws IOException {

@@ -42,6 +42,8 @@ final class Steps {
   private final List<String> families;
   private final boolean expires;
   private final boolean blooms;
+  /** HBase reads files as streams after four blocks, of which a small one is as large as a large value. */
+  private final boolean smallBlocks;
   private final FilterChance filters;
   private final Set<String> open = new HashSet<>();
   private int scanners;
@@ -51,6 +53,7 @@ final class Steps {
     this.families = Schemas.families(table);
     this.expires = table.toString().contains("(ttl ");
     this.blooms = table.toString().contains("(bloom ROWCOL)");
+    this.smallBlocks = table.toString().contains("(block-size ");
     this.filters = new FilterChance(chance, families);
   }
 
@@ -445,7 +448,8 @@ final class Steps {
       // Nor whether HBase takes a column that it only looks for in a file for one more cell of the row.
       scan.list.removeIf(part -> !part.isAtom() && part.head().equals("column"));
     }
-    if (shows || chance.nextInt(6) == 0) {
+    // And there its filter does not begin anew with the next row.
+    if (shows || smallBlocks && scan.has("filter") || chance.nextInt(6) == 0) {
       scan.add(Node.of(chance.nextBoolean() ? "pread" : "stream"));
     }
     if (!slow && chance.nextInt(20) == 0) {
