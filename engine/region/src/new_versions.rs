@@ -12,71 +12,117 @@
 //! Cells of a column come newest timestamp first, and markers before what they could mask, so that all that matters of a
 //! cell is known when it comes. Every marker of the column is looked at for every cell; families with this behaviour pay
 //! for it, others never come here. Nothing here says that the rest of a column is masked: an older timestamp may have been
-//! written later. Source of the facts: HBase 2.6 `NewVersionBehaviorTracker` and its client-side tests.
+//! written later.
+//!
+//! HBase keeps what it knows in eras, each of which ends with a marker over many timestamps, and its answers depend on it: a
+//! marker of one timestamp belongs to the era that its moment was in when it came by, and is not known in one that begins
+//! to end later; of markers that end an era at one moment (those of one batch) the last that comes by is the one; and the
+//! versions of one batch count as one. So it is here. Source of the facts: HBase 2.6 `NewVersionBehaviorTracker` and its
+//! client-side tests. In the column without a name HBase does not know the markers of the family; here they are.
 
 use cell::{Cell, CellType, SequenceId, Timestamp};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
-/// A marker, as far as it masks.
-#[derive(Clone, Copy, Debug)]
-struct Marker {
-    timestamp: Timestamp,
-    sequence: SequenceId,
-    /// Whether it masks its own timestamp alone, or all up to it.
-    exactly: bool,
-    /// The moment of the marker over all timestamps that it goes with: the next one that was known when it came.
-    with: SequenceId,
+/// The versions that were there at a moment, each by the moment of its write, in no order.
+#[derive(Clone, Debug)]
+struct Count {
+    moment: SequenceId,
+    versions: SmallVec<[SequenceId; 4]>,
 }
 
-impl Marker {
-    fn covers(self, timestamp: Timestamp) -> bool {
-        if self.exactly { timestamp == self.timestamp } else { timestamp <= self.timestamp }
+/// What was written up to a marker over many timestamps, and after the one before it.
+#[derive(Clone, Debug)]
+struct Era {
+    /// When the marker was written; the era that is not over has the latest moment of all.
+    end: SequenceId,
+    /// What the marker masks: all up to this; nothing when the era is not over.
+    up_to: Option<Timestamp>,
+    /// The markers of one timestamp each.
+    exact: SmallVec<[(Timestamp, SequenceId); 2]>,
+    /// At each of these markers, and at the end; by moment.
+    counts: SmallVec<[Count; 1]>,
+}
+
+impl Era {
+    fn new(end: SequenceId, up_to: Option<Timestamp>) -> Era {
+        let at_end = Count { moment: SequenceId::MAX, versions: SmallVec::new() };
+        Era { end, up_to, exact: SmallVec::new(), counts: smallvec![at_end] }
+    }
+
+    /// Notes a marker of one timestamp: what was there before it counts apart from then on.
+    fn add(&mut self, timestamp: Timestamp, sequence: SequenceId) {
+        self.exact.push((timestamp, sequence));
+        let at = self.counts.partition_point(|count| count.moment < sequence);
+        let versions = self.counts[at].versions.iter().copied().filter(|put| *put < sequence).collect();
+        let count = Count { moment: sequence, versions };
+        if self.counts[at].moment == sequence {
+            self.counts[at] = count;
+        } else {
+            self.counts.insert(at, count);
+        }
+    }
+
+    /// The first marker that takes away what was written at `sequence` with this timestamp alone.
+    fn taken_at(&self, timestamp: Timestamp, sequence: SequenceId) -> Option<SequenceId> {
+        let of_it = self.exact.iter().filter(|(of, marker)| *of == timestamp && *marker >= sequence);
+        of_it.map(|(_, marker)| *marker).min()
+    }
+}
+
+/// Eras by their ends; the last one is not over.
+#[derive(Clone, Debug)]
+struct Eras(Vec<Era>);
+
+impl Eras {
+    fn new() -> Eras {
+        Eras(vec![Era::new(SequenceId::MAX, None)])
+    }
+
+    /// The place of the era that `moment` is in.
+    fn at(&self, moment: SequenceId) -> usize {
+        self.0.partition_point(|era| era.end < moment).min(self.0.len() - 1)
+    }
+
+    fn add(&mut self, timestamp: Timestamp, sequence: SequenceId, exactly: bool) {
+        let at = self.at(sequence);
+        if exactly {
+            self.0[at].add(timestamp, sequence);
+        } else if self.0[at].end == sequence {
+            self.0[at] = Era::new(sequence, Some(timestamp));
+        } else {
+            self.0.insert(at, Era::new(sequence, Some(timestamp)));
+        }
     }
 }
 
 /// The markers of a row and family, and the versions of the column under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct NewVersions {
     max_versions: usize,
-    family: Vec<Marker>,
-    /// Those of the family and of the column.
-    column: Vec<Marker>,
-    /// Versions met so far, masked ones included.
-    puts: Vec<Version>,
-}
-
-/// A version, and how long it was there.
-#[derive(Clone, Copy, Debug)]
-struct Version {
-    timestamp: Timestamp,
-    sequence: SequenceId,
-    /// From this moment on it is not there; `None` when it is there for good.
-    gone: Option<SequenceId>,
-}
-
-impl Version {
-    /// Whether it was there at `moment`: with what was written then, but before markers of that moment took anything.
-    fn is_there(&self, moment: SequenceId) -> bool {
-        self.sequence <= moment && self.gone.is_none_or(|gone| moment < gone)
-    }
+    /// As the family's markers made them.
+    family: Eras,
+    /// The same with the column's markers.
+    column: Eras,
+    /// The last timestamp that was met, and when it was written last.
+    last: Option<(Timestamp, SequenceId)>,
 }
 
 impl NewVersions {
     pub(crate) fn new(max_versions: u32) -> NewVersions {
-        NewVersions { max_versions: max_versions as usize, ..NewVersions::default() }
+        let (family, column) = (Eras::new(), Eras::new());
+        NewVersions { max_versions: max_versions as usize, family, column, last: None }
     }
 
     /// Begins a row.
     pub(crate) fn clear(&mut self) {
-        self.family.clear();
+        self.family = Eras::new();
         self.clear_column();
     }
 
     /// Begins a column.
     pub(crate) fn clear_column(&mut self) {
-        self.column.clear();
-        self.column.extend_from_slice(&self.family);
-        self.puts.clear();
+        self.column.0.clone_from(&self.family.0);
+        self.last = None;
     }
 
     pub(crate) fn add(&mut self, marker: Cell<'_>) {
@@ -88,57 +134,37 @@ impl NewVersions {
             Some(CellType::Delete) => (false, true),
             _ => return,
         };
-        let lists = [Some(&mut self.column), of_family.then_some(&mut self.family)];
-        for markers in lists.into_iter().flatten() {
-            let next = |markers: &[Marker]| {
-                let over_all = markers.iter().filter(|other| !other.exactly && other.sequence >= sequence);
-                over_all.map(|other| other.sequence).min().unwrap_or(SequenceId::MAX)
-            };
-            let with = if exactly { next(markers) } else { sequence };
-            if !exactly {
-                // HBase knows one of a batch, the last that comes by, and nothing of what went with the others.
-                markers.retain(|earlier| earlier.with != sequence);
-            }
-            markers.push(Marker { timestamp, sequence, exactly, with });
+        if of_family {
+            self.family.add(timestamp, sequence, exactly);
         }
+        self.column.add(timestamp, sequence, exactly);
     }
 
-    /// Whether nobody may see this version; notes it for those that follow.
+    /// Whether nobody may see this version; notes it for those that follow. Its life is gone through, era by era.
     pub(crate) fn masks(&mut self, cell: Cell<'_>) -> bool {
         let (timestamp, sequence) = (cell.timestamp(), cell.sequence());
-        let gone = self.gone(timestamp, sequence);
-        self.puts.push(Version { timestamp, sequence, gone });
-        gone.is_some()
-    }
-
-    /// The moment from which on the version is not there any more. Its life is gone through from marker to marker.
-    fn gone(&self, timestamp: Timestamp, sequence: SequenceId) -> Option<SequenceId> {
-        let markers = || self.column.iter().filter(|marker| marker.sequence >= sequence);
-        let mut moments: SmallVec<[SequenceId; 8]> = markers().map(|marker| marker.sequence).collect();
-        moments.sort_unstable();
-        moments.dedup();
-        moments.push(SequenceId::MAX);
-        // Of one timestamp the one that was written last comes first.
-        let outdone = self.puts.last().filter(|last| last.timestamp == timestamp).map(|last| last.sequence);
-        for moment in moments {
-            if let Some(outdone) = outdone.filter(|outdone| *outdone <= moment) {
-                return Some(outdone);
+        // Of one timestamp the one that was written last comes first; until then this one was there.
+        let outdone = self.last.filter(|(of, _)| *of == timestamp).map(|(_, by)| by);
+        if outdone.is_none() {
+            self.last = Some((timestamp, sequence));
+        }
+        let from = self.column.at(sequence);
+        for era in &mut self.column.0[from..] {
+            let taken = era.taken_at(timestamp, sequence);
+            let until = taken.into_iter().chain(outdone).min().unwrap_or(SequenceId::MAX);
+            for count in era.counts.iter_mut().filter(|count| (sequence..=until).contains(&count.moment)) {
+                if count.versions.len() >= self.max_versions {
+                    return true;
+                }
+                if !count.versions.contains(&sequence) {
+                    count.versions.push(sequence);
+                }
             }
-            // One that was outdone is not there beside the one that did it, so that each timestamp counts once.
-            // Nor do those of one batch count more than once: it is their moments that HBase counts.
-            let newer = self.puts.iter().filter(|put| put.timestamp > timestamp && put.is_there(moment));
-            let mut moments: SmallVec<[SequenceId; 8]> = newer.map(|put| put.sequence).collect();
-            moments.sort_unstable();
-            moments.dedup();
-            if moments.len() >= self.max_versions {
-                return Some(moment);
-            }
-            if markers().any(|marker| marker.sequence == moment && marker.covers(timestamp)) {
-                // It was there when the marker came, and pushed out what it could.
-                return Some(moment.next());
+            if taken.is_some() || era.up_to.is_some_and(|up_to| timestamp <= up_to) {
+                return true;
             }
         }
-        None
+        outdone.is_some()
     }
 }
 
@@ -226,8 +252,10 @@ mod tests {
             if !column {
                 tracker.clear_column();
             }
-            let puts = [9, 8, 5, 3].map(|timestamp| marker(timestamp, CellType::Put, b"q").to_vec().expect("within limits"));
-            let seen = puts.iter().map(|put| Cell::trusted(put, SequenceId(4))).filter(|put| !tracker.masks(*put));
+            let puts = [9, 8, 5, 3]
+                .map(|timestamp| marker(timestamp, CellType::Put, b"q").to_vec().expect("within limits"));
+            let seen =
+                puts.iter().map(|put| Cell::trusted(put, SequenceId(4))).filter(|put| !tracker.masks(*put));
             seen.map(|put| put.timestamp().0).collect::<Vec<_>>()
         };
         use CellType::{Delete, DeleteColumn, DeleteFamily, DeleteFamilyVersion};
@@ -235,9 +263,12 @@ mod tests {
         assert_eq!(seen(&[marker(9, DeleteFamily, b""), marker(5, DeleteFamily, b"")]), [9, 8]);
         assert_eq!(seen(&[marker(9, DeleteFamily, b""), marker(5, DeleteColumn, b"q")]), [9, 8]);
         assert_eq!(seen(&[marker(9, DeleteFamilyVersion, b""), marker(5, DeleteFamilyVersion, b"")]), [8, 3]);
-        // Of the same batch, and known before there was one over all timestamps.
+        // One of a single timestamp is known to its own era alone.
         assert_eq!(seen(&[marker(8, Delete, b"q"), marker(5, DeleteColumn, b"q")]), [9]);
-        assert_eq!(seen(&[marker(9, DeleteColumn, b"q"), marker(8, Delete, b"q"), marker(5, DeleteColumn, b"q")]), [9, 8]);
+        assert_eq!(
+            seen(&[marker(9, DeleteColumn, b"q"), marker(8, Delete, b"q"), marker(5, DeleteColumn, b"q")]),
+            [9, 8]
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::tags::write_tag;
+use cell::tags::{Tag, write_tag};
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, TagType, Timestamp};
 use env::WallTime;
 use filter::{Comparable, CompareOperator, Filter};
@@ -178,11 +178,8 @@ impl Region {
                 MutationKind::Put => self.prepare(mutation, put_time, mode, whole.bytes())?,
                 MutationKind::Delete => self.prepare(mutation, clock, mode, whole.bytes())?,
                 MutationKind::Increment | MutationKind::Append => {
-                    let block = self.changed_cells(mutation, clock, mode)?;
-                    if mutation.return_results {
-                        results.extend_from_slice(&block);
-                    }
-                    whole.bytes().extend(block);
+                    let answer = mutation.return_results.then_some(&mut results);
+                    self.change_cells(mutation, clock, mode, whole.bytes(), answer)?;
                 }
             }
         }
@@ -192,13 +189,15 @@ impl Region {
         Ok((cells, pending))
     }
 
-    /// The cells that an increment or append makes of what is there.
-    fn changed_cells(
+    /// Adds the cells that an increment or append makes of what is there to `block`, and as they are answered to `answer`.
+    fn change_cells(
         self: &Arc<Self>,
         mutation: &Mutation,
         clock: WallTime,
         mode: ReadMode,
-    ) -> Result<Vec<u8>> {
+        block: &mut Vec<u8>,
+        mut answer: Option<&mut Vec<u8>>,
+    ) -> Result<()> {
         let mut families: Vec<FamilyQuery> = Vec::new();
         let part = |bytes: &[u8]| mutation.cells.bytes().slice_ref(bytes);
         for cell in mutation.cells.cells() {
@@ -214,7 +213,7 @@ impl Region {
             qualifiers.dedup();
         }
         let current = self.current(mutation.row.clone(), families, mutation.time_range, None, mode)?;
-        let mut block = Vec::with_capacity(mutation.cells.bytes().len() + current.bytes.len());
+        block.reserve(mutation.cells.bytes().len() + current.bytes.len());
         // In the order in which a get gives them: so they are answered, too.
         let mut deltas: Vec<Cell<'_>> = mutation.cells.cells().collect();
         deltas.sort_by_key(|delta| (delta.family(), delta.qualifier()));
@@ -234,14 +233,21 @@ impl Region {
                 }
                 _ => [old.map_or(&[][..], |old| old.value()), delta.value()].concat(),
             };
+            // Those of the write, then those of what is there, the time to live last: that of the write, if it has one.
+            let is_ttl = |tag: &Tag<'_>| tag.code == TagType::Ttl as u8;
+            let ttl = delta.tags().into_iter().find(is_ttl);
             let mut tags = Vec::new();
-            for tag in old.into_iter().flat_map(|old| old.tags()) {
-                // The time to live is that of the write, if it has one.
-                if tag.code != TagType::Ttl as u8 || delta.tags().find(TagType::Ttl).is_none() {
-                    write_tag(&mut tags, tag.code, tag.value);
-                }
+            for tag in delta.tags().into_iter().filter(|tag| !is_ttl(tag)) {
+                write_tag(&mut tags, tag.code, tag.value);
             }
-            tags.extend_from_slice(delta.tags().bytes());
+            for tag in old.into_iter().flat_map(|old| old.tags()).filter(|tag| ttl.is_none() || !is_ttl(tag))
+            {
+                write_tag(&mut tags, tag.code, tag.value);
+            }
+            let before_ttl = tags.len();
+            if let Some(ttl) = ttl {
+                write_tag(&mut tags, ttl.code, ttl.value);
+            }
             let parts = CellParts {
                 row: &mutation.row,
                 family: delta.family(),
@@ -253,10 +259,18 @@ impl Region {
             };
             // HBase counts the four bytes that stand before a cell, too.
             self.check_size(parts.size() + 4)?;
-            block.extend_from_slice(&(parts.size() as u32).to_be_bytes());
-            parts.write(&mut block).map_err(|error| Error::BadRequest(error.to_string()))?;
+            let write = |block: &mut Vec<u8>, parts: CellParts<'_>| {
+                block.extend_from_slice(&(parts.size() as u32).to_be_bytes());
+                parts.write(block).map_err(|error| Error::BadRequest(error.to_string()))
+            };
+            write(block, parts)?;
+            if let Some(answer) = &mut answer {
+                // HBase gives the first value of a column its time to live after it has noted the answer.
+                let tags = if old.is_none() { &tags[..before_ttl] } else { &tags[..] };
+                write(answer, CellParts { tags, ..parts })?;
+            }
         }
-        Ok(block)
+        Ok(())
     }
 
     /// What the row has now, writes that are not complete included.

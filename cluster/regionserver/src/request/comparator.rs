@@ -172,6 +172,41 @@ mod tests {
     }
 
     #[test]
+    fn in_a_condition_the_bytes_count_whatever_the_class() {
+        let value = |class: &str, message: &dyn Fn() -> Vec<u8>| {
+            let serialized_comparator = Some(message().into());
+            value_of(&pb::Comparator { name: format!("{PACKAGE}{class}"), serialized_comparator })
+                .expect("a value")
+        };
+        let prefix = || pb::BinaryPrefixComparator { comparable: bytes(b"ab") }.encode_to_vec();
+        assert_eq!(value("BinaryPrefixComparator", &prefix), &b"ab"[..]);
+        let long = || pb::LongComparator { comparable: bytes(&7i64.to_be_bytes()) }.encode_to_vec();
+        assert_eq!(value("LongComparator", &long), &7i64.to_be_bytes()[..]);
+        assert_eq!(value("NullComparator", &|| pb::NullComparator {}.encode_to_vec()), &b""[..]);
+        let regex = pb::RegexStringComparator {
+            pattern: "a.c".to_owned(),
+            charset: "UTF-8".to_owned(),
+            ..pb::RegexStringComparator::default()
+        };
+        assert_eq!(value("RegexStringComparator", &|| regex.encode_to_vec()), &b"a.c"[..]);
+        let substring = || pb::SubstringComparator { substr: "bc".to_owned() }.encode_to_vec();
+        assert_eq!(value("SubstringComparator", &substring), &b"bc"[..]);
+    }
+
+    #[test]
+    fn joni_is_taken_for_java() {
+        let joni = |pattern: &str| pb::RegexStringComparator {
+            pattern: pattern.to_owned(),
+            charset: "UTF-8".to_owned(),
+            engine: Some("JONI".to_owned()),
+            ..pb::RegexStringComparator::default()
+        };
+        let possessive = of("RegexStringComparator", &joni("^a++b(?=c)")).expect("a pattern");
+        assert_eq!(possessive.compare(b"aabc").expect("a comparison"), Ordering::Equal);
+        assert_ne!(possessive.compare(b"aabd").expect("a comparison"), Ordering::Equal);
+    }
+
+    #[test]
     fn what_is_not_known_is_named() {
         let error = of("MyComparator", &pb::NullComparator {}).expect_err("not known");
         assert!(error.message.contains("org.apache.hadoop.hbase.filter.MyComparator") && error.do_not_retry);

@@ -5,10 +5,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.stream.Collectors;
+import org.apache.hadoop.hbase.ArrayBackedTag;
 import org.apache.hadoop.hbase.Cell;
 import org.apache.hadoop.hbase.CellBuilderFactory;
 import org.apache.hadoop.hbase.CellBuilderType;
+import org.apache.hadoop.hbase.ExtendedCellBuilderFactory;
 import org.apache.hadoop.hbase.HConstants;
+import org.apache.hadoop.hbase.Tag;
+import org.apache.hadoop.hbase.TagUtil;
 import org.apache.hadoop.hbase.client.*;
 
 /** Plays the steps of a script on one side and says what was answered, step by step. */
@@ -25,7 +29,7 @@ final class Player implements AutoCloseable {
     this.side = side;
     this.schema = schema;
     this.place = place;
-    this.table = side.connection.getTable(place.table());
+    this.table = side.table(schema, place.table());
   }
 
   static List<String> play(Side side, Node schema, Place place, List<Node> steps) throws IOException {
@@ -189,16 +193,21 @@ final class Player implements AutoCloseable {
     };
   }
 
-  /** {@code (put r1 (a q v 5) (a q v) ... (ttl 1000))}. */
+  /** {@code (put r1 (cell a q v 5) (cell a q v) (cell a q v 5 (tag 65 x)) ... (ttl 1000))}. */
   private Put put(Node node) throws IOException {
     Put put = new Put(place.row(node.text(1)));
     for (Node part : parts(node, 2)) {
       switch (part.head()) {
         case "cell" -> {
-          long timestamp = part.size() > 4 ? place.timestamp(part.text(4)) : HConstants.LATEST_TIMESTAMP;
-          put.add(CellBuilderFactory.create(CellBuilderType.SHALLOW_COPY).setRow(put.getRow()).setFamily(part.bytes(1))
-              .setQualifier(part.bytes(2)).setTimestamp(timestamp).setType(Cell.Type.Put).setValue(value(part, 3))
-              .build());
+          boolean timed = part.size() > 4 && part.at(4).isAtom();
+          long timestamp = timed ? place.timestamp(part.text(4)) : HConstants.LATEST_TIMESTAMP;
+          List<Tag> tags = new ArrayList<>();
+          for (Node tag : parts(part, 4)) {
+            tags.add(new ArrayBackedTag((byte) tag.number(1), tag.bytes(2)));
+          }
+          put.add(ExtendedCellBuilderFactory.create(CellBuilderType.SHALLOW_COPY).setRow(put.getRow())
+              .setFamily(part.bytes(1)).setQualifier(part.bytes(2)).setTimestamp(timestamp).setType(Cell.Type.Put)
+              .setValue(value(part, 3)).setTags(TagUtil.fromList(tags)).build());
         }
         case "negative" -> {
           Cell cell = CellBuilderFactory.create(CellBuilderType.SHALLOW_COPY).setRow(put.getRow()).setFamily(part.bytes(1))
@@ -355,6 +364,7 @@ final class Player implements AutoCloseable {
         case "exists" -> { }
         case "existence-only" -> get.setCheckExistenceOnly(true);
         case "bare-row" -> force(Get.class, get, "row", new byte[part.number(1)]);
+        case "attribute" -> get.setAttribute(part.text(1), part.bytes(2));
         case "no-cache" -> get.setCacheBlocks(false);
         case "on-demand" -> get.setLoadColumnFamiliesOnDemand(Filters.flag(part, 1));
         case "uncommitted" -> get.setIsolationLevel(IsolationLevel.READ_UNCOMMITTED);
@@ -421,6 +431,7 @@ final class Player implements AutoCloseable {
         case "cursor" -> scan.setNeedCursorResult(true);
         case "raw" -> scan.setRaw(true);
         case "uncommitted" -> scan.setIsolationLevel(IsolationLevel.READ_UNCOMMITTED);
+        case "attribute" -> scan.setAttribute(part.text(1), part.bytes(2));
         case "no-cache" -> scan.setCacheBlocks(false);
         case "pread" -> scan.setReadType(Scan.ReadType.PREAD);
         case "stream" -> scan.setReadType(Scan.ReadType.STREAM);

@@ -12,7 +12,7 @@ import org.apache.hadoop.hbase.io.encoding.DataBlockEncoding;
 import org.apache.hadoop.hbase.regionserver.BloomType;
 
 /**
- * Tables: {@code (table (family a (versions 3) (ttl 3600) ...) ... (split r3 r6) (heavy))}. In a heavy one every store has
+ * Tables: {@code (table (family a (versions 3) (ttl 3600) ...) ... (split r3 r6) (heavy) (tags))}. In a heavy one every store has
  * a file that is too large for minor compactions, so that these take some of the files and not all.
  */
 final class Schemas {
@@ -28,6 +28,9 @@ final class Schemas {
       table.add(Node.of("split", "r2", "r5"));
     } else if (chance.nextInt(2) == 0) {
       table.add(Node.of("heavy"));
+    }
+    if (chance.nextInt(3) == 0) {
+      table.add(Node.of("tags"));
     }
     return table;
   }

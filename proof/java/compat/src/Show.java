@@ -3,6 +3,8 @@ import java.util.List;
 import java.util.regex.Pattern;
 import org.apache.hadoop.hbase.Cell;
 import org.apache.hadoop.hbase.CellUtil;
+import org.apache.hadoop.hbase.PrivateCellUtil;
+import org.apache.hadoop.hbase.Tag;
 import org.apache.hadoop.hbase.client.Result;
 import org.apache.hadoop.hbase.client.RetriesExhaustedException;
 import org.apache.hadoop.hbase.client.RetriesExhaustedWithDetailsException;
@@ -53,6 +55,8 @@ final class Show {
       } else if (value.length > 0) {
         out.append('=').append(text(value));
       }
+      PrivateCellUtil.tagsIterator(cell).forEachRemaining(tag ->
+          out.append('{').append(tag.getType()).append(' ').append(text(Tag.cloneValue(tag))).append('}'));
     }
     if (result.mayHaveMoreCellsInRow()) {
       out.append(" ...");

@@ -14,6 +14,7 @@ import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.Put;
 import org.apache.hadoop.hbase.client.RegionLocator;
 import org.apache.hadoop.hbase.client.Table;
+import org.apache.hadoop.hbase.codec.KeyValueCodecWithTags;
 import org.apache.hadoop.hbase.shaded.protobuf.ProtobufUtil;
 import org.apache.hadoop.hbase.util.Bytes;
 
@@ -27,7 +28,9 @@ final class Side implements AutoCloseable {
   private static final long ASK_AGAIN_NANOS = 500_000_000L;
 
   final String name;
-  final Connection connection;
+  private final Connection connection;
+  /** One whose cells go and come with their tags. */
+  private final Connection tagged;
   private final Admin admin;
 
   /** {@code address} is {@code zk:HOST:PORT}, or {@code rpc:HOST:PORT} of a master or region server. */
@@ -52,6 +55,13 @@ final class Side implements AutoCloseable {
     conf.setInt("hbase.client.keyvalue.maxsize", 0);
     connection = ConnectionFactory.createConnection(conf);
     admin = connection.getAdmin();
+    conf.set("hbase.client.rpc.codec", KeyValueCodecWithTags.class.getName());
+    tagged = ConnectionFactory.createConnection(conf);
+  }
+
+  /** A table as its script wants it: {@code (tags)} in the schema is for cells with their tags. */
+  Table table(Node schema, TableName name) throws IOException {
+    return (schema.has("tags") ? tagged : connection).getTable(name);
   }
 
   void create(Node table, TableName name, List<String> prefixes) throws IOException {
@@ -163,6 +173,7 @@ final class Side implements AutoCloseable {
   @Override
   public void close() throws IOException {
     admin.close();
+    tagged.close();
     connection.close();
   }
 }
