@@ -275,6 +275,8 @@ impl Matcher {
         }
         if !self.raw
             && self.keeping.min_versions == 0
+            // Where what was written later wins, also markers that have expired are known.
+            && !self.keeping.new_versions
             && !kind.is_family_delete()
             && self.keeping.is_expired(timestamp, self.now)
         {

@@ -84,7 +84,8 @@ impl Rewrite {
         let timestamp = key.timestamp();
         let kind = key.cell_type().unwrap_or(CellType::Put);
         let is_expired = self.keeping.is_expired(timestamp, self.now);
-        if is_expired && self.keeping.min_versions == 0 {
+        // Where what was written later wins, also markers that have expired are known.
+        if is_expired && self.keeping.min_versions == 0 && !self.keeping.new_versions {
             return self.end_column();
         }
         if is_cell_expired(cell, self.now) {

@@ -7,13 +7,13 @@
 //!    (`Column`, `Family`), whenever these were written. With a time range only markers count that are not before it;
 //!    where deleted cells are kept, only those within.
 //! 2. With `NEW_VERSION_BEHAVIOR` a marker masks what was written before it, and what was pushed out by newer versions
-//!    when a marker came stays out.
+//!    when a marker came stays out; all of it in HBase's eras, see [`Eras`].
 //! 3. Of what is left the newest versions count, each timestamp once; what is beyond its time to live only as far as
 //!    `MIN_VERSIONS` keeps it.
 //! 4. A filter sees what the family's versions leave; the scan's versions are counted among what the filter keeps.
 //! 5. Limit and offset of a family count what is left then; batches and sizes cut it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use cell::CellType;
@@ -355,26 +355,85 @@ pub(crate) fn masked(column: &[&Stored], markers: &[&Stored], family: &Family, n
         let masks = |cell: &Stored| markers.iter().any(|marker| covers(marker, cell.timestamp));
         return column.iter().map(|cell| !cell.kind.is_delete() && masks(cell)).collect();
     }
-    // What happened, in the order in which it did. Versions that are there, by timestamp.
-    let mut events: Vec<&Stored> =
-        column.iter().copied().filter(|cell| !cell.kind.is_delete() && !cell.is_over(now)).collect();
-    events.extend(&markers);
-    events.sort_by_key(|cell| (cell.sequence, cell.kind.is_delete()));
-    let mut there: BTreeMap<i64, u64> = BTreeMap::new();
-    for event in events {
-        if event.kind.is_delete() {
-            while there.len() > family.versions as usize {
-                there.pop_first();
+    let mut eras = Eras::new(family.versions as usize);
+    if !column[0].qualifier.is_empty() {
+        markers.iter().filter(|marker| marker.kind.is_family_delete()).for_each(|marker| eras.mark(marker));
+    }
+    let counts = |cell: &Stored| markers.iter().any(|marker| std::ptr::eq(*marker, cell));
+    let mut masked = Vec::new();
+    for &cell in column {
+        masked.push(match cell.kind.is_delete() {
+            true if counts(cell) => {
+                eras.mark(cell);
+                true
             }
-            there.retain(|timestamp, _| !covers(event, *timestamp));
-        } else {
-            there.insert(event.timestamp, event.sequence);
+            false if !cell.is_over(now) => eras.masks(cell),
+            _ => true,
+        });
+    }
+    masked
+}
+
+/// What HBase knows of a column with `NEW_VERSION_BEHAVIOR`, by the moment of the marker over many timestamps that ends
+/// each part; the last has no end. Told of the cells in order.
+struct Eras {
+    versions: usize,
+    by_end: BTreeMap<u64, Era>,
+    newest: Option<(i64, u64)>,
+}
+
+#[derive(Default)]
+struct Era {
+    masked_up_to: Option<i64>,
+    /// Markers of one timestamp, by it and by moment.
+    exact: BTreeMap<i64, BTreeSet<u64>>,
+    /// Which writes were there at each moment, but for the end.
+    there: BTreeMap<u64, BTreeSet<u64>>,
+}
+
+impl Era {
+    fn up_to(masked_up_to: Option<i64>) -> Era {
+        Era { masked_up_to, there: BTreeMap::from([(u64::MAX, BTreeSet::new())]), ..Era::default() }
+    }
+}
+
+impl Eras {
+    fn new(versions: usize) -> Eras {
+        Eras { versions, by_end: BTreeMap::from([(u64::MAX, Era::up_to(None))]), newest: None }
+    }
+
+    fn mark(&mut self, marker: &Stored) {
+        let (at, moment) = (marker.timestamp, marker.sequence);
+        if matches!(marker.kind, CellType::DeleteFamily | CellType::DeleteColumn) {
+            self.by_end.insert(moment, Era::up_to(Some(at)));
+            return;
         }
+        let (_, era) = self.by_end.range_mut(moment..).next().expect("the last has no end");
+        era.exact.entry(at).or_default().insert(moment);
+        let (_, next) = era.there.range(moment..).next().expect("the end is among them");
+        let before = next.range(..moment).copied().collect();
+        era.there.insert(moment, before);
     }
-    while there.len() > family.versions as usize {
-        there.pop_first();
+
+    fn masks(&mut self, put: &Stored) -> bool {
+        let (at, moment) = (put.timestamp, put.sequence);
+        let replaced = self.newest.filter(|(of, _)| *of == at).map(|(_, by)| by);
+        self.newest = replaced.map(|by| (at, by)).or(Some((at, moment)));
+        for (_, era) in self.by_end.range_mut(moment..) {
+            let taken = era.exact.get(&at).and_then(|markers| markers.range(moment..).next().copied());
+            let until = taken.unwrap_or(u64::MAX).min(replaced.unwrap_or(u64::MAX));
+            for (_, there) in era.there.range_mut(moment..=until) {
+                if there.len() >= self.versions {
+                    return true;
+                }
+                there.insert(moment);
+            }
+            if taken.is_some() || era.masked_up_to.is_some_and(|up_to| at <= up_to) {
+                return true;
+            }
+        }
+        replaced.is_some()
     }
-    column.iter().map(|cell| there.get(&cell.timestamp) != Some(&cell.sequence)).collect()
 }
 
 /// What a filter has seen of a row.

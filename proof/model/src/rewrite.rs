@@ -7,7 +7,7 @@
 //! 3. Markers stay unless all files take part. Then those go that deleted cells are not kept for, unless they are younger
 //!    than the time for which all are kept.
 //! 4. With `NEW_VERSION_BEHAVIOR` nothing goes unless all files take part: what was there before tells which versions
-//!    were pushed out.
+//!    were pushed out. There markers count also beyond their time to live.
 
 use cell::CellType;
 
@@ -38,7 +38,9 @@ pub fn kept(cells: &[&Stored], family: &Family, kind: Kind, now: i64) -> Vec<boo
         Keep::Deleted => false,
         Keep::UntilTtl => is_expired(family, marker.timestamp, now),
     };
-    let is_out_of_time = |cell: &Stored| family.min_versions == 0 && is_expired(family, cell.timestamp, now);
+    let is_out_of_time = |cell: &Stored| {
+        family.min_versions == 0 && !family.new_versions && is_expired(family, cell.timestamp, now)
+    };
     let markers: Vec<&Stored> = cells
         .iter()
         .copied()

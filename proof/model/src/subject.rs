@@ -398,6 +398,8 @@ struct New {
     value: Vec<u8>,
     tags: Vec<u8>,
     ttl: Option<i64>,
+    /// Whether nothing was there before: what a change comes to is then answered without its time to live.
+    is_first: bool,
 }
 
 impl New {
@@ -503,6 +505,7 @@ impl<'a> Subject<'a> {
                 value: if part.what == What::Value { part.value.bytes() } else { Vec::new() },
                 tags: part.ttl.map(ttl_tag).unwrap_or_default(),
                 ttl: part.ttl,
+                is_first: false,
             });
         }
         cells
@@ -547,6 +550,7 @@ impl<'a> Subject<'a> {
                 value,
                 tags: ttl.map(ttl_tag).unwrap_or_default(),
                 ttl,
+                is_first: old.is_none(),
             });
         }
         Some(cells)
@@ -655,7 +659,7 @@ impl<'a> Subject<'a> {
                         timestamp: new.timestamp,
                         kind: new.kind.code(),
                         value: new.value.clone(),
-                        tags: new.tags.clone(),
+                        tags: if new.is_first { Vec::new() } else { new.tags.clone() },
                     }));
                     cells.extend(changed);
                 }
