@@ -87,12 +87,14 @@ impl Deletes {
         if let Some(by_write) = &mut self.by_write {
             by_write.clear();
         }
-        if !std::mem::take(&mut self.any) {
+        if !self.any {
             return;
         }
         self.family = None;
         self.family_versions.clear();
-        self.clear_column();
+        self.column = None;
+        self.versions.clear();
+        self.any = false;
     }
 
     #[inline]

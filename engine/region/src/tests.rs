@@ -667,6 +667,23 @@ fn a_compaction_that_a_closing_overtakes_changes_nothing() {
 }
 
 #[test]
+fn a_rows_markers_say_nothing_of_the_next_row() {
+    use CellType::{Delete, DeleteColumn, DeleteFamily, DeleteFamilyVersion};
+    for marker in [Delete, DeleteColumn, DeleteFamily, DeleteFamilyVersion] {
+        let bench = Bench::new();
+        let column = if marker.is_family_delete() { "f:" } else { "f:x" };
+        bench.put("a", "f:x", 5, "gone");
+        bench.delete("a", column, 5, marker);
+        bench.put("b", "f:x", 5, "here");
+        assert_eq!(bench.all(), "b/f:x@5=here", "{marker:?}, in memory");
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        assert_eq!(bench.all(), "b/f:x@5=here", "{marker:?}, in a file");
+        bench.region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+        assert_eq!(bench.all(), "b/f:x@5=here", "{marker:?}, compacted");
+    }
+}
+
+#[test]
 fn a_filter_that_ends_at_a_regions_last_row_ends_the_scan() {
     let bench = Bench::new();
     bench.put("a", "f:x", 1, "5");
