@@ -217,12 +217,13 @@ final class Steps {
 
   private Node rowOf(String row, boolean serverTime) {
     Node mutations = Node.of("row", row);
+    // One moment is given to all puts and deletes of them, another one to what is added to: the server's time is for one kind.
+    boolean adds = serverTime && chance.nextInt(4) == 0;
     for (int parts = 1 + chance.nextInt(4); parts > 0; parts--) {
       int kind = chance.nextInt(10);
-      // One moment is given to all of them, so that one alone may ask for the server's time.
       if (kind < 5) {
-        mutations.add(putOf(row, serverTime));
-      } else if (kind < 8 || !serverTime) {
+        mutations.add(putOf(row, serverTime && !adds));
+      } else if (kind < 8 || !adds) {
         mutations.add(deleteOf(row, false));
       } else if (kind < 9) {
         mutations.add(incrementOf(row));
