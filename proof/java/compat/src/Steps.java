@@ -437,11 +437,12 @@ final class Steps {
       scan.add(Node.of("one-row"));
     }
     // How large a cell is counted differs between cells of memory and of files in HBase itself. So where it shows that
-    // an answer was cut, it is cut after each cell.
+    // an answer was cut, it is cut after each cell; it shows in a scanner that lives on, too: whether the next region was
+    // begun before or after a write.
     switch (chance.nextInt(16)) {
       case 0 -> scan.add(Node.of("max-size", 1)).add(Node.of("partials"));
       case 1 -> scan.add(Node.of("max-size", 1)).add(Node.of("cursor"));
-      case 2 -> scan.add(Node.of("max-size", scan.has("batch") ? "1" : Draw.of(chance, "1", "100", "300", "1000", "3000")));
+      case 2 -> scan.add(Node.of("max-size", slow || scan.has("batch") ? "1" : Draw.of(chance, "1", "100", "300", "1000", "3000")));
       case 3 -> scan.add(Node.of("partials"));
       default -> { }
     }
