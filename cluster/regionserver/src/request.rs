@@ -14,7 +14,7 @@ mod mutation;
 mod query;
 
 pub(crate) use cells::RequestCells;
-pub(crate) use condition::condition;
+pub(crate) use condition::{check_rows, condition};
 pub use filter::filter_of;
 pub(crate) use get::{GetQuery, GetRequest, query as get};
 pub(crate) use mutation::{Asked, mutation};
@@ -24,18 +24,19 @@ use proto::pb;
 use region::TimeRange;
 use rpc::Exception;
 
-/// A time range; what is not said is open. `None` for all of time.
+/// A time range; what is not said is open. `None` for all of time. One that is none is not one to do without a retry: so
+/// HBase has it.
 fn time_range(range: Option<&pb::TimeRange>) -> Result<Option<TimeRange>, Exception> {
     let Some(range) = range else { return Ok(None) };
     let from = range.from.unwrap_or(0) as i64;
     let until = range.to.unwrap_or(i64::MAX as u64) as i64;
     if from < 0 || until < 0 {
-        return Err(Exception::do_not_retry(format!(
+        return Err(Exception::io(format!(
             "Timestamp cannot be negative. minStamp:{from}, maxStamp:{until}"
         )));
     }
     if until < from {
-        return Err(Exception::do_not_retry(format!("maxStamp is smaller than minStamp: {until} < {from}")));
+        return Err(Exception::io(format!("maxStamp is smaller than minStamp: {until} < {from}")));
     }
     if from == 0 && until == i64::MAX {
         return Ok(None);

@@ -545,6 +545,8 @@ impl Work {
         let check: Option<Check> = condition
             .map(|condition| request::condition(condition, &self.server.foundation().world))
             .transpose()?;
+        let of_one_row: Vec<&Mutation> = asked.iter().map(|asked| &asked.mutation).collect();
+        request::check_rows(check.as_ref(), &of_one_row)?;
         // Cells of atomic actions are given back inside the message.
         let mut out = CellsOut::new(Codec::None);
         let mark = out.mark();

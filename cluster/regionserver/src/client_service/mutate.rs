@@ -72,13 +72,15 @@ impl Work {
             &mut cells,
             cell_bytes_max,
         )?;
+        let check = request
+            .condition
+            .as_ref()
+            .map(|condition| request::condition(condition, &server.foundation().world))
+            .transpose()?;
+        request::check_rows(check.as_ref(), &[&asked.mutation])?;
         Ok(Work {
             asked: asked.of_group(nonce_group),
-            check: request
-                .condition
-                .as_ref()
-                .map(|condition| request::condition(condition, &server.foundation().world))
-                .transpose()?,
+            check,
             nonce_group,
             codec: call.connection.codec,
             server: server.clone(),

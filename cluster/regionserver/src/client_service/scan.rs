@@ -372,6 +372,8 @@ impl Work {
     fn finish(mut self, outcome: Result<(), region::Error>) -> Result<Reply, Exception> {
         self.held.region.count_filtered(self.scanned.filtered_rows);
         let now = self.server.foundation().world.moment();
+        // To begin anew would not help: a filter that cannot judge a cell cannot do it then.
+        let is_of_filter = matches!(outcome, Err(region::Error::Filter(_)));
         let outcome = outcome.map_err(|error| self.server.exception(&error)).and_then(|()| {
             // Nobody listens any more; what was read would be lost, and the client would go on after it.
             match self.client_deadline {
@@ -383,11 +385,15 @@ impl Work {
         });
         if let Err(exception) = outcome {
             self.server.scanners.abandon(&self.held);
-            return Err(self.after_failure(exception));
+            return Err(if is_of_filter { exception } else { self.after_failure(exception) });
         }
         let response = &mut self.response;
         response.stale = Some(false);
-        response.more_results_in_region = Some(if self.results_max == 0 { false } else { self.more });
+        response.more_results_in_region = Some(match self.results_max {
+            // Who asks for no row goes on with the next call, unless it says that it does not.
+            0 => !self.close,
+            _ => self.more,
+        });
         // Old clients drop the rows that come with this, so that it waits for a reply without any.
         if self.results == 0 && self.kept.scanner.is_filter_done() {
             response.more_results = Some(false);

@@ -3,7 +3,7 @@
 use ::filter::Comparable;
 use env::World;
 use proto::pb;
-use region::{Check, Test};
+use region::{Check, Mutation, Test};
 use rpc::Exception;
 
 use super::{comparator, filter, time_range};
@@ -25,4 +25,27 @@ pub(crate) fn condition(condition: &pb::Condition, world: &World) -> Result<Chec
         }
     };
     Ok(Check { row: condition.row.clone(), test, time_range: time_range(condition.time_range.as_ref())? })
+}
+
+/// Refuses mutations of another row than the one that is checked, and of several rows, as HBase does: nothing is written.
+pub(crate) fn check_rows(check: Option<&Check>, mutations: &[&Mutation]) -> Result<(), Exception> {
+    let Some(first) = mutations.first() else { return Ok(()) };
+    if let Some(other) = mutations.iter().find(|other| other.row != first.row) {
+        return Err(Exception::new(
+            "org.apache.hadoop.hbase.client.WrongRowIOException",
+            format!(
+                "The row in the recently added Mutation <{}> doesn't match the original one <{}>",
+                other.row.escape_ascii(),
+                first.row.escape_ascii()
+            ),
+        ));
+    }
+    match check.filter(|check| check.row != first.row) {
+        Some(check) => Err(Exception::do_not_retry(format!(
+            "The row of the action <{}> doesn't match the original one <{}>",
+            first.row.escape_ascii(),
+            check.row.escape_ascii()
+        ))),
+        None => Ok(()),
+    }
 }

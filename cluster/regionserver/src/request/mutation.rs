@@ -171,10 +171,17 @@ fn cells_of_message(
             put(CellParts {
                 row,
                 family: &column.family,
-                qualifier: value.qualifier.as_deref().unwrap_or_default(),
+                // A marker of the whole family has no column, and none has a value, whatever is sent.
+                qualifier: match cell_type.is_family_delete() {
+                    true => b"",
+                    false => value.qualifier.as_deref().unwrap_or_default(),
+                },
                 timestamp: value.timestamp.map_or(default, |ts| Timestamp(ts as i64)),
                 cell_type,
-                value: value.value.as_deref().unwrap_or_default(),
+                value: match cell_type.is_delete() {
+                    true => b"",
+                    false => value.value.as_deref().unwrap_or_default(),
+                },
                 tags: value.tags.as_deref().unwrap_or_default(),
             })?;
         }

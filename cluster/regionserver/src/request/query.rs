@@ -105,6 +105,7 @@ fn families(
     let mut families: Vec<FamilyQuery> = Vec::with_capacity(columns.len());
     let mut wanted = |family: &Bytes, qualifiers: &[Bytes]| {
         let at = families.iter().position(|query| query.family == family);
+        let is_new = at.is_none();
         let query = match at {
             Some(at) => &mut families[at],
             None => {
@@ -114,10 +115,11 @@ fn families(
             }
         };
         match &mut query.qualifiers {
-            // A whole family takes in its columns, in whichever order they are named.
+            // Of a whole family and some of its columns the one counts that is named last, as in HBase.
             Some(_) if qualifiers.is_empty() => query.qualifiers = None,
             Some(known) => known.extend_from_slice(qualifiers),
-            None => {}
+            None if is_new || qualifiers.is_empty() => {}
+            None => query.qualifiers = Some(qualifiers.to_vec()),
         }
     };
     for column in columns {
@@ -173,13 +175,16 @@ mod tests {
                 column("g", &[]),
                 column("f", &["a", "b"]),
                 column("g", &["x"]),
+                column("h", &["x"]),
+                column("h", &[]),
             ],
             ..Default::default()
         };
         let scan = get(&table(), query.row.clone(), &query, &world()).expect("a query");
-        assert_eq!(scan.families.len(), 2);
+        assert_eq!(scan.families.len(), 3);
         assert_eq!(scan.families[0].qualifiers, Some(vec!["a".into(), "b".into()]));
-        assert_eq!(scan.families[1].qualifiers, None);
+        assert_eq!(scan.families[1].qualifiers, Some(vec!["x".into()]), "what is named last counts");
+        assert_eq!(scan.families[2].qualifiers, None, "also when it is the whole family");
         assert_eq!((scan.max_versions, scan.cache_blocks), (1, true));
         assert_eq!((&*scan.start, &*scan.stop, scan.include_stop), (&b"r"[..], &b"r"[..], true));
     }

@@ -234,6 +234,51 @@ fn conditions_decide_and_are_told_of() {
 }
 
 #[test]
+fn a_condition_is_for_the_row_that_is_written() {
+    let bench = Bench::new();
+    bench.put("r", "f:a", "1");
+    let put = mutation(MutationType::Put, "s", "f:a", "2");
+    let refused = bench.mutate_if(put.clone(), Some(equals("r", "f:a", "1"))).expect_err("another row");
+    assert!(refused.do_not_retry, "{refused}");
+    assert_eq!(refused.message, "The row of the action <s> doesn't match the original one <r>");
+    let action = |mutation| pb::Action { mutation: Some(mutation), ..Default::default() };
+    let multi = |actions: Vec<pb::Action>, condition| {
+        let region_action = pb::RegionAction {
+            region: bench.region_of(b"r"),
+            atomic: Some(true),
+            action: actions,
+            condition,
+        };
+        let request =
+            pb::MultiRequest { region_action: vec![region_action], nonce_group: None, condition: None };
+        let reply = bench.send(bench.call("Multi", &request, Bytes::new())).expect("an answer");
+        let response = pb::MultiResponse::decode(reply.message).expect("the message");
+        response.region_action_result[0].exception.clone().expect("refused").name
+    };
+    let named = multi(vec![action(put.clone())], Some(equals("r", "f:a", "1")));
+    assert_eq!(named, "org.apache.hadoop.hbase.DoNotRetryIOException");
+    let mixed = multi(vec![action(mutation(MutationType::Put, "r", "f:a", "3")), action(put)], None);
+    assert_eq!(mixed, "org.apache.hadoop.hbase.client.WrongRowIOException");
+    assert_eq!(
+        (bench.row("r"), bench.row("s")),
+        (vec!["f:a=1".to_owned()], Vec::new()),
+        "nothing is written"
+    );
+}
+
+#[test]
+fn a_marker_of_the_whole_family_has_no_column() {
+    let bench = Bench::new();
+    bench.put("r", "f:a", "1");
+    bench.put("r", "f:z", "2");
+    let mut delete = mutation(MutationType::Delete, "r", "f:m", "");
+    delete.column_value[0].qualifier_value[0].delete_type =
+        Some(pb::mutation_proto::DeleteType::DeleteFamily as i32);
+    bench.mutate(delete).expect("a delete");
+    assert_eq!(bench.row("r"), [""; 0]);
+}
+
+#[test]
 fn a_write_whose_client_went_away_holds_up_nobody() {
     let bench = Bench::new();
     for row in ["a", "b", "c"] {

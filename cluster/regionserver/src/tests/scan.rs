@@ -128,6 +128,19 @@ fn calls_follow_each_other_by_number() {
 }
 
 #[test]
+fn who_asks_for_no_row_goes_on_with_the_next_call() {
+    let bench = Bench::new();
+    bench.fill();
+    let (first, cells) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(0));
+    assert!(cells.is_empty() && first.more_results_in_region == Some(true));
+    let id = first.scanner_id.expect("an id");
+    let (second, cells) = bench.next(id, 0, Some(0)).expect("none again");
+    assert!(cells.is_empty() && second.more_results_in_region == Some(true));
+    let (_, cells) = bench.next(id, 2, Some(1)).expect("the first two");
+    assert_eq!(rows(cells), ["a", "a", "b", "b"]);
+}
+
+#[test]
 fn a_client_may_close_early() {
     let bench = Bench::new();
     bench.fill();
