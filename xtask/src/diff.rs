@@ -23,9 +23,16 @@ const COMPACTIONS: [(&str, &str); 4] = [
     ("hbase.hstore.blockingStoreFiles", "100"),
 ];
 
+/// Memory is sealed every few hundred cells, so that what is asked lies in many segments, merged and not; of what they
+/// hold nothing is dropped, for HBase's memory drops nothing.
+const MEMORY: [(&str, &str); 2] = [
+    ("hbase.hregion.compacting.memstore.type", "BASIC"),
+    ("hbase.memstore.inmemoryflush.threshold.factor", "0.0001"),
+];
+
 fn start_bellows() -> Result<Server, String> {
     let mut words = Vec::new();
-    for (name, value) in COMPACTIONS {
+    for (name, value) in COMPACTIONS.into_iter().chain(MEMORY) {
         words.extend(["-D".to_owned(), format!("{name}={value}")]);
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

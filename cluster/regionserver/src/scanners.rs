@@ -4,8 +4,8 @@
 //!    second call finds nothing to take.
 //! 2. Calls are counted by the client. One whose number is not the next was lost or came twice, and is refused.
 //! 3. At its end the call puts the scanner back, with a new lease, or closes it.
-//! 4. A scanner that was closed because it was exhausted is remembered for as long as a lease: clients close it again,
-//!    or ask for more once more, and are told that there is nothing rather than that nobody knows it.
+//! 4. A scanner that was closed because it was exhausted is remembered for as long as a lease: clients close it again, and
+//!    are told that there is nothing rather than that nobody knows it.
 //! 5. Of a scanner whose region was closed here only the name is kept, for as long as a lease: whoever asks for more is told
 //!    once that the region has changed, as by HBase, and looks for it elsewhere.
 //!
@@ -223,12 +223,14 @@ impl Scanners {
             )));
         }
         match table.ended.get(&id) {
-            // The one after the last, and the one after that for a client that counted a close.
+            // HBase looks for the number after the one that comes next, so that who goes on counting is told; clients that
+            // know when a scanner has ended do not ask it again, and the others do not count.
             Some((next, until)) if *until > now => match call {
-                Some(call) if call != *next && call != *next + 1 => Err(Exception::new(
+                Some(call) if call != *next + 1 => Err(Exception::new(
                     class::OUT_OF_ORDER_SCANNER_NEXT,
                     format!(
-                        "Expected nextCallSeq for closed request: {next} But the nextCallSeq got from client: {call}"
+                        "Expected nextCallSeq for closed request: {} But the nextCallSeq got from client: {call}",
+                        *next + 1
                     ),
                 )),
                 _ => Ok(None),

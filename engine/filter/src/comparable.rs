@@ -104,6 +104,8 @@ pub enum Comparable {
     Regex(Pattern),
     /// A text in lower case: equal when the part in lower case contains it.
     Substring(String),
+    /// None was given: nothing can be compared with it.
+    Missing,
 }
 
 impl Comparable {
@@ -145,6 +147,7 @@ impl Comparable {
             }
             Comparable::Regex(pattern) => found(pattern.is_found_in(part)?),
             Comparable::Substring(text) => found(has_in_lower_case(part, text)),
+            Comparable::Missing => return Err(Failure::NoComparator),
         })
     }
 

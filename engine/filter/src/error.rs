@@ -40,6 +40,9 @@ pub enum Failure {
     /// The operator compares nothing.
     #[error("Unknown Compare op NO_OP")]
     NoOperator,
+    /// The filter came without a comparator.
+    #[error("the filter has no comparator to compare a cell with")]
+    NoComparator,
     /// A pattern went too many steps back.
     #[error(
         "the pattern {pattern:?} took more than {steps} steps on one value; write it so that less can match twice"

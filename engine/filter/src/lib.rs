@@ -165,6 +165,15 @@ impl Filter {
         }
     }
 
+    /// Whether it may think for long about a single cell: who shares the thread with others asks it elsewhere.
+    pub fn is_dear(&self) -> bool {
+        match &self.0 {
+            Kind::Single(single) => single.is_dear(),
+            Kind::List(list) => list.filters().any(Filter::is_dear),
+            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.is_dear(),
+        }
+    }
+
     /// Whether the row is dropped by its key alone.
     pub fn filter_row_key(&mut self, row: &[u8]) -> bool {
         match &mut self.0 {

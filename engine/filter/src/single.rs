@@ -183,6 +183,21 @@ impl Single {
         )
     }
 
+    /// Whether it has a pattern: each match may take as many steps as a pattern may take.
+    pub(crate) fn is_dear(&self) -> bool {
+        let with = match &self.rule {
+            Rule::Row { with, .. }
+            | Rule::Family { with, .. }
+            | Rule::Qualifier { with, .. }
+            | Rule::Value { with, .. }
+            | Rule::ColumnValue { with, .. }
+            | Rule::Dependent { compare: Some((_, with)), .. } => with,
+            Rule::SingleValue(rule) => &rule.with,
+            _ => return false,
+        };
+        matches!(with, Comparable::Regex(_))
+    }
+
     pub(crate) fn filter_row_key(&mut self, row: &[u8]) -> bool {
         let reversed = self.reversed;
         if self.filter_all_remaining() {
@@ -472,6 +487,10 @@ impl SingleValue {
             return ReturnCode::Include;
         }
         self.found = true;
+        if self.operator == CompareOperator::NoOp {
+            // Other filters take it for one that keeps nothing.
+            *failure = Some(Failure::NoOperator);
+        }
         self.matched = self.with.keeps(self.operator, cell.value(), failure);
         match (self.matched, self.latest_only) {
             (false, true) => ReturnCode::NextRow,

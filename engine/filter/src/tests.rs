@@ -175,6 +175,39 @@ fn values_choose_cells_and_rows() {
     );
 }
 
+/// NO_OP keeps nothing where single cells are compared. Of one column's value HBase does not know what to do with it.
+#[test]
+fn what_compares_nothing_is_a_failure_of_a_single_column_alone() {
+    use CompareOperator::NoOp;
+    let bytes_of_a_cell = CellParts {
+        row: b"r",
+        family: b"f",
+        qualifier: b"p",
+        timestamp: Timestamp(1),
+        cell_type: CellType::Put,
+        value: b"1",
+        tags: b"",
+    }
+    .to_vec()
+    .expect("a cell");
+    let cell = Cell::parse(&bytes_of_a_cell, SequenceId::ZERO).expect("a cell");
+    let mut single = Filter::single_column_value(bytes("f"), bytes("p"), NoOp, text("1"), true, true, false);
+    single.filter_cell(cell);
+    assert_eq!(single.failure(), Some(Failure::NoOperator));
+    assert_eq!(Failure::NoOperator.to_string(), "Unknown Compare op NO_OP");
+    for mut filter in [
+        Filter::value(NoOp, text("1")),
+        Filter::column_value(bytes("f"), bytes("p"), NoOp, text("1")),
+        Filter::value(NoOp, Comparable::Missing),
+    ] {
+        assert!(!filter.filter_cell(cell).includes());
+        assert_eq!(filter.failure(), None);
+    }
+    let mut missing = Filter::value(CompareOperator::Equal, Comparable::Missing);
+    assert!(!missing.filter_cell(cell).includes());
+    assert_eq!(missing.failure(), Some(Failure::NoComparator));
+}
+
 #[test]
 fn lists_put_filters_together() {
     let all = |filters| Filter::list(Operator::MustPassAll, filters);

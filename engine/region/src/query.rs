@@ -54,10 +54,11 @@ pub enum Isolation {
     ReadUncommitted,
 }
 
-/// Whether a read may wait for storage.
+/// Whether a read may take its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// [`Error::WouldBlock`](crate::Error::WouldBlock) when a block is not in memory.
+    /// It may not, for others wait for its thread: [`Error::WouldBlock`](crate::Error::WouldBlock) when a block is not
+    /// in memory, when a row takes long, and when the filter is one that may think for long about a single cell.
     MemoryOnly,
     /// It may.
     Any,
@@ -146,7 +147,7 @@ impl Scan {
 pub struct Limits {
     /// Heap size of cells after which a row may be cut, in HBase's counting.
     pub bytes: u64,
-    /// When a row may be cut, for whoever waits.
+    /// When a row is cut, if it may be, for whoever waits. Rows that the filter judges as a whole are not.
     pub deadline: Option<Moment>,
     /// Whether a row may be cut at all.
     pub allow_partial: bool,

@@ -1,8 +1,8 @@
 //! Reading rows: the families of a row side by side, in order, judged and given to the caller.
 //!
-//! A scanner stands at a row, or inside one of which a part was given. Should a block be missing that the caller must
-//! not wait for, the row is begun anew at the next call: what was given of it before is counted, judged again, and not
-//! given twice.
+//! A scanner stands at a row, or inside one of which a part was given; there it goes on, so that a row is read once in
+//! however many parts. Should a block be missing that the caller must not wait for, the row is begun anew at the next call:
+//! what was given of it before is counted, judged again, and not given twice.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,12 @@ use crate::region::Region;
 use crate::store::View;
 use crate::{Error, Result};
 
+mod patience;
 mod row;
+
+/// Cells of a row under way that may be judged twice because a block is missing. Behind so many it is gone on with only by
+/// who may wait.
+const JUDGED_TWICE_MAX: u64 = 1000;
 
 /// What one step of a scanner gave, besides cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,9 +36,12 @@ pub struct Step {
     pub partial: bool,
     /// Whether the step ended because of [`Limits::bytes`].
     pub size_limit: bool,
-    /// Rows that were looked at.
+    /// Whether it ended because of [`Limits::deadline`], with cells or without.
+    pub time_limit: bool,
+    /// Rows that were looked at to their end, as HBase counts them: not the one at which the filter ends the scan, and
+    /// twice the one for which families were read on demand.
     pub rows_scanned: u64,
-    /// Rows that the filter took away.
+    /// Rows that the filter took away, or of which nothing was left to give.
     pub rows_filtered: u64,
 }
 
@@ -57,6 +65,14 @@ impl StoreScanner {
     }
 }
 
+/// Where a row goes on of which a part was given.
+struct Standing {
+    /// The place of the store among the scan's.
+    store: usize,
+    /// Cells of this row and store that were let through, before limit and offset.
+    included: u32,
+}
+
 /// A store that a scan asks.
 struct Asked {
     /// Its place among the region's stores.
@@ -73,10 +89,11 @@ pub struct RegionScanner<'q> {
     /// Whether no second row can belong, so that nothing needs to be known of what comes behind the first.
     one_row: bool,
     filter: Option<Filter>,
-    /// What is asked of the filter at every row and never changes: whether it may come to its end, and whether it judges
-    /// whole rows.
+    /// What is asked of the filter at every row and never changes: whether it may come to its end, whether it judges
+    /// whole rows, and whether it may think for long about a cell.
     may_end: bool,
     judges_rows: bool,
+    is_dear: bool,
     read_point: SequenceId,
     /// The stores that are asked, as they were when the scanner was opened.
     asked: SmallVec<[Asked; 1]>,
@@ -86,8 +103,11 @@ pub struct RegionScanner<'q> {
     /// The row that comes next or is under way; empty before the first.
     row: SmallVec<[u8; 64]>,
     has_row: bool,
-    /// Cells of the row that were given in earlier steps.
+    /// Cells of the row that were given in earlier steps, and those that were judged.
     given: usize,
+    judged: u64,
+    /// Where the row goes on, if earlier steps began it and nothing came between.
+    standing: Option<Standing>,
     done: bool,
     filter_done: bool,
     counted: u64,
@@ -119,6 +139,7 @@ impl<'q> RegionScanner<'q> {
             region,
             may_end: filter.as_ref().is_some_and(Filter::may_end),
             judges_rows: filter.as_ref().is_some_and(Filter::has_filter_row),
+            is_dear: filter.as_ref().is_some_and(Filter::is_dear),
             filter,
             read_point,
             asked,
@@ -127,6 +148,8 @@ impl<'q> RegionScanner<'q> {
             row: SmallVec::new(),
             has_row: false,
             given: 0,
+            judged: 0,
+            standing: None,
             done: false,
             filter_done: false,
             counted: 0,
@@ -181,7 +204,14 @@ impl<'q> RegionScanner<'q> {
             return Ok(Step::default());
         }
         self.region.check_serving()?;
-        if self.may_end && self.filter.as_ref().is_some_and(Filter::filter_all_remaining) {
+        if mode == ReadMode::MemoryOnly
+            && (self.is_dear || self.standing.is_some() && self.judged > JUDGED_TWICE_MAX)
+        {
+            return Err(Error::WouldBlock);
+        }
+        // One that wants nothing from the first is told of the first row all the same, as in HBase.
+        let is_begun = !self.row.is_empty();
+        if is_begun && self.may_end && self.filter.as_ref().is_some_and(Filter::filter_all_remaining) {
             self.filter_done = true;
             return Ok(self.finish());
         }
@@ -198,7 +228,7 @@ impl<'q> RegionScanner<'q> {
         }
         if outcome.is_err() {
             // The heaps may stand anywhere: the row is begun anew.
-            self.positioned = false;
+            (self.positioned, self.standing, self.judged) = (false, None, 0);
             self.filter.iter_mut().for_each(Filter::reset);
         }
         outcome
@@ -241,11 +271,11 @@ impl<'q> RegionScanner<'q> {
         if !self.has_row && !self.find_row() {
             return Ok(self.finish());
         }
-        let step = self.read_row(limits, sink)?;
+        let step = self.read_row(limits, sink, mode)?;
         if step.partial {
             return Ok(step);
         }
-        (self.has_row, self.given) = (false, 0);
+        (self.has_row, self.given, self.judged) = (false, 0, 0);
         // Nobody needs to ask again only to hear that there is nothing.
         let more = !self.one_row
             && self.leave_row().map(|()| self.find_row()).unwrap_or_else(|_| {
@@ -414,7 +444,7 @@ impl RowReader {
         let scan = scanner.scan.to_mut();
         (scan.start, scan.stop) = (row.clone(), row.clone());
         scanner.row.clear();
-        (scanner.has_row, scanner.positioned, scanner.done, scanner.given) = (false, false, false, 0);
+        (scanner.has_row, scanner.positioned, scanner.done) = (false, false, false);
         scanner.read_only_row(mode, sink)
     }
 }

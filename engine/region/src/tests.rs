@@ -16,6 +16,7 @@ mod held;
 mod memory;
 mod put_off;
 mod seeks;
+mod wide;
 
 /// A region over files in memory, and what it takes to open it again.
 struct Bench {

@@ -33,7 +33,8 @@ pub(super) fn attacks() -> Vec<Attack> {
         Attack { name: "300 MB that are claimed", megabytes: 16, act: huge_claimed },
         Attack { name: "300 MB that are sent", megabytes: 64, act: huge_sent },
         Attack { name: "a flood of connection headers' attributes", megabytes: 64, act: attribute_flood },
-        Attack { name: "filters nested too deep", megabytes: 128, act: deep_filters },
+        // A list of 100,000 filters among them: each is some hundred bytes as a message, and as a filter again.
+        Attack { name: "filters nested too deep, and too many", megabytes: 256, act: deep_filters },
         Attack { name: "groups nested too deep", megabytes: 128, act: deep_groups },
         Attack { name: "patterns that explode", megabytes: 256, act: patterns },
         Attack { name: "cell blocks that unpack to 300 MB", megabytes: 768, act: bombs },

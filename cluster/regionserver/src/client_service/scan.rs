@@ -127,6 +127,10 @@ fn begin(server: &Arc<RegionServer>, call: &Call) -> Result<Begun, Exception> {
         (None, None) => return Err(Exception::do_not_retry("Missing required input: scannerId or scan")),
     };
     response.scanner_id = Some(held.id.0);
+    if let Some(negative) = request.number_of_rows.map(|rows| rows as i32).filter(|rows| *rows < 0) {
+        server.scanners.put_back(&held, kept);
+        return Err(Exception::io(format!("Illegal Capacity: {negative}")));
+    }
     Ok(Begun::Work(Box::new(Work::new(server, call, &request, held, kept, response))))
 }
 
@@ -136,8 +140,8 @@ fn open(
     scan: &pb::Scan,
     response: &mut pb::ScanResponse,
 ) -> Result<(Arc<Held>, Box<Kept>), Exception> {
-    let missing = || Exception::do_not_retry("Missing required input: region");
-    let region = server.regions().find(request.region.as_ref().ok_or_else(missing)?)?;
+    // None that is named is none that is served.
+    let region = server.regions().find(&request.region.clone().unwrap_or_default())?;
     let query = request::scan(region.table(), scan, &server.foundation().world)?;
     let scanner = region.scanner(query).map_err(|error| server.exception(&error))?;
     response.mvcc_read_point = Some(scanner.read_point().0);
@@ -255,13 +259,9 @@ impl Work {
         let mut looks = Looks::new(self.server.foundation().world.moment());
         while self.results < self.results_max {
             let mark = self.out.mark();
-            let deadline = match (self.deadline, inline_end) {
-                (Some(end), Some(inline)) => Some(end.min(inline)),
-                (end, inline) => end.or(inline),
-            };
             let limits = Limits {
                 bytes: self.bytes_max.saturating_sub(self.out.heap_size()),
-                deadline,
+                deadline: self.deadline,
                 allow_partial: self.allow_partial,
             };
             let step = match self.kept.scanner.next_row(&limits, &mut self.out, mode) {
@@ -292,7 +292,7 @@ impl Work {
             let is_full = step.size_limit
                 || self.out.heap_size() >= self.bytes_max
                 || !self.share.admits(self.out.heap_size());
-            let is_due = looks.is_due_after_step();
+            let is_due = looks.is_due_after_step() || step.time_limit;
             if !is_full && !is_due {
                 continue;
             }

@@ -104,7 +104,7 @@ pub(super) fn value_of(comparator: &pb::Comparator) -> Result<Bytes, Exception> 
         | Comparable::BigDecimal(value)
         | Comparable::Bit { value, .. } => value,
         Comparable::Long(number) => Bytes::copy_from_slice(&number.to_be_bytes()),
-        Comparable::Null => Bytes::new(),
+        Comparable::Null | Comparable::Missing => Bytes::new(),
         Comparable::Regex(pattern) => Bytes::copy_from_slice(pattern.text().as_bytes()),
         Comparable::Substring(text) => text.into(),
     })

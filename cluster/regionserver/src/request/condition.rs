@@ -13,14 +13,15 @@ pub(crate) fn condition(condition: &pb::Condition, world: &World) -> Result<Chec
     let test = match &condition.filter {
         Some(filter) => Test::Filter(filter::filter(filter, world)?),
         None => {
-            let missing = |what: &str| Exception::do_not_retry(format!("a condition without {what}"));
+            // What is not there is empty: the family is missed by the region, the comparator by its class, and not in a way
+            // that forbids a retry. So HBase has it.
+            let comparator = condition.comparator.clone().unwrap_or_default();
+            let value = comparator::value_of(&comparator).map_err(|error| Exception::io(error.message))?;
             Test::Value {
-                family: condition.family.clone().ok_or_else(|| missing("a family"))?,
+                family: condition.family.clone().unwrap_or_default(),
                 qualifier: condition.qualifier.clone().unwrap_or_default(),
                 operator: comparator::operator(condition.compare_type.unwrap_or_default())?,
-                comparable: Comparable::Binary(comparator::value_of(
-                    condition.comparator.as_ref().ok_or_else(|| missing("a comparator"))?,
-                )?),
+                comparable: Comparable::Binary(value),
             }
         }
     };

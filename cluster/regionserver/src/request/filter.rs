@@ -40,25 +40,25 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
     };
     Ok(match name.strip_prefix(PACKAGE).unwrap_or_default() {
         "RowFilter" => {
-            let (operator, with) = compared(name, &read::<pb::RowFilter>(name, bytes)?.compare_filter)?;
+            let (operator, with) = compared(&read::<pb::RowFilter>(name, bytes)?.compare_filter)?;
             Filter::row(operator, with)
         }
         "FamilyFilter" => {
-            let (operator, with) = compared(name, &read::<pb::FamilyFilter>(name, bytes)?.compare_filter)?;
+            let (operator, with) = compared(&read::<pb::FamilyFilter>(name, bytes)?.compare_filter)?;
             Filter::family(operator, with)
         }
         "QualifierFilter" => {
-            let (operator, with) = compared(name, &read::<pb::QualifierFilter>(name, bytes)?.compare_filter)?;
+            let (operator, with) = compared(&read::<pb::QualifierFilter>(name, bytes)?.compare_filter)?;
             Filter::qualifier(operator, with)
         }
         "ValueFilter" => {
-            let (operator, with) = compared(name, &read::<pb::ValueFilter>(name, bytes)?.compare_filter)?;
+            let (operator, with) = compared(&read::<pb::ValueFilter>(name, bytes)?.compare_filter)?;
             Filter::value(operator, with)
         }
         "DependentColumnFilter" => {
             let read: pb::DependentColumnFilter = read(name, bytes)?;
             let compare = match &read.compare_filter.comparator {
-                Some(_) => Some(compared(name, &read.compare_filter)?),
+                Some(_) => Some(compared(&read.compare_filter)?),
                 None => None,
             };
             let drop = read.drop_dependent_column();
@@ -144,17 +144,21 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
                 pb::filter_list::Operator::MustPassAll => Operator::MustPassAll,
                 pb::filter_list::Operator::MustPassOne => Operator::MustPassOne,
             };
-            Filter::list(operator, read.filters.iter().map(inner).collect::<Result<_, _>>()?)
+            // As many as the message holds, known beforehand: a wide list costs no more room than its filters.
+            let mut filters = Vec::with_capacity(read.filters.len());
+            for proto in &read.filters {
+                filters.push(inner(proto)?);
+            }
+            Filter::list(operator, filters)
         }
         _ => return Err(unknown(name)),
     })
 }
 
-fn compared(name: &str, compare: &pb::CompareFilter) -> Result<(CompareOperator, Comparable), Exception> {
-    let comparator = compare.comparator.as_ref();
-    let comparator =
-        comparator.ok_or_else(|| Exception::do_not_retry(format!("{name} has no comparator")))?;
-    Ok((comparator::operator(compare.compare_op)?, comparable(comparator)?))
+fn compared(compare: &pb::CompareFilter) -> Result<(CompareOperator, Comparable), Exception> {
+    // As in HBase it is missed when the first cell is to be compared, and not by the operator that compares nothing.
+    let with = compare.comparator.as_ref().map_or(Ok(Comparable::Missing), comparable)?;
+    Ok((comparator::operator(compare.compare_op)?, with))
 }
 
 fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exception> {
@@ -425,17 +429,24 @@ mod tests {
                 of("FuzzyRowFilter", &pb::FuzzyRowFilter { fuzzy_keys_data: vec![uneven], is_mask_v2: None }),
                 "lengths do not match",
             ),
-            (
-                of(
-                    "RowFilter",
-                    &pb::RowFilter { compare_filter: pb::CompareFilter { compare_op: 2, comparator: None } },
-                ),
-                "has no comparator",
-            ),
             (of("FilterList", &pb::ColumnPrefixFilter { prefix: "no number".into() }), "unable to read"),
         ] {
             let error = made(&proto).expect_err(&proto.name);
             assert!(error.do_not_retry && error.message.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn a_comparator_is_missed_when_something_is_to_be_compared() {
+        let row = |operator: pb::CompareType| {
+            let compare_filter = pb::CompareFilter { compare_op: operator as i32, comparator: None };
+            made(&of("RowFilter", &pb::RowFilter { compare_filter })).expect("a filter")
+        };
+        let mut equal = row(pb::CompareType::Equal);
+        assert!(equal.filter_row_key(b"r"));
+        assert_eq!(equal.failure(), Some(::filter::Failure::NoComparator));
+        let mut none = row(pb::CompareType::NoOp);
+        assert!(none.filter_row_key(b"r"));
+        assert_eq!(none.failure(), None);
     }
 }

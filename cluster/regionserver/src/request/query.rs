@@ -19,13 +19,16 @@ pub(super) fn get(
 ) -> Result<Scan, Exception> {
     super::check_row(&row)?;
     let range = time_range(get.time_range.as_ref())?;
+    if get.max_versions() as i32 <= 0 {
+        return Err(Exception::io("versions must be positive"));
+    }
     Ok(Scan {
         families: families(table, &get.column, &get.cf_time_range)?,
         filter: get.filter.as_ref().map(|proto| filter::filter(proto, world)).transpose()?,
         time_range: range.unwrap_or(TimeRange::ALL),
         max_versions: get.max_versions(),
         store_limit: get.store_limit,
-        store_offset: get.store_offset(),
+        store_offset: offset(get.store_offset()),
         isolation: isolation(&get.attribute),
         cache_blocks: get.cache_blocks(),
         load_families_on_demand: get.load_column_families_on_demand,
@@ -78,7 +81,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
         max_versions: scan.max_versions(),
         batch,
         store_limit: scan.store_limit,
-        store_offset: scan.store_offset(),
+        store_offset: offset(scan.store_offset()),
         raw,
         isolation: isolation(&scan.attribute),
         read_point: Some(scan.mvcc_read_point()).filter(|point| *point > 0).map(SequenceId),
@@ -86,6 +89,11 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
         load_families_on_demand: scan.load_column_families_on_demand,
         read_type,
     })
+}
+
+/// A negative offset, which a client's Java takes, passes over nothing.
+fn offset(number: u32) -> u32 {
+    if number > i32::MAX as u32 { 0 } else { number }
 }
 
 fn isolation(attributes: &[pb::NameBytesPair]) -> Isolation {
@@ -238,10 +246,12 @@ mod tests {
             attribute: vec![pair("_raw_", 1), pair("_isolationlevel_", 1)],
             mvcc_read_point: Some(12),
             batch_size: Some(0),
+            store_offset: Some(u32::MAX),
             ..Default::default()
         };
         let raw = scan(&table(), &query, &world()).expect("a query");
         assert!(raw.raw && raw.isolation == Isolation::ReadUncommitted && raw.batch.is_none());
+        assert_eq!(raw.store_offset, 0, "-1");
         assert_eq!(raw.read_point, Some(SequenceId(12)));
         query.column.push(column("f", &["q"]));
         assert!(scan(&table(), &query, &world()).expect_err("columns of a raw scan").do_not_retry);

@@ -65,11 +65,12 @@ fn a_small_region_is_read_in_one_call_and_the_scanner_ends_by_itself() {
     let id = response.scanner_id.expect("an id");
     let (again, cells) = bench.next(id, 0, None).expect("known");
     assert!(cells.is_empty() && again.cells_per_result.is_empty());
-    bench.next(id, 10, Some(0)).expect("known");
-    assert_eq!(
-        class(&bench.next(id, 10, Some(5)).expect_err("not the next")),
-        "OutOfOrderScannerNextException"
-    );
+    bench.next(id, 10, Some(1)).expect("known");
+    for call in [0, 5] {
+        let refused = bench.next(id, 10, Some(call)).expect_err("not the one that HBase waits for");
+        assert_eq!(class(&refused), "OutOfOrderScannerNextException");
+        assert!(refused.message.starts_with("Expected nextCallSeq for closed request: 1 But"), "{refused}");
+    }
     bench.world.advance(Duration::from_secs(60));
     assert_eq!(class(&bench.next(id, 0, None).expect_err("forgotten")), "UnknownScannerException");
 }
@@ -306,6 +307,20 @@ fn a_request_that_names_nothing_is_refused() {
     assert_eq!(nothing.message, "Missing required input: scannerId or scan");
     let unknown = bench.next(12, 1, None).expect_err("unknown");
     assert!(unknown.message.starts_with("Unknown scanner '12'."));
+    let nowhere = pb::ScanRequest { scan: Some(pb::Scan::default()), ..Default::default() };
+    assert_eq!(class(&bench.scan(nowhere).expect_err("no region")), "NotServingRegionException");
+}
+
+#[test]
+fn less_than_no_rows_are_refused_and_the_scanner_goes_on() {
+    let bench = Bench::new();
+    bench.fill();
+    let (first, _) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
+    let id = first.scanner_id.expect("an id");
+    let refused = bench.next(id, u32::MAX, Some(0)).expect_err("-1");
+    assert_eq!((class(&refused), &refused.message[..]), ("IOException", "Illegal Capacity: -1"));
+    let (_, cells) = bench.next(id, 1, Some(1)).expect("goes on");
+    assert_eq!(rows(cells), ["b", "b"]);
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 use cell::{Cell, Comparator, KeyBuf, SequenceId, is_same_row};
 use filter::{Filter, Transform};
 
-use super::{RegionScanner, Step};
+use super::patience::Patience;
+use super::{RegionScanner, Standing, Step};
 use crate::matcher::{Next, Verdict};
-use crate::query::{CellSink, Limits};
+use crate::query::{CellSink, Limits, ReadMode};
 use crate::{Error, Result};
 
 /// Collects the cells of a row until it is certain that they are given.
@@ -48,6 +49,7 @@ struct Part<'a> {
     buffered: bool,
     buffer: RowBuffer,
     limits: &'a Limits,
+    patience: Patience,
     batch: usize,
     row_bytes_max: u64,
     /// Cells that earlier steps gave.
@@ -57,6 +59,7 @@ struct Part<'a> {
     given: usize,
     heap_size: u64,
     is_cut_by_size: bool,
+    is_cut_by_time: bool,
 }
 
 impl Part<'_> {
@@ -106,27 +109,30 @@ enum Ended {
     Family,
     /// The filter wants nothing more at all.
     Scan,
-    /// What is left belongs into the next step.
-    Cut,
+    /// What is left belongs into the next step. So many cells of the family were let through.
+    Cut { included: u32 },
 }
 
 impl RegionScanner<'_> {
     /// Gives the row under way, or what the limits let through of the rest of it.
-    pub(super) fn read_row(&mut self, limits: &Limits, sink: &mut dyn CellSink) -> Result<Step> {
+    pub(super) fn read_row(
+        &mut self,
+        limits: &Limits,
+        sink: &mut dyn CellSink,
+        mode: ReadMode,
+    ) -> Result<Step> {
         let mut step = Step { more: true, ..Step::default() };
-        // Judging begins at the row's start: the heaps are put there when a part was given before.
-        if self.given > 0 {
-            self.position()?;
-            self.filter.iter_mut().for_each(Filter::reset);
-        } else {
-            step.rows_scanned = 1;
-        }
-        if let Some(filter) = &mut self.filter
+        let standing = self.standing.take();
+        if standing.is_none()
+            && let Some(filter) = &mut self.filter
             && filter.filter_row_key(&self.row)
         {
             step.rows_filtered = 1;
-            if !filter.filter_all_remaining() && filter.remembers_cells() {
-                self.show_dropped_row()?;
+            if !filter.filter_all_remaining() {
+                step.rows_scanned = 1;
+                if filter.remembers_cells() {
+                    self.show_dropped_row()?;
+                }
             }
             return Ok(step);
         }
@@ -135,19 +141,22 @@ impl RegionScanner<'_> {
             buffered: self.judges_rows,
             buffer: RowBuffer::default(),
             limits,
+            patience: Patience::new(limits, mode, self.judges_rows, self.is_dear),
             batch: self.scan.batch.map_or(usize::MAX, |batch| batch as usize),
             row_bytes_max: self.region.options.row_size_max,
-            resumed: self.given,
+            resumed: if standing.is_none() { self.given } else { 0 },
             seen: 0,
             given: 0,
             heap_size: 0,
             is_cut_by_size: false,
+            is_cut_by_time: false,
         };
-        for index in 0..self.stores.len() {
+        for index in standing.as_ref().map_or(0, |standing| standing.store)..self.stores.len() {
             if self.stores[index].on_demand || self.stores[index].closed {
                 continue;
             }
-            match self.read_family(index, &mut part)? {
+            let earlier = standing.as_ref().filter(|standing| standing.store == index);
+            match self.read_family(index, earlier.map(|standing| standing.included), &mut part)? {
                 Ended::Family => {}
                 Ended::Scan => {
                     // Those that stand in the row end with it, as in HBase; others go on, if the filter does.
@@ -158,10 +167,12 @@ impl RegionScanner<'_> {
                     }
                     break;
                 }
-                Ended::Cut => {
+                Ended::Cut { included } => {
                     self.given += part.given;
-                    self.positioned = false;
+                    self.judged += part.patience.judged();
+                    self.standing = Some(Standing { store: index, included });
                     (step.partial, step.size_limit) = (true, part.is_cut_by_size);
+                    step.time_limit = part.is_cut_by_time;
                     return Ok(step);
                 }
             }
@@ -173,21 +184,24 @@ impl RegionScanner<'_> {
             Some(filter) if part.buffered => !judge_row(filter, &mut part.buffer),
             _ => self.given == 0 && part.given == 0,
         };
+        step.rows_scanned = 1;
         if !is_dropped && self.stores.iter().any(|store| store.on_demand) {
-            self.read_families_on_demand(&mut part)?;
+            step.rows_scanned += u64::from(self.read_families_on_demand(&mut part)?);
         }
         // A filter may have taken out all that there was to judge, and then the other families had nothing.
         let is_dropped = is_dropped || part.buffered && part.buffer.cells.is_empty();
         if part.buffered && !is_dropped {
             part.buffer.cells().into_iter().for_each(|cell| part.sink.cell(cell));
         }
-        step.rows_filtered = u64::from(is_dropped);
+        // Also when all that there was of the row went with an earlier part of it.
+        step.rows_filtered = u64::from(is_dropped || !part.buffered && part.given == 0);
         self.counted += 1;
         Ok(step)
     }
 
-    /// Adds what the other families have of a row that the filter lets through.
-    fn read_families_on_demand(&mut self, part: &mut Part<'_>) -> Result<()> {
+    /// Adds what the other families have of a row that the filter lets through. Says whether they have the row.
+    fn read_families_on_demand(&mut self, part: &mut Part<'_>) -> Result<bool> {
+        let mut any = false;
         for index in 0..self.stores.len() {
             if !self.stores[index].on_demand {
                 continue;
@@ -198,12 +212,13 @@ impl RegionScanner<'_> {
                 |cell| comparator.compare_rows(cell.row(), row).is_lt(),
                 |_| KeyBuf::first_on_row(row),
             )?;
-            if !matches!(self.read_family(index, part)?, Ended::Family) {
+            any |= heap.peek().is_some_and(|cell| is_same_row(cell.row(), row));
+            if !matches!(self.read_family(index, None, part)?, Ended::Family) {
                 break;
             }
         }
         part.buffer.sort(self.region.comparator);
-        Ok(())
+        Ok(any)
     }
 
     /// Lets the filter see the cells of a row that it has dropped by the key, and gives none.
@@ -213,6 +228,7 @@ impl RegionScanner<'_> {
             buffered: false,
             buffer: RowBuffer::default(),
             limits: &Limits::NONE,
+            patience: Patience::new(&Limits::NONE, ReadMode::Any, true, false),
             batch: usize::MAX,
             row_bytes_max: u64::MAX,
             resumed: usize::MAX,
@@ -220,16 +236,18 @@ impl RegionScanner<'_> {
             given: 0,
             heap_size: 0,
             is_cut_by_size: false,
+            is_cut_by_time: false,
         };
         for index in 0..self.stores.len() {
-            if !matches!(self.read_family(index, &mut part)?, Ended::Family) {
+            if !matches!(self.read_family(index, None, &mut part)?, Ended::Family) {
                 break;
             }
         }
         Ok(())
     }
 
-    fn read_family(&mut self, index: usize, part: &mut Part<'_>) -> Result<Ended> {
+    /// Reads what a family has of the row, or what is left of it behind `earlier` cells that were let through.
+    fn read_family(&mut self, index: usize, earlier: Option<u32>, part: &mut Part<'_>) -> Result<Ended> {
         let RegionScanner { region, scan, filter, may_end, stores, row, one_row, .. } = self;
         let (comparator, row) = (region.comparator, &row[..]);
         let store = &mut stores[index];
@@ -237,13 +255,16 @@ impl RegionScanner<'_> {
         let offset = scan.store_offset;
         // The limit is looked at behind a cell that was given, so that 0 lets one through, as in HBase.
         let last = scan.store_limit.map_or(u32::MAX, |limit| offset.saturating_add(limit.max(1)));
-        let mut included = 0u32;
-        store.matcher.begin_row();
+        let mut included = earlier.unwrap_or(0);
+        if earlier.is_none() {
+            store.matcher.begin_row();
+        }
         while let Some(cell) = store.heap.peek().filter(|cell| is_same_row(cell.row(), row)) {
             if *may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining) {
                 return Ok(Ended::Scan);
             }
             let mut is_full = false;
+            let is_due = part.patience.judges(cell);
             let next = match store.matcher.judge(cell, wanted, filter) {
                 Verdict::Skip(next) => next,
                 Verdict::Include(next) => {
@@ -306,10 +327,14 @@ impl RegionScanner<'_> {
                             .to_owned(),
                     ));
                 }
-                return Ok(if goes_on { Ended::Cut } else { Ended::Family });
+                return Ok(if goes_on { Ended::Cut { included } } else { Ended::Family });
             }
             if next == Next::Row {
                 break;
+            }
+            if is_due && part.patience.is_over(region.world.moment())? {
+                part.is_cut_by_time = true;
+                return Ok(Ended::Cut { included });
             }
         }
         // HBase looks once more at the filter before it sees that the row is over, but not behind a limit of the family.

@@ -94,7 +94,7 @@ final class FilterChance {
         return filter;
       }
       case 20:
-        return Node.of("page", 1 + chance.nextInt(3));
+        return Node.of("page", chance.nextInt(8) == 0 ? 0 : 1 + chance.nextInt(3));
       case 21:
         return Node.of("stop", row());
       case 22: {
@@ -133,9 +133,9 @@ final class FilterChance {
 
   private Node singleColumn(String head) {
     Node filter = switch (chance.nextInt(6)) {
-      case 0 -> Node.of(head, family(), Steps.NUMBER, comparison(), Node.of("long", Draw.of(chance, "5", "-2", "0")));
+      case 0 -> Node.of(head, family(), Steps.NUMBER, operator(), Node.of("long", Draw.of(chance, "5", "-2", "0")));
       case 1 -> Node.of(head, family(), Steps.DECIMAL, comparison(), Node.of("decimal", Draw.of(chance, "2.5", "5", "-2.50")));
-      default -> Node.of(head, family(), qualifier(), comparison(), comparator(value()));
+      default -> Node.of(head, family(), qualifier(), operator(), comparator(value()));
     };
     if (!head.equals("column-value") && chance.nextBoolean()) {
       filter.add(Node.of("if-missing"));

@@ -1,0 +1,230 @@
+//! Rows that are given in parts: none of them is read twice, none takes a thread that others wait for, and none makes a
+//! client wait that handles parts.
+
+use std::time::Duration;
+
+use filter::Pattern;
+
+use super::*;
+
+const COLUMNS: usize = 3_000;
+
+/// One row of two families, in memory and in a file, in blocks of some cells.
+fn wide_row() -> Bench {
+    let family = FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", 512);
+    let bench = Bench::with(family);
+    for kept in [1, 0] {
+        let of_family = |family: &str| -> Vec<String> {
+            let numbers = (0..COLUMNS).filter(|number| number % 2 == kept);
+            numbers.map(|number| format!("{family}:c{number:04}")).collect()
+        };
+        let columns = [of_family("f"), of_family("g")].concat();
+        let cells: Vec<_> = columns.iter().map(|column| (&column[..], 1, CellType::Put, &b"v"[..])).collect();
+        bench.apply(mutation(MutationKind::Put, "row", &cells));
+        if kept == 1 {
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+    }
+    bench
+}
+
+fn partly(batch: u32) -> Scan {
+    Scan { batch: Some(batch), ..Scan::default() }
+}
+
+/// Takes cells, each of which takes its time.
+struct Slow<'a> {
+    shown: Shown,
+    world: &'a World,
+    each: Duration,
+}
+
+impl CellSink for Slow<'_> {
+    fn cell(&mut self, cell: Cell<'_>) {
+        self.world.advance(self.each);
+        self.shown.cell(cell);
+    }
+}
+
+#[test]
+fn a_row_in_parts_is_read_once() {
+    let bench = wide_row();
+    let whole = bench.all();
+    let read = |scan: Scan| {
+        let before = hfile::data_bytes_of_thread();
+        let shown = bench.scan(scan);
+        (hfile::data_bytes_of_thread() - before, shown)
+    };
+    let (bytes, shown) = read(Scan::default());
+    assert!(shown == whole && bytes > 50_000, "{bytes}");
+    for batch in [1, 7, 1_000] {
+        let (in_parts, shown) = read(partly(batch));
+        assert!(shown == whole, "in parts of {batch}");
+        assert_eq!(in_parts, bytes, "in parts of {batch}");
+    }
+}
+
+#[test]
+fn a_part_that_must_not_wait_goes_on_where_the_last_one_ended() {
+    let bench = wide_row();
+    let whole = bench.all();
+    for batch in [1, 7, 100] {
+        // With nothing cached, so that blocks are missing all the time.
+        let bench = wide_row().kill();
+        let mut scanner = bench.region.scanner(partly(batch)).expect("serving");
+        let (mut shown, mut refused, mut at_once) = (Shown::default(), 0, 0);
+        loop {
+            let mark = shown.0.len();
+            let step = match scanner.next_row(&Limits::NONE, &mut shown, ReadMode::MemoryOnly) {
+                Err(Error::WouldBlock) => {
+                    refused += 1;
+                    shown.0.truncate(mark);
+                    scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read")
+                }
+                step => {
+                    at_once += 1;
+                    step.expect("read")
+                }
+            };
+            if !step.more {
+                break;
+            }
+        }
+        assert!(shown.0.join(" ") == whole, "in parts of {batch}");
+        assert!(refused > 0 && (at_once > 0 || batch == 100), "{refused} refused, {at_once} not");
+    }
+}
+
+#[test]
+fn a_row_that_takes_long_leaves_the_thread_to_others() {
+    let bench = wide_row();
+    let world = &bench.world;
+    let slow = |each| Slow { shown: Shown::default(), world, each };
+    let get = Scan::get("row".into());
+    bench.region.get(&get, ReadMode::Any, &mut Shown::default()).expect("cached from here on");
+    let mut sink = slow(Duration::from_micros(1));
+    let refused = bench.region.get(&get, ReadMode::MemoryOnly, &mut sink);
+    assert!(matches!(refused, Err(Error::WouldBlock)));
+    let given = sink.shown.0.len();
+    assert!((300..600).contains(&given), "{given} cells of 1 µs each");
+    let mut sink = slow(Duration::from_nanos(10));
+    let given = bench.region.get(&get, ReadMode::MemoryOnly, &mut sink).expect("cheap enough");
+    assert_eq!(given, 2 * COLUMNS);
+    let mut sink = slow(Duration::from_millis(1));
+    let given = bench.region.get(&get, ReadMode::Any, &mut sink).expect("may take as long as it takes");
+    assert_eq!(given, 2 * COLUMNS);
+}
+
+#[test]
+fn large_cells_are_looked_after_sooner() {
+    let bench = Bench::new();
+    let value = vec![b'v'; 100_000];
+    let columns: Vec<String> = (0..20).map(|number| format!("f:c{number:02}")).collect();
+    let cells: Vec<_> = columns.iter().map(|column| (&column[..], 1, CellType::Put, &value[..])).collect();
+    bench.apply(mutation(MutationKind::Put, "row", &cells));
+    let mut sink = Slow { shown: Shown::default(), world: &bench.world, each: Duration::from_micros(100) };
+    let refused = bench.region.get(&Scan::get("row".into()), ReadMode::MemoryOnly, &mut sink);
+    assert!(matches!(refused, Err(Error::WouldBlock)));
+    assert_eq!(sink.shown.0.len(), 4);
+}
+
+#[test]
+fn a_client_that_handles_parts_does_not_wait_for_a_row() {
+    let bench = wide_row();
+    let whole = bench.all();
+    let mut scanner = bench.region.scanner(Scan::default()).expect("serving");
+    let mut sink = Slow { shown: Shown::default(), world: &bench.world, each: Duration::from_micros(10) };
+    let mut cut = 0;
+    loop {
+        let began = bench.world.moment();
+        let deadline = Some(began.plus(Duration::from_millis(5)));
+        let limits = Limits { bytes: u64::MAX, deadline, allow_partial: true };
+        let step = scanner.next_row(&limits, &mut sink, ReadMode::Any).expect("read");
+        assert!(bench.world.moment().since(began) < Duration::from_millis(6));
+        assert_eq!(step.time_limit, step.partial);
+        cut += usize::from(step.partial);
+        if !step.more {
+            break;
+        }
+    }
+    assert!(sink.shown.0.join(" ") == whole);
+    assert!((10..13).contains(&cut), "cut {cut} times");
+    // Who takes whole rows only waits.
+    let limits = Limits { bytes: u64::MAX, deadline: Some(bench.world.moment()), allow_partial: false };
+    let mut scanner = bench.region.scanner(Scan::default()).expect("serving");
+    let step = scanner.next_row(&limits, &mut sink, ReadMode::Any).expect("read");
+    assert!(!step.partial && !step.time_limit);
+}
+
+#[test]
+fn a_filter_that_may_think_for_long_is_not_asked_where_others_wait() {
+    let bench = wide_row();
+    let dear = || Comparable::Regex(Pattern::new("c.*5$", 0).expect("a pattern"));
+    let equal = CompareOperator::Equal;
+    let filters = [
+        Filter::qualifier(equal, dear()),
+        Filter::skip(Filter::qualifier(CompareOperator::NotEqual, dear())),
+        Filter::list(filter::Operator::MustPassAll, vec![Filter::page(7), Filter::value(equal, dear())]),
+        Filter::single_column_value("f".into(), "c0001".into(), equal, dear(), true, true, false),
+    ];
+    for filter in filters {
+        let mut shown = Shown::default();
+        let mut scanner =
+            bench.region.scanner(Scan { filter: Some(filter), ..Scan::default() }).expect("serving");
+        let refused = scanner.next_row(&Limits::NONE, &mut shown, ReadMode::MemoryOnly);
+        assert!(matches!(refused, Err(Error::WouldBlock)));
+        scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read");
+    }
+    // It is looked after cell by cell, also when it lets nothing through.
+    let none = Filter::qualifier(equal, Comparable::Regex(Pattern::new("none", 0).expect("a pattern")));
+    let mut scanner = bench.region.scanner(Scan { filter: Some(none), ..Scan::default() }).expect("serving");
+    let limits = Limits { bytes: u64::MAX, deadline: Some(bench.world.moment()), allow_partial: true };
+    let mut steps = 0;
+    loop {
+        let mut shown = Shown::default();
+        let step = scanner.next_row(&limits, &mut shown, ReadMode::Any).expect("read");
+        assert!(shown.0.is_empty());
+        steps += 1;
+        if !step.more {
+            break;
+        }
+    }
+    assert_eq!(steps, 2 * COLUMNS + 1, "a step for each cell, and one for the end of the row");
+}
+
+#[test]
+fn rows_are_counted_where_they_end() {
+    let bench = Bench::new();
+    for row in ["a", "b", "c", "d"] {
+        for column in ["f:x", "f:y", "g:x"] {
+            bench.put(row, column, 1, "v");
+        }
+    }
+    let counted = |scan: Scan| {
+        let mut scanner = bench.region.scanner(scan).expect("serving");
+        let (mut scanned, mut filtered) = (0, 0);
+        loop {
+            let step = scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::Any).expect("read");
+            scanned += step.rows_scanned;
+            filtered += step.rows_filtered;
+            if !step.more {
+                return (scanned, filtered);
+            }
+        }
+    };
+    let by = |filter| Scan { filter: Some(filter), ..Scan::default() };
+    let value = |exclude| {
+        let with = Comparable::Binary("v".into());
+        Filter::single_column_value("f".into(), "x".into(), CompareOperator::Equal, with, true, true, exclude)
+    };
+    assert_eq!(counted(Scan::default()), (4, 0));
+    assert_eq!(counted(partly(1)), (4, 0));
+    // As HBase counts: the row at which a filter ends the scan is filtered, and not scanned.
+    assert_eq!(counted(by(Filter::inclusive_stop("b".into()))), (2, 1));
+    assert_eq!(counted(by(Filter::page(0))), (0, 1));
+    assert_eq!(counted(by(Filter::row(CompareOperator::Equal, Comparable::Binary("b".into())))), (4, 3));
+    // Families that are read on demand count the row again.
+    assert_eq!(counted(by(value(false))), (8, 0));
+    assert_eq!(counted(Scan { load_families_on_demand: Some(false), ..by(value(false)) }), (4, 0));
+    assert_eq!(counted(Scan { store_offset: 9, ..Scan::default() }), (4, 4));
+}
