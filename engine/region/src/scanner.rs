@@ -222,6 +222,8 @@ impl<'q> RegionScanner<'q> {
             // Also after the region's last row: of a filter that is done no further region need be asked.
             if self.may_end && filter.filter_all_remaining() {
                 self.filter_done = true;
+                // Behind a row that it took away HBase still shows it the next one.
+                step.rows_filtered += u64::from(step.more && step.rows_filtered > 0 && step.rows_scanned > 0);
                 self.finish();
                 step.more = false;
             }

@@ -223,6 +223,12 @@ fn rows_are_counted_where_they_end() {
     assert_eq!(counted(by(Filter::inclusive_stop("b".into()))), (2, 1));
     assert_eq!(counted(by(Filter::page(0))), (0, 1));
     assert_eq!(counted(by(Filter::row(CompareOperator::Equal, Comparable::Binary("b".into())))), (4, 3));
+    // Nor is the next one behind one that it took away as a whole and was done with.
+    let of_a_column_that_is_not_there = {
+        let with = Comparable::Binary("v".into());
+        Filter::single_column_value("f".into(), "z".into(), CompareOperator::Equal, with, true, true, false)
+    };
+    assert_eq!(counted(by(Filter::while_match(of_a_column_that_is_not_there))), (1, 2));
     // Families that are read on demand count the row again.
     assert_eq!(counted(by(value(false))), (8, 0));
     assert_eq!(counted(Scan { load_families_on_demand: Some(false), ..by(value(false)) }), (4, 0));

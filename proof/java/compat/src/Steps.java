@@ -215,7 +215,7 @@ final class Steps {
     mutationKnobs(node);
   }
 
-  /** Whether HBase, where it is one of several actions, fails all of them with it, and forgets writes among them. */
+  /** What throws an unchecked exception: of several actions HBase fails all with it, and forgets writes among them. */
   private static boolean failsWhole(Node node) {
     return node.toString().contains("(single") && node.toString().contains(" no-op ");
   }
@@ -424,6 +424,10 @@ final class Steps {
       }
     }
     readKnobs(scan);
+    if (failsWhole(scan)) {
+      // HBase forgets to close such a scanner, and keeps for it what is deleted meanwhile.
+      scan.list.remove(scan.part("filter"));
+    }
     if (reversed && scan.toString().contains("(fuzzy ")) {
       // HBase never comes back from some of these.
       scan.list.remove(scan.part("filter"));
@@ -480,9 +484,10 @@ final class Steps {
     }
     if (!slow && chance.nextInt(20) == 0) {
       scan.add(Node.of("take", 1 + chance.nextInt(4)));
-    } else if (!slow && chance.nextInt(4) == 0 && !scan.has("column") && !scan.toString().contains("range ")) {
-      // Of what HBase only looks for, columns and times, it counts a row that is not there; and one that it reads again as
-      // a stream it counts twice.
+    } else if (!slow && chance.nextInt(4) == 0 && !scan.has("column") && !scan.has("max-size")
+        && !scan.toString().contains("range ")) {
+      // Of what HBase only looks for, columns and times, it counts a row that is not there; one that it reads again as a
+      // stream it counts twice, and one that a size has cut by whether something is left of it.
       scan.add(Node.of("metrics"));
       if (!scan.has("pread") && !scan.has("stream")) {
         scan.add(Node.of("pread"));
