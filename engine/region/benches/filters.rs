@@ -5,6 +5,8 @@
 //! filter that judges whole rows the copy of the cell into the row that waits. Whatever a filter does, it may add 50 ns to
 //! a cell.
 
+#![allow(clippy::print_stdout, reason = "a line below the sheet")]
+
 use std::sync::Arc;
 
 use bytes::Bytes;

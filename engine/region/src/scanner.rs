@@ -108,6 +108,8 @@ pub struct RegionScanner<'q> {
     judged: u64,
     /// Where the row goes on, if earlier steps began it and nothing came between.
     standing: Option<Standing>,
+    /// Room for a row that the filter judges as a whole.
+    buffer: row::RowBuffer,
     done: bool,
     filter_done: bool,
     counted: u64,
@@ -150,6 +152,7 @@ impl<'q> RegionScanner<'q> {
             given: 0,
             judged: 0,
             standing: None,
+            buffer: row::RowBuffer::default(),
             done: false,
             filter_done: false,
             counted: 0,

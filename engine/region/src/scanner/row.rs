@@ -11,14 +11,28 @@ use crate::matcher::{Next, Verdict};
 use crate::query::{CellSink, Limits, ReadMode};
 use crate::{Error, Result};
 
-/// Collects the cells of a row until it is certain that they are given.
+/// Collects the cells of a row until it is certain that they are given. Rows of one scan use it one after the other.
 #[derive(Default)]
-struct RowBuffer {
+pub(super) struct RowBuffer {
     bytes: Vec<u8>,
     cells: Vec<(usize, usize, SequenceId)>,
+    /// A cell that is given with another value than its own.
+    changed: Vec<u8>,
 }
 
+/// What a buffer keeps for the next row.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
 impl RowBuffer {
+    /// Forgets the row, and whatever room a large one has needed.
+    fn clear(&mut self) {
+        if self.bytes.capacity() > KEPT_BYTES_MAX {
+            *self = RowBuffer::default();
+        }
+        self.bytes.clear();
+        self.cells.clear();
+    }
+
     fn cells(&self) -> Vec<Cell<'_>> {
         self.cells
             .iter()
@@ -27,7 +41,7 @@ impl RowBuffer {
     }
 
     fn sort(&mut self, comparator: Comparator) {
-        let RowBuffer { bytes, cells } = self;
+        let RowBuffer { bytes, cells, .. } = self;
         let cell =
             |&(from, to, sequence): &(usize, usize, SequenceId)| Cell::trusted(&bytes[from..to], sequence);
         cells.sort_by(|left, right| comparator.compare(cell(left).into(), cell(right).into()));
@@ -76,31 +90,38 @@ impl Part<'_> {
             return Err(Error::RowTooBig { limit: self.row_bytes_max, row });
         }
         self.given += 1;
-        let sink = if self.buffered { &mut self.buffer } else { &mut *self.sink };
         match filter.as_ref().map_or(Transform::Keep, Filter::transform) {
-            Transform::Keep => sink.cell(cell),
-            Transform::EmptyValue => give_with_value(cell, b"", sink),
+            Transform::Keep if self.buffered => self.buffer.cell(cell),
+            Transform::Keep => self.sink.cell(cell),
+            Transform::EmptyValue => self.give_with_value(cell, b""),
             Transform::LengthValue => {
-                give_with_value(cell, &(cell.value().len() as u32).to_be_bytes(), sink);
+                self.give_with_value(cell, &(cell.value().len() as u32).to_be_bytes());
             }
-            Transform::ThisLengthValue(length) => give_with_value(cell, &length.to_be_bytes(), sink),
+            Transform::ThisLengthValue(length) => self.give_with_value(cell, &length.to_be_bytes()),
         }
         let is_full = self.given >= self.batch;
         self.is_cut_by_size =
             !is_full && self.heap_size >= self.limits.bytes && self.limits.allow_partial && !self.buffered;
         Ok(if is_full || self.is_cut_by_size { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
-}
 
-/// Gives the key of a cell with another value.
-fn give_with_value(cell: Cell<'_>, value: &[u8], sink: &mut dyn CellSink) {
-    let key = cell.key().bytes();
-    let mut bytes = Vec::with_capacity(8 + key.len() + value.len());
-    bytes.extend_from_slice(&(key.len() as u32).to_be_bytes());
-    bytes.extend_from_slice(&(value.len() as u32).to_be_bytes());
-    bytes.extend_from_slice(key);
-    bytes.extend_from_slice(value);
-    sink.cell(Cell::trusted(&bytes, cell.sequence()));
+    /// Gives the key of a cell with another value.
+    fn give_with_value(&mut self, cell: Cell<'_>, value: &[u8]) {
+        let key = cell.key().bytes();
+        let mut bytes = std::mem::take(&mut self.buffer.changed);
+        bytes.clear();
+        bytes.extend_from_slice(&(key.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+        let changed = Cell::trusted(&bytes, cell.sequence());
+        if self.buffered {
+            self.buffer.cell(changed);
+        } else {
+            self.sink.cell(changed);
+        }
+        self.buffer.changed = bytes;
+    }
 }
 
 /// How the reading of one family ended.
@@ -139,7 +160,7 @@ impl RegionScanner<'_> {
         let mut part = Part {
             sink,
             buffered: self.judges_rows,
-            buffer: RowBuffer::default(),
+            buffer: std::mem::take(&mut self.buffer),
             limits,
             patience: Patience::new(limits, mode, self.judges_rows, self.is_dear),
             batch: self.scan.batch.map_or(usize::MAX, |batch| batch as usize),
@@ -173,6 +194,8 @@ impl RegionScanner<'_> {
                     self.standing = Some(Standing { store: index, included });
                     (step.partial, step.size_limit) = (true, part.is_cut_by_size);
                     step.time_limit = part.is_cut_by_time;
+                    self.buffer = part.buffer;
+                    self.buffer.clear();
                     return Ok(step);
                 }
             }
@@ -196,6 +219,8 @@ impl RegionScanner<'_> {
         // Also when all that there was of the row went with an earlier part of it.
         step.rows_filtered = u64::from(is_dropped || !part.buffered && part.given == 0);
         self.counted += 1;
+        self.buffer = part.buffer;
+        self.buffer.clear();
         Ok(step)
     }
 
