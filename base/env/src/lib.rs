@@ -16,6 +16,7 @@ mod random;
 mod signals;
 mod threads;
 mod time;
+mod weight;
 
 pub use limits::raise_open_files;
 pub use machine::host_name;
@@ -25,6 +26,7 @@ pub use threads::{
     Priority, Runtime, Thread, blocking, caught, sleep, spawn, spawn_thread, timeout, together,
 };
 pub use time::{Moment, WallTime};
+pub use weight::Crew;
 
 use std::sync::Arc;
 use std::time::Duration;

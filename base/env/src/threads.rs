@@ -9,6 +9,8 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use crate::weight;
+
 /// How the operating system should weigh a thread against the others of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
@@ -16,6 +18,9 @@ pub enum Priority {
     Foreground,
     /// Flush, compaction and the like.
     Background,
+    /// It runs as soon as it is woken, before everything else, where the system allows it: for what measures others, and
+    /// must not count its own waiting as theirs. It must sleep most of the time.
+    Prompt,
 }
 
 /// A running thread; joining it gives back what it returned.
@@ -43,8 +48,13 @@ pub fn spawn_thread<T: Send + 'static>(
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
-            if priority == Priority::Background {
-                lower_priority();
+            match priority {
+                Priority::Foreground => {}
+                Priority::Background => weight::lower(),
+                Priority::Prompt => {
+                    // Without the right to it, it waits like others: a measurement that is less exact.
+                    let _is_prompt = weight::be_prompt();
+                }
             }
             work()
         })
@@ -79,17 +89,6 @@ pub fn together(name: &str, count: usize, work: impl Fn() + Sync) {
     });
 }
 
-/// Linux weighs threads one by one: `setpriority` with the calling thread's id leaves the others alone.
-#[cfg(target_os = "linux")]
-fn lower_priority() {
-    // Without the right to do so the thread keeps its weight: a slower foreground, nothing wrong.
-    let _unchanged = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
-}
-
-/// Elsewhere a process has one weight for all its threads.
-#[cfg(not(target_os = "linux"))]
-fn lower_priority() {}
-
 /// One single-threaded runtime on a thread of its own.
 #[derive(Debug)]
 pub struct Runtime {
@@ -101,6 +100,11 @@ pub struct Runtime {
 impl Runtime {
     /// Starts the runtime; `blocking_threads_max` bounds the pool behind [`blocking`].
     pub fn start(name: &str, blocking_threads_max: usize) -> io::Result<Runtime> {
+        Runtime::start_as(name, Priority::Foreground, blocking_threads_max)
+    }
+
+    /// The same with a thread of another priority; the pool's threads inherit it.
+    pub fn start_as(name: &str, priority: Priority, blocking_threads_max: usize) -> io::Result<Runtime> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(blocking_threads_max)
@@ -108,7 +112,7 @@ impl Runtime {
             .build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let thread = spawn_thread(name, Priority::Foreground, move || {
+        let thread = spawn_thread(name, priority, move || {
             // Either the word to stop or the runtime's own handle being dropped ends it.
             let _either = runtime.block_on(stopped);
             runtime.shutdown_timeout(Duration::from_secs(5));

@@ -13,6 +13,8 @@
 //! `hbase.hstore.blockingStoreFiles`, at most `hbase.hstore.blockingWaitTime`; its writers feel that at the region's own
 //! limit. Memory that must be freed, and hbase:meta, wait for nothing.
 //!
+//! **Weight.** Flushes and compactions take what serving leaves, until something presses: see [`crate::urgency`].
+//!
 //! What fails is told with region, cause and remedy, counted, and queued again for later; each failure in a row doubles
 //! the wait, up to a limit. Nothing is lost by a failure: what should be flushed stays in memory and in the log, what
 //! should be compacted stays as it is.
@@ -23,7 +25,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use env::{Moment, Priority};
+use env::{Crew, Moment, Priority};
 use parking_lot::{Condvar, Mutex};
 use proto::EncodedName;
 use region::{CompactionRequest, FlushReason, Region};
@@ -86,6 +88,8 @@ struct Queues {
     flushes: VecDeque<Flush>,
     /// Regions whose flushes run.
     flushing: Vec<Arc<Region>>,
+    /// When the flushes and compactions that run began.
+    began: Vec<Moment>,
     compactions: VecDeque<Wanted>,
     /// Compactions that wait or run, by region: minor and major ones.
     compacting: HashMap<EncodedName, (usize, usize)>,
@@ -122,10 +126,12 @@ pub(crate) struct Background {
     /// The log's file, and since when it is that one.
     log_file: Mutex<Option<(u64, Moment)>>,
     pub(crate) memory_queue: MemoryQueue,
+    /// The threads that flush and compact.
+    pub(crate) crew: Arc<Crew>,
 }
 
 impl Background {
-    pub(crate) fn new(compaction_enabled: bool) -> Background {
+    pub(crate) fn new(compaction_enabled: bool, nice: u8) -> Background {
         Background {
             queues: Mutex::default(),
             wake: Condvar::new(),
@@ -137,28 +143,40 @@ impl Background {
             requests_per_second: AtomicU64::new(0),
             log_file: Mutex::default(),
             memory_queue: MemoryQueue::default(),
+            crew: Crew::new(nice),
         }
     }
 
     /// Starts the threads of `server`. They hold it weakly, so that dropping it ends them.
     pub(crate) fn start(server: &Arc<RegionServer>) -> std::io::Result<()> {
         for index in 0..server.options().flushers {
-            Self::spawn(server, &format!("flush-{index}"), Background::flush_next)?;
+            let name = format!("flush-{index}");
+            server.background.crew.spawn(&name, Self::steps(server, &name, Background::flush_next))?;
         }
         for index in 0..server.options().compactors {
-            Self::spawn(server, &format!("compact-{index}"), Background::compact_next)?;
+            let name = format!("compact-{index}");
+            server.background.crew.spawn(&name, Self::steps(server, &name, Background::compact_next))?;
         }
         let cores = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         for index in 0..server.options().memory_compactors.min(cores) {
-            Self::spawn(server, &format!("memory-{index}"), MemoryQueue::compact_next)?;
+            let name = format!("memory-{index}");
+            let steps = Self::steps(server, &name, MemoryQueue::compact_next);
+            // Segments that wait make reads dear: it may not wait for as long as files may.
+            env::spawn_thread(&name, Priority::Background, steps)?;
         }
-        Self::spawn(server, "chore", Background::chore)
+        env::spawn_thread("chore", Priority::Background, Self::steps(server, "chore", Background::chore))
+            .map(drop)
     }
 
-    fn spawn(server: &Arc<RegionServer>, name: &str, step: fn(&RegionServer)) -> std::io::Result<()> {
+    /// What a thread does until the server stops or is dropped: one step after the other.
+    fn steps(
+        server: &Arc<RegionServer>,
+        name: &str,
+        step: fn(&RegionServer),
+    ) -> impl FnOnce() + Send + 'static {
         let server: Weak<RegionServer> = Arc::downgrade(server);
         let thread = name.to_owned();
-        env::spawn_thread(name, Priority::Background, move || {
+        move || {
             while let Some(server) = server.upgrade() {
                 if server.background.stopping.load(Ordering::Acquire) {
                     return;
@@ -172,8 +190,7 @@ impl Background {
                     );
                 }
             }
-        })
-        .map(drop)
+        }
     }
 
     /// Ends the threads after what they do now.
@@ -226,10 +243,27 @@ impl Background {
         }
     }
 
+    /// How long the flush or compaction has run that has run the longest.
+    pub(crate) fn longest(&self, now: Moment) -> Duration {
+        let queues = self.queues.lock();
+        queues.began.iter().map(|began| now.since(*began)).max().unwrap_or_default()
+    }
+
+    /// Whether a flush waits because a store has too many files.
+    pub(crate) fn is_held_by_files(&self) -> bool {
+        self.queues.lock().flushes.iter().any(|flush| flush.held_since.is_some())
+    }
+
     /// As if flushes of these regions ran.
     #[cfg(test)]
     pub(crate) fn set_flushing(&self, regions: Vec<Arc<Region>>) {
         self.queues.lock().flushing = regions;
+    }
+
+    /// As if flushes or compactions ran that began then.
+    #[cfg(test)]
+    pub(crate) fn set_began(&self, moments: Vec<Moment>) {
+        self.queues.lock().began = moments;
     }
 
     /// How much waits or runs.
@@ -315,6 +349,7 @@ impl Background {
                 if held_since.is_none() {
                     tracing::warn!(region = %region.info(), table = %region.info().table(),
                         "too many store files: the flush waits for a compaction (hbase.hstore.blockingStoreFiles)");
+                    background.hurry();
                     background.request_compaction(&region, false, Vec::new());
                 }
                 return;
@@ -323,15 +358,18 @@ impl Background {
                 "too many store files, and waited long enough: flushing (hbase.hstore.blockingWaitTime)");
         }
         queues.flushing.push(region.clone());
+        queues.began.push(now);
         drop(queues);
         let outcome = attempt(|| server.flush(&region, FlushReason::MemstoreSize));
         let mut queues = background.queues.lock();
         queues.flushing.retain(|flushing| !Arc::ptr_eq(flushing, &region));
+        queues.ended(now);
         let Err(error) = outcome else {
             drop(queues);
             if region.needs_flush(server.memory_pressure()) && server.regions().is_open(&region) {
                 background.request_flush(&region);
             }
+            server.weigh_background();
             return server.relieve_memory();
         };
         if !server.regions().is_open(&region) {
@@ -365,10 +403,14 @@ impl Background {
                 return;
             }
         };
+        queues.began.push(now);
         drop(queues);
         let request = CompactionRequest { major: wanted.major, families: wanted.families.clone() };
         let counters = server.counters();
-        match attempt(|| wanted.region.compact(&request)) {
+        let outcome = attempt(|| wanted.region.compact(&request));
+        background.queues.lock().ended(now);
+        server.weigh_background();
+        match outcome {
             // Another one of the store has just done it.
             Ok(0) => {}
             Ok(files) => {
@@ -440,6 +482,13 @@ fn remedy(error: &region::Error) -> &'static str {
 }
 
 impl Queues {
+    /// Forgets one of what began at `moment`.
+    fn ended(&mut self, moment: Moment) {
+        if let Some(at) = self.began.iter().position(|began| *began == moment) {
+            self.began.swap_remove(at);
+        }
+    }
+
     fn finished(&mut self, wanted: &Wanted) {
         let name = wanted.region.info().encoded_name();
         if let Some(counts) = self.compacting.get_mut(name) {
@@ -579,6 +628,7 @@ impl RegionServer {
             }
         }
         self.relieve_memory();
+        self.weigh_background();
         for region in &regions {
             let families = region.due_for_major();
             let compacting = self.background.compacting(region);

@@ -36,6 +36,7 @@ mod regions;
 mod request;
 mod scanners;
 mod server;
+mod urgency;
 mod watch;
 
 #[cfg(test)]

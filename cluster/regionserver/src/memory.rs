@@ -75,7 +75,7 @@ fn slowing(full: f64, longest: Duration) -> Duration {
 }
 
 /// The part of a region's own limit from which on its writers are slowed.
-const SLOW_FROM: f64 = 0.75;
+pub(crate) const SLOW_FROM: f64 = 0.75;
 
 impl RegionServer {
     /// How full the memory of all memstores is: 1 at the lower mark.
@@ -93,10 +93,14 @@ impl RegionServer {
             0.0
         };
         let full_of_region = (region.fullness() - SLOW_FROM) / (1.0 - SLOW_FROM);
+        let full = full.max(full_of_region);
+        if full > 0.0 {
+            self.background.hurry();
+        }
         if region.info().is_meta() {
             return Duration::ZERO;
         }
-        slowing(full.max(full_of_region), options.slowing_max)
+        slowing(full, options.slowing_max)
     }
 
     /// Queues a flush of the region that is best flushed while memstores take more than the lower mark, beside what is

@@ -58,6 +58,10 @@ pub struct Options {
     pub retry_min: Duration,
     /// The longest that it waits (`bellows.background.retry.max`).
     pub retry_max: Duration,
+    /// The nice level of threads that flush and compact while nothing presses, 0 to 19 (`bellows.background.nice`).
+    pub background_nice: u8,
+    /// A flush or compaction that takes longer presses (`bellows.background.patience`).
+    pub background_patience: Duration,
     /// A call that takes longer is told in the log, `None` for none (`hbase.ipc.warn.response.time`).
     pub warn_time: Option<Duration>,
     /// An answer of more bytes is told in the log, `None` for none (`hbase.ipc.warn.response.size`).
@@ -105,6 +109,8 @@ impl Options {
             blocking_wait: conf.value(&store::BLOCKING_WAIT_TIME)?,
             retry_min: conf.value(&key::BACKGROUND_RETRY_MIN)?,
             retry_max: conf.value(&key::BACKGROUND_RETRY_MAX)?,
+            background_nice: conf.value(&key::BACKGROUND_NICE)?.min(19) as u8,
+            background_patience: conf.value(&key::BACKGROUND_PATIENCE)?,
             warn_time: u64::try_from(conf.value(&rpc::WARN_RESPONSE_TIME)?).ok().map(Duration::from_millis),
             warn_bytes: u64::try_from(conf.value(&rpc::WARN_RESPONSE_SIZE)?).ok(),
             unnamed_files_period: conf.value(&master::HFILE_CLEANER_TTL)?,

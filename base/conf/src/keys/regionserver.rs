@@ -41,6 +41,12 @@ keys! {
     BACKGROUND_RETRY_MIN: Millis = "bellows.background.retry.min", "1000";
     /// The longest that a flush or compaction that failed waits.
     BACKGROUND_RETRY_MAX: Millis = "bellows.background.retry.max", "60000";
+    /// How little flushes and compactions weigh beside what serves: a nice level, 0 to 19. They weigh the same while memory
+    /// or files press. Above 10 it counts only where the system lets this process raise its threads again
+    /// (`CAP_SYS_NICE`, or a `RLIMIT_NICE` of 21); else it is 10.
+    BACKGROUND_NICE: Count = "bellows.background.nice", "19";
+    /// A flush or compaction that takes longer weighs the same as what serves, until none takes so long.
+    BACKGROUND_PATIENCE: Millis = "bellows.background.patience", "10000";
     /// Whether this server compacts at all; changed while it runs by the shell's `compaction_switch`.
     COMPACTION_ENABLED: Flag = "hbase.regionserver.compaction.enabled", "true";
 }

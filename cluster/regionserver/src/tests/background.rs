@@ -340,3 +340,56 @@ fn the_newest_stamp_of_a_region_is_that_of_a_marker_too() {
     local.write(&region, Stamp(60), vec![Edit::Delete("s".into())]).expect("written");
     assert_eq!(local.newest(&region).expect("open"), Stamp(70));
 }
+
+#[test]
+fn what_flushes_weighs_as_much_as_what_serves_while_memory_presses() {
+    let region = RegionOptions { flush_size: 1 << 10, block_multiplier: 4, ..RegionOptions::default() };
+    let options = Options { wake_period: Duration::ZERO, ..Options::default() };
+    let bench = Bench::of(options, region, 1 << 20, &[("", "")]);
+    let hurries = || bench.server.background.crew.hurries();
+    bench.put("r", "f:x", &"v".repeat(1 << 10));
+    assert!(!hurries(), "there is room for the writes that come during the flush");
+    bench.put("r", "f:x", &"v".repeat(3 << 10));
+    assert!(hurries(), "writers of the region are slowed");
+    bench.server.look_around();
+    assert!(hurries(), "until it is flushed");
+    Background::flush_next(&bench.server);
+    assert!(!hurries());
+}
+
+#[test]
+fn what_compacts_weighs_as_much_as_what_serves_while_it_holds_up_flushes_or_takes_long() {
+    let region = RegionOptions {
+        flush_size: 1,
+        block_multiplier: 1 << 20,
+        blocking_files: 2,
+        ..RegionOptions::default()
+    };
+    let options = Options { background_patience: Duration::from_secs(10), ..Options::default() };
+    let bench = Bench::of(options, region, 1 << 20, &[("", "")]);
+    let background = &bench.server.background;
+    for _ in 0..3 {
+        bench.put("r", "f:x", "1");
+        Background::flush_next(&bench.server);
+    }
+    assert_eq!((files(&bench), background.crew.hurries()), (3, false));
+    bench.put("r", "f:x", "1");
+    Background::flush_next(&bench.server);
+    assert_eq!((files(&bench), background.crew.hurries()), (3, true), "the flush waits for the compaction");
+    Background::compact_next(&bench.server);
+    bench.world.advance(Duration::from_secs(60));
+    Background::flush_next(&bench.server);
+    assert_eq!((files(&bench), background.crew.hurries()), (2, false));
+
+    let began = bench.world.moment();
+    background.set_began(vec![began]);
+    bench.world.advance(Duration::from_secs(10));
+    bench.server.look_around();
+    assert!(!background.crew.hurries(), "no longer than it may take");
+    bench.world.advance(Duration::from_secs(1));
+    bench.server.look_around();
+    assert!(background.crew.hurries());
+    background.set_began(Vec::new());
+    bench.server.look_around();
+    assert!(!background.crew.hurries(), "it has ended");
+}
