@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use client::{Cluster, Options};
-use env::{Moment, Runtime, World};
+use env::{Moment, Priority, Runtime, World};
 use parking_lot::Mutex;
 
 use crate::calls::Tally;
@@ -50,8 +50,11 @@ impl Bench {
     /// Starts the threads; nothing is sent yet.
     pub(crate) fn start(plan: Plan) -> Result<Bench> {
         let world = World::real();
+        // At a rate the time that the generator waits for a processor would count as the server's. Without one, callers
+        // that come first would take what the server needs.
+        let priority = if plan.rate.is_some() { Priority::Prompt } else { Priority::Foreground };
         let runtimes = (0..plan.generator_threads.min(plan.connections))
-            .map(|index| Runtime::start(&format!("bench-{index}"), 1))
+            .map(|index| Runtime::start_as(&format!("bench-{index}"), priority, 1))
             .collect::<std::io::Result<_>>()
             .map_err(Error::Thread)?;
         let cluster = || Cluster::connect(world.clone(), Options::new(plan.registry.clone()));

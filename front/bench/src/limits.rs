@@ -5,22 +5,30 @@
 //!
 //! 1. **Echoes** move the bytes of a workload's requests and answers over the loopback interface, with as many of them
 //!    under way as there are callers, and look at none. What they cost is the system's part of an answer. Only the
-//!    thread of the answering end is counted.
+//!    thread of the answering end is counted. One of them is asked at a rate, and its latencies are told: what of a
+//!    server's tail at that rate is the machine's and the generator's.
 //! 2. **Loops** copy, step over, read from a file, or write and sync what the workload's rows would be. They are what is
 //!    left of a store when nothing has to be found.
 //!
 //! CPU time is that of the thread; the time that went by is told beside it, for a disk takes that.
 
+use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use env::{Runtime, World};
+use env::{Moment, Priority, Runtime, World};
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use storage::{FileName, Files, Local};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::chance::Chance;
+use crate::pace::Pace;
+use crate::recorder::LATENCY_MAX_NS;
 use crate::{Error, Plan, Result};
 
 /// Bytes of a request or an answer besides keys and values, about.
@@ -35,6 +43,10 @@ const DATA: usize = 128 << 20;
 const BLOCK: usize = 64 << 10;
 /// Writers that wait for one sync together.
 const WRITERS: usize = 64;
+/// Echoes a second of the one that is asked at a rate, that of the mixed load beside Apache HBase, and for how long: one in
+/// a thousand shall be some.
+const RATE: f64 = 8_000.0;
+const RATE_SECONDS: f64 = 4.0;
 
 /// What one thing costs at least.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,16 +102,36 @@ pub(crate) fn limits(plan: &Plan, folder: &Path, during: Duration) -> Result<Vec
     let (cpu, wall) = echo(&world, get, cell + ENVELOPE, 1, during)?;
     let name = format!("echo of {get} and {} bytes, 1 under way", cell + ENVELOPE);
     limits.push(Limit { name, workload: None, cpu_us: cpu, wall_us: wall });
+    let (cpu, latencies) =
+        echo_at(&world, get, cell + ENVELOPE, RATE, Duration::from_secs_f64(RATE_SECONDS))?;
+    for (name, part) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
+        limits.push(Limit {
+            name: format!("echo of {get} and {} bytes, {RATE} a second: {name}", cell + ENVELOPE),
+            workload: None,
+            cpu_us: cpu,
+            wall_us: latencies.value_at_quantile(part) as f64 / 1e3,
+        });
+    }
     limits.extend(memory(&world, cell, during));
     limits.extend(files(&world, cell, folder, during)?);
     Ok(limits)
 }
 
-/// Sends requests and answers of these sizes to and fro; CPU time of the answering end and time for one, in µs.
-fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Duration) -> Result<(f64, f64)> {
-    let failed = |error: std::io::Error| Error::Options(format!("the loopback interface: {error}"));
+fn failed(error: std::io::Error) -> Error {
+    Error::Options(format!("the loopback interface: {error}"))
+}
+
+/// Answers seen, and CPU time in ns, of an end that answers.
+type Answered = std::sync::mpsc::Receiver<std::io::Result<(u64, u64)>>;
+
+/// An end that answers every `request` bytes with `answer` bytes until the other one hangs up: its thread, its address,
+/// and what it has done in the end.
+fn answering_end(
+    request: usize,
+    answer: usize,
+    depth: usize,
+) -> Result<(Runtime, std::net::SocketAddr, Answered)> {
     let server = Runtime::start("limit-server", 1).map_err(Error::Thread)?;
-    let client = Runtime::start("limit-client", 1).map_err(Error::Thread)?;
     let (sender, receiver) = std::sync::mpsc::channel();
     let (cost, answered) = std::sync::mpsc::channel();
     server.spawn(async move {
@@ -132,6 +164,19 @@ fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Dura
         let _waits = cost.send(serve.await);
     });
     let address = receiver.recv().map_err(|_| Error::Options("no loopback listener".to_owned()))?;
+    Ok((server, address, answered))
+}
+
+/// What the answering end has done when the other one is over.
+fn outcome(answered: &Answered) -> Result<(u64, u64)> {
+    let ended = || Error::Options("the loopback echo ended".to_owned());
+    answered.recv().map_err(|_| ended())?.map_err(failed)
+}
+
+/// Sends requests and answers of these sizes to and fro; CPU time of the answering end and time for one, in µs.
+fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Duration) -> Result<(f64, f64)> {
+    let client = Runtime::start("limit-client", 1).map_err(Error::Thread)?;
+    let (_server, address, answered) = answering_end(request, answer, depth)?;
     let clock = world.clone();
     client.spawn(async move {
         let Ok(stream) = env::dial(address).await else { return };
@@ -155,11 +200,80 @@ fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Dura
         }
     });
     let began = world.moment();
-    let (answers, cpu) =
-        answered.recv().map_err(|_| Error::Options("the loopback echo ended".to_owned()))?.map_err(failed)?;
+    let (answers, cpu) = outcome(&answered)?;
     let wall = world.moment().since(began);
     let answers = answers.max(1) as f64;
     Ok((cpu as f64 / 1e3 / answers, wall.as_secs_f64() * 1e6 / answers))
+}
+
+/// The same at a rate, whatever is still under way: CPU time of the answering end for one, in µs, and latencies in ns, each
+/// counted from when its request was due, as the latencies of a server are at a rate.
+fn echo_at(
+    world: &World,
+    request: usize,
+    answer: usize,
+    rate: f64,
+    during: Duration,
+) -> Result<(f64, Histogram<u64>)> {
+    let client = Runtime::start_as("limit-client", Priority::Prompt, 1).map_err(Error::Thread)?;
+    let (_server, address, answered) = answering_end(request, answer, 1)?;
+    let began = world.moment();
+    let (pace, pacing) = Pace::start(world, began, began.plus(during), rate).map_err(Error::Thread)?;
+    let (told, latencies) = std::sync::mpsc::channel();
+    let clock = world.clone();
+    client.spawn(async move {
+        let Ok(stream) = env::dial(address).await else { return };
+        let (input, output) = stream.into_split();
+        let under_way = Arc::new(Mutex::new(VecDeque::new()));
+        env::spawn(ask_at(pace, output, request, Arc::clone(&under_way)));
+        let _waits = told.send(hear(&clock, input, answer, &under_way).await);
+    });
+    pacing.join().expect("the pace is kept without a panic");
+    let latencies =
+        latencies.recv().map_err(|_| Error::Options("the loopback echo at a rate ended".to_owned()))?;
+    let (answers, cpu) = outcome(&answered)?;
+    Ok((cpu as f64 / 1e3 / answers.max(1) as f64, latencies))
+}
+
+/// Sends requests when they are due. At the end the connection is closed in this direction, which the answering end takes
+/// for the end.
+async fn ask_at(
+    pace: Arc<Pace>,
+    mut output: OwnedWriteHalf,
+    request: usize,
+    under_way: Arc<Mutex<VecDeque<Moment>>>,
+) {
+    let bytes = vec![7; request];
+    while let Some(due) = pace.next().await {
+        under_way.lock().push_back(due);
+        if output.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Notes how long each answer took, until the answering end hangs up.
+async fn hear(
+    world: &World,
+    mut input: OwnedReadHalf,
+    answer: usize,
+    under_way: &Mutex<VecDeque<Moment>>,
+) -> Histogram<u64> {
+    let mut latencies =
+        Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constants that fit each other");
+    let (mut buffer, mut had) = (vec![0; BLOCK], 0);
+    loop {
+        let read = input.read(&mut buffer).await.unwrap_or(0);
+        if read == 0 {
+            return latencies;
+        }
+        let now = world.moment();
+        had += read;
+        for due in under_way.lock().drain(..had / answer) {
+            latencies.saturating_record(now.since(due).as_nanos() as u64);
+        }
+        had %= answer;
+    }
 }
 
 /// Runs `step` again and again; CPU time and time for one, in µs.
@@ -267,5 +381,14 @@ mod tests {
         let world = World::real();
         let (cpu, wall) = echo(&world, 100, 3_000, 4, Duration::from_millis(50)).expect("loopback");
         assert!(cpu > 0.0 && wall > 0.0, "{cpu} {wall}");
+    }
+
+    #[test]
+    fn an_echo_at_a_rate_tells_the_latency_of_every_request() {
+        let world = World::real();
+        let (cpu, latencies) =
+            echo_at(&world, 100, 3_000, 2_000.0, Duration::from_millis(100)).expect("loopback");
+        assert_eq!(latencies.len(), 200);
+        assert!(cpu > 0.0 && latencies.min() > 0, "{cpu} {}", latencies.min());
     }
 }

@@ -4,6 +4,11 @@
 //! free takes it from there, and the latency counts from the intended moment. When a server pauses, the queue grows and
 //! the pause is in the latency of everything that should have begun meanwhile, which a closed loop would hide. The queue
 //! is not worked off when the time is over: what is left in it is said.
+//!
+//! On a machine that generator and server share, the generator's own waiting for a processor would be in every figure: a
+//! timer that the system puts off by 50 µs, and milliseconds whenever a thread of the server is in the middle of its turn.
+//! At a rate its threads therefore go before all others ([`Priority::Prompt`]), where the system allows it, as if they were
+//! on a machine of their own: half reads and half writes at 8,000 a second were answered after 47 µs and not 96.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +35,7 @@ impl Pace {
     ) -> std::io::Result<(Arc<Pace>, Thread<()>)> {
         let pace = Arc::new(Pace { due: Mutex::default(), ready: Semaphore::new(0) });
         let (world, mine) = (world.clone(), Arc::clone(&pace));
-        let thread = env::spawn_thread("bench-pace", Priority::Foreground, move || {
+        let thread = env::spawn_thread("bench-pace", Priority::Prompt, move || {
             // Nobody signals: a condition variable is a sleep that is as exact as the system's timers.
             let (lock, never) = (Mutex::new(()), Condvar::new());
             let moment = |count: u64| from.plus(Duration::from_secs_f64(count as f64 / rate));

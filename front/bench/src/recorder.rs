@@ -7,7 +7,7 @@ use env::Moment;
 use hdrhistogram::Histogram;
 
 /// Latencies above this are counted as this.
-const LATENCY_MAX_NS: u64 = 600_000_000_000;
+pub(crate) const LATENCY_MAX_NS: u64 = 600_000_000_000;
 /// One step of what is shown over time.
 pub(crate) const SLOT: Duration = Duration::from_millis(500);
 /// So many different failures are remembered by their words.
