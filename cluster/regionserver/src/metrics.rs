@@ -100,7 +100,11 @@ impl Source for RegionServer {
             ("check_mutate_passed_count", "Conditions that held.", counted.checks_passed),
             ("check_mutate_failed_count", "Conditions that did not hold.", counted.checks_failed),
             ("scanner_lease_expired_count", "Scanners that nobody called.", counted.scanner_leases_expired),
-            ("reads_from_disk_count", "Reads that had to wait for the disk.", counted.reads_from_disk),
+            (
+                "reads_from_disk_count",
+                "Reads that went on where they may wait: for the disk, for a dear filter, or because a row takes long.",
+                counted.reads_from_disk,
+            ),
             ("flush_count", "Flushes done.", counted.flushes),
             ("flush_failed_count", "Flushes that failed; they are tried again.", counted.flushes_failed),
             ("flushed_output_bytes", "Bytes that flushes have written.", counted.flushed_bytes),

@@ -484,10 +484,10 @@ final class Steps {
     }
     if (!slow && chance.nextInt(20) == 0) {
       scan.add(Node.of("take", 1 + chance.nextInt(4)));
-    } else if (!slow && chance.nextInt(4) == 0 && !scan.has("column") && !scan.has("max-size")
+    } else if (!slow && chance.nextInt(4) == 0 && !expires && !scan.has("column") && !scan.has("max-size")
         && !scan.toString().contains("range ")) {
-      // Of what HBase only looks for, columns and times, it counts a row that is not there; one that it reads again as a
-      // stream it counts twice, and one that a size has cut by whether something is left of it.
+      // Of what HBase only looks for, columns and times, it counts a row that is not there, or not one that is; one that it
+      // reads again as a stream it counts twice, and one that a size has cut by whether something is left of it.
       scan.add(Node.of("metrics"));
       if (!scan.has("pread") && !scan.has("stream")) {
         scan.add(Node.of("pread"));
