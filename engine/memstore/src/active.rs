@@ -122,7 +122,7 @@ impl Active {
             }
             each(cell);
             let (place, taken) =
-                filler.copy(bytes, sequence, |number, chunk| self.records.add(number, chunk));
+                filler.copy(bytes, sequence, false, |number, chunk| self.records.add(number, chunk));
             let grown = tree.add(growing, found, probe.head, place);
             *count += 1;
             added.cells += 1;

@@ -1,10 +1,12 @@
 //! Where the cells of a segment lie: copied once, one after the other, into chunks.
 //!
 //! ```text
-//!   record:  [ sequence id 40 bits | length 24 bits ]  cell in KeyValue layout  padding to 4
-//!   where either does not fit:
-//!            [ 0 | 2²⁴-1 ] [ sequence id 64 bits ] [ length 64 bits ]  cell  padding to 4
+//!   record:  [ sequence id 40 bits | rewritten 1 bit | length 23 bits ]  cell in KeyValue layout  padding to 4
+//!   where sequence id or length do not fit:
+//!            [ 0 | rewritten | 2²³-1 ] [ sequence id 64 bits ] [ length 64 bits ]  cell  padding to 4
 //! ```
+//!
+//! *Rewritten* is a cell of which an older version was in memory, too, when it was copied the last time.
 //!
 //! A [`Place`] says in 32 bits where a record is: the number of the chunk, and a quarter of the offset in it. Cells too
 //! large for a share of a chunk have a chunk of their own. A segment reaches 8,192 chunks, so at least 2 GB and mostly
@@ -24,8 +26,10 @@ const OFFSET_BITS: u32 = (CHUNK_SIZE_MAX / GRAIN).trailing_zeros();
 const GRAIN: usize = 4;
 /// Chunks that one segment can tell apart.
 pub(crate) const CHUNKS_MAX: u32 = 1 << (32 - OFFSET_BITS);
-const LENGTH_BITS: u32 = 24;
+const LENGTH_BITS: u32 = 23;
 const LENGTH_ESCAPE: u64 = (1 << LENGTH_BITS) - 1;
+const REWRITTEN: u64 = 1 << LENGTH_BITS;
+const SEQUENCE_SHIFT: u32 = LENGTH_BITS + 1;
 
 /// Where a record is among the chunks of its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +69,20 @@ pub(crate) fn cell_in(chunk: &Chunk, place: Place) -> Cell<'_> {
     let (word, bytes) = word(bytes);
     let length = word & LENGTH_ESCAPE;
     if length != LENGTH_ESCAPE {
-        return Cell::trusted(&bytes[..length as usize], SequenceId(word >> LENGTH_BITS));
+        return Cell::trusted(&bytes[..length as usize], SequenceId(word >> SEQUENCE_SHIFT));
     }
     let (sequence, bytes) = self::word(bytes);
     let (length, bytes) = self::word(bytes);
     Cell::trusted(&bytes[..length as usize], SequenceId(sequence))
+}
+
+/// Whether the cell at `place` in `chunk` is one that was rewritten.
+///
+/// # Panics
+/// When there is no record at that place.
+#[inline]
+pub(crate) fn is_rewritten_in(chunk: &Chunk, place: Place) -> bool {
+    word(&chunk.bytes()[place.offset()..]).0 & REWRITTEN != 0
 }
 
 #[inline]
@@ -99,7 +112,7 @@ impl Filler {
         self.open.take().map(|(appender, _)| appender)
     }
 
-    /// Copies a cell, whose bytes were checked before. `added` learns of each chunk that the segment has not had yet,
+    /// Copies a cell, whose bytes were checked before, and that it is rewritten, if so. `added` learns of each chunk that the segment has not had yet,
     /// before the place is given. Says how many bytes the record takes beside.
     ///
     /// # Panics
@@ -109,15 +122,18 @@ impl Filler {
         &mut self,
         bytes: &[u8],
         sequence: SequenceId,
+        is_rewritten: bool,
         mut added: impl FnMut(u32, &Arc<Chunk>),
     ) -> (Place, usize) {
         let mut header = [0; 24];
-        let fits = (bytes.len() as u64) < LENGTH_ESCAPE && sequence.0 < 1 << (64 - LENGTH_BITS);
+        let fits = (bytes.len() as u64) < LENGTH_ESCAPE && sequence.0 < 1 << (64 - SEQUENCE_SHIFT);
+        let rewritten = if is_rewritten { REWRITTEN } else { 0 };
         let header: &[u8] = if fits {
-            header[..8].copy_from_slice(&(sequence.0 << LENGTH_BITS | bytes.len() as u64).to_le_bytes());
+            let word = sequence.0 << SEQUENCE_SHIFT | rewritten | bytes.len() as u64;
+            header[..8].copy_from_slice(&word.to_le_bytes());
             &header[..8]
         } else {
-            header[..8].copy_from_slice(&LENGTH_ESCAPE.to_le_bytes());
+            header[..8].copy_from_slice(&(rewritten | LENGTH_ESCAPE).to_le_bytes());
             header[8..16].copy_from_slice(&sequence.0.to_le_bytes());
             header[16..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
             &header
@@ -177,16 +193,18 @@ mod tests {
         for (number, size) in sizes.iter().cycle().take(60).enumerate() {
             let bytes = cell(&format!("row{number}"), *size);
             let sequence = SequenceId([7, 1 << 40, u64::MAX][number % 3]);
-            let (place, taken) = filler.copy(&bytes, sequence, |number, chunk| {
+            let (place, taken) = filler.copy(&bytes, sequence, number % 2 == 0, |number, chunk| {
                 assert_eq!(number as usize, chunks.len());
                 chunks.push(Arc::clone(chunk));
             });
             assert!(taken >= bytes.len() + 8 && taken <= bytes.len() + 27, "{taken}");
-            copied.push((bytes, sequence, place));
+            copied.push((bytes, sequence, number % 2 == 0, place));
         }
-        for (bytes, sequence, place) in copied {
-            let found = cell_in(&chunks[place.chunk() as usize], place);
+        for (bytes, sequence, is_rewritten, place) in copied {
+            let chunk = &chunks[place.chunk() as usize];
+            let found = cell_in(chunk, place);
             assert_eq!((found.bytes(), found.sequence()), (&bytes[..], sequence));
+            assert_eq!(is_rewritten_in(chunk, place), is_rewritten);
         }
     }
 
@@ -196,11 +214,11 @@ mod tests {
         let mut first = Filler::new(Arc::clone(&pool), None);
         let mut chunk = None;
         let (earlier, _) =
-            first.copy(&cell("a", 9), SequenceId(1), |_, added| chunk = Some(Arc::clone(added)));
+            first.copy(&cell("a", 9), SequenceId(1), false, |_, added| chunk = Some(Arc::clone(added)));
         let chunk = chunk.expect("the first chunk");
         let mut second = Filler::new(Arc::clone(&pool), first.take_open());
         let mut again = None;
-        let (later, _) = second.copy(&cell("b", 9), SequenceId(2), |number, added| {
+        let (later, _) = second.copy(&cell("b", 9), SequenceId(2), false, |number, added| {
             again = Some((number, Arc::clone(added)));
         });
         let (number, again) = again.expect("the chunk is new to the second");

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cell::{Cell, Comparator};
+use cell::{Cell, CellType, Comparator};
 
 use crate::Pool;
 use crate::arena::{CHUNKS_MAX, Filler, Place};
@@ -67,6 +67,10 @@ impl<'a> Merge<'a> {
     fn cell(&self, feed: usize, place: Place) -> Cell<'a> {
         let segment: &'a Segment = self.feeds[feed].segment;
         segment.records().cell(place)
+    }
+
+    fn is_rewritten(&self, feed: usize, place: Place) -> bool {
+        self.feeds[feed].segment.records().is_rewritten(place)
     }
 
     /// The next entry, and the number of the segment that has it.
@@ -149,15 +153,28 @@ pub(crate) fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
     Some(Segment::flat(flat, record_bytes, span))
 }
 
+/// See [`Segment::visit`].
+pub(crate) fn visit<'a>(segments: &'a [Arc<Segment>], mut each: impl FnMut(Cell<'a>, bool)) {
+    let mut merge = Merge::new(segments);
+    while let Some((index, _, place)) = merge.next() {
+        each(merge.cell(index, place), merge.is_rewritten(index, place));
+    }
+}
+
+/// See [`Segment::fit_one`].
+pub(crate) fn fit_one(segments: &[Arc<Segment>]) -> bool {
+    // Copied in another order cells may take some chunks more.
+    let chunks: usize = segments.iter().map(|segment| segment.records().chunks().count()).sum();
+    chunks <= CHUNKS_MAX as usize / 2
+}
+
 /// See [`Segment::compacted`].
 pub(crate) fn compacted(
     segments: &[Arc<Segment>],
     pool: &Arc<Pool>,
     mut keeps: impl FnMut(Cell<'_>) -> bool,
 ) -> Option<Segment> {
-    // Copied in another order they may take some chunks more.
-    let chunks: usize = segments.iter().map(|segment| segment.records().chunks().count()).sum();
-    if chunks > CHUNKS_MAX as usize / 2 {
+    if !fit_one(segments) {
         return None;
     }
     let comparator = segments.first().map_or(Comparator::Table, |first| first.comparator());
@@ -167,15 +184,35 @@ pub(crate) fn compacted(
     let mut builder = Builder::new(merge.heads.clone(), 0);
     let mut record_bytes = 0;
     let mut span = Span::default();
+    let mut copy = |head: u64, cell: Cell<'_>, is_rewritten: bool| {
+        let (place, taken) = filler
+            .copy(cell.bytes(), cell.sequence(), is_rewritten, |number, chunk| records.add(number, chunk));
+        builder.push(head, place);
+        record_bytes += taken as u64;
+        span.take(cell.timestamp());
+    };
+    // The last that is kept: what comes behind it says whether it was rewritten.
+    let mut last: Option<(u64, Cell<'_>, bool)> = None;
     while let Some((index, head, place)) = merge.next() {
         let cell = merge.cell(index, place);
         if keeps(cell) {
-            let (place, taken) =
-                filler.copy(cell.bytes(), cell.sequence(), |number, chunk| records.add(number, chunk));
-            builder.push(head, place);
-            record_bytes += taken as u64;
-            span.take(cell.timestamp());
+            if let Some((head, cell, is_rewritten)) =
+                last.replace((head, cell, merge.is_rewritten(index, place)))
+            {
+                copy(head, cell, is_rewritten);
+            }
+        } else if let Some((_, kept, is_rewritten)) = &mut last {
+            *is_rewritten = *is_rewritten || is_older_version(*kept, cell);
         }
     }
+    if let Some((head, cell, is_rewritten)) = last {
+        copy(head, cell, is_rewritten);
+    }
     Some(Segment::flat(builder.finish(records), record_bytes, span.ends()))
+}
+
+/// Whether `other`, which comes later, is a value of the same column.
+pub(crate) fn is_older_version(cell: Cell<'_>, other: Cell<'_>) -> bool {
+    let is_put = |cell: Cell<'_>| cell.cell_type() == Some(CellType::Put);
+    is_put(cell) && is_put(other) && cell.qualifier() == other.qualifier() && cell.row() == other.row()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cell::{Cell, Comparator};
 
-use crate::arena::{Place, cell_in};
+use crate::arena::{Place, cell_in, is_rewritten_in};
 use crate::chunk::Chunk;
 use crate::table::Table;
 
@@ -48,5 +48,11 @@ impl Records {
     pub(crate) fn cell(&self, place: Place) -> Cell<'_> {
         let chunk = self.chunks.get(place.chunk()).expect("a place names a chunk of its segment");
         cell_in(chunk, place)
+    }
+
+    /// Whether the cell at a place that this segment gave out is one that was rewritten.
+    pub(crate) fn is_rewritten(&self, place: Place) -> bool {
+        let chunk = self.chunks.get(place.chunk()).expect("a place names a chunk of its segment");
+        is_rewritten_in(chunk, place)
     }
 }

@@ -96,13 +96,30 @@ impl Segment {
 
     /// One flat segment with those cells of `segments`, which come newest first and take no more writes, that `keeps`
     /// keeps; they are copied into new chunks of `pool`. `keeps` sees every cell once, in order. `None` as for
-    /// [`Segment::merged`], at half as many chunks.
+    /// [`Segment::merged`], at half as many chunks. A value behind which older ones of its column are not kept is noted
+    /// as rewritten.
     pub fn compacted(
         segments: &[Arc<Segment>],
         pool: &Arc<Pool>,
         keeps: impl FnMut(Cell<'_>) -> bool,
     ) -> Option<Segment> {
         merge::compacted(segments, pool, keeps)
+    }
+
+    /// Whether `other`, which comes later in the order of cells, is a value of the same column as `cell`, which is one, too.
+    pub fn is_older_version(cell: Cell<'_>, other: Cell<'_>) -> bool {
+        merge::is_older_version(cell, other)
+    }
+
+    /// Whether [`Segment::compacted`] makes one of them.
+    pub fn fit_one(segments: &[Arc<Segment>]) -> bool {
+        merge::fit_one(segments)
+    }
+
+    /// Gives every cell of `segments`, which come newest first and take no more writes, to `each`, once and in order, and
+    /// says whether it is known to be rewritten: whether [`Segment::compacted`] had an older version behind it once.
+    pub fn visit<'a>(segments: &'a [Arc<Segment>], each: impl FnMut(Cell<'a>, bool)) {
+        merge::visit(segments, each);
     }
 
     fn over(body: Body) -> Segment {
