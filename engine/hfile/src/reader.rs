@@ -729,6 +729,11 @@ impl Reader {
         self.number(name::SEQUENCE_MAX).map(SequenceId)
     }
 
+    /// The newest write of which it has a cell. It may be after [`Reader::max_sequence`]: then not all writes between are here.
+    pub fn newest_sequence(&self) -> Option<SequenceId> {
+        self.number(name::MVCC_MAX).map(SequenceId)
+    }
+
     /// Whether it came out of a major compaction.
     pub fn is_major(&self) -> bool {
         self.info.get(name::MAJOR.as_bytes()).is_some_and(|flag| flag.first().is_some_and(|byte| *byte != 0))

@@ -66,6 +66,9 @@ struct Plan {
     writes: u64,
     /// How many flush sizes the server's memory holds.
     room: f64,
+    /// The part of memory that may stay at a flush, and the gain that must be expected of it.
+    keeps: f64,
+    gain: f64,
 }
 
 impl Plan {
@@ -93,6 +96,8 @@ impl Plan {
             data: number("data", if trial { 2.0 } else { 20.0 }) as u64,
             writes: number("writes", if trial { 3.0 } else { 40.0 }) as u64,
             room: number("room", 1.0),
+            keeps: number("keeps", RegionOptions::default().flush_keeps),
+            gain: number("gain", RegionOptions::default().flush_keeps_gain_min),
         }
     }
 }
@@ -229,6 +234,8 @@ impl<'a> Bench<'a> {
             flush_size: plan.memory,
             in_memory_compaction: level,
             memory: Pool::new((plan.memory / 16) as usize, 64),
+            flush_keeps: plan.keeps,
+            flush_keeps_gain_min: plan.gain,
             sync_to_disk: false,
             ..RegionOptions::default()
         };

@@ -353,6 +353,9 @@ impl Region {
             let records = logged.map(|(edit, cells)| self.record(edit, cells, sequence, now));
             let ticket = self.log.append_all(records).map_err(|error| self.abort(error.to_string()))?;
             state.last_sequence = sequence;
+            if !edits.edits.iter().all(is_logged) {
+                state.last_unlogged = sequence;
+            }
             self.mvcc.begin(sequence, awaits);
             edits.iter().for_each(|(_, cells)| self.insert(cells, sequence, now));
             if ticket.is_some() {

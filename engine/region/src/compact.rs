@@ -18,7 +18,7 @@ use crate::rewrite::{Rewrite, RewriteKind};
 use crate::store::{Store, StoreFile, View};
 use crate::swept::Swept;
 use crate::tracker::Listed;
-use crate::{Error, RegionOptions, Result};
+use crate::{Error, FlushReason, RegionOptions, Result};
 
 /// What is asked of a compaction.
 #[derive(Clone, Debug, Default)]
@@ -92,6 +92,9 @@ impl Region {
         }
         for store in &self.stores {
             if request.families.is_empty() || request.families.contains(&store.family) {
+                if request.major && store.accordion.has_young() {
+                    self.flush_stores(std::slice::from_ref(&store.family), FlushReason::Requested)?;
+                }
                 taken += self.compact_store(store, request.major)?;
             }
         }
@@ -112,7 +115,8 @@ impl Region {
         if run.is_empty() {
             return Ok(0);
         }
-        let all = run.len() == files.len();
+        // What markers have masked would be replayed without them, where the log still has it.
+        let all = run.len() == files.len() && !store.accordion.has_young();
         let chosen: Vec<Arc<StoreFile>> = files[run].to_vec();
         let cells: u64 = chosen.iter().map(|file| file.reader.entries()).sum();
         self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);

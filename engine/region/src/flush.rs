@@ -4,8 +4,9 @@
 //!    place: a swap of pointers. From here on new writes go elsewhere.
 //! 2. The writes in the snapshots are made durable in the log and complete: a file holds nothing that a reader may not
 //!    see, and nothing that the log has not.
-//! 3. Each store's snapshot streams into a file at its final name.
-//! 4. The store's list is replaced; from then on the file exists. The view drops the snapshot.
+//! 3. Each store's snapshot streams into a file at its final name. For the sake of memory alone, what was rewritten may stay:
+//!    it is copied into a segment of its own meanwhile (see [`young`](crate::young)).
+//! 4. The store's list is replaced; from then on the file exists. The view drops the snapshot, and has what stayed.
 //! 5. The log is told what it need not keep.
 //!
 //! When 2, 3 or 4 fails, the snapshot stays and is flushed, together with what came since, by the next flush.
@@ -16,10 +17,11 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use cell::{KeyBuf, SequenceId};
 use hfile::{Reader, StoreFileInfo, Writer};
-use memstore::Pool;
+use memstore::{Pool, Segment};
 use storage::FileName;
 
 use crate::heap::{Heap, Source};
+use crate::memory::MemoryAct;
 use crate::mvcc::Awaits;
 use crate::open::remove_unnamed;
 use crate::region::Region;
@@ -27,6 +29,7 @@ use crate::rewrite::{Rewrite, RewriteKind};
 use crate::store::{Sealed, Store, StoreFile, View};
 use crate::swept::Swept;
 use crate::tracker::Listed;
+use crate::young::Allowance;
 use crate::{Error, Result};
 
 /// Why a region is flushed.
@@ -34,8 +37,10 @@ use crate::{Error, Result};
 pub enum FlushReason {
     /// Somebody asked for it.
     Requested,
-    /// Its memory is full, or it takes too much of the server's.
+    /// Its memory is full, or it takes too much of the server's: the one reason for which something may stay in memory.
     MemstoreSize,
+    /// The server refuses writes until it has memory.
+    MemoryShort,
     /// Its edits are old, or hold back the log.
     Periodic,
     /// It closes.
@@ -53,13 +58,24 @@ pub struct Flushed {
     pub cells: u64,
     /// Everything up to and with this one is in files now.
     pub sequence: SequenceId,
+    /// Bytes that have stayed in memory, of cells after it.
+    pub stayed: u64,
+}
+
+/// What a flush of a store did.
+struct StoreFlushed {
+    file: Option<Arc<StoreFile>>,
+    /// Everything up to and with this one is in files.
+    through: SequenceId,
+    /// Bytes that have stayed in memory.
+    stayed: u64,
 }
 
 impl Region {
     /// Writes memory out. Other flushes of the region wait; reads and writes go on.
-    pub fn flush(&self, _reason: FlushReason) -> Result<Flushed> {
+    pub fn flush(&self, reason: FlushReason) -> Result<Flushed> {
         self.check_serving()?;
-        self.flush_stores(&[])
+        self.flush_stores(&[], reason)
     }
 
     /// Writes the memory of some families out; of all when none is named.
@@ -68,14 +84,15 @@ impl Region {
         for family in families {
             self.store(family)?;
         }
-        self.flush_stores(families)
+        self.flush_stores(families, FlushReason::Requested)
     }
 
-    pub(crate) fn flush_stores(&self, families: &[Bytes]) -> Result<Flushed> {
+    pub(crate) fn flush_stores(&self, families: &[Bytes], reason: FlushReason) -> Result<Flushed> {
         let _alone = self.flushing.lock();
+        let began = self.world.now();
         let chosen =
             || self.stores.iter().filter(|store| families.is_empty() || families.contains(&store.family));
-        let (sequence, ticket) = {
+        let (sequence, ticket, unlogged) = {
             let state = self.write.lock();
             for store in chosen() {
                 store.begin_flush(&self.options.memory, self.sealed(state.last_sequence));
@@ -83,7 +100,7 @@ impl Region {
             if families.is_empty() {
                 self.oldest_edit.store(0, Ordering::Relaxed);
             }
-            (state.last_sequence, state.last_ticket)
+            (state.last_sequence, state.last_ticket, state.last_unlogged)
         };
         if let Some(ticket) = ticket {
             let level = if self.options.sync_to_disk { wal::Level::Disk } else { wal::Level::Os };
@@ -94,49 +111,118 @@ impl Region {
         }
         let mut flushed = Flushed { sequence, ..Flushed::default() };
         for store in chosen() {
-            if let Some(file) = self.flush_store(store, sequence)? {
+            let done = self.flush_store(store, sequence, self.allowance(store, reason, unlogged))?;
+            if let Some(file) = done.file {
                 flushed.files += 1;
                 flushed.bytes += file.listed.size;
                 flushed.cells += file.reader.entries();
                 self.account.flushed(file.listed.size);
             }
+            flushed.sequence = flushed.sequence.min(done.through);
+            flushed.stayed += done.stayed;
         }
-        // What other families have in memory is still needed; each family's files say how far it is in them.
         if families.is_empty() {
-            self.log.flushed(self.info.encoded_name().as_str().as_bytes(), sequence);
+            let before = self.flushed_at.swap(began.0, Ordering::Relaxed);
+            if flushed.stayed > 0 {
+                // What stayed was written after the flush before this one.
+                self.oldest_edit.store(before, Ordering::Relaxed);
+            }
+            // What other families have in memory is still needed; each family's files say how far it is in them.
+            self.log.flushed(self.info.encoded_name().as_str().as_bytes(), flushed.sequence);
         }
         Ok(flushed)
     }
 
-    fn flush_store(&self, store: &Store, sequence: SequenceId) -> Result<Option<Arc<StoreFile>>> {
+    /// How much of a store's snapshot may stay in memory.
+    fn allowance(&self, store: &Store, reason: FlushReason, unlogged: SequenceId) -> Option<Allowance> {
+        let tuning = store.tuning.load();
+        let part = tuning.flush_keeps.clamp(0.0, 1.0);
+        let may_stay = reason == FlushReason::MemstoreSize
+            && part > 0.0
+            && store.accordion.is_adaptive()
+            && store.keeping.max_versions == 1
+            && !store.keeping.new_versions;
+        if !may_stay {
+            return None;
+        }
+        let of =
+            |store: &Store| store.view.load().snapshot.iter().map(|segment| segment.bytes()).sum::<u64>();
+        let (bytes, all) = (of(store), self.stores.iter().map(of).sum::<u64>());
+        // What came in excess of what the region may hold goes.
+        let fits = (self.flush_limit(0.0) as f64 / all.max(1) as f64).min(1.0);
+        Some(Allowance {
+            bytes: (bytes as f64 * fits * part) as u64,
+            gain_min: tuning.flush_keeps_gain_min,
+            floor: unlogged,
+        })
+    }
+
+    fn flush_store(
+        &self,
+        store: &Store,
+        sequence: SequenceId,
+        allowance: Option<Allowance>,
+    ) -> Result<StoreFlushed> {
         let (snapshot, swept) = {
             let view = store.view.load();
             (view.snapshot.clone(), view.swept_snapshot.clone())
         };
         if snapshot.is_empty() {
-            return Ok(None);
+            return Ok(StoreFlushed { file: None, through: sequence, stayed: 0 });
         }
-        let sources = snapshot.into_iter().map(|segment| Source::Memory(memstore::Cursor::new(segment)));
-        let heap = Heap::new(store.comparator, SequenceId::MAX, sources.collect());
-        let rewrite = Rewrite::new(store.keeping, RewriteKind::Some, self.world.now().0);
+        let (began, now) = (self.world.moment(), self.world.now());
+        let rewrite = || Rewrite::new(store.keeping, RewriteKind::Some, now.0);
+        let split = allowance
+            .filter(|_| Segment::fit_one(&snapshot))
+            .and_then(|allowance| store.accordion.split(&snapshot, sequence, allowance, rewrite()));
+        let through = split.as_ref().map_or(sequence, |split| split.through);
         let codec = store.options.compression.as_str();
-        let info = StoreFileInfo { max_sequence: sequence, major: false, more: swept.fact() };
-        let file = self.write_file(store, heap, rewrite, codec, info, &mut |_| {})?;
+        let info = StoreFileInfo { max_sequence: through, major: false, more: swept.fact() };
+        let mut young = None;
+        let file = match &split {
+            Some(split) => self.write_file_by(store, codec, info, |writer| {
+                let (mut fate, mut written) = (split.fates(), Ok(()));
+                young = Segment::compacted(&snapshot, &self.options.memory, |cell| {
+                    let (goes, stays) = fate(cell);
+                    if goes && written.is_ok() {
+                        written = writer.append(cell);
+                    }
+                    stays
+                });
+                Ok(written?)
+            })?,
+            None => {
+                let memory =
+                    |segment: &Arc<Segment>| Source::Memory(memstore::Cursor::new(Arc::clone(segment)));
+                let heap =
+                    Heap::new(store.comparator, SequenceId::MAX, snapshot.iter().map(memory).collect());
+                self.write_file(store, heap, rewrite(), codec, info, &mut |_| {})?
+            }
+        };
         // What cannot be read back is told to whoever asks for it.
         let _read = file.reader.warm(file.reader.cached().kept_of_flush(), true);
+        let young = young.map(Arc::new);
+        let stayed = split.as_ref().map_or(0, |split| split.bytes);
         let mut tracker = store.tracker.lock();
         let mut files = store.view.load().files.clone();
         files.push(Arc::clone(&file));
         let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
         tracker.replace(&list)?;
         store.change_view(|view| View {
+            // It is older than what was sealed since.
+            pipeline: view.pipeline.iter().chain(&young).cloned().collect(),
             snapshot: Vec::new(),
             swept_snapshot: Swept::default(),
             files: files.clone(),
             horizon: view.horizon.max(sequence),
             ..view.clone()
         });
-        Ok(Some(file))
+        drop(tracker);
+        let kept = young.zip(split).map(|(young, split)| {
+            self.event(MemoryAct::Kept, &snapshot, &young, Some(split.expected), began, true)
+        });
+        store.accordion.flush_done(sequence, stayed, kept);
+        Ok(StoreFlushed { file: Some(file), through, stayed })
     }
 
     /// Streams `heap` through `rewrite` into a new file, and opens it. Where nothing is left to write the file has no
@@ -151,10 +237,7 @@ impl Region {
         info: StoreFileInfo,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Arc<StoreFile>> {
-        let name = format!("{:016x}{:016x}", self.world.random(), self.world.random());
-        let path = store.folder.join(&name);
-        let mut writer = self.begin_file(store, &path, codec)?;
-        let copied = (|| -> Result<()> {
+        self.write_file_by(store, codec, info, |writer| {
             heap.seek(KeyBuf::first_on_row(b"").position())?;
             let mut read = 0u64;
             while let Some(cell) = heap.peek() {
@@ -169,8 +252,21 @@ impl Region {
             }
             progress(read % 1024);
             Ok(())
-        })();
-        if let Err(error) = copied {
+        })
+    }
+
+    /// Makes a file of what `write` writes, and opens it.
+    fn write_file_by(
+        &self,
+        store: &Store,
+        codec: &str,
+        info: StoreFileInfo,
+        write: impl FnOnce(&mut Writer) -> Result<()>,
+    ) -> Result<Arc<StoreFile>> {
+        let name = format!("{:016x}{:016x}", self.world.random(), self.world.random());
+        let path = store.folder.join(&name);
+        let mut writer = self.begin_file(store, &path, codec)?;
+        if let Err(error) = write(&mut writer) {
             writer.abandon();
             return Err(error);
         }
@@ -224,7 +320,7 @@ impl Region {
         for store in &self.stores {
             drop(store.tracker.lock());
         }
-        let flushed = self.flush_stores(&[]);
+        let flushed = self.flush_stores(&[], FlushReason::Closing);
         match &flushed {
             Ok(_) => {
                 self.closed.store(true, Ordering::Release);

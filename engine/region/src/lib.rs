@@ -36,6 +36,7 @@ mod store;
 mod stored;
 mod swept;
 mod tracker;
+mod young;
 
 pub use apply::{Applied, Durability, Mutation, MutationKind};
 pub use compact::{CompactionRequest, select_files};

@@ -5,7 +5,8 @@
 //! 2. In the background the sealed segment becomes flat: its cells stay, its index shrinks to a third.
 //! 3. A [`Policy`] decides over the flat segments together: leave them, merge their indexes, or drop what nobody can ask
 //!    for any more and copy the rest. What is made takes their place, unless a flush has taken them meanwhile.
-//! 4. A flush takes the active segment and the pipeline as they are.
+//! 4. A flush takes the active segment and the pipeline as they are. What was rewritten since the last one it may give
+//!    back: see [`young`](crate::young).
 //!
 //! **What may be dropped.** The same as a flush drops, by the same rules ([`Rewrite`]), among the cells up to the read
 //! point: a newer cell is kept and counts for nothing, since a reader may still need what is before it. A scanner that
@@ -51,6 +52,7 @@ use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
 use crate::store::{Sealed, Store, StoreFile, View};
 use crate::swept::{Late, Sweep, Swept};
+use crate::young::{Allowance, Split, Young};
 use crate::{RegionOptions, Result};
 
 /// Segments beyond the pipeline's limit that may wait for the background.
@@ -68,8 +70,8 @@ const GRACE_MS: i64 = 20;
 /// of its files.
 const SWEPT_PART: u64 = 8;
 const SWEPT_PART_OF_FILES: u64 = 2;
-/// Of a store's share of the flush size, what must be left when it was compacted so that this is worth another time.
-const SPENT_PART: f64 = 0.875;
+/// Of a store's share of the flush size, what must be left when it was compacted so that this is not worth another time.
+const SPENT_PART: f64 = 0.9375;
 
 /// What a store's memory did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub enum MemoryAct {
     Merged,
     /// What is redundant was dropped.
     Compacted,
+    /// A flush left what was rewritten.
+    Kept,
 }
 
 impl MemoryAct {
@@ -89,6 +93,7 @@ impl MemoryAct {
             MemoryAct::Flattened => "flattened",
             MemoryAct::Merged => "merged",
             MemoryAct::Compacted => "compacted",
+            MemoryAct::Kept => "flushed",
         }
     }
 }
@@ -110,7 +115,8 @@ pub struct MemoryEvent {
     pub bytes_before: u64,
     /// Bytes of what was made of them.
     pub bytes_after: u64,
-    /// The share of cells that was expected to go, where it was estimated.
+    /// The share of cells that was expected to go, where it was estimated; of [`MemoryAct::Kept`], that of the bytes which
+    /// stayed and are expected to be replaced before the next flush.
     pub expected: Option<f64>,
     /// How long it took.
     pub took: Duration,
@@ -135,6 +141,12 @@ pub struct MemoryCounts {
     pub cells_dropped: u64,
     /// Bytes that compactions have copied.
     pub bytes_copied: u64,
+    /// Flushes that left something in memory.
+    pub kept: u64,
+    /// Bytes that they left.
+    pub bytes_kept: u64,
+    /// Bytes of those that were replaced by the next flush, and never written to a file.
+    pub bytes_spared: u64,
 }
 
 /// A segment, in numbers.
@@ -170,7 +182,7 @@ pub struct MemoryLoad {
 /// How a region uses its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryUse {
-    /// Bytes that a flush would free: without what is being flushed.
+    /// Bytes that a flush of all would free: without what is being flushed.
     pub bytes: u64,
     /// Whether some of its stores compact in memory.
     pub compacts: bool,
@@ -234,6 +246,8 @@ pub(crate) struct Accordion {
     /// Puts that came late. Whoever holds it may let markers go.
     late: Mutex<Late>,
     log: Mutex<Log>,
+    /// Of what stayed at the last flush.
+    young: Mutex<Young>,
 }
 
 impl Accordion {
@@ -249,6 +263,7 @@ impl Accordion {
             working: Mutex::new(()),
             late: Mutex::default(),
             log: Mutex::default(),
+            young: Mutex::default(),
         };
         accordion.tune(options);
         accordion
@@ -276,6 +291,41 @@ impl Accordion {
     pub(crate) fn flushed(&self) {
         self.spent.store(false, Ordering::Relaxed);
         self.late.lock().clear();
+    }
+
+    /// Whether it decides by what pays.
+    pub(crate) fn is_adaptive(&self) -> bool {
+        self.policy().level == Level::Adaptive
+    }
+
+    /// What of a snapshot stays in memory, if anything does.
+    pub(crate) fn split(
+        &self,
+        snapshot: &[Arc<Segment>],
+        sequence: SequenceId,
+        allowance: Allowance,
+        rewrite: Rewrite,
+    ) -> Option<Split> {
+        let dropped = self.log.lock().counts.cells_dropped;
+        let (split, spared) = self.young.lock().split(snapshot, sequence, dropped, allowance, rewrite);
+        self.log.lock().counts.bytes_spared += spared;
+        split
+    }
+
+    /// Whether the log has writes that were in memory at the last flush and are not in the files up to their sequence ids.
+    pub(crate) fn has_young(&self) -> bool {
+        self.young.lock().has_stayed()
+    }
+
+    /// A flush has written the snapshot up to `sequence`, but for `stayed` bytes, if `kept` tells of some.
+    pub(crate) fn flush_done(&self, sequence: SequenceId, stayed: u64, kept: Option<MemoryEvent>) {
+        let mut log = self.log.lock();
+        if let Some(event) = kept {
+            log.counts.kept += 1;
+            log.counts.bytes_kept += stayed;
+            log.remember(event);
+        }
+        self.young.lock().flushed(sequence, stayed, log.counts.cells_dropped);
     }
 
     /// Whether it drops what is redundant.
@@ -373,9 +423,7 @@ impl Region {
         for store in &self.stores {
             self.compact_memory_of(store, near);
             let left = store.memstore_bytes() as f64;
-            if left >= limit as f64 / stores * SPENT_PART {
-                store.accordion.spent.store(true, Ordering::Relaxed);
-            }
+            store.accordion.spent.store(left >= limit as f64 / stores * SPENT_PART, Ordering::Relaxed);
         }
     }
 
@@ -440,6 +488,24 @@ impl Region {
         }
     }
 
+    /// Puts of `cells`, which were just replayed, may be in the log longer than the markers that they are masked by: those
+    /// that have gone from memory before a flush which left something there. They come back.
+    pub(crate) fn mask_replayed(&self, cells: &[u8], sequence: SequenceId) {
+        let mut rest = cells;
+        while let Some((bytes, after)) = split_cell(rest) {
+            rest = after;
+            let cell = Cell::trusted(bytes, sequence);
+            let Some(store) = self.stores.iter().find(|store| store.family == cell.family()) else {
+                continue;
+            };
+            let view = store.view.load();
+            if !store.keeping.new_versions && cell.cell_type() == Some(CellType::Put) {
+                let markers = view.swept_markers_of(cell);
+                view.active.insert(markers.iter().map(|marker| &marker[..]), sequence);
+            }
+        }
+    }
+
     /// How it uses its memory.
     pub fn memory_use(&self) -> MemoryUse {
         let mut memory = MemoryUse::default();
@@ -464,7 +530,7 @@ impl Region {
     }
 
     /// Bytes in memory at which it is time to flush.
-    fn flush_limit(&self, pressure: f64) -> u64 {
+    pub(crate) fn flush_limit(&self, pressure: f64) -> u64 {
         let stretch = self.options.stretch.min(self.options.block_multiplier as f64 / 2.0);
         let room = (1.0 - 2.0 * pressure).clamp(0.0, 1.0);
         let compacts = |store: &Store| store.accordion.policy().level != Level::None;
@@ -599,7 +665,7 @@ impl Region {
         log.remember(event);
     }
 
-    fn event(
+    pub(crate) fn event(
         &self,
         act: MemoryAct,
         before: &[Arc<Segment>],

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cache::{Cache, Kinds};
-use cell::{CellBlock, Comparator, SequenceId};
+use cell::{Cell, CellBlock, Comparator, SequenceId};
 use env::World;
-use hfile::Reader;
+use hfile::{ReadOptions, Reader};
 use memstore::Level;
 use parking_lot::Mutex;
 use proto::{RegionInfo, TableDescriptor};
@@ -18,7 +18,7 @@ use crate::mvcc::Mvcc;
 use crate::region::{Counters, RecoveredNonce, Region, WriteState};
 use crate::store::{Store, StoreFile};
 use crate::tracker::Tracker;
-use crate::{Error, RegionOptions, Result};
+use crate::{Error, FlushReason, RegionOptions, Result};
 
 /// What a region is opened with.
 #[derive(Clone)]
@@ -94,7 +94,11 @@ impl Region {
         let in_files = stores
             .iter()
             .flat_map(|store| {
-                store.view.load().files.iter().map(|file| file.max_sequence()).collect::<Vec<_>>()
+                // A write that is there is not made again, should the log have lost it.
+                let newest = |file: &Arc<StoreFile>| {
+                    file.max_sequence().max(file.reader.newest_sequence().unwrap_or_default())
+                };
+                store.view.load().files.iter().map(newest).collect::<Vec<_>>()
             })
             .max()
             .unwrap_or_default();
@@ -109,7 +113,12 @@ impl Region {
             cache,
             mvcc: Mvcc::default(),
             locks: RowLocks::new(options.row_lock_wait),
-            write: Mutex::new(WriteState { last_sequence: in_files, last_ticket: None, closing: false }),
+            write: Mutex::new(WriteState {
+                last_sequence: in_files,
+                last_ticket: None,
+                last_unlogged: SequenceId::ZERO,
+                closing: false,
+            }),
             flushing: Mutex::default(),
             open_sequence: SequenceId::ZERO,
             replayed: AtomicU64::new(0),
@@ -119,6 +128,7 @@ impl Region {
             counters: Counters::default(),
             accounted: AtomicU64::new(0),
             oldest_edit: AtomicI64::new(0),
+            flushed_at: AtomicI64::new(world.now().0),
             clock: AtomicI64::new(i64::MIN),
             recovered_nonces: Mutex::default(),
             options,
@@ -152,6 +162,12 @@ impl Region {
                 store.view.load().files.iter().map(|file| file.max_sequence()).max().unwrap_or_default()
             })
             .collect();
+        let mut beyond: Vec<Vec<Beyond>> = self
+            .stores
+            .iter()
+            .zip(&flushed)
+            .map(|(store, flushed)| Beyond::of(&store.view.load().files, *flushed))
+            .collect();
         let mut last = in_files;
         recovered.replay::<Error>(self.info.encoded_name().as_str().as_bytes(), |record| {
             last = last.max(record.sequence);
@@ -170,7 +186,13 @@ impl Region {
             let mut kept = Vec::with_capacity(record.cells.len());
             for cell in block.cells() {
                 let store = self.stores.iter().position(|store| store.family == cell.family());
-                if store.is_some_and(|store| record.sequence > flushed[store]) {
+                let Some(store) = store.filter(|store| record.sequence > flushed[*store]) else { continue };
+                let cell = Cell::trusted(cell.bytes(), record.sequence);
+                let mut is_there = false;
+                for file in &mut beyond[store] {
+                    is_there = is_there || file.has(cell)?;
+                }
+                if !is_there {
                     cell::block::write_with_tags(&mut kept, cell);
                 }
             }
@@ -178,14 +200,43 @@ impl Region {
                 self.replayed.fetch_add(1, Ordering::Relaxed);
             }
             self.insert(&kept, record.sequence, record.time);
+            self.mask_replayed(&kept, record.sequence);
             // What the log has may be more than memory: it goes to files on the way, as it would have gone.
             if self.memstore_bytes() >= self.flush_size {
                 self.write.lock().last_sequence = last;
-                self.flush_stores(&[])?;
+                self.flush_stores(&[], FlushReason::Requested)?;
             }
             Ok(())
         })?;
         Ok(last)
+    }
+}
+
+/// A file that has some of the writes beyond those which all are in files: others of that time had stayed in memory
+/// when it was written.
+struct Beyond {
+    newest: SequenceId,
+    cursor: hfile::Cursor,
+}
+
+impl Beyond {
+    /// Those of `files` that have something after `flushed`.
+    fn of(files: &[Arc<StoreFile>], flushed: SequenceId) -> Vec<Beyond> {
+        let beyond = |file: &Arc<StoreFile>| {
+            let newest = file.reader.newest_sequence().filter(|newest| *newest > flushed)?;
+            Some(Beyond { newest, cursor: file.reader.cursor(ReadOptions::default()) })
+        };
+        files.iter().filter_map(beyond).collect()
+    }
+
+    /// Whether it has this cell.
+    fn has(&mut self, cell: Cell<'_>) -> Result<bool> {
+        if cell.sequence() > self.newest || !self.cursor.may_contain_row(cell.row())? {
+            return Ok(false);
+        }
+        self.cursor.seek_far(cell.into())?;
+        let comparator = self.cursor.reader().comparator();
+        Ok(self.cursor.peek().is_some_and(|found| comparator.compare(found.into(), cell.into()).is_eq()))
     }
 }
 

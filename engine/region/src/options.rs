@@ -36,6 +36,12 @@ pub struct RegionOptions {
     /// How many flush sizes a region may hold in memory whose stores compact there, while the server's memory has room
     /// (`bellows.memstore.stretch`); 1 for one. Never more than half of `block_multiplier`.
     pub stretch: f64,
+    /// Of what a store at [`Level::Adaptive`] has in memory, the part that a flush may leave there which is for the sake of
+    /// memory: what was rewritten since the last one (`bellows.memstore.flush.keep`); 0 for nothing.
+    pub flush_keeps: f64,
+    /// Of the bytes that would stay, the share that must be expected to be replaced before the next flush
+    /// (`bellows.memstore.flush.keep.gain.min`).
+    pub flush_keeps_gain_min: f64,
     /// Whether delete markers go from memory with what they mask, where nothing else can have the row, and are
     /// remembered (`bellows.memstore.drop.markers`).
     pub drop_markers: bool,
@@ -91,6 +97,8 @@ impl Default for RegionOptions {
             pipeline_segments_max: 2,
             adaptive_unique_max: 0.5,
             stretch: 2.0,
+            flush_keeps: 0.5,
+            flush_keeps_gain_min: 0.25,
             drop_markers: true,
             row_lock_wait: Duration::from_secs(30),
             timestamp_slop: None,

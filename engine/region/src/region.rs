@@ -27,6 +27,8 @@ pub(crate) struct WriteState {
     pub(crate) last_sequence: SequenceId,
     /// The log's ticket of the last write that is in the log.
     pub(crate) last_ticket: Option<wal::Ticket>,
+    /// The last write that is not in the log.
+    pub(crate) last_unlogged: SequenceId,
     pub(crate) closing: bool,
 }
 
@@ -81,6 +83,8 @@ pub struct Region {
     pub(crate) accounted: AtomicU64,
     /// When the oldest edit in memory was made, in ms since 1970; 0 for none.
     pub(crate) oldest_edit: AtomicI64,
+    /// When the last flush of all of it began that succeeded, or it was opened, in ms since 1970.
+    pub(crate) flushed_at: AtomicI64,
     /// The latest moment of a write, in ms since 1970. It changes under the write lock alone.
     pub(crate) clock: AtomicI64,
     /// Nonces that replay met and nobody has asked for yet.

@@ -37,7 +37,7 @@ impl StoreFile {
         StoreFile { listed, reader: Arc::new(reader), swept }
     }
 
-    /// Where it stands among the files of its store: newer files hold newer writes.
+    /// Where it stands among the files of its store: they have all writes up to here, and newer ones have newer writes.
     pub(crate) fn max_sequence(&self) -> SequenceId {
         self.reader.max_sequence().unwrap_or(SequenceId::ZERO)
     }

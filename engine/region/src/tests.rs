@@ -17,6 +17,7 @@ mod memory;
 mod put_off;
 mod seeks;
 mod wide;
+mod young;
 
 /// A region over files in memory, and what it takes to open it again.
 struct Bench {

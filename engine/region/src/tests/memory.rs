@@ -571,7 +571,8 @@ fn readers_beside_writers_and_compactions_miss_nothing() {
                     bench.region.compact_memory(1.0);
                     round += 1;
                     if round % 5 == 0 {
-                        bench.region.flush(FlushReason::Requested).expect("flushed");
+                        let reasons = [FlushReason::MemstoreSize, FlushReason::Requested];
+                        bench.region.flush(reasons[usize::from(round % 15 == 0)]).expect("flushed");
                     }
                     if round % 20 == 0 {
                         let major = CompactionRequest { major: true, families: vec![] };

@@ -1,0 +1,340 @@
+//! What a flush leaves in memory, and that neither readers nor a death can tell.
+
+use std::collections::BTreeMap;
+
+use cell::SequenceId;
+
+use super::*;
+
+fn family() -> FamilyDescriptor {
+    FamilyDescriptor::new("f").expect("a name")
+}
+
+/// A region in which all that was rewritten stays at a flush for the sake of memory.
+fn bench(level: Level, family: FamilyDescriptor) -> Bench {
+    let options = RegionOptions {
+        compaction_size_min: Some(0),
+        in_memory_compaction: level,
+        in_memory_flush_factor: 2.0 * 2_000.0 / RegionOptions::default().flush_size as f64,
+        flush_keeps: 1.0,
+        flush_keeps_gain_min: 0.0,
+        ..RegionOptions::default()
+    };
+    Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table(family), options)
+}
+
+impl Bench {
+    fn relieve(&self) -> Flushed {
+        self.region.flush(FlushReason::MemstoreSize).expect("flushed")
+    }
+
+    /// Ten rows again and again, and as many that come once. Gives the next number.
+    fn update(&self, from: i64) -> i64 {
+        for number in from..from + 100 {
+            self.put(&format!("hot{}", number % 10), "f:q", number, &format!("value {number}"));
+            self.put(&format!("cold{number:04}"), "f:q", number, "value");
+        }
+        self.region.compact_memory(1.0);
+        from + 100
+    }
+
+    /// How often each cell of `f` lies where: in memory, in files.
+    fn places(&self) -> BTreeMap<(String, SequenceId), (usize, usize)> {
+        let mut places = BTreeMap::new();
+        let mut visit = |place: Lies<'_>, cell: Cell<'_>| {
+            let row = String::from_utf8_lossy(cell.row()).into_owned();
+            let found: &mut (usize, usize) = places.entry((row, cell.sequence())).or_default();
+            match place {
+                Lies::File(_) => found.1 += 1,
+                Lies::Active | Lies::Sealed => found.0 += 1,
+            }
+        };
+        self.region.visit_stored(b"f", &mut visit).expect("read");
+        places
+    }
+
+    fn rows_in_memory(&self) -> Vec<String> {
+        let places = self.places().into_iter().filter(|(_, (memory, _))| *memory > 0);
+        places.map(|((row, _), _)| row).collect()
+    }
+
+    fn memory_counts(&self) -> MemoryCounts {
+        self.region.load().stores[0].memory.counts
+    }
+
+    fn flushed_sequence(&self) -> SequenceId {
+        self.region.load().stores[0].flushed_sequence
+    }
+}
+
+fn hot() -> Vec<String> {
+    (0..10).map(|row| format!("hot{row}")).collect()
+}
+
+#[test]
+fn what_was_rewritten_stays_once_and_goes_when_it_was_not_written_again() {
+    let bench = bench(Level::Adaptive, family());
+    let next = bench.update(0);
+    let expected = bench.all();
+    let flushed = bench.relieve();
+    assert_eq!((bench.rows_in_memory(), flushed.cells), (hot(), 100), "{flushed:?}");
+    assert!(flushed.stayed > 0 && bench.region.memstore_bytes() > flushed.stayed / 2, "{flushed:?}");
+    assert_eq!(bench.all(), expected);
+    // Half of them are written again.
+    for number in 0..5 {
+        bench.put(&format!("hot{number}"), "f:q", next + number, "again");
+    }
+    bench.update(next + 10);
+    let before = bench.memory_counts();
+    assert_eq!((before.kept, before.bytes_kept, before.bytes_spared), (1, flushed.stayed, 0));
+    let expected = bench.all();
+    let second = bench.relieve();
+    assert_eq!((bench.rows_in_memory(), second.cells), (hot(), 100), "all were replaced");
+    let counts = bench.memory_counts();
+    assert_eq!((counts.kept, counts.bytes_spared), (2, before.bytes_kept));
+    // Nothing comes: what is left goes, though it was rewritten before.
+    let third = bench.relieve();
+    assert_eq!((bench.rows_in_memory(), third.cells, third.stayed), (vec![], 10, 0));
+    assert_eq!(bench.memory_counts().bytes_spared, counts.bytes_spared);
+    assert_eq!(bench.all(), expected);
+    let events = bench.region.memory_events(b"f").expect("there");
+    let kept = events.iter().rfind(|event| event.act == MemoryAct::Kept).expect("told");
+    assert!(kept.cells_after == 10 && kept.bytes_after.abs_diff(second.stayed) < 100, "{kept:?}");
+    assert!(kept.expected.is_some_and(|share| share > 0.5), "{kept:?}");
+}
+
+#[test]
+fn a_death_finds_what_stayed_in_the_log_and_nothing_twice() {
+    for power in [false, true] {
+        let mut bench = bench(Level::Adaptive, family());
+        let next = bench.update(0);
+        let flushed = bench.relieve();
+        assert_eq!(bench.flushed_sequence(), flushed.sequence);
+        assert!(flushed.sequence < bench.region.read_point());
+        for number in 0..5 {
+            bench.put(&format!("hot{number}"), "f:q", next + number, "again");
+        }
+        let (expected, open) = (bench.all(), bench.region.read_point());
+        for round in 0..3 {
+            bench = if power { bench.crash(round) } else { bench.kill() };
+            assert_eq!(bench.all(), expected, "death {round}");
+            assert!(bench.region.open_sequence() > open);
+            for (cell, (memory, files)) in bench.places() {
+                assert_eq!(memory + files, 1, "{cell:?}");
+                assert_eq!(files == 1, cell.0.starts_with("cold"), "{cell:?}");
+            }
+            if round == 1 {
+                bench
+                    .region
+                    .compact(&CompactionRequest { major: true, families: vec![] })
+                    .expect("compacted");
+            }
+        }
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        let bench = bench.kill();
+        assert_eq!((bench.all(), bench.rows_in_memory()), (expected, vec![]));
+    }
+}
+
+#[test]
+fn only_for_the_sake_of_memory_and_where_one_version_is_kept_does_anything_stay() {
+    let stays = |level, family, reason| {
+        let bench = bench(level, family);
+        bench.update(0);
+        let expected = bench.all();
+        let flushed = bench.region.flush(reason).expect("flushed");
+        assert_eq!(bench.all(), expected);
+        assert_eq!(flushed.stayed > 0, !bench.rows_in_memory().is_empty());
+        flushed.stayed > 0
+    };
+    use FlushReason::{Closing, MemoryShort, MemstoreSize, Periodic, Requested};
+    assert!(stays(Level::Adaptive, family(), MemstoreSize));
+    for reason in [Closing, MemoryShort, Periodic, Requested] {
+        assert!(!stays(Level::Adaptive, family(), reason), "{reason:?}");
+    }
+    for level in [Level::None, Level::Basic, Level::Eager] {
+        assert!(!stays(level, family(), MemstoreSize), "{level:?}");
+    }
+    for family in [family().with("VERSIONS", "2"), family().with("NEW_VERSION_BEHAVIOR", "true")] {
+        assert!(!stays(Level::Adaptive, family, MemstoreSize));
+    }
+    let bench = bench(Level::Adaptive, family());
+    bench.update(0);
+    assert!(bench.relieve().stayed > 0);
+    bench.region.close().expect("closed");
+    assert_eq!(bench.region.memstore_bytes(), 0);
+}
+
+#[test]
+fn what_is_not_in_the_log_does_not_stay_nor_does_anything_before_it() {
+    let bench = bench(Level::Adaptive, family());
+    // Written to the log first, and replaced by what is not there.
+    bench.update(0);
+    let mut unlogged = mutation(MutationKind::Put, "hot1", &[("f:q", 1_000, CellType::Put, b"unlogged")]);
+    unlogged.durability = Durability::Skip;
+    bench.apply(unlogged);
+    (2..10).for_each(|row| bench.put(&format!("hot{row}"), "f:q", 2_000, "later"));
+    bench.region.compact_memory(1.0);
+    let expected = bench.all();
+    let flushed = bench.relieve();
+    assert_eq!(bench.rows_in_memory(), hot()[2..], "{flushed:?}");
+    assert_eq!(bench.kill().all(), expected);
+}
+
+#[test]
+fn only_so_much_stays_and_that_was_written_last() {
+    let bench = bench(Level::Adaptive, family());
+    let options = RegionOptions { flush_keeps: 0.05, ..bench.region.options.clone() };
+    bench.region.tune(&options);
+    bench.update(0);
+    let (expected, bytes) = (bench.all(), bench.region.memstore_bytes());
+    let flushed = bench.relieve();
+    let stayed = bench.rows_in_memory();
+    assert!(!stayed.is_empty() && stayed.len() < 10, "{stayed:?}");
+    assert_eq!(stayed, hot()[10 - stayed.len()..], "the last rows of the last round");
+    assert!(flushed.stayed <= bytes / 20 + 200, "{flushed:?} of {bytes}");
+    assert_eq!(bench.kill().all(), expected);
+    let nothing = RegionOptions { flush_keeps: 0.0, ..options };
+    let bench = self::bench(Level::Adaptive, family());
+    bench.region.tune(&nothing);
+    bench.update(0);
+    assert_eq!(bench.relieve().stayed, 0);
+}
+
+#[test]
+fn what_does_not_pay_is_given_up_and_tried_again_later() {
+    let bench = bench(Level::Adaptive, family());
+    let options = RegionOptions { flush_keeps_gain_min: 0.25, ..bench.region.options.clone() };
+    bench.region.tune(&options);
+    let mut kept = Vec::new();
+    for round in 0..40 {
+        // Rows of this round alone, each written twice: nothing of what stays is written again.
+        for number in 0..200 {
+            bench.put(&format!("r{round}-{:02}", number % 100), "f:q", number, "value");
+        }
+        bench.region.compact_memory(1.0);
+        kept.push(bench.relieve().stayed > 0);
+    }
+    let tries = kept.iter().filter(|kept| **kept).count();
+    assert!(kept[0] && (2..20).contains(&tries), "{kept:?}");
+    // Where nothing comes twice, nothing is looked at.
+    let bench = self::bench(Level::Adaptive, family());
+    for round in 0..3 {
+        (0..200).for_each(|number| bench.put(&format!("r{round}-{number:03}"), "f:q", number, "value"));
+        bench.region.compact_memory(1.0);
+        assert_eq!(bench.relieve().stayed, 0);
+    }
+}
+
+#[test]
+fn a_scanner_reads_across_such_a_flush_what_was_there_when_it_was_opened() {
+    let bench = bench(Level::Adaptive, family());
+    let mut next = 0;
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        next = bench.update(next);
+        open.push((bench.region.scanner(Scan::default()).expect("serving"), bench.scan(Scan::default())));
+        (0..10).for_each(|row| bench.put(&format!("hot{row}"), "f:q", next + row, "later"));
+        assert!(bench.relieve().stayed > 0);
+        bench.region.compact_memory(1.0);
+        let reversed = bench.scan(Scan { reversed: true, ..Scan::default() });
+        let mut forward: Vec<_> = reversed.split(' ').collect();
+        forward.reverse();
+        // A value has a space in it.
+        assert_eq!(forward.len(), bench.scan(Scan::default()).split(' ').count());
+        next += 10;
+    }
+    for (mut scanner, expected) in open {
+        let mut shown = Shown::default();
+        while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+        assert_eq!(shown.0.join(" "), expected);
+    }
+}
+
+#[test]
+fn a_flush_that_failed_is_made_up_for() {
+    let bench = bench(Level::Adaptive, family());
+    let next = bench.update(0);
+    assert!(bench.relieve().stayed > 0);
+    bench.update(next);
+    let expected = bench.all();
+    // The log has its room already; the file gets none.
+    bench.files.set_bytes_max(Some(0));
+    bench.region.flush(FlushReason::MemstoreSize).expect_err("no room");
+    assert_eq!(bench.all(), expected);
+    bench.region.flush(FlushReason::MemstoreSize).expect_err("no room");
+    bench.files.set_bytes_max(None);
+    bench.put("hot0", "f:q", 5_000, "after");
+    let expected = bench.all();
+    let flushed = bench.relieve();
+    assert!(flushed.stayed > 0 && bench.rows_in_memory() == hot(), "{flushed:?}");
+    assert_eq!(bench.all(), expected);
+    assert_eq!(bench.kill().all(), expected);
+}
+
+#[test]
+fn a_put_that_was_dropped_with_its_marker_is_not_replayed_without_it() {
+    let bench = bench(Level::Adaptive, family());
+    // The marker is the older write, and the put not late: both have the timestamp of this moment.
+    bench.delete("a", "f:q", 1_000_000, CellType::DeleteColumn);
+    for number in 0..10 {
+        bench.put(&format!("hot{number}"), "f:q", number, "first");
+    }
+    // Beside what stays this one is dropped, in the log behind the first that stays.
+    for number in 0..10 {
+        bench.put(&format!("hot{number}"), "f:q", 100 + number, "second");
+    }
+    bench.put("a", "f:q", 1_000_000, "masked");
+    bench.world.advance(std::time::Duration::from_secs(1));
+    let mut sealed = bench.memory_counts().sealed;
+    while sealed == bench.memory_counts().sealed {
+        bench.put("z", "f:q", -1, "filling");
+    }
+    bench.region.compact_memory(1.0);
+    sealed = bench.memory_counts().sealed;
+    assert!(sealed > 0 && !bench.places().keys().any(|(row, _)| row == "a"), "both are gone");
+    let flushed = bench.relieve();
+    assert!(flushed.stayed > 0 && bench.rows_in_memory().starts_with(&hot()), "{flushed:?}");
+    assert!(!bench.all().contains("a/"));
+    let bench = bench.kill();
+    assert!(!bench.all().contains("a/"), "{}", bench.all());
+    bench.relieve();
+    assert!(!bench.kill().all().contains("a/"));
+}
+
+#[test]
+fn while_something_stays_only_what_asks_for_it_drops_markers() {
+    let bench = bench(Level::Adaptive, family().with("BLOOMFILTER", "NONE"));
+    let mut next = 0;
+    for _ in 0..3 {
+        bench.delete("cold0000", "f:q", 5_000, CellType::DeleteColumn);
+        next = bench.update(next);
+        assert!(bench.relieve().stayed > 0);
+    }
+    let has_marker = |bench: &Bench| {
+        bench.scan(Scan { raw: true, max_versions: 10, ..Scan::default() }).contains("cold0000/f:q@5000!")
+    };
+    assert_eq!(bench.region.compact(&CompactionRequest::default()).expect("compacted"), 3, "all files");
+    assert!(has_marker(&bench), "what it masks may be in the log");
+    let major = CompactionRequest { major: true, families: vec![] };
+    bench.region.compact(&major).expect("compacted");
+    assert!(!has_marker(&bench));
+    assert_eq!((bench.rows_in_memory(), bench.region.load().stores[0].files), (vec![], 1));
+}
+
+#[test]
+fn what_stayed_is_no_older_than_it_is_said_to_be() {
+    let bench = bench(Level::Adaptive, family());
+    let oldest = |bench: &Bench| bench.region.load().oldest_edit.map(|time| time.0);
+    let mut next = 0;
+    for round in 0..3 {
+        bench.world.advance(std::time::Duration::from_secs(10));
+        next = bench.update(next);
+        bench.world.advance(std::time::Duration::from_secs(10));
+        assert!(bench.relieve().stayed > 0);
+        // Written after the flush before this one.
+        assert_eq!(oldest(&bench), Some(1_000_000 + round * 20_000));
+    }
+    bench.region.flush(FlushReason::Periodic).expect("flushed");
+    assert_eq!(oldest(&bench), None);
+}
