@@ -392,6 +392,8 @@ pub enum Operation {
     Resume(usize, usize),
     /// Memory becomes files: of one family or of all.
     Flush(Option<&'static str>),
+    /// Memory becomes files for the sake of memory: what was rewritten may stay.
+    Relieve,
     /// What waits in memory is compacted, under a pressure in hundredths.
     Shrink(u32),
     /// A minor compaction.
@@ -432,9 +434,16 @@ const TEXTS: [&str; 4] = ["", "x", "y", "the value of a cell is longer than its 
 pub fn setup(chance: &mut Chance) -> Setup {
     let count = 1 + chance.below(3) as usize;
     let memory = [Memory::Plain, Memory::Basic, Memory::Eager, Memory::Adaptive];
+    // What stays in memory at a flush is of one version.
+    let is_hot = chance.once_in(3);
+    let family = |name: &&'static str| {
+        let family = family(chance, name);
+        if is_hot { Family { versions: 1, new_versions: false, ..family } } else { family }
+    };
+    let families = ["f", "g", "h"][..count].iter().map(family).collect();
     Setup {
-        families: ["f", "g", "h"][..count].iter().map(|name| family(chance, name)).collect(),
-        memory: chance.pick(&memory),
+        families,
+        memory: if is_hot { Memory::Adaptive } else { chance.pick(&memory) },
         seal_bytes: 300 + chance.below(1_500),
         purge_deletes_after: if chance.once_in(4) { 20 + chance.below(100) as i64 } else { 0 },
         seed: chance.word(),
@@ -470,6 +479,8 @@ pub struct Source {
     timeless: bool,
     /// Whether rows come, are deleted and do not come again, and files are few.
     queue: bool,
+    /// Whether memory is compacted often, and flushed for its own sake.
+    hot: bool,
     /// What was deleted of it lately, and when: row, family, qualifier.
     done: Vec<(&'static str, &'static str, &'static str, i64)>,
     /// Whether there are deletes. TimestampsFilter, when it hints, goes past markers, in HBase too.
@@ -492,6 +503,7 @@ impl Source {
             nameless,
             timeless,
             queue,
+            hot: setup.memory == Memory::Adaptive && setup.families.iter().all(|family| family.versions == 1),
             done: Vec::new(),
             deletes,
         }
@@ -555,7 +567,7 @@ impl Source {
 
     fn change(&mut self, act: Act, row: &'static str) -> Change {
         let act = if act == Act::Delete && !self.deletes { Act::Put } else { act };
-        let skip_log = self.chance.once_in(12);
+        let skip_log = self.chance.once_in(if self.hot { 300 } else { 12 });
         let range = if matches!(act, Act::Increment | Act::Append) { self.maybe_range(6) } else { None };
         let mut parts = Vec::new();
         for _ in 0..1 + self.chance.below(3) {
@@ -605,7 +617,13 @@ impl Source {
             value: self.value(),
             ttl: None,
         };
-        Change { act: Act::Put, row, parts: vec![part], range: None, skip_log: self.chance.once_in(12) }
+        Change {
+            act: Act::Put,
+            row,
+            parts: vec![part],
+            range: None,
+            skip_log: self.chance.once_in(if self.hot { 300 } else { 12 }),
+        }
     }
 
     fn plain_changes(&mut self) -> Vec<Change> {
@@ -804,6 +822,13 @@ impl Source {
         if self.queue && (80..=98).contains(&dice) && !(91..=95).contains(&dice) && !self.chance.once_in(5) {
             dice = 84;
         }
+        if self.hot {
+            match self.chance.below(40) {
+                0..=4 => return Operation::Shrink(100),
+                5 | 6 => return Operation::Relieve,
+                _ => {}
+            }
+        }
         if !self.done.is_empty() && self.chance.once_in(20) {
             return Operation::Batch(vec![self.late()]);
         }
@@ -831,6 +856,7 @@ impl Source {
             60..=76 => Operation::Scan(self.walk()),
             77 => Operation::Hold(self.chance.below(2) as usize, self.walk(), self.chance.below(3) as usize),
             78 | 79 => Operation::Resume(self.chance.below(2) as usize, 1 + self.chance.below(8) as usize),
+            80..=83 if self.chance.once_in(2) => Operation::Relieve,
             80..=83 => {
                 let one = self.chance.once_in(4).then(|| self.family());
                 Operation::Flush(one)

@@ -58,6 +58,8 @@ pub struct Compared {
     pub swept: u64,
     /// Markers that came back for a put.
     pub returned: u64,
+    /// Cells that stayed in memory at a flush.
+    pub stayed: u64,
 }
 
 impl Compared {
@@ -68,6 +70,7 @@ impl Compared {
         self.rewrites += other.rewrites;
         self.deaths += other.deaths;
         self.swept += other.swept;
+        self.stayed += other.stayed;
         self.returned += other.returned;
     }
 }
@@ -112,6 +115,8 @@ struct Subject<'a> {
     pending: Option<Pending>,
     held: [Option<Held>; 2],
     deaths: u64,
+    /// Of each family, whether something stayed in memory at its last flush.
+    has_young: Vec<bool>,
     compared: Compared,
 }
 
@@ -131,6 +136,8 @@ fn options_of(setup: &Setup, pool: &RegionOptions) -> RegionOptions {
         in_memory_flush_factor: setup.seal_bytes as f64 * families / pool.flush_size as f64,
         purge_deletes_after: setup.purge_deletes_after,
         compaction_files_min: 2,
+        flush_keeps: if setup.seed.is_multiple_of(2) { 1.0 } else { 0.25 },
+        flush_keeps_gain_min: 0.0,
         ..pool.clone()
     }
 }
@@ -426,6 +433,7 @@ impl<'a> Subject<'a> {
             pending: None,
             held: [None, None],
             deaths: 0,
+            has_young: vec![false; setup.families.len()],
             compared: Compared::default(),
         })
     }
@@ -444,6 +452,7 @@ impl<'a> Subject<'a> {
             Operation::Hold(slot, walk, steps) => self.hold(*slot, walk, *steps),
             Operation::Resume(slot, steps) => self.resume(*slot, *steps),
             Operation::Flush(family) => self.flush(*family),
+            Operation::Relieve => self.relieve(),
             Operation::Shrink(pressure) => self.shrink(f64::from(*pressure) / 100.0),
             Operation::Minor => self.compact(false),
             Operation::Major => self.compact(true),
@@ -870,6 +879,76 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
+    /// All families are flushed, and what was rewritten stays where it pays.
+    fn relieve(&mut self) -> Outcome {
+        self.settle()?;
+        let families = 0..self.reference.families.len();
+        let before: Vec<Vec<String>> =
+            families.clone().map(|family| self.files(family)).collect::<Outcome<_>>()?;
+        self.region.flush(FlushReason::MemstoreSize).map_err(|error| format!("flush failed: {error}"))?;
+        for (family, before) in families.zip(before) {
+            let stayed = self.lying(family)?.remove(&None).unwrap_or_default();
+            if stayed.is_empty() {
+                self.flushed(family, &before)?;
+            } else {
+                self.flushed_but_for(family, &before, &stayed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Up to which sequence id all of a family is in files.
+    fn through(&self, family: usize) -> u64 {
+        self.region.load().stores[family].flushed_sequence.0
+    }
+
+    /// A family was flushed, and some of it stayed: that and the new file are what the rules keep.
+    fn flushed_but_for(&mut self, family: usize, before: &[String], stayed: &[(u64, Given)]) -> Outcome {
+        let after = self.files(family)?;
+        let new: Vec<&String> = after.iter().filter(|file| !before.contains(file)).collect();
+        let [file] = &new[..] else { return Err(format!("a flush made {new:?}")) };
+        self.compared.rewrites += 1;
+        self.compared.stayed += stayed.len() as u64;
+        self.has_young[family] = true;
+        let through = self.through(family);
+        let schema = &self.reference.families[family];
+        if schema.versions > 1 || schema.new_versions {
+            return Err(format!("{} cells of a family with more versions have stayed", stayed.len()));
+        }
+        let name = schema.name;
+        let expected = self.kept_at(family, |place| *place == Place::Memory, Kind::Some);
+        let gone = self.lying(family)?.remove(&Some((*file).clone())).unwrap_or_default();
+        let mut found = [&gone[..], stayed].concat();
+        found.sort_by(|left, right| order_of(left).cmp(&order_of(right)));
+        same_lying(&format!("file of flushed family {family} and what stayed"), &expected, &found)?;
+        let file: Rc<str> = Rc::from(&file[..]);
+        let mut not_safe = None;
+        self.reference.retain(family, |row, cell| {
+            if !matches!(cell.place, Place::Memory | Place::Log) {
+                return true;
+            }
+            let of = given_of(row, name, cell);
+            if cell.place == Place::Memory && stayed.contains(&of) {
+                if !cell.logged || cell.sequence <= through {
+                    not_safe = Some(of.1);
+                }
+                return true;
+            }
+            if cell.place == Place::Memory && gone.contains(&of) {
+                cell.place = Place::File(Rc::clone(&file));
+                return true;
+            }
+            // What replaced it comes back from the log, and so does it.
+            cell.place = Place::Log;
+            cell.logged && cell.sequence > through
+        });
+        if let Some(cell) = not_safe {
+            return Err(format!("stays, and is not in the log from {through} on: {}", show(&[cell])));
+        }
+        self.remembered_in(family, &file, |of| of.is_none());
+        Ok(())
+    }
+
     /// A family was flushed: its new file has what the rules keep.
     fn flushed(&mut self, family: usize, before: &[String]) -> Outcome {
         let after = self.files(family)?;
@@ -888,6 +967,7 @@ impl<'a> Subject<'a> {
         let found = lying.remove(&Some(file.clone())).unwrap_or_default();
         same_lying(&format!("file of flushed family {family}"), &expected, &found)?;
         same_lying("memory after a flush", &[], &lying.remove(&None).unwrap_or_default())?;
+        self.has_young[family] = false;
         self.now_in(family, &file, &found, |place| matches!(place, Place::Memory | Place::Log));
         self.remembered_in(family, &file, |of| of.is_none());
         Ok(())
@@ -903,13 +983,17 @@ impl<'a> Subject<'a> {
     ) {
         let name: Rc<str> = Rc::from(file);
         let family_name = self.reference.families[family].name;
+        let through = self.through(family);
         self.reference.retain(family, |row, cell| {
             if !was_there(&cell.place) {
                 return true;
             }
-            let is_in = cell.place != Place::Log && cells.contains(&given_of(row, family_name, cell));
-            cell.place = Place::File(Rc::clone(&name));
-            is_in
+            if cell.place != Place::Log && cells.contains(&given_of(row, family_name, cell)) {
+                cell.place = Place::File(Rc::clone(&name));
+                return true;
+            }
+            cell.place = Place::Log;
+            cell.logged && cell.sequence > through
         });
     }
 
@@ -1010,6 +1094,7 @@ impl<'a> Subject<'a> {
         let families = 0..self.reference.families.len();
         let before: Vec<Vec<String>> =
             families.clone().map(|family| self.files(family)).collect::<Outcome<_>>()?;
+        let had_young = self.has_young.clone();
         self.region
             .compact(&CompactionRequest { major, families: Vec::new() })
             .map_err(|error| format!("compaction failed: {error}"))?;
@@ -1022,10 +1107,21 @@ impl<'a> Subject<'a> {
             }
             let [file] = &new[..] else { return Err(format!("a compaction of {gone:?} made {new:?}")) };
             self.compared.rewrites += 1;
+            let unseen = "flushed before it".to_owned();
+            let mut gone = gone;
+            if major && had_young[family] {
+                // The file of that flush has gone again.
+                let kept = self.kept_at(family, |place| *place == Place::Memory, Kind::Some);
+                self.has_young[family] = false;
+                self.now_in(family, &unseen, &kept, |place| matches!(place, Place::Memory | Place::Log));
+                self.remembered_in(family, &unseen, |of| of.is_none());
+                gone.push(&unseen);
+            }
+            let is_all = gone.len() == before.len() + usize::from(major && had_young[family]);
             let takes_part = |place: &Place| matches!(place, Place::File(of) if gone.iter().any(|name| name[..] == of[..]));
             let puts = self.expected_at(family, takes_part);
             let puts = puts.iter().filter(|(_, cell)| cell.kind == CellType::Put.code());
-            let kind = if gone.len() == before.len() {
+            let kind = if is_all && !self.has_young[family] {
                 Kind::All {
                     purge_deletes_after: self.setup.purge_deletes_after,
                     earliest_put: puts.map(|(_, cell)| cell.timestamp).min().unwrap_or(i64::MAX),
@@ -1065,6 +1161,18 @@ impl<'a> Subject<'a> {
             let mut lying = self.lying(family)?;
             let memory = lying.remove(&None).unwrap_or_default();
             let name = self.reference.families[family].name;
+            self.has_young[family] = false;
+            // The log has markers again that a file remembers.
+            let is_again = |row: &str, cell: &Stored| {
+                matches!(cell.place, Place::Swept(Some(_))) && memory.contains(&given_of(row, name, cell))
+            };
+            let again: Vec<(&'static str, Stored)> = self
+                .reference
+                .of_family(family)
+                .flat_map(|(row, cells)| cells.iter().map(move |cell| (row, cell)))
+                .filter(|(row, cell)| is_again(row, cell))
+                .map(|(row, cell)| (row, Stored { place: Place::Memory, ..cell.clone() }))
+                .collect();
             let mut lost = None;
             self.reference.retain(family, |row, cell| match cell.place {
                 Place::File(_) | Place::Swept(Some(_)) => true,
@@ -1090,6 +1198,7 @@ impl<'a> Subject<'a> {
             if let Some(lost) = lost {
                 return Err(format!("lost: {}", show(&[lost])));
             }
+            again.into_iter().for_each(|(row, marker)| self.reference.insert(row, family, marker));
             self.take_returned(family)?;
             same_lying(
                 "memory after a death",
