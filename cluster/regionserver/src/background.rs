@@ -360,7 +360,7 @@ impl Background {
         queues.flushing.push(region.clone());
         queues.began.push(now);
         drop(queues);
-        let outcome = attempt(|| server.flush(&region, FlushReason::MemstoreSize));
+        let outcome = attempt(|| server.flush(&region, server.reason_to_flush(&region)));
         let mut queues = background.queues.lock();
         queues.flushing.retain(|flushing| !Arc::ptr_eq(flushing, &region));
         queues.ended(now);
@@ -568,6 +568,28 @@ impl RegionServer {
         self.flush_as(region, reason, |region| region.flush(reason))
     }
 
+    /// Why a region is flushed that nobody has asked for by name. What holds back the log or is old shall all go, and also
+    /// what is needed for writes to be taken again.
+    fn reason_to_flush(&self, region: &Region) -> FlushReason {
+        let name = region.info().encoded_name().as_str().as_bytes();
+        let holds_back =
+            || self.foundation().log.regions_holding_back().iter().any(|region| **region == *name);
+        if self.background.memory() >= self.options().memstore_bytes_max || region.fullness() >= 1.0 {
+            FlushReason::MemoryShort
+        } else if self.is_old(&region.load()) || holds_back() {
+            FlushReason::Periodic
+        } else {
+            FlushReason::MemstoreSize
+        }
+    }
+
+    /// Whether a region has an edit in memory that is older than it may get.
+    fn is_old(&self, load: &region::Load) -> bool {
+        let now = self.foundation().world.now();
+        let period = i64::try_from(self.options().flush_period.as_millis()).unwrap_or(i64::MAX);
+        load.oldest_edit.is_some_and(|oldest| period > 0 && now.0.saturating_sub(oldest.0) > period)
+    }
+
     /// Flushes some families of a region, all when none is named. Touches the disk.
     pub fn flush_families(
         &self,
@@ -595,7 +617,7 @@ impl RegionServer {
         if flushed.files > 0 {
             let info = region.info();
             tracing::info!(region = %info, table = %info.table(), ?reason, memstore_bytes = memory,
-                files = flushed.files, bytes = flushed.bytes, sequence = flushed.sequence.0,
+                files = flushed.files, bytes = flushed.bytes, stayed = flushed.stayed, sequence = flushed.sequence.0,
                 ms = took.as_millis() as u64, "flushed");
         }
         if region.needs_compaction() {
@@ -610,14 +632,10 @@ impl RegionServer {
         self.nonces.forget_old();
         self.count_requests();
         let regions = self.regions().all();
-        let now = self.foundation().world.now();
-        let period = i64::try_from(self.options().flush_period.as_millis()).unwrap_or(i64::MAX);
         for region in &regions {
             let load = region.load();
             self.background.account(region);
-            let is_old =
-                load.oldest_edit.is_some_and(|oldest| period > 0 && now.0.saturating_sub(oldest.0) > period);
-            if is_old || region.needs_flush(self.memory_pressure()) {
+            if self.is_old(&load) || region.needs_flush(self.memory_pressure()) {
                 self.background.request_flush(region);
             }
             if region.asks_for_memory_compaction() {

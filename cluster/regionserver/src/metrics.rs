@@ -22,6 +22,9 @@ struct FamilyMemory {
     cells_compacted: u64,
     cells_dropped: u64,
     bytes_copied: u64,
+    kept: u64,
+    bytes_kept: u64,
+    bytes_spared: u64,
 }
 
 impl FamilyMemory {
@@ -42,6 +45,9 @@ impl FamilyMemory {
         self.cells_compacted += memory.counts.cells_compacted;
         self.cells_dropped += memory.counts.cells_dropped;
         self.bytes_copied += memory.counts.bytes_copied;
+        self.kept += memory.counts.kept;
+        self.bytes_kept += memory.counts.bytes_kept;
+        self.bytes_spared += memory.counts.bytes_spared;
     }
 }
 
@@ -68,7 +74,7 @@ fn show_memory(regions: &[Arc<Region>], out: &mut Exposition) {
         }
     }
     // Counted since their regions were opened.
-    let counters: [(&str, &str, Value); 7] = [
+    let counters: [(&str, &str, Value); 10] = [
         ("sealed", "Segments that were full.", |memory| memory.sealed),
         ("flattened", "Segments that became flat.", |memory| memory.flattened),
         ("merged", "Merges of flat segments.", |memory| memory.merged),
@@ -78,6 +84,13 @@ fn show_memory(regions: &[Arc<Region>], out: &mut Exposition) {
         }),
         ("cells_dropped", "Cells of those that were redundant.", |memory| memory.cells_dropped),
         ("bytes_copied", "Bytes that compactions in memory have copied.", |memory| memory.bytes_copied),
+        ("kept", "Flushes that left rewritten rows in memory.", |memory| memory.kept),
+        ("bytes_kept", "Bytes that they left.", |memory| memory.bytes_kept),
+        (
+            "bytes_spared",
+            "Bytes of those that were replaced by the next flush, and never written.",
+            |memory| memory.bytes_spared,
+        ),
     ];
     for (name, help, value) in counters {
         for ((table, family), memory) in &families {

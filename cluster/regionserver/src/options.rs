@@ -147,6 +147,8 @@ impl Options {
             adaptive_unique_max: conf.value(&region::ADAPTIVE_COMPACTION_THRESHOLD)?,
             memory: Pool::new(usize::try_from(chunk_size).unwrap_or(usize::MAX), RegionOptions::CHUNKS_KEPT),
             stretch: conf.value(&region::MEMSTORE_STRETCH)?,
+            flush_keeps: conf.value(&region::MEMSTORE_FLUSH_KEEP)?,
+            flush_keeps_gain_min: conf.value(&region::MEMSTORE_FLUSH_KEEP_GAIN)?,
             drop_markers: conf.value(&region::MEMSTORE_DROP_MARKERS)?,
             row_lock_wait: conf.value(&region::ROW_LOCK_WAIT)?,
             timestamp_slop: (slop < i64::MAX).then_some(slop),

@@ -149,6 +149,17 @@ fn draw(out: &mut String, store: &Drawn) {
             ),
         );
     }
+    if counts.kept > 0 {
+        line(
+            out,
+            format_args!(
+                "  {} flushes left {} in memory, {} of it replaced before it was written",
+                counts.kept,
+                size(counts.bytes_kept),
+                percent(counts.bytes_spared as f64 / counts.bytes_kept.max(1) as f64)
+            ),
+        );
+    }
     for event in store.events.iter().rev().take(EVENTS).rev() {
         line(out, format_args!("  {}", told(event)));
     }
@@ -170,8 +181,14 @@ fn told(event: &MemoryEvent) -> String {
         size(event.bytes_before),
         size(event.bytes_after)
     );
-    if let Some(expected) = event.expected {
-        let _infallible = write!(text, "; {} expected", percent(expected));
+    match event.expected {
+        Some(expected) if event.act == MemoryAct::Kept => {
+            let _infallible = write!(text, " stay; {} expected to be replaced", percent(expected));
+        }
+        Some(expected) => {
+            let _infallible = write!(text, "; {} expected", percent(expected));
+        }
+        None => {}
     }
     if event.act == MemoryAct::Compacted {
         let _infallible = write!(text, ", {} dropped", percent(dropped));
@@ -218,10 +235,16 @@ mod tests {
                     compacted: 1,
                     cells_compacted: 1_000,
                     cells_dropped: 510,
+                    kept: 1,
+                    bytes_kept: 2 << 20,
+                    bytes_spared: 1 << 20,
                     ..MemoryCounts::default()
                 },
             },
-            events: vec![event],
+            events: vec![
+                event,
+                MemoryEvent { act: MemoryAct::Kept, bytes_after: 2 << 20, expected: Some(0.68), ..event },
+            ],
         };
         let balance = Balance { user: 100, log: 120, flushed: 80, compacted: 70 };
         let drawn =
@@ -233,6 +256,10 @@ mod tests {
         assert_eq!(lines[3], format!("  {bar} 80.0 MB of 128.0 MB, sealed at 32.0 MB"));
         assert_eq!(lines[5], "  pipeline     32.0 MB         490 cells  12 bytes of index each, flat");
         let expected = "  22:13:20 compacted 2 segments in 120 ms: 1000 → 490 cells, 20.0 MB → 10.0 MB; 48 % expected, 51 % dropped";
+        assert!(lines.contains(&expected), "{drawn}");
+        let expected = "  22:13:20 flushed 2 segments in 120 ms: 1000 → 490 cells, 20.0 MB → 2.0 MB stay; 68 % expected to be replaced";
+        assert!(lines.contains(&expected), "{drawn}");
+        let expected = "  1 flushes left 2.0 MB in memory, 50 % of it replaced before it was written";
         assert!(lines.contains(&expected), "{drawn}");
         assert!(drawn.ends_with("1.50\n"), "{drawn}");
     }

@@ -47,6 +47,11 @@ keys! {
     ADAPTIVE_COMPACTION_THRESHOLD: Ratio = "hbase.memstore.adaptive.compaction.threshold", "0.5";
     /// How many flush sizes a region may hold in memory that compacts there, while the server's memstores have room.
     MEMSTORE_STRETCH: Ratio = "bellows.memstore.stretch", "2.0";
+    /// At ADAPTIVE, which part of a memstore a flush may leave in memory that is for the sake of memory: rows that were
+    /// written again since the last flush, and will be soon; 0 for nothing, as in HBase.
+    MEMSTORE_FLUSH_KEEP: Ratio = "bellows.memstore.flush.keep", "0.5";
+    /// Which share of what a flush leaves in memory must be expected to be replaced before the next one.
+    MEMSTORE_FLUSH_KEEP_GAIN: Ratio = "bellows.memstore.flush.keep.gain.min", "0.25";
     /// Whether what compacts in memory drops delete markers, too, with what they mask, where no file can have the row. They
     /// are remembered, and come back for a put with an older timestamp.
     MEMSTORE_DROP_MARKERS: Flag = "bellows.memstore.drop.markers", "true";
