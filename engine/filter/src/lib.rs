@@ -55,6 +55,17 @@ impl ReturnCode {
     }
 }
 
+/// What a filter refuses, looking at one cell alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nothing, or it cannot be said: the cell must be judged in its turn.
+    None,
+    /// The cell. A row of which every cell is refused is dropped.
+    Cell,
+    /// The whole row.
+    Row,
+}
+
 /// How a kept cell is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transform {
@@ -227,6 +238,26 @@ impl Filter {
     /// Whether it is asked for a place to go to also when another filter of a list has refused the cell.
     fn is_hinting(&self) -> bool {
         matches!(&self.0, Kind::Single(single) if single.is_hinting())
+    }
+
+    /// Whether [`refusal`](Filter::refusal) knows it: what it says of a cell depends on that cell alone, and not on what it
+    /// has seen.
+    pub fn is_plain(&self) -> bool {
+        match &self.0 {
+            Kind::Single(single) => single.is_plain(),
+            Kind::List(list) => list.only().is_some_and(Filter::is_plain),
+            Kind::WhileMatch { .. } | Kind::SkipRow { .. } => false,
+        }
+    }
+
+    /// What a plain filter says of a cell of a row of which it has kept nothing; it remembers nothing of that.
+    #[inline]
+    pub fn refusal(&self, cell: Cell<'_>) -> Refusal {
+        match &self.0 {
+            Kind::Single(single) => single.refusal(cell),
+            Kind::List(list) => list.only().map_or(Refusal::None, |only| only.refusal(cell)),
+            Kind::WhileMatch { .. } | Kind::SkipRow { .. } => Refusal::None,
+        }
     }
 
     /// How a cell that was just kept is shown.

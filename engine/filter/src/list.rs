@@ -50,6 +50,14 @@ impl List {
         self.entries.iter_mut().map(|entry| &mut entry.filter)
     }
 
+    /// The filter of a list that has one.
+    pub(crate) fn only(&self) -> Option<&Filter> {
+        match &self.entries[..] {
+            [only] => Some(&only.filter),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

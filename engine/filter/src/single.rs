@@ -6,7 +6,9 @@ use bytes::Bytes;
 use cell::{Cell, CellType, Key, KeyBuf, Timestamp};
 
 use crate::rows::{Fuzzy, Ranges};
-use crate::{Comparable, CompareOperator, Error, Failure, Filter, Result, ReturnCode, RowRange, Transform};
+use crate::{
+    Comparable, CompareOperator, Error, Failure, Filter, Refusal, Result, ReturnCode, RowRange, Transform,
+};
 
 /// Qualifiers from `min` to `max`; `None` is open.
 #[derive(Clone, Debug)]
@@ -181,6 +183,33 @@ impl Single {
                 | Rule::Fuzzy(_)
                 | Rule::Ranges(_)
         )
+    }
+
+    /// See [`Filter::is_plain`].
+    pub(crate) fn is_plain(&self) -> bool {
+        match &self.rule {
+            Rule::Value { .. } => true,
+            // Otherwise another version may still match; and without an operator it fails.
+            Rule::SingleValue(rule) => rule.latest_only && rule.operator != CompareOperator::NoOp,
+            _ => false,
+        }
+    }
+
+    /// See [`Filter::refusal`]. What cannot be judged is left to [`filter_cell`](Single::filter_cell), which says why.
+    #[inline]
+    pub(crate) fn refusal(&self, cell: Cell<'_>) -> Refusal {
+        let mut failure = None;
+        let (with, operator, refusal) = match &self.rule {
+            Rule::Value { with, operator } => (with, *operator, Refusal::Cell),
+            Rule::SingleValue(rule) if rule.latest_only && rule.is_of(cell) => {
+                (&rule.with, rule.operator, Refusal::Row)
+            }
+            _ => return Refusal::None,
+        };
+        if with.keeps(operator, cell.value(), &mut failure) || failure.is_some() {
+            return Refusal::None;
+        }
+        refusal
     }
 
     /// Whether it has a pattern: each match may take as many steps as a pattern may take.

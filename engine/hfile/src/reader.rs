@@ -561,6 +561,25 @@ impl Reader {
         (place..end, SequenceId(sequence))
     }
 
+    /// Whether a cell of it may have a tag.
+    pub(crate) fn may_have_tags(&self) -> bool {
+        self.has_tags && self.number(name::TAGS_LENGTH_MAX) != Some(0)
+    }
+
+    /// No cell is of a later write; `None` when the file does not say.
+    pub fn newest_write(&self) -> Option<SequenceId> {
+        if self.has_mvcc { self.number(name::MVCC_MAX).map(SequenceId) } else { Some(SequenceId::ZERO) }
+    }
+
+    /// The cell that begins at `place` of a checked block of a file in which none has a tag, without its number.
+    #[inline]
+    pub(crate) fn untagged_at(bytes: &[u8], place: usize) -> Cell<'_> {
+        let word = |at: usize| -> usize {
+            bytes[at..].first_chunk::<4>().map_or(0, |word| u32::from_be_bytes(*word) as usize)
+        };
+        Cell::trusted(&bytes[place..place + 8 + word(place) + word(place + 4)], SequenceId::ZERO)
+    }
+
     /// The cell that begins at `place` of a block that was checked.
     #[inline]
     pub(crate) fn cell_at<'a>(&self, bytes: &'a [u8], place: usize) -> Cell<'a> {

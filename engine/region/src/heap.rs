@@ -306,6 +306,33 @@ impl Heap {
         self.settle()
     }
 
+    /// Standing on the first cell of a row, passes rows before `end` of which `refuses` wants nothing, as long as they lie
+    /// one after the other in a file that is all visible and no other source has something before them. Says how many; 0
+    /// says nothing of what follows.
+    pub(crate) fn pass_rows(
+        &mut self,
+        end: Option<&[u8]>,
+        refuses: impl Fn(Cell<'_>) -> hfile::Refused,
+    ) -> Result<u64> {
+        let Some(current) = self.current.filter(|current| !self.put_off[*current]) else { return Ok(0) };
+        let (comparator, read_point) = (self.comparator, self.read_point);
+        let other: Option<SmallVec<[u8; 64]>> =
+            self.runner_up.and_then(|next| self.head(next)).map(|head| SmallVec::from_slice(head.key.row()));
+        let end = match (end, other.as_deref()) {
+            (Some(end), Some(other)) if comparator.compare_rows(other, end).is_lt() => Some(other),
+            (end, other) => end.or(other),
+        };
+        let Source::File(cursor) = &mut self.sources[current] else { return Ok(0) };
+        if cursor.reader().newest_write().is_none_or(|newest| newest > read_point) {
+            return Ok(0);
+        }
+        let rows = cursor.pass_rows(end, refuses);
+        if rows > 0 {
+            self.settle()?;
+        }
+        Ok(rows)
+    }
+
     /// Stands on the first cell of the last row before `row` (of the last row of all without one). In that state only
     /// the sources that have the row take part. `false` when there is none.
     pub(crate) fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {

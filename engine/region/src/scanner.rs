@@ -94,6 +94,10 @@ pub struct RegionScanner<'q> {
     may_end: bool,
     judges_rows: bool,
     is_dear: bool,
+    /// Whether rows that the filter refuses can be passed without being judged cell by cell, and whether that is likely to
+    /// help where it stands.
+    may_pass: bool,
+    refuses: bool,
     read_point: SequenceId,
     /// The stores that are asked, as they were when the scanner was opened.
     asked: SmallVec<[Asked; 1]>,
@@ -152,6 +156,8 @@ impl<'q> RegionScanner<'q> {
             given: 0,
             judged: 0,
             standing: None,
+            may_pass: false,
+            refuses: true,
             buffer: row::RowBuffer::default(),
             done: false,
             filter_done: false,
@@ -265,6 +271,7 @@ impl<'q> RegionScanner<'q> {
         };
         if self.stores.is_empty() {
             self.stores = self.open_stores(options)?;
+            self.may_pass = self.may_pass();
         }
         for store in &mut self.stores {
             store.heap.set_options(options);
@@ -276,10 +283,23 @@ impl<'q> RegionScanner<'q> {
         if !self.has_row && !self.find_row() {
             return Ok(self.finish());
         }
+        if self.may_pass && std::mem::take(&mut self.refuses) {
+            let rows = self.pass_refused()?;
+            if rows > 0 {
+                self.counted += rows;
+                self.has_row = false;
+                let more = self.find_row();
+                if !more {
+                    self.finish();
+                }
+                return Ok(Step { more, rows_scanned: rows, rows_filtered: rows, ..Step::default() });
+            }
+        }
         let step = self.read_row(limits, sink, mode)?;
         if step.partial {
             return Ok(step);
         }
+        self.refuses = step.rows_filtered > 0;
         (self.has_row, self.given, self.judged) = (false, 0, 0);
         // Nobody needs to ask again only to hear that there is nothing.
         let more = !self.one_row

@@ -14,6 +14,7 @@ use crate::*;
 
 mod held;
 mod memory;
+mod passed;
 mod put_off;
 mod seeks;
 mod wide;

@@ -123,3 +123,51 @@ fn blocks_that_are_kept_packed_take_less_and_are_the_same() {
         assert!(less <= wanted, "{compression:?} {encoding:?}: {less} of {whole} bytes");
     }
 }
+
+#[test]
+fn rows_are_passed_up_to_the_end_of_a_block_but_not_where_cells_have_tags() {
+    let untagged = |(bytes, sequence): (Vec<u8>, SequenceId)| {
+        (Cell::parse(&bytes, sequence).expect("whole").bytes_without_tags().to_vec(), sequence)
+    };
+    let plain: Vec<_> = sample(500, 20).into_iter().map(untagged).collect();
+    for (with_tags, cells) in [(false, plain.clone()), (true, plain), (true, sample(500, 20))] {
+        let has_tags = cells
+            .iter()
+            .any(|(bytes, _)| !Cell::parse(bytes, SequenceId::ZERO).expect("whole").tags().is_empty());
+        let (files, name) = (Memory::new(), FileName::new("f"));
+        let writing = WriterOptions { block_size: 4 << 10, with_tags, ..WriterOptions::default() };
+        write(&files, &name, &cells, writing);
+        let reader = open(&files, &name).expect("sound");
+        let mut cursor = reader.cursor(ReadOptions::default());
+        cursor.seek_first().expect("sound");
+        let row = |cursor: &Cursor| cursor.peek().map(|cell| cell.row().to_vec());
+        // Up to a row whose second column is wanted.
+        let rows = cursor.pass_rows(None, |cell| match (cell.row(), cell.qualifier()) {
+            (b"row-000004", b"b") => Refused::No,
+            _ => Refused::Cell,
+        });
+        if has_tags {
+            assert_eq!((rows, row(&cursor)), (0, Some(b"row-000000".to_vec())));
+            continue;
+        }
+        assert_eq!((rows, row(&cursor)), (4, Some(b"row-000004".to_vec())));
+        assert_eq!(
+            cursor.peek().map(|cell| cell.qualifier().to_vec()),
+            Some(b"a".to_vec()),
+            "its first cell"
+        );
+        // Up to the end that is asked for.
+        assert_eq!(cursor.pass_rows(Some(b"row-000006"), |_| Refused::Row), 2);
+        assert_eq!(row(&cursor), Some(b"row-000006".to_vec()));
+        // Up to the last row of the block, which may go on in the next.
+        let passed = cursor.pass_rows(None, |_| Refused::Row);
+        assert!(passed > 0 && passed < 494, "{passed}");
+        assert_eq!(row(&cursor), Some(format!("row-{:06}", 6 + passed).into_bytes()));
+        assert_eq!(cursor.pass_rows(None, |_| Refused::Row), 0);
+        // And the same in the next one.
+        while row(&cursor) == Some(format!("row-{:06}", 6 + passed).into_bytes()) {
+            cursor.advance().expect("sound");
+        }
+        assert!(cursor.pass_rows(None, |_| Refused::Cell) > 0);
+    }
+}

@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use cell::{Cell, Comparator, KeyBuf, SequenceId, is_same_row};
-use filter::{Filter, Transform};
+use cell::{Cell, CellType, Comparator, KeyBuf, SequenceId, is_same_row};
+use filter::{Filter, Refusal, Transform};
+use hfile::Refused;
 
 use super::patience::Patience;
 use super::{RegionScanner, Standing, Step};
@@ -222,6 +223,46 @@ impl RegionScanner<'_> {
         self.buffer = part.buffer;
         self.buffer.clear();
         Ok(step)
+    }
+
+    /// Whether [`pass_refused`](RegionScanner::pass_refused) may pass rows: where all that decides about a cell is the
+    /// filter, which depends on that cell alone.
+    pub(super) fn may_pass(&self) -> bool {
+        let (scan, [asked], [store]) = (&*self.scan, &self.asked[..], &self.stores[..]) else { return false };
+        let keeping = &self.region.stores[asked.store].keeping;
+        let range = asked.query.and_then(|query| scan.families[query].time_range).unwrap_or(scan.time_range);
+        !(self.one_row || scan.reversed || scan.raw || self.is_dear || store.on_demand)
+            && self.filter.as_ref().is_some_and(Filter::is_plain)
+            && (scan.store_limit, scan.store_offset) == (None, 0)
+            && range.is_all()
+            && keeping.ttl.is_none()
+            && !keeping.new_versions
+    }
+
+    /// Passes the row under way, and those behind it, of which the filter wants nothing: most of a search that finds
+    /// little. Nothing is noted of them but their number, where else each would be judged, left, and looked for in turn: a
+    /// row of a kilobyte costs a server 50 to 75 ns in place of 160 to 180.
+    ///
+    /// A marker is left to be judged in its turn, with what it masks. So is what the filter would let through, for it may
+    /// be a version too many. What it refuses among those that it would not be shown makes no difference.
+    pub(super) fn pass_refused(&mut self) -> Result<u64> {
+        let (scan, Some(filter), [store]) = (&*self.scan, &self.filter, &mut self.stores[..]) else {
+            return Ok(0);
+        };
+        if self.given > 0 || self.standing.is_some() || store.closed {
+            return Ok(0);
+        }
+        let wanted = store.query.and_then(|query| scan.families[query].qualifiers.as_deref());
+        let is_wanted = |cell: Cell<'_>| {
+            wanted.is_none_or(|wanted| wanted.iter().any(|qualifier| *qualifier == cell.qualifier()))
+        };
+        let end = Some(&scan.stop[..]).filter(|stop| !stop.is_empty());
+        store.heap.pass_rows(end, |cell| match filter.refusal(cell) {
+            _ if cell.key().type_code() != CellType::Put.code() => Refused::No,
+            Refusal::Cell => Refused::Cell,
+            Refusal::Row if is_wanted(cell) => Refused::Row,
+            Refusal::None | Refusal::Row => Refused::No,
+        })
     }
 
     /// Adds what the other families have of a row that the filter lets through. Says whether they have the row.

@@ -1,0 +1,151 @@
+//! Rows that a filter refuses are passed, where that is the same as judging them.
+
+use filter::Operator;
+
+use super::*;
+
+/// What a scan gives, how many rows it looked at, and how many of these the filter took; and the steps that it made.
+fn read(bench: &Bench, scan: Scan) -> ((Vec<String>, u64, u64), usize) {
+    let mut scanner = bench.region.scanner(scan).expect("serving");
+    let (mut shown, mut scanned, mut filtered, mut steps) = (Shown::default(), 0, 0, 0);
+    loop {
+        let step = scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read");
+        (scanned, filtered, steps) = (scanned + step.rows_scanned, filtered + step.rows_filtered, steps + 1);
+        if !step.more {
+            return ((shown.0, scanned, filtered), steps);
+        }
+    }
+}
+
+fn value_is(operator: CompareOperator, value: &'static str) -> Filter {
+    Filter::value(operator, Comparable::Binary(value.into()))
+}
+
+fn column_is(column: &'static str, value: &'static str, if_missing: bool, exclude: bool) -> Filter {
+    let with = Comparable::Binary(value.into());
+    Filter::single_column_value(
+        "f".into(),
+        column.into(),
+        CompareOperator::Equal,
+        with,
+        if_missing,
+        true,
+        exclude,
+    )
+}
+
+/// The same with one beside it that keeps everything: such a list is judged cell by cell.
+fn slow(filter: &Filter) -> Filter {
+    let everything = value_is(CompareOperator::NotEqual, "no value");
+    Filter::list(Operator::MustPassAll, vec![filter.clone(), everything])
+}
+
+fn of_f(qualifiers: Option<&[&'static str]>) -> FamilyQuery {
+    let qualifiers = qualifiers.map(|all| all.iter().map(|qualifier| Bytes::from(*qualifier)).collect());
+    FamilyQuery { family: "f".into(), qualifiers, time_range: None }
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Writes what chance says: few rows, so that versions, markers and files meet in one.
+fn write(bench: &Bench, dice: &mut Dice) {
+    for _ in 0..60 {
+        let row = format!("row-{:02}", dice.below(30));
+        let column = ["f:a", "f:b", "f:c"][dice.below(3) as usize];
+        let timestamp = 1 + dice.below(9) as i64;
+        match dice.below(12) {
+            0 => bench.delete(&row, column, timestamp, CellType::Delete),
+            1 => bench.delete(&row, column, timestamp, CellType::DeleteColumn),
+            2 => bench.delete(&row, "f:", timestamp, CellType::DeleteFamily),
+            _ => bench.put(&row, column, timestamp, ["x", "y", "z"][dice.below(3) as usize]),
+        }
+    }
+}
+
+#[test]
+fn a_scan_that_passes_rows_gives_and_counts_what_one_gives_that_judges_them() {
+    let (mut passed, mut compared) = (0, 0);
+    for seed in 0..60 {
+        let mut dice = Dice(seed);
+        let mut family = FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", 150 + dice.below(600));
+        family = family.with("VERSIONS", 1 + dice.below(3));
+        if dice.below(3) == 0 {
+            family = family.with("KEEP_DELETED_CELLS", "TRUE");
+        }
+        let bench = Bench::with(family);
+        for _ in 0..1 + dice.below(3) {
+            write(&bench, &mut dice);
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+        if dice.below(2) == 0 {
+            let request = CompactionRequest { major: dice.below(2) == 0, families: Vec::new() };
+            bench.region.compact(&request).expect("compacted");
+        }
+        // What a scanner sees that was opened before the rest came.
+        let read_point = bench.region.scanner(Scan::default()).expect("serving").read_point();
+        if dice.below(2) == 0 {
+            write(&bench, &mut dice);
+            if dice.below(2) == 0 {
+                bench.region.flush(FlushReason::Requested).expect("flushed");
+            }
+        }
+        let filters = [
+            value_is(CompareOperator::Equal, "x"),
+            value_is(CompareOperator::Less, "a"),
+            column_is("a", "x", false, false),
+            column_is("a", "x", true, false),
+            column_is("b", "nothing", true, false),
+            column_is("a", "y", false, true),
+            Filter::list(Operator::MustPassOne, vec![column_is("a", "z", true, false)]),
+        ];
+        for filter in filters {
+            for families in [None, Some(&["a"][..]), Some(&["b", "c"][..])] {
+                for (start, stop, include_stop) in
+                    [("", "", false), ("row-05", "row-20", false), ("row-1", "row-17", true)]
+                {
+                    let scan = |filter: Filter| Scan {
+                        families: vec![of_f(families)],
+                        start: start.into(),
+                        stop: stop.into(),
+                        include_stop,
+                        max_versions: 2,
+                        read_point: (seed % 2 == 0).then_some(read_point),
+                        filter: Some(filter),
+                        ..Scan::default()
+                    };
+                    let (expected, slow_steps) = read(&bench, scan(slow(&filter)));
+                    let (found, steps) = read(&bench, scan(filter.clone()));
+                    assert_eq!(found, expected, "seed {seed}, {filter:?} of {families:?} {start}..{stop}");
+                    passed += slow_steps - steps;
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(passed > compared / 4, "{passed} rows were passed in {compared} scans");
+}
+
+#[test]
+fn rows_of_a_block_are_passed_in_one_step() {
+    let bench = Bench::new();
+    for row in 0..100 {
+        bench.put(&format!("row-{row:03}"), "f:a", 1, "x");
+    }
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let filter = column_is("a", "y", true, false);
+    let scan = || Scan { families: vec![of_f(None)], filter: Some(filter.clone()), ..Scan::default() };
+    assert_eq!(
+        read(&bench, scan()),
+        ((vec![], 100, 100), 2),
+        "the last one's end is for the next block to say"
+    );
+    bench.put("row-050", "f:a", 2, "y");
+    assert_eq!(read(&bench, scan()).0, (vec!["row-050/f:a@2=y".to_owned()], 100, 99));
+}
