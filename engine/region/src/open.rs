@@ -203,7 +203,9 @@ impl Region {
             self.mask_replayed(&kept, record.sequence);
             // What the log has may be more than memory: it goes to files on the way, as it would have gone.
             if self.memstore_bytes() >= self.flush_size {
-                self.write.lock().last_sequence = last;
+                // All before this record is there, of every family; of its own write others may come. What some files have
+                // from beyond says nothing of the others.
+                self.write.lock().last_sequence = SequenceId(record.sequence.0.saturating_sub(1));
                 self.flush_stores(&[], FlushReason::Requested)?;
             }
             Ok(())

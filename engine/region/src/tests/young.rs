@@ -338,3 +338,34 @@ fn what_stayed_is_no_older_than_it_is_said_to_be() {
     bench.region.flush(FlushReason::Periodic).expect("flushed");
     assert_eq!(oldest(&bench), None);
 }
+
+#[test]
+fn what_replay_flushes_on_its_way_says_nothing_of_what_it_has_not_come_to() {
+    let bench = bench(Level::Adaptive, family());
+    let rows = |bench: &Bench| bench.all().split(' ').count();
+    for number in 0..40 {
+        // Writes of several rows, each a record of its own under one sequence id.
+        let put = |row: i64| {
+            let cells: &[(&str, i64, CellType, &[u8])] =
+                &[("f:q", number, CellType::Put, b"value"), ("g:q", number, CellType::Put, b"value")];
+            mutation(MutationKind::Put, &format!("r{number:02}-{row}"), cells)
+        };
+        let puts: Vec<Mutation> = (0..7).map(put).collect();
+        let applied = bench.region.apply(&puts, ReadMode::Any).expect("serving");
+        applied.pending.wait_blocking().expect("durable");
+    }
+    let expected = bench.all();
+    // One family is in files up to the last write, the other not at all.
+    bench.region.flush_families(&[Bytes::from_static(b"f")]).expect("flushed");
+    let mut bench = bench;
+    for death in 0..3 {
+        let options = RegionOptions { flush_size: 3_000 + 500 * death, ..RegionOptions::default() };
+        let (files, world, table) = (bench.files.kill(), bench.world.clone(), Arc::clone(&bench.table));
+        bench = Bench::open_with(files, world, table, options);
+        assert_eq!((rows(&bench), bench.all()), (40 * 7 * 2, expected.clone()), "death {death}");
+        assert!(death > 0 || bench.region.load().stores[1].files > 1, "it was flushed on the way");
+        for (cell, (memory, files)) in bench.places() {
+            assert_eq!(memory + files, 1, "{cell:?}");
+        }
+    }
+}
