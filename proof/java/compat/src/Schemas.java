@@ -53,7 +53,8 @@ final class Schemas {
       default -> { }
     }
     // With deleted cells kept, HBase's major compactions count markers as versions, and puts go that nothing masks.
-    if (options.newVersionBehavior && !family.has("keep-deleted") && chance.nextInt(4) == 0) {
+    // And of a wanted column with MIN_VERSIONS it reads one version too many from memory: checks and deletes stumble over it.
+    if (options.newVersionBehavior && !family.has("keep-deleted") && !family.has("min-versions") && chance.nextInt(4) == 0) {
       family.add(Node.of("new-version-behavior"));
     }
     if (chance.nextInt(2) == 0) {

@@ -43,8 +43,6 @@ final class Steps {
   private final boolean expires;
   private final boolean tags;
   private final boolean newVersions;
-  /** With those HBase gives an expired version more of a wanted column than was asked for, when it lies in memory. */
-  private final boolean newMinVersions;
   private final boolean blooms;
   /** HBase reads files as streams after four blocks, of which a small one is as large as a large value. */
   private final boolean smallBlocks;
@@ -57,7 +55,6 @@ final class Steps {
     this.families = Schemas.families(table);
     this.expires = table.toString().contains("(ttl ");
     this.newVersions = table.toString().contains("(new-version-behavior)");
-    this.newMinVersions = newVersions && table.toString().contains("(min-versions ");
     this.tags = table.has("tags");
     this.blooms = table.toString().contains("(bloom ROWCOL)");
     this.smallBlocks = table.toString().contains("(block-size ");
@@ -388,9 +385,6 @@ final class Steps {
   }
 
   private void columns(Node read) {
-    if (newMinVersions) {
-      return;
-    }
     // Columns of several families, with blooms of columns, HBase may give in the wrong order.
     String only = blooms ? family() : null;
     for (int index = 1 + chance.nextInt(4); index > 0; index--) {
