@@ -282,6 +282,13 @@ fn comparables_compare_mine_with_theirs() {
         (bit(BitOperator::Or), &[0b010], Equal),
         (bit(BitOperator::Xor), &[0b101], Greater),
         (Comparable::substring("BcD"), b"aBCDe", Equal),
+        (Comparable::substring("bcd"), b"aBCD", Equal),
+        (Comparable::substring("abc"), b"ABCd", Equal),
+        (Comparable::substring("e"), b"aBCDE", Equal),
+        (Comparable::substring("abcde"), b"abcd", Greater),
+        (Comparable::substring("axd"), b"abd", Greater),
+        (Comparable::substring("a"), b"", Greater),
+        (Comparable::substring(""), b"", Equal),
         (Comparable::Regex(Pattern::new("(?=.*x)a+", 32).expect("look-around")), b"aax", Equal),
         (Comparable::Regex(Pattern::new("A", 2).expect("no case")), b"bab", Equal),
     ] {

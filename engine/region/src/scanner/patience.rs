@@ -1,7 +1,7 @@
 //! How long a step may take within one row.
 //!
-//! The clock is looked at after some cells, for many cost less than a look; a large cell counts as several, and with a
-//! filter that may think for long about one, each is looked after.
+//! The clock is looked at after some cells, for many cost less than a look; a large cell counts as several. With a filter that
+//! may think for long about one each is looked after, until the looks show that it does not.
 
 use std::time::Duration;
 
@@ -17,12 +17,17 @@ const INLINE_TIME: Duration = Duration::from_micros(300);
 /// Work between two looks: a cell is one, and each of its KB, for it is copied or judged byte by byte.
 const WORK_PER_LOOK: u32 = 64;
 
+/// Two looks that are further apart than this are too far apart.
+const LOOKS_APART_MAX: Duration = Duration::from_micros(50);
+
 /// What a step is allowed, and has used.
 pub(super) struct Patience {
     end: End,
     per_look: u32,
     /// Work until the next look.
     left: u32,
+    /// When it was looked last.
+    last: Option<Moment>,
     judged: u64,
 }
 
@@ -45,8 +50,12 @@ impl Patience {
             (ReadMode::Any, Some(deadline)) if limits.allow_partial && !is_whole => End::Cut(deadline),
             (ReadMode::Any, _) => End::Never,
         };
-        let per_look = if is_dear { 1 } else { WORK_PER_LOOK };
-        Patience { end, per_look, left: per_look, judged: 0 }
+        let per_look = match end {
+            End::Never => u32::MAX,
+            _ if is_dear => 1,
+            _ => WORK_PER_LOOK,
+        };
+        Patience { end, per_look, left: per_look, last: None, judged: 0 }
     }
 
     /// Counts a cell that is judged. Says whether the clock is to be looked at behind it.
@@ -66,6 +75,12 @@ impl Patience {
     /// Whether the row is to be cut here.
     #[cold]
     pub(super) fn is_over(&mut self, now: Moment) -> Result<bool> {
+        let is_cheap = self.last.replace(now).is_some_and(|last| now.since(last) < LOOKS_APART_MAX);
+        self.per_look = match self.end {
+            End::Never => u32::MAX,
+            _ if is_cheap => (self.per_look * 2).min(WORK_PER_LOOK),
+            _ => 1,
+        };
         self.left = self.per_look;
         match &mut self.end {
             End::Never => Ok(false),
