@@ -176,6 +176,17 @@ impl Filter {
         }
     }
 
+    /// Whether it knows more than what [`reset`](Filter::reset) makes it forget and what the next row's key tells it again: what
+    /// it was shown of a row cannot be shown to it once more.
+    pub fn remembers_rows(&self) -> bool {
+        match &self.0 {
+            Kind::Single(single) => single.remembers_rows(),
+            Kind::List(list) => list.filters().any(Filter::remembers_rows),
+            Kind::WhileMatch { .. } => true,
+            Kind::SkipRow { inner, .. } => inner.remembers_rows(),
+        }
+    }
+
     /// Whether it may think for long about a single cell: who shares the thread with others asks it elsewhere.
     pub fn is_dear(&self) -> bool {
         match &self.0 {

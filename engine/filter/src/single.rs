@@ -212,6 +212,11 @@ impl Single {
         refusal
     }
 
+    /// Whether it counts rows, draws for each, or goes ahead through a list of keys.
+    pub(crate) fn remembers_rows(&self) -> bool {
+        matches!(self.rule, Rule::Page { .. } | Rule::RandomRow { .. } | Rule::Fuzzy(_) | Rule::Ranges(_))
+    }
+
     /// Whether it has a pattern: each match may take as many steps as a pattern may take.
     pub(crate) fn is_dear(&self) -> bool {
         let with = match &self.rule {

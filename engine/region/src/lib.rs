@@ -51,7 +51,7 @@ pub use pending::Pending;
 pub use query::{CellSink, FamilyQuery, Isolation, Limits, ReadMode, Scan, TimeRange};
 pub use read_modify_write::{Changed, Check, Checked, Test};
 pub use region::{Load, RecoveredNonce, Region, StoreLoad};
-pub use scanner::{RegionScanner, RowReader, Step};
+pub use scanner::{INLINE_TIME, RegionScanner, RowReader, Step};
 pub use stored::Lies;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::{Cell, KeyBuf, SequenceId, is_same_row};
+use cell::{Cell, Comparator, KeyBuf, SequenceId, is_same_row};
 use filter::Filter;
 use hfile::ReadOptions;
 use smallvec::SmallVec;
@@ -22,6 +22,8 @@ use crate::{Error, Result};
 
 mod patience;
 mod row;
+
+pub use patience::INLINE_TIME;
 
 /// Cells of a row under way that may be judged twice because a block is missing. Behind so many it is gone on with only by
 /// who may wait.
@@ -55,13 +57,58 @@ struct StoreScanner {
     on_demand: bool,
     /// Whether it has come to its end because the filter wanted nothing more, be it only of a row.
     closed: bool,
-    /// Reversed: the filter wants nothing of it from this row on, of the rows before the one under way.
-    before: Option<Vec<u8>>,
+    /// Where the filter has sent it, out of the rows that are over: it has nothing before that place, or in a reversed
+    /// scan from the place's row on.
+    sent: Option<KeyBuf>,
+    /// What the row under way adds to these two. It counts when the row is over: should the row be begun anew, the filter
+    /// says it again.
+    of_row: OfRow,
+}
+
+/// See [`StoreScanner::of_row`].
+#[derive(Default)]
+struct OfRow {
+    closed: bool,
+    sent: Option<KeyBuf>,
 }
 
 impl StoreScanner {
     fn wanted<'s>(&self, scan: &'s Scan) -> Wanted<'s> {
         self.query.and_then(|query| scan.families[query].qualifiers.as_deref())
+    }
+
+    /// Whether it is over, of this row at least.
+    fn is_closed(&self) -> bool {
+        self.closed || self.of_row.closed
+    }
+
+    /// The row is over.
+    fn end_row(&mut self) {
+        self.closed |= self.of_row.closed;
+        self.of_row.closed = false;
+        if self.of_row.sent.is_some() {
+            self.sent = self.of_row.sent.take();
+        }
+    }
+
+    /// Goes to `key`, or farther if the filter has sent it farther.
+    fn seek(&mut self, key: &KeyBuf, comparator: Comparator) -> Result<()> {
+        self.heap.seek(key.position())?;
+        match &self.sent {
+            Some(sent) => self.heap.pass(|cell| sent.is_after(comparator, cell), |_| sent.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes back to the last row before `row`, or before the one that the filter has sent it behind.
+    fn seek_row_before(&mut self, row: Option<&[u8]>, comparator: Comparator) -> Result<()> {
+        let sent = self.sent.as_ref().map(|sent| sent.key().row());
+        let bound = match (row, sent) {
+            (Some(row), Some(sent)) if comparator.compare_rows(sent, row).is_lt() => Some(sent),
+            (None, sent) => sent,
+            (row, _) => row,
+        };
+        self.heap.seek_row_before(bound).map(drop)
     }
 }
 
@@ -94,6 +141,8 @@ pub struct RegionScanner<'q> {
     may_end: bool,
     judges_rows: bool,
     is_dear: bool,
+    /// Whether it knows more than what belongs to a row: it is kept as it was at the row's start, should that be begun anew.
+    remembers_rows: bool,
     /// Whether rows that the filter refuses can be passed without being judged cell by cell, and whether that is likely to
     /// help where it stands.
     may_pass: bool,
@@ -146,6 +195,7 @@ impl<'q> RegionScanner<'q> {
             may_end: filter.as_ref().is_some_and(Filter::may_end),
             judges_rows: filter.as_ref().is_some_and(Filter::has_filter_row),
             is_dear: filter.as_ref().is_some_and(Filter::is_dear),
+            remembers_rows: filter.as_ref().is_some_and(Filter::remembers_rows),
             filter,
             read_point,
             asked,
@@ -213,9 +263,8 @@ impl<'q> RegionScanner<'q> {
             return Ok(Step::default());
         }
         self.region.check_serving()?;
-        if mode == ReadMode::MemoryOnly
-            && (self.is_dear || self.standing.is_some() && self.judged > JUDGED_TWICE_MAX)
-        {
+        let may_not_begin_anew = self.remembers_rows || self.judged > JUDGED_TWICE_MAX;
+        if mode == ReadMode::MemoryOnly && (self.is_dear || self.standing.is_some() && may_not_begin_anew) {
             return Err(Error::WouldBlock);
         }
         // One that wants nothing from the first is told of the first row all the same, as in HBase.
@@ -224,6 +273,9 @@ impl<'q> RegionScanner<'q> {
             self.filter_done = true;
             return Ok(self.finish());
         }
+        // Only here can a step fail and be done again.
+        let as_it_was =
+            if mode == ReadMode::MemoryOnly && self.remembers_rows { self.filter.clone() } else { None };
         let mut outcome = self.step(limits, sink, mode);
         if let (Some(filter), Ok(step @ Step { partial: false, .. })) = (&mut self.filter, &mut outcome) {
             // Before it is asked whether it is done: what it counts of a row is of that row.
@@ -232,7 +284,8 @@ impl<'q> RegionScanner<'q> {
             if self.may_end && filter.filter_all_remaining() {
                 self.filter_done = true;
                 // Behind a row that it took away HBase still shows it the next one.
-                step.rows_filtered += u64::from(step.more && step.rows_filtered > 0 && step.rows_scanned > 0);
+                let is_next = step.more && self.positioned;
+                step.rows_filtered += u64::from(is_next && step.rows_filtered > 0 && step.rows_scanned > 0);
                 self.finish();
                 step.more = false;
             }
@@ -240,6 +293,10 @@ impl<'q> RegionScanner<'q> {
         if outcome.is_err() {
             // The heaps may stand anywhere: the row is begun anew.
             (self.positioned, self.standing, self.judged) = (false, None, 0);
+            self.stores.iter_mut().for_each(|store| store.of_row = OfRow::default());
+            if as_it_was.is_some() {
+                self.filter = as_it_was;
+            }
             self.filter.iter_mut().for_each(Filter::reset);
         }
         outcome
@@ -331,7 +388,8 @@ impl<'q> RegionScanner<'q> {
                 ),
                 query,
                 closed: false,
-                before: None,
+                sent: None,
+                of_row: OfRow::default(),
                 on_demand: is_on_demand(scan, &store.family),
             })
         };
@@ -363,10 +421,9 @@ impl<'q> RegionScanner<'q> {
             } else {
                 Some(self.row.to_vec())
             };
-            for store in &mut self.stores {
-                store.heap.seek_row_before(bound.as_deref())?;
-            }
-            return Ok(());
+            let comparator = self.region.comparator;
+            let mut stores = self.stores.iter_mut();
+            return stores.try_for_each(|store| store.seek_row_before(bound.as_deref(), comparator));
         }
         let key = if fresh {
             if self.scan.include_start {
@@ -379,14 +436,15 @@ impl<'q> RegionScanner<'q> {
         } else {
             KeyBuf::last_on_row(&self.row)
         };
-        self.stores.iter_mut().try_for_each(|store| store.heap.seek(key.position()))
+        let comparator = self.region.comparator;
+        self.stores.iter_mut().try_for_each(|store| store.seek(&key, comparator))
     }
 
     /// Finds the next row among the heads; `false` when there is none that belongs.
     fn find_row(&mut self) -> bool {
         let comparator = self.region.comparator;
         let mut next: Option<&[u8]> = None;
-        let says_rows = self.stores.iter().filter(|store| !store.on_demand && !store.closed);
+        let says_rows = self.stores.iter().filter(|store| !store.on_demand && !store.is_closed());
         for row in says_rows.filter_map(|store| store.heap.peek()).map(Cell::row) {
             let better = next.is_none_or(|best| {
                 let order = comparator.compare_rows(row, best);
@@ -414,22 +472,20 @@ impl<'q> RegionScanner<'q> {
     /// Goes behind the row.
     fn leave_row(&mut self) -> Result<()> {
         if self.scan.reversed {
-            for store in &mut self.stores {
-                if let Some(bound) = store.before.take() {
-                    store.heap.seek_row_before(Some(&bound))?;
-                    continue;
-                }
-                // A store without the row stands before it already.
-                if store
-                    .heap
-                    .peek()
-                    .is_none_or(|cell| self.region.comparator.compare_rows(cell.row(), &self.row).is_ge())
-                {
-                    store.heap.seek_row_before(Some(&self.row))?;
-                }
-            }
-            return Ok(());
+            let comparator = self.region.comparator;
+            // A store without the row stands before it already.
+            let is_behind = |cell: Cell<'_>| comparator.compare_rows(cell.row(), &self.row).is_ge();
+            let moves =
+                |store: &StoreScanner| store.of_row.sent.is_some() || store.heap.peek().is_none_or(is_behind);
+            let moves: SmallVec<[bool; 4]> = self.stores.iter().map(moves).collect();
+            // Of all of them, also when one cannot move.
+            self.stores.iter_mut().for_each(StoreScanner::end_row);
+            let moving = self.stores.iter_mut().zip(moves).filter(|(_, moves)| *moves);
+            return moving
+                .map(|(store, _)| store)
+                .try_for_each(|store| store.seek_row_before(Some(&self.row), comparator));
         }
+        self.stores.iter_mut().for_each(StoreScanner::end_row);
         let row = &self.row[..];
         self.stores.iter_mut().try_for_each(|store| {
             store.heap.pass(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))

@@ -14,6 +14,7 @@ use crate::*;
 
 mod held;
 mod memory;
+mod parts;
 mod passed;
 mod put_off;
 mod seeks;

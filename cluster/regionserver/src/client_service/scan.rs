@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use env::Moment;
 use proto::pb;
-use region::{Limits, ReadMode};
+use region::{INLINE_TIME, Limits, ReadMode};
 use rpc::{Answer, Call, Exception, Reply, Share, class};
 
 use crate::RegionServer;
@@ -27,9 +27,6 @@ use crate::counters::count;
 use crate::request;
 use crate::scanners::{Held, Kept, ScannerId, Taken};
 use crate::watch::later;
-
-/// How long a scan may keep the serving thread, on which other clients' calls wait.
-const INLINE_TIME: Duration = Duration::from_micros(300);
 
 /// Rows between two looks at the clock at most: a row may cost less than the look. A row for which the disk is read is
 /// as dear as one that a filter thinks about for long, and makes the looks come after every row in the same way.

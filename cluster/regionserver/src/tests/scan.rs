@@ -346,6 +346,49 @@ fn a_client_that_has_given_up_gets_an_error_and_no_scanner() {
     }
 }
 
+/// A pattern is asked where nobody waits, and the clock is looked at behind the first cell.
+#[test]
+fn a_client_hears_of_a_scan_that_finds_nothing_within_a_row() {
+    let options = Options { scan_time_min: Duration::ZERO, ..Options::default() };
+    let mut bench = Bench::with(options, &[("", "")]);
+    bench.fill();
+    bench.timeout = Some(Duration::ZERO);
+    let comparator = pb::RegexStringComparator {
+        pattern: "none".to_owned(),
+        charset: "UTF-8".to_owned(),
+        ..pb::RegexStringComparator::default()
+    };
+    let compare_filter = pb::CompareFilter {
+        compare_op: pb::CompareType::Equal as i32,
+        comparator: Some(pb::Comparator {
+            name: "org.apache.hadoop.hbase.filter.RegexStringComparator".to_owned(),
+            serialized_comparator: Some(comparator.encode_to_vec().into()),
+        }),
+    };
+    let filter = pb::Filter {
+        name: "org.apache.hadoop.hbase.filter.QualifierFilter".to_owned(),
+        serialized_filter: Some(pb::QualifierFilter { compare_filter }.encode_to_vec().into()),
+    };
+    let scan = pb::Scan { filter: Some(filter), need_cursor_result: Some(true), ..Default::default() };
+    let (mut response, cells) = bench.open(scan, |_| {});
+    assert!(cells.is_empty());
+    let id = response.scanner_id.expect("an id");
+    let mut cursors = Vec::new();
+    while response.more_results_in_region() {
+        assert!(response.heartbeat_message() && response.cells_per_result.is_empty());
+        cursors.push(response.cursor.take().and_then(|cursor| cursor.row).expect("a cursor"));
+        response = bench.next(id, 10, None).expect("goes on").0;
+    }
+    // Each row has two cells: behind the first of them the next call goes on.
+    assert!(cursors.len() > 4, "{cursors:?}");
+    assert_eq!((&cursors[0][..], &cursors[1][..]), (&b"a"[..], &b"a"[..]));
+    // Who handles no parts waits for the end.
+    let (whole, _) = bench.open(pb::Scan { filter: None, ..Default::default() }, |request| {
+        request.client_handles_partials = Some(false)
+    });
+    assert_eq!((whole.heartbeat_message, whole.more_results_in_region), (None, Some(false)));
+}
+
 #[test]
 fn metrics_are_told_when_they_are_asked_for() {
     let bench = Bench::new();

@@ -11,8 +11,8 @@ use env::Moment;
 use crate::query::{Limits, ReadMode};
 use crate::{Error, Result};
 
-/// How long a row may keep a thread that others wait for.
-const INLINE_TIME: Duration = Duration::from_micros(300);
+/// How long a read may keep a thread that others wait for: within a row it is kept here, over several by who reads them.
+pub const INLINE_TIME: Duration = Duration::from_micros(300);
 
 /// Work between two looks: a cell is one, and each of its KB, for it is copied or judged byte by byte.
 const WORK_PER_LOOK: u32 = 64;

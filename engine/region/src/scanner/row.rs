@@ -67,9 +67,9 @@ struct Part<'a> {
     patience: Patience,
     batch: usize,
     row_bytes_max: u64,
-    /// Cells that earlier steps gave.
+    /// Cells that earlier steps gave, if the row is judged from its start again: they are passed over.
     resumed: usize,
-    /// Cells that belong to the row, given now or earlier.
+    /// Cells of the row that were let through since judging began.
     seen: usize,
     given: usize,
     heap_size: u64,
@@ -150,6 +150,9 @@ impl RegionScanner<'_> {
             && filter.filter_row_key(&self.row)
         {
             step.rows_filtered = 1;
+            if let Some(failure) = filter.failure() {
+                return Err(Error::Filter(failure));
+            }
             if !filter.filter_all_remaining() {
                 step.rows_scanned = 1;
                 if filter.remembers_cells() {
@@ -174,7 +177,7 @@ impl RegionScanner<'_> {
             is_cut_by_time: false,
         };
         for index in standing.as_ref().map_or(0, |standing| standing.store)..self.stores.len() {
-            if self.stores[index].on_demand || self.stores[index].closed {
+            if self.stores[index].on_demand || self.stores[index].is_closed() {
                 continue;
             }
             let earlier = standing.as_ref().filter(|standing| standing.store == index);
@@ -183,13 +186,14 @@ impl RegionScanner<'_> {
                 Ended::Scan => {
                     // Those that stand in the row end with it, as in HBase; others go on, if the filter does.
                     let row = &self.row[..];
-                    self.stores[index].closed = true;
+                    self.stores[index].of_row.closed = true;
                     for store in &mut self.stores[index..] {
-                        store.closed |= store.heap.peek().is_some_and(|cell| cell.row() == row);
+                        store.of_row.closed |= store.heap.peek().is_some_and(|cell| cell.row() == row);
                     }
                     break;
                 }
                 Ended::Cut { included } => {
+                    self.check_filter()?;
                     self.given += part.given;
                     self.judged += part.patience.judged();
                     self.standing = Some(Standing { store: index, included });
@@ -201,9 +205,7 @@ impl RegionScanner<'_> {
                 }
             }
         }
-        if let Some(failure) = self.filter.as_mut().and_then(Filter::failure) {
-            return Err(Error::Filter(failure));
-        }
+        self.check_filter()?;
         let is_dropped = match &mut self.filter {
             Some(filter) if part.buffered => !judge_row(filter, &mut part.buffer),
             _ => self.given == 0 && part.given == 0,
@@ -263,6 +265,14 @@ impl RegionScanner<'_> {
             Refusal::Row if is_wanted(cell) => Refused::Row,
             Refusal::None | Refusal::Row => Refused::No,
         })
+    }
+
+    /// Whether the filter could judge what it was shown.
+    fn check_filter(&mut self) -> Result<()> {
+        match self.filter.as_mut().and_then(Filter::failure) {
+            Some(failure) => Err(Error::Filter(failure)),
+            None => Ok(()),
+        }
     }
 
     /// Adds what the other families have of a row that the filter lets through. Says whether they have the row.
@@ -370,13 +380,17 @@ impl RegionScanner<'_> {
                     // It is for this family alone, be it into a later row: others ask for themselves. A scan that goes
                     // backwards does not go ahead within its row.
                     Some(target) if target.is_after(comparator, cell) && !scan.reversed => {
+                        if !*one_row && target.key().row() != row {
+                            store.of_row.sent = Some(target.clone());
+                        }
                         store.heap.pass(|cell| target.is_after(comparator, cell), |_| target.clone())?;
                     }
                     // It does go back, to the row that the filter names or the last one before it.
                     Some(target)
                         if scan.reversed && comparator.compare_rows(target.key().row(), row).is_lt() =>
                     {
-                        store.before = super::successor(target.key().row());
+                        let bound = super::successor(target.key().row());
+                        store.of_row.sent = bound.map(|row| KeyBuf::first_on_row(&row));
                         store.heap.pass(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row))?;
                     }
                     _ => store.heap.advance()?,
@@ -398,7 +412,12 @@ impl RegionScanner<'_> {
             if next == Next::Row {
                 break;
             }
-            if is_due && part.patience.is_over(region.world.moment())? {
+            // Not while it passes over what was given, nor where the filter is about to end the row.
+            if is_due
+                && part.patience.is_over(region.world.moment())?
+                && part.seen >= part.resumed
+                && !(*may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining))
+            {
                 part.is_cut_by_time = true;
                 return Ok(Ended::Cut { included });
             }
