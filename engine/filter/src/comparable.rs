@@ -187,15 +187,9 @@ fn has_in_lower_case(part: &[u8], text: &str) -> bool {
         return String::from_utf8_lossy(part).to_lowercase().contains(text);
     }
     let text = text.as_bytes();
-    let (Some(first), Some(last)) = (text.first(), text.last()) else { return true };
-    let Some(places) = (part.len() + 1).checked_sub(text.len()) else { return false };
-    let ends = &part[text.len() - 1..];
-    // Both ends are looked at before the middle is: most places are told apart by them.
-    part[..places].iter().zip(ends).enumerate().any(|(at, (head, tail))| {
-        head.to_ascii_lowercase() == *first
-            && tail.to_ascii_lowercase() == *last
-            && part[at..at + text.len()].eq_ignore_ascii_case(text)
-    })
+    let Some(first) = text.first() else { return true };
+    part.windows(text.len())
+        .any(|window| window[0].to_ascii_lowercase() == *first && window.eq_ignore_ascii_case(text))
 }
 
 /// Compares `unscaled · 10^-scale` by digits, so that no size of number is too large.
