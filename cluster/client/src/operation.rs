@@ -93,9 +93,10 @@ impl Get {
         self
     }
 
-    /// So many versions of each column.
+    /// So many versions of each column; 1 at least, and as many as a Java number holds at most: HBase takes more for less
+    /// than none.
     pub fn versions(self, versions: u32) -> Get {
-        Get { versions, ..self }
+        Get { versions: versions.clamp(1, i32::MAX as u32), ..self }
     }
 
     /// Only versions of this time.
@@ -552,5 +553,18 @@ impl CheckAndMutate {
             filter: self.filter.as_ref().map(|filter| filter.0.clone()),
             query_metrics_enabled: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_what_a_server_in_java_takes() {
+        let asked = |versions| Get::row("r").versions(versions).to_message().max_versions;
+        assert_eq!(asked(0), Some(1));
+        assert_eq!(asked(3), Some(3));
+        assert_eq!(asked(u32::MAX), Some(i32::MAX as u32));
     }
 }

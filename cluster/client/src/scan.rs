@@ -118,9 +118,10 @@ impl Scan {
         self
     }
 
-    /// So many versions of each column.
+    /// So many versions of each column; 1 at least, and as many as a Java number holds at most: HBase takes more for less
+    /// than none.
     pub fn versions(self, versions: u32) -> Scan {
-        Scan { versions, ..self }
+        Scan { versions: versions.clamp(1, i32::MAX as u32), ..self }
     }
 
     /// Only versions of this time.
