@@ -13,7 +13,7 @@ const HELD: usize = 1_200;
 
 pub(super) fn everywhere() -> Vec<Attack> {
     vec![
-        Attack { name: "3,000 connections opened and dropped", megabytes: 64, act: dropped },
+        Attack { name: "3,000 connections opened and dropped", megabytes: 128, act: dropped },
         Attack { name: "1,200 connections that say nothing", megabytes: 128, act: held },
         Attack { name: "500 connections that speak a byte at a time", megabytes: 64, act: slow },
     ]

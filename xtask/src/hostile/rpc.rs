@@ -37,11 +37,11 @@ pub(super) fn attacks() -> Vec<Attack> {
         Attack { name: "filters nested too deep, and too many", megabytes: 256, act: deep_filters },
         Attack { name: "groups nested too deep", megabytes: 128, act: deep_groups },
         Attack { name: "patterns that explode", megabytes: 256, act: patterns },
-        Attack { name: "cell blocks that unpack to 300 MB", megabytes: 768, act: bombs },
+        Attack { name: "cell blocks that unpack to 300 MB", megabytes: 1024, act: bombs },
         Attack { name: "eight of them at once", megabytes: 1536, act: bombs_at_once },
         Attack { name: "cell blocks that are no packed bytes", megabytes: 32, act: bad_blocks },
         Attack { name: "calls whose answers are never read", megabytes: 128, act: unread },
-        Attack { name: "scans of 48 MB whose answers are never read", megabytes: 512, act: unread_scans },
+        Attack { name: "scans of 48 MB whose answers are never read", megabytes: 768, act: unread_scans },
     ]
 }
 
