@@ -5,8 +5,8 @@
 //! The generator checks each row that it gets and ends with an error when one is wrong or an operation failed; the server
 //! must have noticed, and go on using what is sound.
 //!
-//! A file that is read in place is scribbled on between loads only: who holds a block there holds the file's own bytes, and
-//! a touch of what has just been cut off would end the process, as it would any that maps a file.
+//! The same is done to a file that is mapped: a touch of what has just been cut off is a signal there, which by default ends
+//! the process. The server must have told of it, and read the file by calls from then on.
 //!
 //! Devices that fail, are full or gone are in the region server's own tests (`cache_faults`).
 
@@ -28,7 +28,7 @@ const ROWS: &str = "40000";
 pub(crate) fn run() -> Outcome {
     build()?;
     let folder = std::path::absolute(fresh_folder("cachefaults")?).map_err(|error| error.to_string())?;
-    for engine in ["file", "mmap"] {
+    for engine in ["file", "files", "mmap"] {
         one(&folder, engine).map_err(|why| format!("{engine}: {why}"))?;
     }
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
@@ -79,9 +79,10 @@ impl Victim {
             if load.try_wait().map_err(|error| error.to_string())?.is_some() {
                 return self.cut(self.size);
             }
-            match self.chance.below(3) {
+            match self.chance.below(4) {
                 0 => self.flip(20_011)?,
-                1 => {
+                1 => self.cut(0)?,
+                2 => {
                     let size = self.chance.below(self.size);
                     self.cut(size)?;
                 }
@@ -96,8 +97,12 @@ fn one(folder: &Path, engine: &str) -> Outcome {
     let path = folder.join(format!("{engine}-blocks"));
     let data = folder.join(engine);
     let setting = |name: &str, value: String| ["-D".to_owned(), format!("{name}={value}")];
+    let paths = match engine {
+        "files" => format!("{},{}", path.display(), folder.join("files-more-blocks").display()),
+        _ => path.display().to_string(),
+    };
     let words: Vec<String> = [
-        setting("hbase.bucketcache.ioengine", format!("{engine}:{}", path.display())),
+        setting("hbase.bucketcache.ioengine", format!("{engine}:{paths}")),
         setting("hbase.bucketcache.size", CACHE_MIB.to_string()),
         setting("hbase.bucketcache.bucket.sizes", "5120,17408,70656".to_owned()),
         setting("hfile.block.cache.size", "0.001".to_owned()),
@@ -114,14 +119,9 @@ fn one(folder: &Path, engine: &str) -> Outcome {
     if harm()? > 0.0 {
         return Err("a sound file is said to be damaged".to_owned());
     }
-    if engine == "mmap" {
-        victim.flip(20_011)?;
-        ended(load(&server, "0.7")?)?;
-    } else {
-        let mut clients = load(&server, "1.5")?;
-        victim.harm_until_ended(&mut clients)?;
-        ended(clients)?;
-    }
+    let mut clients = load(&server, "1.5")?;
+    victim.harm_until_ended(&mut clients)?;
+    ended(clients)?;
     let met = harm()?;
     if met == 0.0 {
         return Err("the server did not notice what was done to its cache".to_owned());
@@ -134,7 +134,12 @@ fn one(folder: &Path, engine: &str) -> Outcome {
         return Err("all of it has passed, and the cache is used no more".to_owned());
     }
     server.stop()?;
-    no_panic(&log_of(&data))
+    let log = log_of(&data);
+    let said = std::fs::read_to_string(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+    if engine == "mmap" && !said.contains("a page is gone of the file") {
+        return Err(format!("a page of the map was gone, and {} does not say so", log.display()));
+    }
+    no_panic(&log)
 }
 
 /// Clients that ask in three ways, for so many seconds each.

@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use env::World;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -34,9 +35,9 @@ pub trait Device: Send + Sync + 'static {
     /// Where it is, for people.
     fn place(&self) -> String;
 
-    /// Its bytes in place, where it has been opened to be read so.
-    fn map(&self) -> Option<&Arc<Map>> {
-        None
+    /// Whether what is in the system's memory is copied out of a map of the device, with no call of the system.
+    fn is_mapped(&self) -> bool {
+        false
     }
 }
 
@@ -47,7 +48,7 @@ pub struct LocalDevice {
     name: FileName,
     place: String,
     size: u64,
-    map: Option<Arc<Map>>,
+    map: Option<Map>,
     /// Whether the system says at once that it would have to wait: not every file system does.
     tells: bool,
 }
@@ -78,17 +79,20 @@ impl LocalDevice {
         Ok(LocalDevice { file, name, place: path.display().to_string(), size, map: None, tells })
     }
 
-    /// The same, with all of its bytes to be read [in place](Map) as well. A file's space is taken from the disk at once:
-    /// one that is full says so here.
-    pub fn open_mapped(path: &Path, size: u64) -> Result<LocalDevice> {
+    /// The same, with what the system has in memory read out of a [map](crate::map). A file's space is taken from the disk
+    /// at once: one that is full says so here.
+    ///
+    /// It is [mapped](Device::is_mapped) until a page is gone when it is touched, for the file was cut or its disk fails:
+    /// from then on it is read like one that is not.
+    pub fn open_mapped(path: &Path, size: u64, world: World) -> Result<LocalDevice> {
         let mut device = LocalDevice::open(path, size)?;
         match fallocate(&device.file, FallocateFlags::empty(), 0, size) {
             // Where space cannot be taken in advance, a write fails when there is none.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV) => {}
             Err(error) => return Err(device.failed(&error.into(), "take space for")),
         }
-        let map = Map::of(&device.file, size).map_err(|source| device.failed(&source, "map"))?;
-        device.map = Some(Arc::new(map));
+        let map = Map::of(&device.file, size, world).map_err(|source| device.failed(&source, "map"))?;
+        device.map = Some(map);
         Ok(device)
     }
 
@@ -121,6 +125,9 @@ impl Device for LocalDevice {
     }
 
     fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
+        if let Some(map) = self.map.as_ref().filter(|map| !map.is_lost()) {
+            return Ok(map.read_now(offset, buffer));
+        }
         if !self.tells {
             return Ok(false);
         }
@@ -142,8 +149,8 @@ impl Device for LocalDevice {
         self.place.clone()
     }
 
-    fn map(&self) -> Option<&Arc<Map>> {
-        self.map.as_ref()
+    fn is_mapped(&self) -> bool {
+        self.map.as_ref().is_some_and(|map| !map.is_lost())
     }
 }
 

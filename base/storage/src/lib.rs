@@ -23,7 +23,6 @@ mod name;
 pub use device::{Device, DeviceFault, LocalDevice, Scratch};
 pub use error::{Error, Kind, Outcome, Result};
 pub use local::{Local, memory_bytes, read_text};
-pub use map::{Map, Part};
 pub use memory::Memory;
 pub use name::FileName;
 

@@ -4,7 +4,7 @@
 //!
 //! * memory of its own (`offheap`): blocks lie there as they are read, and are handed out by reference;
 //! * one or more devices ([`store`]): blocks lie in [buckets](allocator) of slots, as [records](record) that are ready to
-//!   be read. They are copied from there (`file`, `files`), or read where they lie (`mmap`).
+//!   be read. They are copied from there: by a call of the system (`file`, `files`), or out of a map (`mmap`).
 //!
 //! A device is never trusted: what it gives back is checked against a sum that was kept here, and used only if it is the
 //! block that is wanted. Whatever else it does costs a hit and nothing more: blocks are in storage, too.
@@ -140,7 +140,7 @@ impl Bucket {
     pub(crate) fn is_in_place(&self) -> bool {
         match &self.engine {
             Engine::Memory(_) => true,
-            Engine::Devices(store) => store.is_in_place(),
+            Engine::Devices(_) => false,
         }
     }
 

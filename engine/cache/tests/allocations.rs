@@ -1,4 +1,4 @@
-//! A look that hits memory allocates nothing.
+//! A look that hits memory allocates nothing, and one that copies a block from a device no room for its bytes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn allocations_of_hits(cache: &Arc<Cache>) -> u64 {
         found.bytes.len()
     };
     (0..100).for_each(|offset| assert_eq!(look(offset, true), 16 << 10));
-    // What is read in place is written first, and looked at once.
+    // What is read from a device is written first.
     cache.bucket().iter().for_each(|bucket| bucket.settle());
     (0..100).for_each(|offset| assert_eq!(look(offset, true), 16 << 10));
     let (allocations, bytes) =
@@ -48,10 +48,14 @@ fn a_look_that_hits_memory_allocates_nothing() {
     assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(64 << 20))), 0);
     let bucket = Bucket::offheap(64 << 20, &BucketOptions::default());
     assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(1 << 20).with_bucket(bucket))), 0);
+}
+
+#[test]
+fn a_look_that_hits_a_map_allocates_the_block_and_the_hold_on_its_bytes() {
     let path = std::env::temp_dir().join(format!("bellows-allocations-{}", std::process::id()));
-    let device = LocalDevice::open_mapped(&path, 64 << 20).expect("opened");
+    let device = LocalDevice::open_mapped(&path, 64 << 20, World::real()).expect("opened");
     let bucket = Bucket::on(vec![Arc::new(device)], &BucketOptions::default(), World::real());
-    assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(1 << 20).with_bucket(bucket))), 0);
+    assert_eq!(allocations_of_hits(&Arc::new(Cache::with_bytes(0).with_bucket(bucket))), 2 * 10_000);
     #[expect(clippy::disallowed_methods, reason = "a real file is the point")]
     std::fs::remove_file(path).expect("removed");
 }

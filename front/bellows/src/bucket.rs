@@ -123,9 +123,10 @@ impl BucketSettings {
                 let open = |path: &PathBuf| LocalDevice::open(path, each);
                 self.on(paths.iter().map(open).collect(), world)?
             }
-            Engine::Mapped(path) => {
-                self.on(LocalDevice::open_mapped(path, self.bytes).map(|device| vec![device]), world)?
-            }
+            Engine::Mapped(path) => self.on(
+                LocalDevice::open_mapped(path, self.bytes, world.clone()).map(|device| vec![device]),
+                world,
+            )?,
         };
         tracing::info!(engine = ?self.engine, megabytes = self.bytes >> 20, combined = self.combined, "bucket cache");
         Some(bucket.with_combined(self.combined))
@@ -137,7 +138,7 @@ impl BucketSettings {
                 let at_once = devices.iter().all(LocalDevice::reads_now);
                 let way = match (&self.engine, at_once) {
                     (Engine::Mapped(_), _) => {
-                        "in place where the system has them in memory, else by pread on threads that may wait"
+                        "out of a map where the system has them in memory, else by pread on threads that may wait"
                     }
                     (_, true) => {
                         "by pread, at once where the system has them in memory, else on threads that may wait"

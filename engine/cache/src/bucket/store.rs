@@ -7,20 +7,17 @@
 //! 3. A read takes place and sum out of the index, reads without any lock, and checks. A slot that was given to another
 //!    block meanwhile fails the check and is a miss: nobody waits for readers.
 //! 4. A device that fails without a success in between for longer than is tolerated is used no more.
-//! 5. Where a device is [mapped](storage::Map), a record is read where it lies: a block is a hold on its slot, and a slot
-//!    is another's only when nobody holds it any more. It is checked at each look like any other, because nobody tells
-//!    when the system has dropped a page and brought it again from a disk. What is not in the system's memory is not
-//!    touched but read from the file, so that a disk that fails gives an error and not a signal.
+//! 5. Where a device is mapped ([`Device::is_mapped`]), reads that need no wait are copies out of the map, in the time that
+//!    the check alone would take. A map whose file is cut or whose disk fails is read no more, but its file is.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use env::{Moment, Priority, World};
 use parking_lot::{Condvar, Mutex};
-use storage::{Device, Part};
+use storage::Device;
 
 use super::allocator::{Allocator, bucket_size};
 use super::buffer::Buffer;
@@ -35,6 +32,9 @@ const EVICTIONS_MAX: usize = 8;
 const REMEDY: &str =
     "blocks are read from storage instead; put a sound device there and start the server again";
 
+const REMEDY_UNMAPPED: &str = "the file was cut or its disk cannot be read: it is read and not mapped from now on, which \
+     is slower, and what it does not give is read from storage; put a sound file there and start the server again";
+
 /// Where a record lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot {
@@ -48,39 +48,6 @@ struct Slot {
 enum Entry {
     Waiting(Arc<Block>),
     Written(Slot),
-    InPlace(InPlace),
-}
-
-/// A record that is read where it lies.
-#[derive(Clone, Debug)]
-struct InPlace {
-    slot: Slot,
-    record: Bytes,
-    /// The block in it, when it was read once.
-    block: Option<Arc<Block>>,
-}
-
-/// Slots that nobody holds any more, to be given to others.
-type Returned = Arc<Mutex<Vec<Slot>>>;
-
-/// A hold on a slot: as long as it is there, nobody writes there.
-struct Hold {
-    part: Part,
-    slot: Slot,
-    returned: Returned,
-}
-
-impl AsRef<[u8]> for Hold {
-    fn as_ref(&self) -> &[u8] {
-        self.part.as_ref()
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        // The last who holds it may have the store's state locked, or be a reader long after the store.
-        self.returned.lock().push(self.slot);
-    }
 }
 
 impl Entry {
@@ -92,7 +59,7 @@ impl Entry {
     fn slot(&self) -> Option<Slot> {
         match self {
             Entry::Waiting(_) => None,
-            Entry::Written(slot) | Entry::InPlace(InPlace { slot, .. }) => Some(*slot),
+            Entry::Written(slot) => Some(*slot),
         }
     }
 }
@@ -106,7 +73,6 @@ struct Job {
 struct State {
     index: Shelf<Entry>,
     slots: Allocator,
-    returned: Returned,
     queue: VecDeque<Job>,
     writing: usize,
     stopped: bool,
@@ -115,8 +81,9 @@ struct State {
 
 struct Shared {
     devices: Vec<Arc<dyn Device>>,
-    /// Whether all of them are mapped.
-    in_place: bool,
+    /// Whether all of them were mapped, and whether it was told that one is so no more.
+    mapped: bool,
+    unmapped: AtomicBool,
     /// Bytes of a bucket. Buckets are dealt to the devices in turn, so that all of them work.
     bucket_size: u64,
     queue_max: usize,
@@ -145,10 +112,11 @@ impl Store {
         let bytes_max = (slots.bytes_max() as f64 * options.fill.clamp(0.0, 1.0)) as usize;
         let in_memory = (bytes_max as f64 * options.in_memory_share) as usize;
         let writers = options.writer_threads.max(1);
-        let in_place = !devices.is_empty() && devices.iter().all(|device| device.map().is_some());
+        let mapped = !devices.is_empty() && devices.iter().all(|device| device.is_mapped());
         let shared = Arc::new(Shared {
             devices,
-            in_place,
+            mapped,
+            unmapped: AtomicBool::new(false),
             bucket_size: bucket,
             queue_max: options.queue_length.max(1) * writers,
             errors_tolerated: options.errors_tolerated,
@@ -156,7 +124,6 @@ impl Store {
             state: Mutex::new(State {
                 index: Shelf::new(bytes_max, in_memory),
                 slots,
-                returned: Returned::default(),
                 queue: VecDeque::new(),
                 writing: 0,
                 stopped: false,
@@ -191,41 +158,10 @@ impl Store {
         if self.is_disabled() {
             return None;
         }
-        let entry = match self.0.state.lock().index.get(key, hash_of(key))? {
+        let slot = match self.0.state.lock().index.get(key, hash_of(key))? {
             Entry::Waiting(block) => return Some(Arc::clone(block)),
-            Entry::Written(slot) => Entry::Written(*slot),
-            Entry::InPlace(place) => Entry::InPlace(place.clone()),
+            Entry::Written(slot) => *slot,
         };
-        match entry {
-            Entry::InPlace(place) if self.0.is_resident(place.slot) => self.get_in_place(key, mark, &place),
-            // A page that is not there would have to be waited for.
-            Entry::InPlace(_) if now => None,
-            entry => self.get_copy(key, mark, entry.slot()?, now),
-        }
-    }
-
-    fn get_in_place(&self, key: BlockKey, mark: Mark, place: &InPlace) -> Option<Arc<Block>> {
-        let slot = place.slot;
-        let block = match &place.block {
-            Some(block) => (record::checksum(&place.record) == slot.sum).then(|| Arc::clone(block)),
-            None => record::read(&place.record, slot.sum, mark).map(|block| {
-                let block = Arc::new(block);
-                let mut state = self.0.state.lock();
-                if state.index.peek(key).is_some_and(|entry| entry.slot() == Some(slot)) {
-                    let place = InPlace { block: Some(Arc::clone(&block)), ..place.clone() };
-                    state.index.replace(key, Entry::InPlace(place));
-                }
-                block
-            }),
-        };
-        match &block {
-            Some(_) => self.0.note_success(),
-            None => self.0.note_corrupt(key, slot),
-        }
-        block
-    }
-
-    fn get_copy(&self, key: BlockKey, mark: Mark, slot: Slot, now: bool) -> Option<Arc<Block>> {
         let mut buffer = Buffer::of(slot.length as usize);
         match self.0.read(slot.at, buffer.bytes_mut(), now) {
             Ok(true) => {}
@@ -245,17 +181,12 @@ impl Store {
     }
 
     pub(super) fn engine(&self) -> String {
-        let kind = match (self.0.in_place, self.0.devices.len()) {
+        let kind = match (self.0.mapped, self.0.devices.len()) {
             (true, _) => "mmap",
             (false, 1) => "file",
             (false, _) => "files",
         };
         format!("{kind}:{}", self.0.places())
-    }
-
-    /// Whether blocks are read where they lie.
-    pub(super) fn is_in_place(&self) -> bool {
-        self.0.in_place && !self.is_disabled()
     }
 
     pub(super) fn has(&self, key: BlockKey) -> bool {
@@ -299,8 +230,7 @@ impl Store {
 
     pub(super) fn counts(&self) -> BucketCounts {
         let shared = &self.0;
-        let mut state = shared.state.lock();
-        state.reclaim();
+        let state = shared.state.lock();
         BucketCounts {
             bytes_max: state.slots.bytes_max(),
             bytes: state.index.bytes() as u64,
@@ -336,7 +266,7 @@ impl Store {
             let weight = state.slots.slot_size(class) as usize;
             let admission = Admission { weight, in_memory, asked_for: false };
             let mut gone = Vec::new();
-            let entry = self.0.written(Slot { at, length, sum }, &state.returned);
+            let entry = Entry::Written(Slot { at, length, sum });
             state.index.insert(key, hash_of(key), entry, admission, &mut gone);
             state.free(gone, false);
         }
@@ -367,30 +297,18 @@ impl std::fmt::Debug for Store {
 }
 
 impl State {
-    /// Gives back the slots of entries that went: at once, or when nobody holds them any more.
+    /// Gives back the slots of entries that went.
     fn free(&mut self, gone: Vec<Entry>, evicted: bool) {
-        for entry in gone {
-            if let Some(slot) = entry.slot().filter(|_| evicted) {
+        for slot in gone.iter().filter_map(Entry::slot) {
+            if evicted {
                 self.slots.note_evicted(slot.length as usize);
             }
-            if let Entry::Written(slot) = entry {
-                self.slots.free(slot.at, slot.length as usize);
-            }
-        }
-        self.reclaim();
-    }
-
-    /// Takes in the slots that nobody holds any more.
-    fn reclaim(&mut self) {
-        let mut returned = self.returned.lock();
-        for slot in returned.drain(..) {
             self.slots.free(slot.at, slot.length as usize);
         }
     }
 
     /// A slot, though others must go for it.
     fn make_slot(&mut self, length: usize) -> Option<u64> {
-        self.reclaim();
         for _ in 0..EVICTIONS_MAX {
             if let Some(at) = self.slots.allocate(length) {
                 return Some(at);
@@ -424,27 +342,18 @@ impl Shared {
         self.device_of(at).0.place()
     }
 
-    /// The entry of a record that is written: one to be read in place, where its device is mapped.
-    fn written(&self, slot: Slot, returned: &Returned) -> Entry {
-        let (device, offset) = self.device_of(slot.at);
-        match device.map().and_then(|map| map.part(offset, slot.length as usize)) {
-            Some(part) => {
-                let hold = Hold { part, slot, returned: Arc::clone(returned) };
-                Entry::InPlace(InPlace { slot, record: Bytes::from_owner(hold), block: None })
-            }
-            None => Entry::Written(slot),
-        }
-    }
-
-    /// Whether a record that is read in place can be touched without a wait.
-    fn is_resident(&self, slot: Slot) -> bool {
-        let (device, offset) = self.device_of(slot.at);
-        device.map().is_some_and(|map| map.is_resident(offset, slot.length as usize))
-    }
-
     fn read(&self, at: u64, bytes: &mut [u8], now: bool) -> storage::Result<bool> {
         let (device, offset) = self.device_of(at);
-        if now { device.read_now(offset, bytes) } else { device.read_at(offset, bytes).map(|()| true) }
+        if !now {
+            return device.read_at(offset, bytes).map(|()| true);
+        }
+        let read = device.read_now(offset, bytes);
+        if self.mapped && !device.is_mapped() && !self.unmapped.swap(true, Ordering::Relaxed) {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(device = %device.place(), remedy = REMEDY_UNMAPPED,
+                "a page is gone of the file that the bucket cache has mapped");
+        }
+        read
     }
 
     /// Writes what waits, until the store is gone.
@@ -494,8 +403,7 @@ impl Shared {
         match (&written, waits) {
             (Ok(()), true) => {
                 let slot = Slot { at, length: record.len() as u32, sum };
-                let entry = self.written(slot, &state.returned);
-                state.index.replace(key, entry);
+                state.index.replace(key, Entry::Written(slot));
             }
             (_, waits) => {
                 state.slots.free(at, record.len());
