@@ -112,8 +112,8 @@ impl Filler {
         self.open.take().map(|(appender, _)| appender)
     }
 
-    /// Copies a cell, whose bytes were checked before, and that it is rewritten, if so. `added` learns of each chunk that the segment has not had yet,
-    /// before the place is given. Says how many bytes the record takes beside.
+    /// Copies a cell, whose bytes were checked before, and notes whether it is rewritten. `added` learns of each chunk that
+    /// the segment has not had yet, before the place is given. Says how many bytes the record takes beside.
     ///
     /// # Panics
     /// When the segment has no number left for another chunk.
