@@ -147,6 +147,8 @@ pub struct RegionScanner<'q> {
     /// help where it stands.
     may_pass: bool,
     refuses: bool,
+    /// Whether rows were passed right before the row under way.
+    passed: bool,
     read_point: SequenceId,
     /// The stores that are asked, as they were when the scanner was opened.
     asked: SmallVec<[Asked; 1]>,
@@ -208,6 +210,7 @@ impl<'q> RegionScanner<'q> {
             standing: None,
             may_pass: false,
             refuses: true,
+            passed: false,
             buffer: row::RowBuffer::default(),
             done: false,
             filter_done: false,
@@ -342,6 +345,7 @@ impl<'q> RegionScanner<'q> {
         }
         if self.may_pass && std::mem::take(&mut self.refuses) {
             let rows = self.pass_refused()?;
+            self.passed = rows > 0;
             if rows > 0 {
                 self.counted += rows;
                 self.has_row = false;
@@ -356,7 +360,8 @@ impl<'q> RegionScanner<'q> {
         if step.partial {
             return Ok(step);
         }
-        self.refuses = step.rows_filtered > 0;
+        // A row that is let through among many that are not: those behind it are likely no others than those before it.
+        self.refuses = step.rows_filtered > 0 || std::mem::take(&mut self.passed);
         (self.has_row, self.given, self.judged) = (false, 0, 0);
         // Nobody needs to ask again only to hear that there is nothing.
         let more = !self.one_row

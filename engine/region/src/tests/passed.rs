@@ -70,6 +70,23 @@ fn write(bench: &Bench, dice: &mut Dice) {
 }
 
 #[test]
+fn behind_a_row_that_is_let_through_rows_are_passed_again() {
+    let bench = Bench::new();
+    for row in 0..200 {
+        bench.put(&format!("row-{row:03}"), "f:a", 1, if row % 10 == 0 { "x" } else { "y" });
+    }
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let filter = Some(value_is(CompareOperator::Equal, "x"));
+    let scan = Scan { filter, families: vec![of_f(None)], ..Scan::default() };
+    let ((shown, scanned, filtered), steps) = read(&bench, scan);
+    assert_eq!((shown.len(), scanned, filtered), (20, 200, 180));
+    assert!(
+        steps <= 42,
+        "{steps} steps: one for each row that is let through, and one for those between two"
+    );
+}
+
+#[test]
 fn a_scan_that_passes_rows_gives_and_counts_what_one_gives_that_judges_them() {
     let (mut passed, mut compared) = (0, 0);
     for seed in 0..60 {
