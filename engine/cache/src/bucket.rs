@@ -136,11 +136,12 @@ impl Bucket {
         Bucket { combined, ..self }
     }
 
-    /// Whether its blocks are handed out where they lie: no copy of them in memory would be any faster.
-    pub(crate) fn is_in_place(&self) -> bool {
+    /// Whether its blocks cost no call of the system: they lie in memory, or are copied out of a map. Then memory, which
+    /// is looked into beside it for every block that it has, keeps no data.
+    pub(crate) fn is_near(&self) -> bool {
         match &self.engine {
             Engine::Memory(_) => true,
-            Engine::Devices(_) => false,
+            Engine::Devices(store) => store.is_mapped(),
         }
     }
 

@@ -178,16 +178,16 @@ impl File {
             self.promote(key, &block);
             Some((block, Tier::Bucket))
         };
-        if expected == BlockKind::Data && bucket.combined && bucket.is_in_place() {
+        if expected == BlockKind::Data && bucket.combined && bucket.is_near() {
             in_bucket().or_else(memory)
         } else {
             memory().or_else(in_bucket)
         }
     }
 
-    /// A block that was copied from a device may be worth a place in memory.
+    /// A block that a call has brought from a device may be worth a place in memory.
     fn promote(&self, key: BlockKey, block: &Arc<Block>) {
-        if self.cache.bucket.as_ref().is_some_and(|bucket| !bucket.is_in_place())
+        if self.cache.bucket.as_ref().is_some_and(|bucket| !bucket.is_near())
             && let Some(memory) = &self.cache.memory
         {
             memory.offer(key, block, self.admission(block, false));
@@ -266,8 +266,8 @@ impl File {
         if let Some(bucket) = bucket.filter(|bucket| is_data || !bucket.combined) {
             bucket.insert(key, self.mark(key.offset), block, admission);
         }
-        // Before devices that are copied from, memory is a tier for everything that is asked for often.
-        let alone = bucket.is_some_and(|bucket| is_data && bucket.combined && bucket.is_in_place());
+        // Before devices that are called for, memory is a tier for everything that is asked for often.
+        let alone = bucket.is_some_and(|bucket| is_data && bucket.combined && bucket.is_near());
         if let Some(memory) = self.cache.memory.as_ref().filter(|_| !alone) {
             memory.insert(key, block, admission);
         }

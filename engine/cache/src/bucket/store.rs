@@ -189,6 +189,11 @@ impl Store {
         format!("{kind}:{}", self.0.places())
     }
 
+    /// Whether blocks are copied out of maps.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.0.mapped && !self.0.unmapped.load(Ordering::Relaxed) && !self.is_disabled()
+    }
+
     pub(super) fn has(&self, key: BlockKey) -> bool {
         self.0.state.lock().index.has(key)
     }

@@ -83,10 +83,19 @@ fn open(place: &Place, buckets: u64) -> LocalDevice {
 }
 
 fn bench(place: &Place, buckets: u64, options: &BucketOptions) -> (Bench, Arc<Mutex<DeviceFault>>) {
+    with_memory(0, place, buckets, options)
+}
+
+fn with_memory(
+    memory: usize,
+    place: &Place,
+    buckets: u64,
+    options: &BucketOptions,
+) -> (Bench, Arc<Mutex<DeviceFault>>) {
     let file = open(place, buckets);
     let fault = Arc::new(Mutex::new(DeviceFault::None));
     let device = Failing { file, fault: Arc::clone(&fault) };
-    (Bench::on(vec![Arc::new(device)], 0, options), fault)
+    (Bench::on(vec![Arc::new(device)], memory, options), fault)
 }
 
 fn held(bench: &Bench, offset: u64) -> Arc<Block> {
@@ -116,6 +125,20 @@ fn blocks_come_out_of_the_map_and_bits_that_flip_in_it_are_found() {
     file.write_all_at(&[byte[0] ^ 1], slot.at + 100).expect("written");
     assert!(!bench.read(3), "it comes from storage");
     assert_eq!(bench.counts().corrupt, 1);
+}
+
+#[test]
+fn memory_keeps_no_data_before_a_map_and_some_when_the_map_is_lost() {
+    let place = Place::new();
+    let (bench, _) = with_memory(1 << 20, &place, 40, &options());
+    bench.hits(0..100);
+    bench.settle();
+    assert_eq!(bench.hits(0..100), 100);
+    assert_eq!(bench.cache.counts().looks.hits_in(Tier::Memory), 0);
+    place.behind().set_len(0).expect("cut");
+    bench.hits(0..100);
+    bench.hits(0..100);
+    assert!(bench.cache.counts().looks.hits_in(Tier::Memory) > 0);
 }
 
 #[test]
