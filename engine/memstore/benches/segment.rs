@@ -52,6 +52,11 @@ fn main() {
             segment.insert(cells.iter().map(|cell| &cell[..]), SequenceId(sequence as u64 + 1));
         }
     });
+    sheet.time("insert, a hundred rows in no order at a time", 250.0, count, fresh, |segment| {
+        for (sequence, cells) in random.chunks(100).enumerate() {
+            segment.insert(cells.iter().map(|cell| &cell[..]), SequenceId(sequence as u64 + 1));
+        }
+    });
 
     let mut full = fresh();
     fill(&mut full, &random);

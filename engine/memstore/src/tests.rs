@@ -239,6 +239,30 @@ fn the_successor_goes_on_in_the_same_chunk_and_the_older_one_stays_as_it_is() {
     assert_eq!(walk(&mut cursor), flat(&models[0]), "a cursor keeps its segment alive");
 }
 
+/// Cells of one write come to lie as if each had come alone, and of two that are the same the first counts.
+#[test]
+fn cells_that_come_together_lie_as_if_each_came_alone() {
+    for (rows, seed) in ALL_ROWS.into_iter().zip(50..) {
+        let (mut chance, mut model) = (Chance(seed), BTreeSet::new());
+        let segment = Arc::new(Segment::new(rows.comparator(), &Pool::new(16 << 10, 4)));
+        let (batches, most) = if cfg!(miri) { (2, 20) } else { (60, 70) };
+        for batch in 0..batches {
+            let cells: Vec<Known> = (0..1 + chance.below(most))
+                .map(|number| {
+                    let sequence = SequenceId(batch + 1);
+                    Known { sequence, ..rows.cell(batch * most + number, &mut chance) }
+                })
+                .collect();
+            segment.insert(cells.iter().map(|known| &known.bytes[..]), SequenceId(batch + 1));
+            for known in cells {
+                model.insert(known);
+            }
+        }
+        assert_eq!(segment.cells(), model.len() as u64);
+        check(&segment, &model, &mut chance);
+    }
+}
+
 #[test]
 fn segments_become_one_by_their_indexes_or_by_copying() {
     for (rows, seed) in ALL_ROWS.into_iter().zip(30..) {

@@ -357,7 +357,7 @@ impl Region {
                 state.last_unlogged = sequence;
             }
             self.mvcc.begin(sequence, awaits);
-            edits.iter().for_each(|(_, cells)| self.insert(cells, sequence, now));
+            self.insert(&edits.bytes, sequence, now);
             if ticket.is_some() {
                 state.last_ticket = ticket;
             }
