@@ -10,10 +10,12 @@
 //!   copying what stays. The share that can be dropped is estimated from a sample of rows before anything is paid. How
 //!   far earlier estimates came true counts.
 //!
-//! **When.** The later the better, since one copy then drops what several would have: with much room left only what is
-//! mostly redundant is copied, and just before the flush even a little. A cell that is copied costs some 150 ns; one that
-//! is dropped is not written by the flush and by the three or four compactions of files behind it, near 1 µs together.
-//! So an eighth of redundant cells is worth the copy of the rest where the flush is the other choice.
+//! **When.** The later the better, since one copy then drops what several would have, and the walk over all cells is paid
+//! for once: as long as reads visit few segments and the next one still fits, nothing is even estimated. Then, with much
+//! room left, only what is mostly redundant is copied, and just before the flush even a little. A cell that is copied
+//! costs some 150 ns; one that is dropped is not written by the flush and by the three or four compactions of files behind
+//! it, near 1 µs together. So an eighth of redundant cells is worth the copy of the rest where the flush is the other
+//! choice.
 
 /// How a store compacts in memory: HBase's `MemoryCompactionPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,15 +77,19 @@ pub enum Action {
 }
 
 impl Policy {
-    /// Whether [`Policy::decide`] wants an estimate.
-    pub fn wants_estimate(&self) -> bool {
+    /// Whether [`Policy::decide`] wants an estimate: whether it is time to do anything about so many flat segments at
+    /// `pressure`, when the next one will add `step` to it.
+    pub fn wants_estimate(&self, segments: usize, pressure: f64, step: f64) -> bool {
         self.level == Level::Adaptive
+            && (segments > self.segments_max.max(1) || segments > 0 && pressure + step >= 1.0)
     }
 
-    /// Decides over `segments` flat segments of which the share `redundant` is expected to be dropped. `pressure` is how
-    /// near the flush is, from 0 to 1: how full the region's memory is, or that of the server's memstores.
-    pub fn decide(&self, segments: usize, redundant: f64, pressure: f64) -> Action {
+    /// Decides over `segments` flat segments of which the share `redundant` is expected to be dropped, if that was
+    /// estimated. `pressure` is how near the flush is, from 0 to 1: how full the region's memory is, or that of the
+    /// server's memstores.
+    pub fn decide(&self, segments: usize, redundant: Option<f64>, pressure: f64) -> Action {
         let pays = || {
+            let Some(redundant) = redundant else { return false };
             let redundant = redundant.clamp(0.0, 1.0);
             let unique_max = self.unique_max.clamp(0.0, 1.0);
             let worth = 1.0 + WORTH_WHEN_FULL * pressure.clamp(0.0, 1.0).powi(2);
@@ -135,7 +141,7 @@ mod tests {
 
     fn check(level: Level, segments: usize, redundant: f64, pressure: f64, expected: Action) {
         let policy = Policy { level, segments_max: 2, unique_max: 0.5 };
-        let action = policy.decide(segments, redundant, pressure);
+        let action = policy.decide(segments, Some(redundant), pressure);
         assert_eq!(action, expected, "{level:?} {segments} segments, {redundant} redundant, {pressure} full");
     }
 
@@ -157,9 +163,26 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_estimated_before_it_is_time() {
+        let wants = |level, segments, pressure| {
+            Policy { level, segments_max: 2, unique_max: 0.5 }.wants_estimate(segments, pressure, 0.25)
+        };
+        assert!(!wants(Level::Adaptive, 2, 0.7), "the next segment fits");
+        assert!(wants(Level::Adaptive, 3, 0.0) && wants(Level::Adaptive, 1, 0.75));
+        assert!(
+            !wants(Level::Adaptive, 0, 1.0) && !wants(Level::Basic, 3, 1.0) && !wants(Level::Eager, 3, 1.0)
+        );
+        let policy = Policy { level: Level::Adaptive, segments_max: 2, unique_max: 0.5 };
+        assert_eq!(
+            (policy.decide(2, None, 1.0), policy.decide(3, None, 1.0)),
+            (Action::Leave, Action::Merge)
+        );
+    }
+
+    #[test]
     fn thresholds_at_their_ends_mean_never_and_always() {
         let decide = |unique_max, redundant| {
-            Policy { level: Level::Adaptive, segments_max: 2, unique_max }.decide(1, redundant, 0.0)
+            Policy { level: Level::Adaptive, segments_max: 2, unique_max }.decide(1, Some(redundant), 0.0)
         };
         assert_eq!((decide(0.0, 0.99), decide(1.0, 0.01)), (Action::Leave, Action::Compact));
         assert_eq!(decide(1.0, 0.0), Action::Leave, "there is nothing to be had");

