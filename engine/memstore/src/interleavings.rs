@@ -1,10 +1,14 @@
 //! The index while a writer and a reader are interrupted anywhere: what was there when the reader began it sees, once and
 //! in order, and nothing that was never there.
 //!
-//! Made for miri, for which nodes have three slots: a few entries split leaves and inner nodes, give up slots and fill them
-//! again. Each seed is another interleaving; see the crate's page.
+//! Made for miri and for shuttle, for which nodes have three slots: a few entries split leaves and inner nodes, give up slots
+//! and fill them again. Each seed is another interleaving; see the crate's page.
 
-use std::sync::Barrier;
+#[cfg(shuttle)]
+use shuttle::{sync::Barrier, thread};
+use std::sync::Arc;
+#[cfg(not(shuttle))]
+use std::{sync::Barrier, thread};
 
 use cell::{CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
 
@@ -82,28 +86,44 @@ impl Index {
 }
 
 /// A writer adds `added` to an index that has `before`; beside it somebody reads.
-fn check(before: &[u8], added: &[u8], read: impl Fn(&Index)) {
-    for _ in 0..if cfg!(miri) { 1 } else { 200 } {
+#[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
+fn check(before: &'static [u8], added: &'static [u8], read: impl Fn(&Index) + Copy + Send + Sync + 'static) {
+    many_times(move || {
         let (tree, mut growing) = Tree::new(Heads::new(Comparator::Table, b""));
-        let index = Index { cells: Cells::new(&[before, added].concat()), tree };
+        let index = Arc::new(Index { cells: Cells::new(&[before, added].concat()), tree });
         before.iter().for_each(|number| index.insert(&mut growing, *number));
-        let begin = Barrier::new(2);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
+        let begin = Arc::new(Barrier::new(2));
+        let writer = thread::spawn({
+            let (index, begin) = (Arc::clone(&index), Arc::clone(&begin));
+            move || {
                 begin.wait();
                 added.iter().for_each(|number| index.insert(&mut growing, *number));
-            });
-            begin.wait();
-            (0..3).for_each(|_| read(&index));
+            }
         });
+        begin.wait();
+        (0..3).for_each(|_| read(&index));
+        writer.join().expect("nothing stops a writer");
         let mut all = [before, added].concat();
         all.sort_unstable();
         assert_eq!(index.walk(0), all, "when nobody writes any more");
-    }
+    });
+}
+
+#[cfg(not(shuttle))]
+fn many_times(once: impl Fn()) {
+    (0..if cfg!(miri) { 1 } else { 200 }).for_each(|_| once());
+}
+
+/// At random, and then with so few changes of threads that each is at its worst place some time.
+#[cfg(shuttle)]
+fn many_times(once: impl Fn() + Copy + Send + Sync + 'static) {
+    let times = std::env::var("INTERLEAVINGS").map_or(20_000, |times| times.parse().expect("a number"));
+    shuttle::check_random(once, times);
+    (1..=3).for_each(|changes| shuttle::check_pct(once, times, changes));
 }
 
 /// Whoever walks sees in order, each once, all that was `there`.
-fn walks(from: u8, there: &[u8]) -> impl Fn(&Index) {
+fn walks(from: u8, there: &'static [u8]) -> impl Fn(&Index) + Copy + Send + Sync {
     move |index| {
         let seen = index.walk(from);
         assert!(seen.is_sorted_by(|left, right| left < right), "{seen:?}");

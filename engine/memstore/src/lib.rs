@@ -17,6 +17,13 @@
 //! MIRIFLAGS="-Zmiri-many-seeds=0..64 -Zmiri-preemption-rate=0.1" cargo +nightly miri test -p memstore --lib interleavings
 //! ```
 //!
+//! and under a scheduler that interrupts them at each load and store, tens of thousands of times, some of them two or three
+//! times at the worst places (`INTERLEAVINGS` says how often; `shuttle`, sequentially consistent):
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg shuttle" cargo test --release -p memstore --lib --target-dir target/shuttle interleavings
+//! ```
+//!
 //! What it does not know: read points, deletes, versions. It keeps what it is given, in order.
 
 mod active;
@@ -32,6 +39,7 @@ mod pool;
 mod records;
 mod segment;
 mod standing;
+mod sync;
 mod table;
 mod tree;
 

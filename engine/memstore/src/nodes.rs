@@ -10,13 +10,12 @@
 //!
 //! All fields are atomics: a reader that reads too late reads old numbers, never memory that is not there.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-
 use crate::arena::Place;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::table::Table;
 
-/// Slots of a node. Under miri, which tries interleavings, there are few, so that nodes are split soon.
-pub(crate) const SLOTS: usize = if cfg!(miri) { 3 } else { 14 };
+/// Slots of a node. Where interleavings are tried there are few, so that nodes are split soon.
+pub(crate) const SLOTS: usize = if cfg!(any(miri, shuttle)) { 3 } else { 14 };
 /// In the place of a node's number: none.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -216,7 +215,7 @@ pub(crate) struct Nodes<T> {
 }
 
 /// Nodes of a block.
-const BLOCK: usize = if cfg!(miri) { 1 } else { 32 };
+const BLOCK: usize = if cfg!(any(miri, shuttle)) { 1 } else { 32 };
 
 impl<T: Default> Nodes<T> {
     pub(crate) fn new() -> Nodes<T> {
@@ -266,6 +265,7 @@ mod tests {
         }
     }
 
+    #[cfg(not(shuttle))]
     #[test]
     fn nodes_fill_whole_cache_lines() {
         let (leaf, inner) = if SLOTS == 14 { (192, 256) } else { (64, 128) };

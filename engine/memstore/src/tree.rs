@@ -21,7 +21,6 @@
 //! ```
 
 use std::cmp::Ordering as Is;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use cell::Position;
 
@@ -29,6 +28,7 @@ use crate::arena::Place;
 use crate::head::Heads;
 use crate::nodes::{Inner, Keys, Leaf, NONE, Nodes, Order, SLOTS};
 use crate::records::Records;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Inner levels, at most: with seven children each that is more than every place there is.
 const HEIGHT_MAX: usize = 16;
