@@ -8,34 +8,19 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cache::Cache;
-use cell::{Cell, CellBlock, CellParts, CellType, Timestamp};
+use cell::{CellParts, CellType, Timestamp};
 use env::World;
 use filter::{Comparable, CompareOperator, Filter, Operator};
 use micro::Sheet;
-use proto::{FamilyDescriptor, RegionId, RegionInfo, TableDescriptor};
-use region::{
-    CellSink, Durability, FamilyQuery, FlushReason, Limits, Mutation, MutationKind, Opening, ReadMode,
-    Region, RegionOptions, Scan,
-};
-use storage::{FileName, Files, Memory};
+use region::{FamilyQuery, FlushReason, Mutation, ReadMode, Region, Scan};
 
-/// The server's own.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+#[path = "region/served.rs"]
+mod served;
+
+use served::{Answer, scan};
 
 /// Gets of one chunk.
 const GETS: u64 = 2_000;
-
-/// Copies what it is given, as an answer does.
-#[derive(Default)]
-struct Answer(Vec<u8>);
-
-impl CellSink for Answer {
-    fn cell(&mut self, cell: Cell<'_>) {
-        self.0.extend_from_slice(cell.bytes());
-    }
-}
 
 fn row(number: u64) -> Bytes {
     format!("{number:026}").into()
@@ -43,7 +28,6 @@ fn row(number: u64) -> Bytes {
 
 fn put(number: u64, value: &[u8]) -> Mutation {
     let row = row(number);
-    let mut block = Vec::new();
     let cell = CellParts {
         row: &row,
         family: b"info0",
@@ -55,46 +39,7 @@ fn put(number: u64, value: &[u8]) -> Mutation {
     }
     .to_vec()
     .expect("within limits");
-    block.extend_from_slice(&(cell.len() as u32).to_be_bytes());
-    block.extend_from_slice(&cell);
-    Mutation {
-        kind: MutationKind::Put,
-        row,
-        cells: CellBlock::parse(block.into()).expect("whole"),
-        durability: Durability::Skip,
-        time_range: None,
-        return_results: false,
-        nonce: None,
-    }
-}
-
-fn open(world: &World) -> Arc<Region> {
-    let files: Arc<dyn Files> = Arc::new(Memory::new());
-    let (log, recovered) =
-        wal::Log::open(Arc::clone(&files), FileName::new("WALs"), wal::Options::default()).expect("a log");
-    let mut table = TableDescriptor::new("t".parse().expect("a name"));
-    table.set_family(FamilyDescriptor::new("info0").expect("a name"));
-    let info = RegionInfo::new("t".parse().expect("a name"), Bytes::new(), Bytes::new(), RegionId(1));
-    Region::open(Opening {
-        info: info.expect("a region"),
-        table: Arc::new(table),
-        files,
-        folder: FileName::new("data/default/t/r"),
-        log: Arc::new(log),
-        cache: Arc::new(Cache::with_bytes(1 << 30)),
-        world: world.clone(),
-        options: RegionOptions::default(),
-        recovered: Some(Arc::new(recovered)),
-    })
-    .expect("opened")
-}
-
-fn scan(region: &Arc<Region>, scan: Scan) {
-    let mut scanner = region.scanner(scan).expect("serving");
-    let mut answer = Answer::default();
-    while scanner.next_row(&Limits::NONE, &mut answer, ReadMode::Any).expect("read").more {
-        answer.0.clear();
-    }
+    served::put(row, [&cell])
 }
 
 /// A row of so many, in no order.
@@ -120,7 +65,7 @@ fn reads(sheet: &Sheet, region: &Arc<Region>, rows: u64, place: &str, paper: f64
             || (),
             |()| {
                 for query in queries {
-                    answer.0.clear();
+                    answer.bytes.clear();
                     let given = region.get(query, ReadMode::Any, &mut answer).expect("read");
                     assert_eq!(given, 1);
                 }
@@ -135,12 +80,20 @@ fn reads(sheet: &Sheet, region: &Arc<Region>, rows: u64, place: &str, paper: f64
         |()| {
             let mut reader = region.row_reader(columns[0].clone()).expect("serving");
             for query in &columns {
-                answer.0.clear();
+                answer.bytes.clear();
                 assert_eq!(reader.read(&query.start, ReadMode::Any, &mut answer).expect("read"), 1);
             }
         },
     );
-    sheet.time(&format!("scan, a row, {place}"), 70.0, rows, || (), |()| scan(region, Scan::default()));
+    sheet.time(
+        &format!("scan, a row, {place}"),
+        70.0,
+        rows,
+        || (),
+        |()| {
+            scan(region, Scan::default());
+        },
+    );
     sheet.time(
         &format!("scan that gives nothing, a row, {place}"),
         20.0,
@@ -167,7 +120,9 @@ fn reads(sheet: &Sheet, region: &Arc<Region>, rows: u64, place: &str, paper: f64
             50.0,
             rows,
             || (),
-            |()| scan(region, Scan { filter: Some(filter.clone()), stop: stop.clone(), ..Scan::default() }),
+            |()| {
+                scan(region, Scan { filter: Some(filter.clone()), stop: stop.clone(), ..Scan::default() });
+            },
         );
     }
 }
@@ -179,7 +134,7 @@ fn write(region: &Arc<Region>, numbers: impl Iterator<Item = u64>, value: &[u8])
 
 /// A scan over rows that lie in several files in turn, none in two: every row moves the merge to another file.
 fn merged(sheet: &Sheet, world: &World, rows: u64, files: u64, value: &[u8]) {
-    let region = open(world);
+    let region = served::open(world, "info0");
     for file in 0..files {
         let mine: Vec<u64> = (0..rows).filter(|number| number % files == file).collect();
         for numbers in mine.chunks(100) {
@@ -205,7 +160,7 @@ fn main() {
     let sheet = Sheet::new("region of 1 KB rows");
     let rows = if sheet.is_trial() { 1_000 } else { 50_000 };
     let world = World::real();
-    let region = open(&world);
+    let region = served::open(&world, "info0");
     let value = vec![7; 1000];
     let mut number = 0;
     // On paper: the copy into the edit and into the memstore (2 × 60 ns), the insert (300 ns), row lock and checks (80 ns).

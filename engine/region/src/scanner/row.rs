@@ -77,7 +77,26 @@ struct Part<'a> {
     is_cut_by_time: bool,
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    /// All of the row, into `sink`.
+    fn new(sink: &'a mut dyn CellSink, limits: &'a Limits, patience: Patience) -> Part<'a> {
+        Part {
+            sink,
+            buffered: false,
+            buffer: RowBuffer::default(),
+            limits,
+            patience,
+            batch: usize::MAX,
+            row_bytes_max: u64::MAX,
+            resumed: 0,
+            seen: 0,
+            given: 0,
+            heap_size: 0,
+            is_cut_by_size: false,
+            is_cut_by_time: false,
+        }
+    }
+
     /// Gives a cell of the row, unless an earlier step did. Breaks when the step is full with it.
     #[inline]
     fn give(&mut self, cell: Cell<'_>, filter: &Option<Filter>) -> Result<ControlFlow<()>> {
@@ -162,19 +181,12 @@ impl RegionScanner<'_> {
             return Ok(step);
         }
         let mut part = Part {
-            sink,
             buffered: self.judges_rows,
             buffer: std::mem::take(&mut self.buffer),
-            limits,
-            patience: Patience::new(limits, mode, self.judges_rows, self.is_dear),
             batch: self.scan.batch.map_or(usize::MAX, |batch| batch as usize),
             row_bytes_max: self.region.options.row_size_max,
             resumed: if standing.is_none() { self.given } else { 0 },
-            seen: 0,
-            given: 0,
-            heap_size: 0,
-            is_cut_by_size: false,
-            is_cut_by_time: false,
+            ..Part::new(sink, limits, Patience::new(limits, mode, self.judges_rows, self.is_dear))
         };
         for index in standing.as_ref().map_or(0, |standing| standing.store)..self.stores.len() {
             if self.stores[index].on_demand || self.stores[index].is_closed() {
@@ -299,21 +311,9 @@ impl RegionScanner<'_> {
 
     /// Lets the filter see the cells of a row that it has dropped by the key, and gives none.
     fn show_dropped_row(&mut self) -> Result<()> {
-        let mut part = Part {
-            sink: &mut RowBuffer::default(),
-            buffered: false,
-            buffer: RowBuffer::default(),
-            limits: &Limits::NONE,
-            patience: Patience::new(&Limits::NONE, ReadMode::Any, true, false),
-            batch: usize::MAX,
-            row_bytes_max: u64::MAX,
-            resumed: usize::MAX,
-            seen: 0,
-            given: 0,
-            heap_size: 0,
-            is_cut_by_size: false,
-            is_cut_by_time: false,
-        };
+        let mut nobody = RowBuffer::default();
+        let patience = Patience::new(&Limits::NONE, ReadMode::Any, true, false);
+        let mut part = Part { resumed: usize::MAX, ..Part::new(&mut nobody, &Limits::NONE, patience) };
         for index in 0..self.stores.len() {
             if !matches!(self.read_family(index, None, &mut part)?, Ended::Family) {
                 break;
