@@ -229,13 +229,13 @@ fn a_device_that_is_gone_for_too_long_is_used_no_more_and_nobody_waits_for_it() 
     assert_eq!(device.acts(), acts, "it is asked for nothing any more");
 }
 
-/// Reads in place: what is behind the file's end, or scribbled on, is seen before it is used.
+/// What is behind the file's end, or scribbled on, is seen before it is used.
 #[test]
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a real file is the point")]
 fn a_mapped_file_that_is_cut_and_scribbled_on_costs_hits_and_nothing_more() {
     use std::os::unix::fs::FileExt;
     let path = std::env::temp_dir().join(format!("bellows-cache-faults-{}", std::process::id()));
-    let device = LocalDevice::open_mapped(&path, DEVICE).expect("opened");
+    let device = LocalDevice::open_mapped(&path, DEVICE, World::real()).expect("opened");
     let scene = Scene::over(Arc::new(device));
     let behind = std::fs::OpenOptions::new().write(true).open(&path).expect("opened");
     scene.load(|_| {});
