@@ -208,16 +208,17 @@ mod tests {
         assert!(!bench.map.is_lost());
     }
 
+    /// The system may say that what was cut off is in memory, for it keeps some pages together; then it is touched, and
+    /// lost. One that says no spares the map.
     #[test]
-    fn what_is_cut_off_is_not_touched_once_the_system_is_asked_again() {
+    fn what_is_cut_off_does_not_come_when_the_system_is_asked_again() {
         let bench = Bench::new(1 << 20);
         assert!(bench.read(70_000, 9));
         bench.file.set_len(4_096).expect("cut");
         bench.world.advance(Duration::from_secs(3));
-        assert!(
-            !bench.read(70_000, 9) && !bench.map.is_lost(),
-            "it is not in memory, so that nobody touches it"
-        );
+        let says = bench.map.is_resident(70_000, 9);
+        assert!(!bench.read(70_000, 9));
+        assert!(says || !bench.map.is_lost(), "what is said to be nowhere is not touched");
     }
 
     #[test]
