@@ -4,7 +4,7 @@
 //! starts listen on free ports of the loopback interface, keep their files in a folder of their own below `target/`, and
 //! are ended by their process id whatever happens.
 
-#![allow(
+#![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
     clippy::print_stdout,

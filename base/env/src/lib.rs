@@ -7,7 +7,11 @@
 //! What this crate does not know: files. They belong to `storage`.
 
 // This crate is the place the bans point to.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "clocks, threads and sockets are handed out here"
+)]
 
 mod limits;
 mod machine;

@@ -13,7 +13,7 @@
 //!
 //! Beside it, for tests, an [allocator that counts](Counting).
 
-#![allow(clippy::print_stdout, reason = "programs of this harness print their sheets")]
+#![expect(clippy::print_stdout, reason = "programs of this harness print their sheets")]
 
 mod allocations;
 

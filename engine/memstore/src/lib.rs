@@ -17,8 +17,8 @@
 //! MIRIFLAGS="-Zmiri-many-seeds=0..64 -Zmiri-preemption-rate=0.1" cargo +nightly miri test -p memstore --lib interleavings
 //! ```
 //!
-//! and under a scheduler that interrupts them at each load and store, tens of thousands of times, some of them two or three
-//! times at the worst places (`INTERLEAVINGS` says how often; `shuttle`, sequentially consistent):
+//! and under a scheduler that interrupts them at each load and store, tens of thousands of times, and as often with one to
+//! three changes at chosen places (`INTERLEAVINGS` says how often; `shuttle`, sequentially consistent):
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo test --release -p memstore --lib --target-dir target/shuttle interleavings

@@ -56,7 +56,8 @@ pub(super) fn watch(start: usize, length: usize, page: usize) -> io::Result<Watc
         )));
     };
     range.lost.store(false, Ordering::Relaxed);
-    range.start.store(start, Ordering::Relaxed);
+    // Who sees it sees that the place was free before.
+    range.start.store(start, Ordering::Release);
     range.end.store(start + length, Ordering::Release);
     Ok(Watched(range))
 }
@@ -124,9 +125,12 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
 /// Puts a page of zeros where `address` is, if that lies in a map. Says whether it did.
 #[expect(unsafe_code, reason = "replaces a page of a map")]
 fn replace(address: usize) -> bool {
+    // A place may be given to another map between the two loads. Its end, which is stored last, is looked at again: both
+    // are of one map then.
     let is_within = |range: &&Range| {
         let end = range.end.load(Ordering::Acquire);
-        address < end && address >= range.start.load(Ordering::Relaxed)
+        let start = range.start.load(Ordering::Acquire);
+        (start..end).contains(&address) && range.end.load(Ordering::Relaxed) == end
     };
     let Some(range) = RANGES.iter().find(is_within) else { return false };
     let page = PAGE.load(Ordering::Acquire);
