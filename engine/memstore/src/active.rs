@@ -55,6 +55,8 @@ pub(crate) struct Added {
     pub(crate) cells: u64,
     pub(crate) record_bytes: u64,
     pub(crate) index_bytes: u64,
+    /// Whether there may be no room for another cell.
+    pub(crate) is_full: bool,
 }
 
 impl Active {
@@ -101,7 +103,7 @@ impl Active {
     }
 
     /// Copies cells, which were checked before, and enters them under `sequence`. One that is there already is passed
-    /// over.
+    /// over. Where chunks run out the cells that are left are not asked for.
     pub(crate) fn insert<'a>(
         &self,
         cells: impl IntoIterator<Item = &'a [u8]>,
@@ -113,7 +115,10 @@ impl Active {
         let Writing { filler, growing, cells: count, sealed } = &mut *writing;
         assert!(!*sealed, "a sealed segment of {count} cells takes no writes");
         let mut tree = self.index(self.current());
-        for bytes in cells {
+        let mut cells = cells.into_iter();
+        while filler.has_room()
+            && let Some(bytes) = cells.next()
+        {
             let cell = Cell::trusted(bytes, sequence);
             let probe = tree.probe(cell.into());
             let found = tree.find(growing, &probe, &self.records);
@@ -133,6 +138,7 @@ impl Active {
                 tree = self.index(self.current());
             }
         }
+        added.is_full = !filler.has_room();
         added
     }
 

@@ -9,8 +9,9 @@
 //! *Rewritten* is a cell of which an older version was in memory, too, when it was copied the last time.
 //!
 //! A [`Place`] says in 32 bits where a record is: the number of the chunk, and a quarter of the offset in it. Cells too
-//! large for a share of a chunk have a chunk of their own. A segment reaches 8,192 chunks, so at least 2 GB and mostly
-//! 16; a store seals it long before.
+//! large for a share of a chunk have a chunk of their own. A segment reaches 8,192 chunks: of the usual size that is at least
+//! 2 GB and mostly 16, of the smallest size as little as 4 MB. One that takes writes has no more than half of them
+//! ([`Filler::has_room`]); what comes then goes to its successor.
 
 use std::sync::Arc;
 
@@ -26,6 +27,9 @@ const OFFSET_BITS: u32 = (CHUNK_SIZE_MAX / GRAIN).trailing_zeros();
 const GRAIN: usize = 4;
 /// Chunks that one segment can tell apart.
 pub(crate) const CHUNKS_MAX: u32 = 1 << (32 - OFFSET_BITS);
+/// Chunks that a segment fills: so few that a copy of its cells in another order, which may take some more, is one segment,
+/// too.
+pub(crate) const CHUNKS_FILLED_MAX: u32 = CHUNKS_MAX / 2;
 const LENGTH_BITS: u32 = 23;
 const LENGTH_ESCAPE: u64 = (1 << LENGTH_BITS) - 1;
 const REWRITTEN: u64 = 1 << LENGTH_BITS;
@@ -110,6 +114,12 @@ impl Filler {
     /// The chunk that is not full yet, for the segment that comes next.
     pub(crate) fn take_open(&mut self) -> Option<Appender> {
         self.open.take().map(|(appender, _)| appender)
+    }
+
+    /// Whether another cell has room for certain, in a segment that takes writes.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.chunks < CHUNKS_FILLED_MAX
     }
 
     /// Copies a cell, whose bytes were checked before, and notes whether it is rewritten. `added` learns of each chunk that

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cell::{Cell, CellType, Comparator};
 
 use crate::Pool;
-use crate::arena::{CHUNKS_MAX, Filler, Place};
+use crate::arena::{CHUNKS_FILLED_MAX, CHUNKS_MAX, Filler, Place};
 use crate::chunk::Chunk;
 use crate::flat::Builder;
 use crate::head::{Heads, common_prefix};
@@ -165,7 +165,7 @@ pub(crate) fn visit<'a>(segments: &'a [Arc<Segment>], mut each: impl FnMut(Cell<
 pub(crate) fn fit_one(segments: &[Arc<Segment>]) -> bool {
     // Copied in another order cells may take some chunks more.
     let chunks: usize = segments.iter().map(|segment| segment.records().chunks().count()).sum();
-    chunks <= CHUNKS_MAX as usize / 2
+    chunks <= CHUNKS_FILLED_MAX as usize
 }
 
 /// See [`Segment::compacted`].

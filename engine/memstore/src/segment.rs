@@ -165,9 +165,12 @@ impl Segment {
     /// Adds the cells of one write, all under `sequence`, by copying them. Each of `cells` is one whole cell that was
     /// checked before. Cells that come in order cost less. Another writer waits until this one is done; readers do not.
     ///
+    /// Says whether there is room for more. Where there is not, because a segment cannot tell more chunks apart, the cells that
+    /// are left were not taken from the iterator: they go to a successor.
+    ///
     /// # Panics
     /// When the segment takes no more writes.
-    pub fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) {
+    pub fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) -> bool {
         let mut span = Span::default();
         let added = self.taking_writes().insert(cells, sequence, |cell| span.take(cell.timestamp()));
         if span.oldest < self.oldest.load(Ordering::Relaxed) {
@@ -181,6 +184,7 @@ impl Segment {
             self.index_bytes.fetch_add(added.index_bytes, Ordering::AcqRel);
         }
         self.cells.fetch_add(added.cells, Ordering::AcqRel);
+        !added.is_full
     }
 
     /// Bytes of its cells and of the index over them.

@@ -390,3 +390,42 @@ fn read_once(segment: &Arc<Segment>, cells: &[Known], begun: u64, chance: &mut C
         }
     }
 }
+
+#[cfg(not(miri))]
+#[test]
+fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_successor() {
+    let pool = Pool::new(4 << 10, 4);
+    let most = crate::arena::CHUNKS_FILLED_MAX as usize;
+    let row = |number: usize| format!("row{number:06}");
+    let cells: Vec<Vec<u8>> = (0..most + 3)
+        .map(|number| {
+            let (row, value) = (row(number), [b'v'; 600]);
+            let parts = CellParts {
+                row: row.as_bytes(),
+                family: b"f",
+                qualifier: b"q",
+                timestamp: Timestamp(1),
+                cell_type: CellType::Put,
+                value: &value,
+                tags: b"",
+            };
+            parts.to_vec().expect("within limits")
+        })
+        .collect();
+    let mut left = cells.iter().map(|cell| &cell[..]);
+    let first = Segment::new(Comparator::Table, &pool);
+    assert!(first.insert(left.by_ref().take(most - 1), SequenceId(1)), "there is room for one more");
+    assert!(!first.insert(&mut left, SequenceId(1)));
+    assert!(!first.insert(&mut left, SequenceId(1)), "nothing is taken that has no room");
+    assert_eq!((first.cells(), left.len()), (most as u64, 3));
+    let second = first.successor(&pool);
+    assert!(second.insert(&mut left, SequenceId(1)));
+    let _third = second.successor(&pool);
+    let all = [Arc::new(second.flattened()), Arc::new(first.flattened())];
+    let merged = Segment::merged(&all).expect("both have no more chunks than one can tell apart");
+    assert_eq!(merged.cells(), most as u64 + 3);
+    assert_eq!(merged.cell(7).map(|cell| cell.row().to_vec()), Some(row(7).into_bytes()));
+    assert!(!Segment::fit_one(&all) && Segment::compacted(&all, &pool, |_| true).is_none());
+    let first = Segment::compacted(&all[1..], &pool, |_| true).expect("one of them is copied");
+    assert_eq!(first.cells(), most as u64);
+}

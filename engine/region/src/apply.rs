@@ -429,12 +429,11 @@ impl Region {
             });
             match self.stores.iter().find(|store| store.family == family) {
                 Some(store) => {
-                    let view = store.view.load();
-                    view.active.insert(cells, sequence);
+                    self.insert_into(store, cells, sequence);
                     if has_late {
                         self.mask_late(store, &run[..run.len() - rest.len()], sequence, moment);
                     }
-                    if store.is_full(&view.active) {
+                    if store.is_full() {
                         store.seal(&self.options.memory, self.sealed(sequence));
                     }
                 }

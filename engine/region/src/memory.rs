@@ -23,7 +23,10 @@
 //! **How much.** Before an adaptive store pays for copying, the rules judge the rows of some cells drawn at random; a
 //! row is drawn as often as it has cells, so the mean of the rows' shares is the share of all.
 //!
-//! The pipeline has at most two segments more than its limit: while the background is behind, the active one grows.
+//! The pipeline has at most two segments more than its limit: while the background is behind, the active one grows. It may
+//! have more where chunks are small for what is written: a segment tells so many chunks apart and no more, so it is sealed
+//! when it has them, within a write, too, and at any level. At [`Level::None`] such segments become flat and wait for the
+//! flush.
 //!
 //! **When to flush.** At the flush size, unless memory can be made smaller instead: then the active segment is sealed,
 //! however little it has, and what all of them have is compacted once more ([`Region::needs_flush`]). That goes on for as
@@ -461,6 +464,20 @@ impl Region {
         Sealed { below: Region::before(self.clock.load(Ordering::Relaxed)), through }
     }
 
+    /// Adds cells of one write to the active segment of a store, and where it cannot tell more chunks apart to those after it.
+    /// The write lock is held.
+    pub(crate) fn insert_into<'a>(
+        &self,
+        store: &Store,
+        cells: impl IntoIterator<Item = &'a [u8]>,
+        sequence: SequenceId,
+    ) {
+        let mut cells = cells.into_iter();
+        while !store.view.load().active.insert(&mut cells, sequence) {
+            store.seal_now(&self.options.memory, self.sealed(sequence));
+        }
+    }
+
     /// Puts of `run`, which were just inserted, came later than their timestamps say: the markers that they are masked by
     /// stay, and come back if they have gone. The write lock is held.
     pub(crate) fn mask_late(&self, store: &Store, run: &[u8], sequence: SequenceId, moment: i64) {
@@ -486,7 +503,7 @@ impl Region {
         let view = store.view.load();
         for cell in late {
             let markers = view.swept_markers_of(cell);
-            view.active.insert(markers.iter().map(|marker| &marker[..]), sequence);
+            self.insert_into(store, markers.iter().map(|marker| &marker[..]), sequence);
         }
     }
 
@@ -503,7 +520,7 @@ impl Region {
             let view = store.view.load();
             if !store.keeping.new_versions && cell.cell_type() == Some(CellType::Put) {
                 let markers = view.swept_markers_of(cell);
-                view.active.insert(markers.iter().map(|marker| &marker[..]), sequence);
+                self.insert_into(store, markers.iter().map(|marker| &marker[..]), sequence);
             }
         }
     }
@@ -747,9 +764,9 @@ impl Store {
         }
     }
 
-    /// Whether its active segment, which this is, should be sealed.
-    pub(crate) fn is_full(&self, active: &Segment) -> bool {
-        active.bytes() >= self.accordion.bound.load(Ordering::Relaxed)
+    /// Whether its active segment should be sealed.
+    pub(crate) fn is_full(&self) -> bool {
+        self.view.load().active.bytes() >= self.accordion.bound.load(Ordering::Relaxed)
     }
 
     /// Seals the active segment if it has something and the pipeline has room. Says whether something waits for the
@@ -764,6 +781,14 @@ impl Store {
         if view.active.is_empty() {
             return false;
         }
+        self.seal_now(memory, sealed);
+        true
+    }
+
+    /// Seals the active segment, whatever it has and however many wait. The region's write lock is held.
+    fn seal_now(&self, memory: &Arc<Pool>, sealed: Sealed) {
+        let accordion = &self.accordion;
+        let view = self.view.load_full();
         let next = Arc::new(view.active.successor(memory));
         self.change_view(|view| View {
             active: Arc::clone(&next),
@@ -773,7 +798,6 @@ impl Store {
         });
         accordion.log.lock().counts.sealed += 1;
         accordion.waiting.store(true, Ordering::Release);
-        true
     }
 
     /// Puts `new` in the place of `old`, neighbours in the pipeline, unless a flush has taken them. Readers must begin at

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
+use memstore::Pool;
 use proto::TableName;
 
 const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adaptive];
@@ -204,6 +205,54 @@ fn while_the_background_is_behind_the_active_segment_grows() {
     assert!(!bench.region.asks_for_memory_compaction(), "said once");
     bench.compact_memory();
     assert_eq!(bench.memory().pipeline.len(), 1);
+}
+
+/// Chunks so small, and cells so large for them, that one segment cannot tell as many apart as there are.
+#[test]
+fn what_lies_in_too_many_chunks_for_one_segment_goes_to_several() {
+    const BATCH: usize = 10_000;
+    for level in LEVELS {
+        let options = RegionOptions { memory: Pool::new(4 << 10, 8), ..RegionOptions::default() };
+        let bench = bench_with(level, 64 << 20, family(), options);
+        // Each has a chunk of its own.
+        let value = "v".repeat(600);
+        let row = |number: usize| format!("r{number:05}");
+        let expected = |rows: usize| -> Vec<String> {
+            (0..rows).map(|number| format!("{}/f:q@{number}={value}", row(number))).collect()
+        };
+        let put = |number: usize| {
+            let cell = ("f:q", number as i64, CellType::Put, value.as_bytes());
+            mutation(MutationKind::Put, &row(number), &[cell])
+        };
+        let batch: Vec<Mutation> = (0..BATCH).map(put).collect();
+        let applied = bench.region.apply(&batch, ReadMode::Any).expect("serving");
+        assert!(applied.outcomes.iter().all(Result::is_ok));
+        applied.pending.wait_blocking().expect("durable");
+        assert_eq!(bench.all(), expected(BATCH).join(" "), "{level:?}");
+        let rows = 2 * BATCH;
+        for number in BATCH..rows {
+            bench.apply(put(number));
+            if number % 3_000 == 0 {
+                bench.compact_memory();
+            }
+        }
+        let memory = bench.memory();
+        assert!(memory.pipeline.len() >= 4, "{memory:?}");
+        bench.compact_memory();
+        let memory = bench.memory();
+        assert!(memory.pipeline.iter().all(|segment| segment.flat), "{memory:?}");
+        assert_eq!(bench.all(), expected(rows).join(" "), "{level:?}");
+        bench.region.flush(FlushReason::MemstoreSize).expect("flushed");
+        bench.compact_memory();
+        assert_eq!(bench.all(), expected(rows).join(" "), "{level:?}, flushed");
+        // What the log has goes back into memory.
+        let applied = bench.region.apply(&batch, ReadMode::Any).expect("serving");
+        applied.pending.wait_blocking().expect("durable");
+        let options = bench.region.options.clone();
+        let bench = Bench::open_with(bench.files.kill(), bench.world.clone(), bench.table.clone(), options);
+        assert!(bench.memory().counts.sealed > 0, "{level:?}: {:?}", bench.memory());
+        assert_eq!(bench.scan(Scan::default()), expected(rows).join(" "), "{level:?}, after a death");
+    }
 }
 
 #[test]
