@@ -10,8 +10,7 @@
 //! A region of Bellows may by default hold two flush sizes while the server has room (`bellows.memstore.stretch`). *Same
 //! memory* is without that.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use std::time::{Duration, Instant};
 use crate::compare::figure_of;
 use crate::hbase::HBase;
 use crate::server::{Server, fresh_folder, log_of};
+use crate::web::page;
 use crate::{Outcome, run as run_command};
 
 pub(crate) const USAGE: &str = "\
@@ -413,7 +413,7 @@ impl Subject {
                 let mut page = page(&self.web, PATH)?;
                 while !page.contains("flushedOutputBytes") && began.elapsed() < QUIET_MAX {
                     std::thread::sleep(Duration::from_millis(150));
-                    page = self::page(&self.web, PATH)?;
+                    page = crate::web::page(&self.web, PATH)?;
                 }
                 let of = |name: &str| {
                     let (_, rest) = page
@@ -429,20 +429,5 @@ impl Subject {
                 Ok((of("flushedOutputBytes")?, of("compactedOutputBytes")?))
             }
         }
-    }
-}
-
-/// What a server answers to a GET.
-fn page(at: &str, path: &str) -> Result<String, String> {
-    let failed = |error: std::io::Error| format!("http://{at}{path}: {error}");
-    let mut stream = TcpStream::connect(at).map_err(failed)?;
-    stream.set_read_timeout(Some(Duration::from_secs(20))).map_err(failed)?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {at}\r\nConnection: close\r\n\r\n").map_err(failed)?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).map_err(failed)?;
-    let answer = String::from_utf8_lossy(&answer);
-    match answer.split_once("\r\n\r\n") {
-        Some((head, body)) if head.split(' ').nth(1) == Some("200") => Ok(body.to_owned()),
-        _ => Err(format!("http://{at}{path}: {}", answer.lines().next().unwrap_or("no answer"))),
     }
 }

@@ -15,6 +15,7 @@
 mod accordion;
 mod cachefaults;
 mod chance;
+mod churn;
 mod compare;
 mod crash;
 mod diff;
@@ -32,6 +33,7 @@ mod server;
 mod startup;
 mod talk;
 mod tools;
+mod web;
 mod workload;
 mod ycsb;
 
@@ -128,6 +130,7 @@ fn main() -> ExitCode {
         ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
         ["accordion", ref options @ ..] => report("accordion", &accordion::run(options)),
+        ["churn", ref options @ ..] => report("churn", &churn::run(options)),
         ["compare", ref options @ ..] => report("compare", &compare::run(options)),
         ["readpath", ref options @ ..] => report("readpath", &readpath::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
@@ -165,7 +168,7 @@ fn rounds_and_seed(options: &[&str]) -> Option<(Option<u32>, Option<u64>)> {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("{USAGE}\n{}\n{}\n{}", compare::USAGE, accordion::USAGE, readpath::USAGE);
+    eprintln!("{USAGE}\n{}\n{}\n{}\n{}", compare::USAGE, accordion::USAGE, churn::USAGE, readpath::USAGE);
     ExitCode::FAILURE
 }
 

@@ -149,6 +149,12 @@ impl Source for RegionServer {
             bytes += load.file_bytes;
         }
         show_memory(&regions, out);
+        let pool = self.foundation().region_options.memory.usage();
+        let help = "Chunks of memory that memstores use, and that wait to be used again.";
+        for (state, chunks) in [("used", pool.used), ("waiting", pool.waiting)] {
+            out.gauge("bellows_memstore_chunks", help, &[("state", state)], chunks as f64);
+        }
+        out.gauge("bellows_memstore_chunk_size", "Bytes of such a chunk.", &[], pool.chunk_size as f64);
         for (table, balance) in self.foundation().region_options.ledger.balances() {
             let table = table.to_string();
             for (what, bytes) in [

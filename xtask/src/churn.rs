@@ -1,0 +1,195 @@
+//! An hour of writes that replace each other: does memory come back?
+//!
+//! Three loads go on side by side, each at a fixed rate, into tables with small memstores that compact in memory: half reads
+//! and half updates of zipfian rows, updates of uniform ones, and a queue. What they hold is the same from the first minutes
+//! on, so what the server takes must be, too: its memory, the chunks of its memstores in use, and the bytes in memstores. The
+//! highest of each in the last fifth of the time is compared with the highest in the second fifth; the first is for filling
+//! up.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::server::{Server, fresh_folder, log_of, no_panic};
+use crate::web::page;
+use crate::{Outcome, run as run_command};
+
+pub(crate) const USAGE: &str = "\
+       cargo xtask churn [--minutes N] [--rate OPERATIONS] [--bellows BINARY]   (an hour unless said otherwise)";
+
+/// Samples of the whole time.
+const SAMPLES: usize = 60;
+/// What each figure may be at the end, of what it was at the beginning, beside a little that each may be more.
+const GROWTH_MAX: f64 = 1.1;
+
+/// What the server takes at a time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    /// Bytes of the process that are in memory.
+    resident: f64,
+    /// Chunks of memstores that are in use, and that wait.
+    used: f64,
+    waiting: f64,
+    /// Bytes in memstores.
+    bytes: f64,
+    /// Flushes until then.
+    flushes: f64,
+}
+
+/// A load, ended with the test.
+struct Load(Child, &'static str);
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+/// `cargo xtask churn` with these options.
+pub(crate) fn run(options: &[&str]) -> Outcome {
+    let (mut minutes, mut rate, mut binary) = (60.0, 1_000, None);
+    let mut words = options.iter();
+    while let Some(name) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{name} needs a value"))?;
+        let wrong = |_| format!("{name} {value}: not understood");
+        match *name {
+            "--minutes" => {
+                minutes = value.parse::<f64>().map_err(|_| format!("{name} {value}: no number"))?
+            }
+            "--rate" => rate = value.parse::<u32>().map_err(wrong)?,
+            "--bellows" => binary = Some(PathBuf::from(value)),
+            _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
+        }
+    }
+    let binary = match binary {
+        Some(binary) => binary,
+        None => {
+            run_command("cargo", &["build", "--release", "--quiet", "-p", "bellows"])?;
+            let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+            Path::new(&target).join("release/bellows")
+        }
+    };
+    let folder = fresh_folder("churn")?;
+    let log = log_of(&folder);
+    let more = ["-D", "hbase.wal.hsync=false", "-D", "hfile.block.cache.size=0.01"];
+    let server = Server::start_binary(&binary, &folder, &log, &more)?;
+    let whole = Duration::from_secs_f64(minutes * 60.0);
+    let mut loads = loads(&binary, &server, rate, whole)?;
+    let samples = sampled(&server, &mut loads, whole)?;
+    let told = compared(&samples);
+    for Load(child, name) in &mut loads {
+        let status = child.wait().map_err(|error| error.to_string())?;
+        if !status.success() {
+            return Err(format!("the load {name} ended with {status}"));
+        }
+    }
+    server.stop()?;
+    no_panic(&log)?;
+    std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    told
+}
+
+/// Starts the loads.
+fn loads(binary: &Path, server: &Server, rate: u32, whole: Duration) -> Result<Vec<Load>, String> {
+    let zipfian = "ycsb-a --ycsb-table zipfian --fields 1 --field-size 1000 --rows 20000";
+    let uniform = "random-write --table uniform --value-size 100 --rows 100000";
+    let queue = "queue --table queue --value-size 100";
+    let mut loads = Vec::new();
+    for (name, words, rate) in
+        [("zipfian", zipfian, rate), ("uniform", uniform, rate), ("queue", queue, rate / 2)]
+    {
+        let child = Command::new(binary)
+            .args(["bench", "--json", "--at", &server.rpc])
+            .args(words.split(' '))
+            .args(["--flush-size", "4194304", "--threads", "4", "--warm-up", "0"])
+            .args(["--rate", &rate.to_string(), "--seconds", &whole.as_secs().to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("the generator cannot be started: {error}"))?;
+        loads.push(Load(child, name));
+    }
+    Ok(loads)
+}
+
+/// What the server takes, again and again, as long as the loads go on.
+fn sampled(server: &Server, loads: &mut [Load], whole: Duration) -> Result<Vec<Sample>, String> {
+    println!(
+        "{:>7} {:>9} {:>7} {:>8} {:>10} {:>8}",
+        "minute", "resident", "chunks", "waiting", "memstores", "flushes"
+    );
+    let began = Instant::now();
+    let mut samples = Vec::new();
+    for number in 1..=SAMPLES {
+        // The last one while they still write.
+        let until = whole.mul_f64((number as f64 - 0.5) / SAMPLES as f64);
+        std::thread::sleep(until.saturating_sub(began.elapsed()));
+        for Load(child, name) in loads.iter_mut() {
+            if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+                return Err(format!("the load {name} ended too early, with {status}"));
+            }
+        }
+        let sample = Sample::of(server)?;
+        let mb = |bytes: f64| bytes / f64::from(1 << 20);
+        println!(
+            "{:7.1} {:9.1} {:7} {:8} {:10.1} {:8}",
+            until.as_secs_f64() / 60.0,
+            mb(sample.resident),
+            sample.used,
+            sample.waiting,
+            mb(sample.bytes),
+            sample.flushes
+        );
+        samples.push(sample);
+    }
+    Ok(samples)
+}
+
+impl Sample {
+    fn of(server: &Server) -> Result<Sample, String> {
+        let page = page(&server.web, "/metrics")?;
+        let of = |name: &str| {
+            let line = page.lines().find(|line| line.starts_with(name)).ok_or(format!("no {name}"))?;
+            let figure = line.rsplit(' ').next().and_then(|figure| figure.parse::<f64>().ok());
+            figure.ok_or(format!("{line} has no figure"))
+        };
+        let status = format!("/proc/{}/status", server.id());
+        let text = std::fs::read_to_string(&status).map_err(|error| format!("{status}: {error}"))?;
+        let resident = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = resident.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+        Ok(Sample {
+            resident: kilobytes.ok_or_else(|| format!("{status} has another form"))? * 1024.0,
+            used: of("bellows_memstore_chunks{state=\"used\"}")?,
+            waiting: of("bellows_memstore_chunks{state=\"waiting\"}")?,
+            bytes: of("hbase_regionserver_mem_store_size ")?,
+            flushes: of("hbase_regionserver_flush_count ")?,
+        })
+    }
+}
+
+/// Whether it takes as much at the end as it did at the beginning.
+fn compared(samples: &[Sample]) -> Outcome {
+    let fifth = samples.len() / 5;
+    let (early, late) = (&samples[fifth..2 * fifth], &samples[samples.len() - fifth..]);
+    let highest = |of: &[Sample], value: fn(&Sample) -> f64| of.iter().map(value).fold(0.0, f64::max);
+    let mut grown = Vec::new();
+    type Value = fn(&Sample) -> f64;
+    let values: [(&str, Value, f64); 3] = [
+        ("resident bytes", |sample| sample.resident, f64::from(16 << 20)),
+        ("chunks in use", |sample| sample.used, 2.0),
+        ("bytes in memstores", |sample| sample.bytes, f64::from(2 << 20)),
+    ];
+    for (name, value, more) in values {
+        let (before, after) = (highest(early, value), highest(late, value));
+        println!("{name}: at most {before} in the second fifth of the time, {after} in the last");
+        if after > before * GROWTH_MAX + more {
+            grown.push(name);
+        }
+    }
+    let (first, last) = (samples[fifth].flushes, samples[samples.len() - 1].flushes);
+    if last <= first {
+        return Err("nothing was flushed: the time is too short to tell anything".to_owned());
+    }
+    if grown.is_empty() { Ok(()) } else { Err(format!("grown: {}", grown.join(", "))) }
+}
