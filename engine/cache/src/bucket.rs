@@ -4,9 +4,10 @@
 //!
 //! * memory of its own (`offheap`): blocks lie there as they are read, and are handed out by reference;
 //! * one or more devices ([`store`]): blocks lie in [buckets](allocator) of slots, as [records](record) that are ready to
-//!   be read. They are copied from there: by a call of the system (`file`, `files`), or out of a map (`mmap`).
+//!   be read. They are copied from there, whole or [in part](Part): by a call of the system (`file`, `files`), or out of a
+//!   map (`mmap`).
 //!
-//! A device is never trusted: what it gives back is checked against a sum that was kept here, and used only if it is the
+//! A device is never trusted: what it gives back is checked against sums, the first of which was kept here, and used only if it is the
 //! block that is wanted. Whatever else it does costs a hit and nothing more: blocks are in storage, too.
 
 mod allocator;
@@ -17,6 +18,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,10 +26,11 @@ use env::World;
 use storage::Device;
 
 pub use allocator::{HBASE_SLOT_SIZES, SLOT_SIZES, SlotCounts};
+pub use record::Part;
 pub(crate) use record::{Mark, checksum};
 
 use crate::memory::{Admission, Memory};
-use crate::{Block, BlockKey, FileId};
+use crate::{Block, BlockKey, Cells, FileId};
 use store::Store;
 
 /// What a bucket cache on devices is made with.
@@ -101,6 +104,8 @@ pub(crate) struct Placed {
     pub(crate) offset: u64,
     pub(crate) at: u64,
     pub(crate) length: u32,
+    /// How much of it is the record's head, and the sum of that.
+    pub(crate) head: u32,
     pub(crate) sum: u32,
     pub(crate) in_memory: bool,
 }
@@ -145,12 +150,33 @@ impl Bucket {
         }
     }
 
+    /// Whether a part of a block can be had of it.
+    #[inline]
+    pub(crate) fn has_parts(&self) -> bool {
+        matches!(self.engine, Engine::Devices(_))
+    }
+
     /// The block, unless somebody would have to wait for it.
     #[inline]
     pub(crate) fn get_now(&self, key: BlockKey, mark: Mark) -> Option<Arc<Block>> {
         match &self.engine {
             Engine::Memory(memory) => memory.get(key),
             Engine::Devices(store) => store.get(key, mark, true),
+        }
+    }
+
+    /// The cells of a data block that `pick` chooses, unless somebody would have to wait for them. Only of one on devices:
+    /// in memory blocks are handed out as they lie there.
+    #[inline]
+    pub(crate) fn part_now(
+        &self,
+        key: BlockKey,
+        mark: Mark,
+        pick: impl FnOnce(&Part) -> Range<usize>,
+    ) -> Option<Cells> {
+        match &self.engine {
+            Engine::Memory(_) => None,
+            Engine::Devices(store) => store.part(key, mark, pick),
         }
     }
 

@@ -1,5 +1,6 @@
 //! A file as the cache knows it, and the look for one of its blocks.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +8,7 @@ use crate::bucket::Mark;
 use crate::counts::{Tally, Tier};
 use crate::flight::Role;
 use crate::memory::Admission;
-use crate::{Block, BlockKey, BlockKind, Cache, FileId};
+use crate::{Block, BlockKey, BlockKind, Cache, Cells, FileId, Part};
 
 /// What a family wants of the cache. The server's [switches](crate::Switches) are added to it.
 #[derive(Clone, Debug)]
@@ -163,6 +164,30 @@ impl File {
         self.fetch(offset, expected, ask, read).map(Some)
     }
 
+    /// Cells of the data block at `offset` that `pick` chooses among all that the block has, for who wants few: copied out
+    /// of a device, where the block lies on one and nobody has to wait for it. `None` where that cannot be, and where
+    /// memory would keep the block: then [the block](File::block) is to be asked for. `keep` is as there.
+    #[inline]
+    pub fn part(&self, offset: u64, keep: bool, pick: impl FnOnce(&Part) -> Range<usize>) -> Option<Cells> {
+        let bucket = self.cache.bucket.as_ref().filter(|bucket| bucket.has_parts())?;
+        let key = self.key(offset);
+        // Only of what lies near is nothing in memory, too.
+        let memory = self.cache.memory.as_ref().filter(|_| !(bucket.combined && bucket.is_near()));
+        if let Some(block) = memory.and_then(|memory| memory.get(key)) {
+            self.tally.hit(block.kind, Tier::Memory, keep);
+            return Some(Cells::Whole(block));
+        }
+        let cells = bucket.part_now(key, self.mark(offset), pick)?;
+        if let (Cells::Part(part), Some(memory)) = (&cells, memory)
+            && !bucket.is_near()
+            && memory.wants(key, self.admission(part.block_weight(), false))
+        {
+            return None;
+        }
+        self.tally.hit(BlockKind::Data, Tier::Bucket, keep);
+        Some(cells)
+    }
+
     fn mark(&self, offset: u64) -> Mark {
         Mark { tag: self.known.tag, offset }
     }
@@ -190,12 +215,12 @@ impl File {
         if self.cache.bucket.as_ref().is_some_and(|bucket| !bucket.is_near())
             && let Some(memory) = &self.cache.memory
         {
-            memory.offer(key, block, self.admission(block, false));
+            memory.offer(key, block, self.admission(block.weight(), false));
         }
     }
 
-    fn admission(&self, block: &Block, asked_for: bool) -> Admission {
-        Admission { weight: block.weight(), in_memory: self.caching.in_memory, asked_for }
+    fn admission(&self, weight: usize, asked_for: bool) -> Admission {
+        Admission { weight, in_memory: self.caching.in_memory, asked_for }
     }
 
     #[cold]
@@ -260,7 +285,7 @@ impl File {
         if self.known.is_gone() {
             return;
         }
-        let admission = self.admission(block, asked_for);
+        let admission = self.admission(block.weight(), asked_for);
         let is_data = block.kind == BlockKind::Data;
         let bucket = self.cache.bucket.as_ref();
         if let Some(bucket) = bucket.filter(|bucket| is_data || !bucket.combined) {

@@ -8,6 +8,8 @@
 //!    finds its blocks; a file that is gone takes them along.
 //! 2. [`File::block`] looks into memory ([`memory`]: sharded, W-TinyLFU). A look that hits allocates nothing. Behind it
 //!    there may be a second tier ([`bucket`]).
+//!    Who wants few cells of a block asks for a part of it first ([`File::part`]), which is all that is copied out of a
+//!    device.
 //! 3. Of several that miss the same block at once, one reads it; the others wait for it ([`flight`]).
 //! 4. Looks are counted by table, kind and tier ([`Counts`]).
 
@@ -20,7 +22,7 @@ mod persist;
 mod prefetch;
 mod words;
 
-pub use bucket::{Bucket, BucketCounts, BucketOptions, HBASE_SLOT_SIZES, SLOT_SIZES, SlotCounts};
+pub use bucket::{Bucket, BucketCounts, BucketOptions, HBASE_SLOT_SIZES, Part, SLOT_SIZES, SlotCounts};
 pub use counts::{Counts, Looks, TableCounts, Tier};
 pub use file::{Ask, Caching, File, Kinds};
 pub use persist::Persistence;
@@ -95,8 +97,22 @@ pub struct Block {
 impl Block {
     /// What the cache counts for it, in bytes.
     pub fn weight(&self) -> usize {
-        self.bytes.len() + 4 * (self.offsets.len() + self.heads.len()) + 176
+        weight_of(self.bytes.len(), self.offsets.len(), self.heads.len())
     }
+}
+
+/// See [`Block::weight`].
+fn weight_of(bytes: usize, offsets: usize, heads: usize) -> usize {
+    bytes + 4 * (offsets + heads) + 176
+}
+
+/// What is found for somebody who wants few cells of a block.
+#[derive(Debug)]
+pub enum Cells {
+    /// All of it.
+    Whole(Arc<Block>),
+    /// Those and some beside them.
+    Part(Part),
 }
 
 /// What a cache is made with.

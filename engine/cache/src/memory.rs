@@ -65,6 +65,12 @@ impl Memory {
         self.shard(hash).lock().offer(key, hash, || Arc::clone(block), admission, &mut gone);
     }
 
+    /// Whether an offer of the block would be taken. A no counts as a look.
+    pub(crate) fn wants(&self, key: BlockKey, admission: Admission) -> bool {
+        let hash = hash_of(key);
+        self.shard(hash).lock().wants(hash, admission)
+    }
+
     pub(crate) fn evict_file(&self, file: FileId) -> usize {
         let gone: Vec<_> = self.shards.iter().flat_map(|shard| shard.lock().remove_file(file)).collect();
         gone.len()

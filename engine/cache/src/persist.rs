@@ -2,12 +2,14 @@
 //!
 //! A snapshot is written beside the one before, in the other half of a device, and has a sum: a process that dies while
 //! it writes leaves the older one. It need not be true any more: a slot that was given to another block since gives
-//! something that fails its check when it is read, and what was written since is missed.
+//! something that fails its check when it is read, and what was written since is missed. One that was written by a server
+//! which kept records of another kind is none, and the cache begins empty.
 //!
 //! ```text
-//! half     magic "BKI1" · sum of what follows 4B · generation 8B · length of the rest 8B · files · blocks
+//! half     magic "BKI2" · sum of what follows 4B · generation 8B · length of the rest 8B · files · blocks
 //! files    count 4B · each: id 8B · size 8B · length of the name 2B · name
-//! blocks   count 4B · each: id of its file 8B · offset 8B · place 8B · length 4B · sum 4B · in memory 1B
+//! blocks   count 4B · each: id of its file 8B · offset 8B · place 8B · length 4B · length of its head 4B · sum of its head 4B
+//!          · in memory 1B
 //! ```
 
 use std::collections::HashMap;
@@ -19,8 +21,10 @@ use storage::Device;
 
 use crate::bucket::{Placed, checksum};
 
-const MAGIC: &[u8; 4] = b"BKI1";
+const MAGIC: &[u8; 4] = b"BKI2";
 const HEADER_LENGTH: usize = 24;
+/// Bytes of a block in a snapshot.
+const BLOCK_LENGTH: usize = 37;
 /// Bytes of an index for each slot of the smallest size, names of files included.
 const BYTES_PER_SLOT: u64 = 128;
 
@@ -144,14 +148,19 @@ fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
     }
     out.put_u32_le(known.len() as u32);
     out.put_slice(&files);
-    let blocks: Vec<&Placed> =
-        snapshot.blocks.iter().filter(|block| known.contains_key(&block.file)).take(left / 33).collect();
+    let blocks: Vec<&Placed> = snapshot
+        .blocks
+        .iter()
+        .filter(|block| known.contains_key(&block.file))
+        .take(left / BLOCK_LENGTH)
+        .collect();
     out.put_u32_le(blocks.len() as u32);
     for block in blocks {
         out.put_u64_le(block.file);
         out.put_u64_le(block.offset);
         out.put_u64_le(block.at);
         out.put_u32_le(block.length);
+        out.put_u32_le(block.head);
         out.put_u32_le(block.sum);
         out.put_u8(u8::from(block.in_memory));
     }
@@ -172,6 +181,7 @@ fn parse(mut bytes: &[u8]) -> Option<Snapshot> {
             offset: bytes.try_get_u64_le().ok()?,
             at: bytes.try_get_u64_le().ok()?,
             length: bytes.try_get_u32_le().ok()?,
+            head: bytes.try_get_u32_le().ok()?,
             sum: bytes.try_get_u32_le().ok()?,
             in_memory: bytes.try_get_u8().ok()? != 0,
         });

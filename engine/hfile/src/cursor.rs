@@ -1,14 +1,19 @@
 //! Walking over a file.
+//!
+//! A cursor has a block open, or, where somebody seeks a row and is likely to want no more of the block, the
+//! [part](cache::Part) of it that has this row's cells and the next one: all that such a reader looks at. Where it goes on,
+//! the block is opened.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use cache::{Block, BlockKind};
+use cache::{Block, BlockKind, Cells, Part};
 use cell::{Cell, KeyBuf, Position, SequenceId, is_same_row};
 
 use crate::ahead::{Ahead, ReadType};
+use crate::heads::{self, Number};
 use crate::held::{Held, Way};
-use crate::{Reader, Result, heads};
+use crate::{Reader, Result};
 
 /// How blocks are got.
 #[derive(Clone, Copy, Debug)]
@@ -41,12 +46,19 @@ pub enum Refused {
     Row,
 }
 
+/// What a cursor has open, and where that begins in the file.
+enum Open {
+    Nothing,
+    Block(u64, Arc<Block>),
+    Part(u64, Part),
+}
+
 /// A place in a file, and the cells from there on. Before the first seek it stands nowhere. After an error it stands
 /// nowhere either, and may be sought again.
 pub struct Cursor {
     reader: Arc<Reader>,
     options: ReadOptions,
-    block: Option<(u64, Arc<Block>)>,
+    open: Open,
     index: usize,
     /// Where the cell at `index` lies in the block, and its number: it is looked at again and again.
     cell: Range<usize>,
@@ -60,7 +72,7 @@ impl Cursor {
         Cursor {
             reader,
             options,
-            block: None,
+            open: Open::Nothing,
             index: 0,
             cell: 0..0,
             sequence: SequenceId::ZERO,
@@ -106,7 +118,7 @@ impl Cursor {
 
     /// Stands nowhere.
     pub fn leave(&mut self) {
-        self.block = None;
+        self.open = Open::Nothing;
     }
 
     /// The file.
@@ -117,60 +129,138 @@ impl Cursor {
     /// The cell it stands on.
     #[inline]
     pub fn peek(&self) -> Option<Cell<'_>> {
-        let (_, block) = self.block.as_ref()?;
-        Some(Cell::trusted(&block.bytes[self.cell.clone()], self.sequence))
+        let bytes = match &self.open {
+            Open::Block(_, block) => &block.bytes[..],
+            Open::Part(_, part) => part.bytes(),
+            Open::Nothing => return None,
+        };
+        Some(Cell::trusted(&bytes[self.cell.clone()], self.sequence))
     }
 
-    /// Stands on the cell at `index` of the open block; `false` behind its last.
+    /// The open block.
+    #[inline]
+    fn block(&self) -> Option<&Arc<Block>> {
+        match &self.open {
+            Open::Block(_, block) => Some(block),
+            Open::Nothing | Open::Part(..) => None,
+        }
+    }
+
+    /// Stands on the cell at `index` of the open block; `false` where it is not, behind the last or beside the part.
     #[inline]
     fn stand_on(&mut self, index: usize) -> bool {
-        let (_, block) = self.block.as_ref().expect("a block is open");
         self.index = index;
-        let Some(&place) = block.offsets.get(index) else { return false };
-        (self.cell, self.sequence) = self.reader.place_of_cell(&block.bytes, place as usize);
+        (self.cell, self.sequence) = match &self.open {
+            Open::Block(_, block) => {
+                let Some(&place) = block.offsets.get(index) else { return false };
+                self.reader.place_of_cell(&block.bytes, place as usize)
+            }
+            Open::Part(_, part) => {
+                if !part.here().contains(&index) {
+                    return false;
+                }
+                let place = part.offsets()[index].value() as usize - part.from();
+                self.reader.place_of_cell(part.bytes(), place)
+            }
+            Open::Nothing => return false,
+        };
         true
+    }
+
+    /// Opens the block that it has a part of.
+    #[cold]
+    fn open_whole(&mut self) -> Result<()> {
+        if let Open::Part(at, _) = self.open {
+            self.open = Open::Nothing;
+            self.open = Open::Block(at, self.reader.block(at, None, BlockKind::Data, self.way())?);
+        }
+        Ok(())
     }
 
     /// Stands on the first cell at or after `position`.
     pub fn seek(&mut self, position: Position<'_>) -> Result<()> {
-        if self.is_within_block(position) {
-            self.stand_on(self.place_of(position));
-            return Ok(());
-        }
-        self.seek_far(position)
-    }
-
-    /// The same for a place that is likely in another block: the first and last cell of the open one, which are seldom in
-    /// a cache line by then, are not looked at.
-    pub fn seek_far(&mut self, position: Position<'_>) -> Result<()> {
-        let open = self.block.take();
-        let Some((offset, length)) = self.reader.find_block(position, self.way())? else { return Ok(()) };
-        self.block = match open {
-            Some((at, _)) if at == offset => open,
-            _ => Some((offset, self.reader.block(offset, Some(length), BlockKind::Data, self.way())?)),
-        };
-        loop {
-            if self.stand_on(self.place_of(position)) {
+        match &self.open {
+            Open::Block(_, block) if self.is_within(block, position) => {
+                self.stand_on(self.place_in(block, position));
                 return Ok(());
             }
-            let (offset, block) = self.block.as_ref().expect("set above");
-            match self.reader.block_after(*offset, block, self.options, &mut self.ahead) {
-                Ok(next @ Some(_)) => self.block = next,
-                Ok(None) => {
-                    self.block = None;
+            Open::Part(_, part) => {
+                let index = self.place_in_part(part, position);
+                // Before the first cell of a block may stand others of the one before it.
+                if index.is_some_and(|index| index > 0 && self.stand_on(index)) {
                     return Ok(());
                 }
-                Err(error) => {
-                    self.block = None;
-                    return Err(error);
-                }
             }
+            Open::Block(..) | Open::Nothing => {}
         }
+        let open = std::mem::replace(&mut self.open, Open::Nothing);
+        let Some((offset, length)) = self.reader.find_block(position, self.way())? else { return Ok(()) };
+        self.open = match open {
+            Open::Block(at, _) if at == offset => open,
+            _ => Open::Block(offset, self.reader.block(offset, Some(length), BlockKind::Data, self.way())?),
+        };
+        self.settle(position)
     }
 
-    /// Whether the open block has cells on both sides of `position`, so that no other needs to be looked at.
-    fn is_within_block(&self, position: Position<'_>) -> bool {
-        let Some((_, block)) = &self.block else { return false };
+    /// The same for a place that is likely in another block, of which little more than the place's row is wanted: the first
+    /// and last cell of the open one, which are seldom in a cache line by then, are not looked at.
+    pub fn seek_far(&mut self, position: Position<'_>) -> Result<()> {
+        let open = std::mem::replace(&mut self.open, Open::Nothing);
+        let Some((offset, length)) = self.reader.find_block(position, self.way())? else { return Ok(()) };
+        self.open = match open {
+            Open::Block(at, _) if at == offset => open,
+            // Who comes back to a block wants more of it.
+            Open::Part(at, _) if at == offset => {
+                Open::Block(at, self.reader.block(at, Some(length), BlockKind::Data, self.way())?)
+            }
+            _ => {
+                let pick = |part: &Part| wanted_of(part, position);
+                match self.reader.cells(offset, Some(length), self.way(), pick)? {
+                    Cells::Whole(block) => Open::Block(offset, block),
+                    Cells::Part(part) => {
+                        let (index, count) = (self.place_in_part(&part, position), part.offsets().len());
+                        self.open = Open::Part(offset, part);
+                        match index {
+                            Some(index) if self.stand_on(index) => return Ok(()),
+                            Some(index) if index == count => return self.advance_far(),
+                            _ => {}
+                        }
+                        self.open_whole()?;
+                        std::mem::replace(&mut self.open, Open::Nothing)
+                    }
+                }
+            }
+        };
+        self.settle(position)
+    }
+
+    /// Stands on the first cell at or after `position`, which is in the open block or behind it.
+    fn settle(&mut self, position: Position<'_>) -> Result<()> {
+        while let Open::Block(_, block) = &self.open {
+            let index = self.place_in(block, position);
+            if self.stand_on(index) {
+                break;
+            }
+            self.open_next()?;
+        }
+        Ok(())
+    }
+
+    /// Opens the block after the one that is open; nothing behind the last.
+    fn open_next(&mut self) -> Result<()> {
+        let (at, disk_length) = match std::mem::replace(&mut self.open, Open::Nothing) {
+            Open::Block(at, block) => (at, block.disk_length),
+            Open::Part(at, part) => (at, part.disk_length()),
+            Open::Nothing => return Ok(()),
+        };
+        if let Some((at, next)) = self.reader.block_after(at, disk_length, self.options, &mut self.ahead)? {
+            self.open = Open::Block(at, next);
+        }
+        Ok(())
+    }
+
+    /// Whether a block has cells on both sides of `position`, so that no other needs to be looked at.
+    fn is_within(&self, block: &Block, position: Position<'_>) -> bool {
         let comparator = self.reader.comparator();
         let cell = |index: usize| self.reader.cell_at(&block.bytes, block.offsets[index] as usize);
         let last = block.offsets.len() - 1;
@@ -178,42 +268,92 @@ impl Cursor {
             && comparator.compare(cell(last).into(), position).is_ge()
     }
 
-    /// The index, in the open block, of the first cell at or after `position`.
-    fn place_of(&self, position: Position<'_>) -> usize {
-        let (_, block) = self.block.as_ref().expect("a block is open");
+    /// The index, in a block, of the first cell at or after `position`.
+    #[inline]
+    fn place_in(&self, block: &Block, position: Position<'_>) -> usize {
+        let candidates = candidates_of(&block.offsets, &block.heads, block.shared, position);
+        let shared = (!block.heads.is_empty()).then_some(block.shared);
+        self.place_among(&block.bytes, 0, &block.offsets, shared, candidates, position)
+    }
+
+    /// The same in a part, if it has the cells that say so.
+    fn place_in_part(&self, part: &Part, position: Position<'_>) -> Option<usize> {
+        let (offsets, heads, here) = (part.offsets(), part.heads(), part.here());
+        let candidates = candidates_of(offsets, heads, part.shared(), position);
+        let looked_at = candidates.start.min(offsets.len() - 1);
+        let has_all =
+            here.start <= candidates.start && candidates.end <= here.end && here.contains(&looked_at);
+        let shared = (!heads.is_empty()).then_some(part.shared());
+        has_all.then(|| self.place_among(part.bytes(), part.from(), offsets, shared, candidates, position))
+    }
+
+    /// The index of the first cell at or after `position`, of which the heads say that it is one of these candidates or the
+    /// one behind them. `bytes` begin `from` bytes behind the start of the block.
+    #[inline]
+    fn place_among<N: Number>(
+        &self,
+        bytes: &[u8],
+        from: usize,
+        offsets: &[N],
+        shared: Option<u16>,
+        candidates: Range<usize>,
+        position: Position<'_>,
+    ) -> usize {
         let comparator = self.reader.comparator();
-        let row = |index: usize| Cell::key_within(&block.bytes[block.offsets[index] as usize..]).row();
-        let candidates = match block.heads.len() {
-            0 => 0..block.offsets.len(),
-            _ => heads::narrow(&block.heads, block.shared, position.key.row(), row),
+        let place = |offset: N| offset.value() as usize - from;
+        let row = |index: usize| Cell::key_within(&bytes[place(offsets[index])..]).row();
+        let candidates = match shared {
+            None => candidates,
+            Some(shared) => heads::narrow(candidates, offsets.len(), shared, position.key.row(), row),
         };
-        let from = candidates.start;
-        let before = |&offset: &u32| {
+        let first = candidates.start;
+        let before = |&offset: &N| {
             // The number stands behind the value, and is asked for only where keys are the same.
-            let place = offset as usize;
+            let place = place(offset);
             comparator
-                .compare_keys(Cell::key_within(&block.bytes[place..]), position.key)
-                .then_with(|| position.sequence.cmp(&self.reader.cell_at(&block.bytes, place).sequence()))
+                .compare_keys(Cell::key_within(&bytes[place..]), position.key)
+                .then_with(|| position.sequence.cmp(&self.reader.cell_at(bytes, place).sequence()))
                 .is_lt()
         };
-        from + block.offsets[candidates].partition_point(before)
+        first + offsets[candidates].partition_point(before)
     }
 
     /// Stands on the next cell.
     #[inline]
     pub fn advance(&mut self) -> Result<()> {
         self.touch_ahead();
-        if self.block.is_none() || self.stand_on(self.index + 1) {
+        if matches!(self.open, Open::Nothing) || self.stand_on(self.index + 1) {
             return Ok(());
         }
-        self.next_block()
+        self.advance_far()
+    }
+
+    /// The same beyond what is open; `self.index` is that of the next cell already.
+    fn advance_far(&mut self) -> Result<()> {
+        if let Open::Part(at, part) = &self.open {
+            let (at, disk_length) = (*at, part.disk_length());
+            if self.index < part.offsets().len() {
+                self.open_whole()?;
+                self.stand_on(self.index);
+                return Ok(());
+            }
+            // Who is told by it that the row has ended wants no more of the next block either.
+            if let Some((at, part)) = self.reader.part_after(at, disk_length, self.way()) {
+                self.open = Open::Part(at, part);
+                self.stand_on(0);
+                return Ok(());
+            }
+        }
+        self.open_next()?;
+        self.stand_on(0);
+        Ok(())
     }
 
     /// Reads a byte of the cell that comes after the next one. A cell of a kilobyte begins in a line of memory that nobody
     /// has asked for; it comes while the cells before it are worked on.
     #[inline]
     fn touch_ahead(&self) {
-        if let Some((_, block)) = &self.block
+        if let Some(block) = self.block()
             && let Some(&ahead) = block.offsets.get(self.index + 2)
         {
             std::hint::black_box(block.bytes.get(ahead as usize).copied());
@@ -227,7 +367,7 @@ impl Cursor {
     /// ([`Refused::Row`]). No row at or behind `end` is passed, and none of a file with tags. The number of the write is
     /// not told of the cells: it stands behind the value, in another line of memory.
     pub fn pass_rows(&mut self, end: Option<&[u8]>, refuses: impl Fn(Cell<'_>) -> Refused) -> u64 {
-        let Some((_, block)) = self.block.as_ref().filter(|_| !self.reader.may_have_tags()) else { return 0 };
+        let Some(block) = self.block().filter(|_| !self.reader.may_have_tags()) else { return 0 };
         let (bytes, offsets) = (&block.bytes[..], &block.offsets[..]);
         let row = |index: usize| Cell::key_within(&bytes[offsets[index] as usize..]).row();
         let comparator = self.reader.comparator();
@@ -269,20 +409,11 @@ impl Cursor {
         rows
     }
 
-    fn next_block(&mut self) -> Result<()> {
-        let (offset, block) = self.block.take().expect("a block is open");
-        self.block = self.reader.block_after(offset, &block, self.options, &mut self.ahead)?;
-        if self.block.is_some() {
-            self.stand_on(0);
-        }
-        Ok(())
-    }
-
     /// Stands on the first cell of all.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.block = None;
+        self.open = Open::Nothing;
         if let Some(first) = self.reader.first_data() {
-            self.block = Some((first, self.reader.block(first, None, BlockKind::Data, self.way())?));
+            self.open = Open::Block(first, self.reader.block(first, None, BlockKind::Data, self.way())?);
             self.stand_on(0);
         }
         Ok(())
@@ -293,7 +424,7 @@ impl Cursor {
     pub fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {
         let found = self.last_cell_before(row);
         if !matches!(found, Ok(Some(_))) {
-            self.block = None;
+            self.open = Open::Nothing;
         }
         let Some(key) = found? else { return Ok(false) };
         let first = KeyBuf::first_on_row(key.key().row());
@@ -312,8 +443,8 @@ impl Cursor {
                     return Ok(None);
                 };
                 let block = self.reader.block(offset, Some(length), BlockKind::Data, self.way())?;
-                self.block = Some((offset, Arc::clone(&block)));
-                let count = self.place_of(first.position());
+                let count = self.place_in(&block, first.position());
+                self.open = Open::Block(offset, Arc::clone(&block));
                 (offset, block, count)
             }
             None => {
@@ -339,4 +470,22 @@ impl std::fmt::Debug for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cursor").field("file", self.reader.name()).field("at", &self.peek()).finish()
     }
+}
+
+/// Which cells of a block can be the first at or after `position`, the one behind them aside, if its row shares what all
+/// rows of the block share.
+#[inline]
+fn candidates_of<N: Number>(offsets: &[N], heads: &[N], shared: u16, position: Position<'_>) -> Range<usize> {
+    match heads.len() {
+        0 => 0..offsets.len(),
+        _ => heads::candidates(heads, shared, position.key.row()),
+    }
+}
+
+/// The cells that are wanted of a block by who seeks `position`: those of its row, and the one behind, which says that they
+/// end.
+fn wanted_of(part: &Part, position: Position<'_>) -> Range<usize> {
+    let count = part.offsets().len();
+    let candidates = candidates_of(part.offsets(), part.heads(), part.shared(), position);
+    candidates.start.min(count - 1)..(candidates.end + 1).min(count)
 }

@@ -27,31 +27,57 @@ pub(crate) fn build<'a>(
     (rows.map(|row| head(row, shared)).collect(), shared as u16)
 }
 
-/// Where cells of `row` can be, among those with these heads: all before the range stand before the row, all after it
-/// behind. Looks at one of the rows, which `at` gives, to see that `row` shares what all of them share: one that may well
-/// be the row that is looked for.
+/// A number beside a block: as it is, or as it lies in a record of a device.
+pub(crate) trait Number: Copy {
+    /// The number.
+    fn value(self) -> u32;
+}
+
+impl Number for u32 {
+    #[inline]
+    fn value(self) -> u32 {
+        self
+    }
+}
+
+impl Number for [u8; 4] {
+    #[inline]
+    fn value(self) -> u32 {
+        u32::from_le_bytes(self)
+    }
+}
+
+/// Where cells of `row` are among those with these heads, if there are any.
+#[inline]
+pub(crate) fn candidates<N: Number>(heads: &[N], shared: u16, row: &[u8]) -> Range<usize> {
+    let shared = usize::from(shared);
+    if row.len() < shared {
+        return 0..0;
+    }
+    let wanted = head(row, shared);
+    let from = heads.partition_point(|head| head.value() < wanted);
+    let same = heads[from..].iter().take(8).take_while(|head| head.value() == wanted).count();
+    let until = if same < 8 { from + same } else { heads.partition_point(|head| head.value() <= wanted) };
+    from..until
+}
+
+/// Where cells of `row` can be among `count`, when its [`candidates`] are these: all before the range stand before the row,
+/// all after it behind. Looks at one of the rows, which `at` gives, to see that `row` shares what all of them share: one
+/// that may well be the row that is looked for, the first of the candidates or the last of all.
+#[inline]
 pub(crate) fn narrow<'a>(
-    heads: &[u32],
+    candidates: Range<usize>,
+    count: usize,
     shared: u16,
     row: &[u8],
     at: impl Fn(usize) -> &'a [u8],
 ) -> Range<usize> {
-    let shared = usize::from(shared);
-    let common = row.len().min(shared);
-    let range = if row.len() < shared {
-        0..0
-    } else {
-        let wanted = head(row, shared);
-        let from = heads.partition_point(|&head| head < wanted);
-        let same = heads[from..].iter().take(8).take_while(|&&head| head == wanted).count();
-        let until = if same < 8 { from + same } else { heads.partition_point(|&head| head <= wanted) };
-        from..until
-    };
-    let other = at(range.start.min(heads.len() - 1));
+    let common = row.len().min(usize::from(shared));
+    let other = at(candidates.start.min(count - 1));
     match row[..common].cmp(&other[..other.len().min(common)]) {
         Ordering::Less => 0..0,
-        Ordering::Equal => range,
-        Ordering::Greater => heads.len()..heads.len(),
+        Ordering::Equal => candidates,
+        Ordering::Greater => count..count,
     }
 }
 
@@ -64,7 +90,8 @@ mod tests {
         let rows = [&b"row-1"[..], b"", b"x", b"row-", b"row-2"];
         let (heads, shared) = build(rows[0], rows[4], rows.into_iter());
         for probe in rows.into_iter().chain([&b"row-3"[..], b"row-10", b"a", b"z"]) {
-            let range = narrow(&heads, shared, probe, |index| rows[index]);
+            let range = candidates(&heads, shared, probe);
+            let range = narrow(range, heads.len(), shared, probe, |index| rows[index]);
             assert!(range.start <= range.end && range.end <= rows.len());
         }
     }
@@ -89,7 +116,10 @@ mod tests {
                 let (first, last) = (&block[0], &block[block.len() - 1]);
                 let (heads, shared) = build(first, last, block.iter().map(|row| &row[..]));
                 for probe in &probes {
-                    let place = narrow(&heads, shared, probe, |at| &block[at][..]);
+                    let place = candidates(&heads, shared, probe);
+                    let lying: Vec<[u8; 4]> = heads.iter().map(|head| head.to_le_bytes()).collect();
+                    assert_eq!(candidates(&lying, shared, probe), place);
+                    let place = narrow(place, heads.len(), shared, probe, |at| &block[at][..]);
                     let before = block.partition_point(|row| row < probe);
                     let through = block.partition_point(|row| row <= probe);
                     assert!(

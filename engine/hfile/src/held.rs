@@ -4,6 +4,8 @@
 //! where rows are near each other, in whatever order they are asked for. A look into the cache costs a lock and, on a
 //! device, a system call and a checksum; a look in here compares a number.
 //!
+//! Of a block on a device the first look takes a [part](cache::Part), which is not held: most are looked at once.
+//!
 //! Each block has one place, by its offset, and gives it up to the next that has the same: so what is held has a limit.
 
 use std::cell::RefCell;
@@ -17,8 +19,8 @@ use crate::cursor::ReadOptions;
 /// How many blocks are held at most.
 const PLACES: usize = 64;
 
-/// A block, and where it begins in the file.
-type Place = Option<(u64, Arc<Block>)>;
+/// Where a block begins in the file, and the block, unless only a part of it was looked at so far.
+type Place = Option<(u64, Option<Arc<Block>>)>;
 
 /// See the file.
 #[derive(Debug)]
@@ -31,17 +33,32 @@ impl Held {
 
     /// The block at `at`: as it is held, or by `look`, and held from then on.
     pub(crate) fn block(&self, at: u64, look: impl FnOnce() -> Result<Arc<Block>>) -> Result<Arc<Block>> {
-        // Multiplied, for offsets in a file of even blocks share their lower bits.
-        let place = (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES;
-        if let Some((held, block)) = &self.0.borrow()[place]
+        let place = place_of(at);
+        if let Some((held, Some(block))) = &self.0.borrow()[place]
             && *held == at
         {
             return Ok(Arc::clone(block));
         }
         let block = look()?;
-        self.0.borrow_mut()[place] = Some((at, Arc::clone(&block)));
+        self.0.borrow_mut()[place] = Some((at, Some(Arc::clone(&block))));
         Ok(block)
     }
+
+    /// Whether the block at `at` is looked at for the first time, as far as is known: then a part of it may be enough. It is
+    /// the second time from now on.
+    pub(crate) fn is_first(&self, at: u64) -> bool {
+        let place = &mut self.0.borrow_mut()[place_of(at)];
+        let is_known = place.as_ref().is_some_and(|(held, _)| *held == at);
+        if !is_known {
+            *place = Some((at, None));
+        }
+        !is_known
+    }
+}
+
+fn place_of(at: u64) -> usize {
+    // Multiplied, for offsets in a file of even blocks share their lower bits.
+    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
 }
 
 /// How blocks are got, and which are at hand.

@@ -124,7 +124,10 @@ impl Ordered for Entries {
     fn of_row(&self, row: &[u8]) -> Range<usize> {
         match &self.heads {
             (heads, _) if heads.is_empty() => 0..self.len(),
-            (heads, shared) => heads::narrow(heads, *shared, row, |index| self.row(index)),
+            (heads, shared) => {
+                let candidates = heads::candidates(heads, *shared, row);
+                heads::narrow(candidates, heads.len(), *shared, row, |index| self.row(index))
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cache::{Ask, Block, BlockKind, Cache, Caching};
+use cache::{Ask, Block, BlockKind, Cache, Caching, Cells, Part};
 use cell::{Cell, Comparator, Key, Position, SequenceId, Timestamp};
 use prost::Message;
 use proto::pb;
@@ -378,6 +378,31 @@ impl Reader {
         Ok(block)
     }
 
+    /// Cells of the data block at `at` that `pick` chooses, for who wants few: a part of it where it lies on a device of the
+    /// cache, and was not looked at before by who reads many rows; else the block.
+    pub(crate) fn cells(
+        &self,
+        at: u64,
+        disk_length: Option<u32>,
+        way: Way<'_>,
+        pick: impl FnOnce(&Part) -> Range<usize>,
+    ) -> Result<Cells> {
+        if way.held.is_none_or(|held| held.is_first(at))
+            && let Some(cells) = self.cached.part(at, way.options.cache_blocks, pick)
+        {
+            let length = match &cells {
+                Cells::Part(part) => part.block_length(),
+                Cells::Whole(block) if block.kind == BlockKind::Data && !block.packed => block.bytes.len(),
+                Cells::Whole(_) => {
+                    return self.block(at, disk_length, BlockKind::Data, way).map(Cells::Whole);
+                }
+            };
+            note_data(length);
+            return Ok(cells);
+        }
+        self.block(at, disk_length, BlockKind::Data, way).map(Cells::Whole)
+    }
+
     /// The block at `at`, whatever it is; `expected` is what its look is counted as.
     fn look(
         &self,
@@ -618,18 +643,35 @@ impl Reader {
         (entry.offset, entry.disk_length)
     }
 
-    /// The data block after the one at `at`; `None` behind the last. Whoever walks on keeps what was read `ahead`.
+    /// The first cells of the data block right behind the one at `at`, which takes so much of the file, where a part of it
+    /// can be had.
+    pub(crate) fn part_after(&self, at: u64, disk_length: u32, way: Way<'_>) -> Option<(u64, Part)> {
+        let next = at + u64::from(disk_length);
+        if next > self.last_data || !way.held.is_none_or(|held| held.is_first(next)) {
+            return None;
+        }
+        match self.cached.part(next, way.options.cache_blocks, |_| 0..2)? {
+            Cells::Part(part) => {
+                note_data(part.block_length());
+                Some((next, part))
+            }
+            Cells::Whole(_) => None,
+        }
+    }
+
+    /// The data block after the one at `at`, which takes so much of the file; `None` behind the last. Whoever walks on keeps
+    /// what was read `ahead`.
     pub(crate) fn block_after(
         &self,
         at: u64,
-        block: &Block,
+        disk_length: u32,
         options: ReadOptions,
         ahead: &mut Option<Box<Ahead>>,
     ) -> Result<Option<(u64, Arc<Block>)>> {
         if at >= self.last_data {
             return Ok(None);
         }
-        let mut next = at + u64::from(block.disk_length);
+        let mut next = at + u64::from(disk_length);
         while next <= self.last_data {
             // Between data blocks stand index leaves and bloom chunks: known when cached, else by a look.
             let read = || self.read_raw_ahead(next, options.read_type, ahead);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use cache::{Bucket, BucketOptions, Cache, Caching};
 use cell::{Cell, CellParts, CellType, KeyBuf, SequenceId, Timestamp};
+use env::World;
 use hfile::{ReadOptions, Reader, StoreFileInfo, Writer, WriterOptions};
-use storage::{FileName, Files, Memory};
+use storage::{FileName, Files, LocalDevice, Memory};
 
 #[global_allocator]
 static COUNTING: micro::Counting = micro::Counting;
@@ -49,9 +50,9 @@ fn file(block_size: usize) -> (Memory, FileName) {
 /// Gets every seventh row, twice; allocations of the second time.
 fn allocations(cache: Cache, block_size: usize) -> u64 {
     let (files, name) = file(block_size);
-    let opened = files.open(&name).expect("there");
+    let (opened, cache) = (files.open(&name).expect("there"), Arc::new(cache));
     let reader =
-        Reader::open(opened, name, Arc::new(cache), Caching::default()).map(Arc::new).expect("sound");
+        Reader::open(opened, name, Arc::clone(&cache), Caching::default()).map(Arc::new).expect("sound");
     // The keys that are looked for are the caller's.
     let keys: Vec<KeyBuf> = (0..ROWS).step_by(7).map(|number| KeyBuf::first_on_row(&row(number))).collect();
     let get = |key: &KeyBuf| {
@@ -59,12 +60,21 @@ fn allocations(cache: Cache, block_size: usize) -> u64 {
         let wanted = key.key().row();
         assert!(reader.may_contain_row(wanted, options).expect("sound"));
         let mut cursor = reader.cursor(options);
-        cursor.seek(key.position()).expect("sound");
+        cursor.seek_far(key.position()).expect("sound");
         let cell = cursor.peek().expect("there");
         assert!(cell.row() == wanted && cell.value().len() == 40);
+        // Whether the row goes on; the next one may be in the next block.
+        cursor.advance().expect("sound");
+        assert!(cursor.peek().is_none_or(|next| next.row() > wanted));
     };
     keys.iter().for_each(get);
-    micro::allocations_of(|| keys.iter().for_each(get)).0
+    // What is read from a device is written first, and the buffers that a thread keeps are made by the first gets.
+    cache.bucket().iter().for_each(|bucket| bucket.settle());
+    keys.iter().for_each(get);
+    let misses = cache.counts().looks.misses();
+    let allocations = micro::allocations_of(|| keys.iter().for_each(get)).0;
+    assert_eq!(cache.counts().looks.misses(), misses);
+    allocations
 }
 
 #[test]
@@ -74,4 +84,17 @@ fn a_get_that_hits_memory_allocates_nothing() {
     assert_eq!(allocations(Cache::with_bytes(64 << 20), 128), 0);
     let bucket = Bucket::offheap(64 << 20, &BucketOptions::default());
     assert_eq!(allocations(Cache::with_bytes(16 << 20).with_bucket(bucket), 16 << 10), 0);
+}
+
+#[test]
+fn nor_does_one_that_hits_a_map() {
+    let path = std::env::temp_dir().join(format!("bellows-gets-{}", std::process::id()));
+    for block_size in [16 << 10, 2 << 10] {
+        let device = LocalDevice::open_mapped(&path, 64 << 20, World::real()).expect("opened");
+        let options = BucketOptions { queue_length: 10_000, ..BucketOptions::default() };
+        let bucket = Bucket::on(vec![Arc::new(device)], &options, World::real());
+        assert_eq!(allocations(Cache::with_bytes(1 << 20).with_bucket(bucket), block_size), 0);
+        #[expect(clippy::disallowed_methods, reason = "a real file is the point")]
+        std::fs::remove_file(&path).expect("removed");
+    }
 }

@@ -1,23 +1,33 @@
 //! A block as it lies in a slot of a device: with all that makes it ready to be read, so that nothing is worked out again.
 //!
 //! ```text
-//! magic "BKB2" · tag of the file 8B · offset in the file 8B · kind 1B · flags 1B · shared 2B · disk length 4B
-//! · previous 8B · length 4B · cells 4B · heads 4B · bytes · zeros up to a multiple of 4B · cell offsets 4B each
-//! · heads 4B each
+//! head    magic "BKB3" · tag of the file 8B · offset in the file 8B · kind 1B · flags 1B · shared 2B · disk length 4B
+//!         · previous 8B · length 4B · cells 4B · heads 4B · sum of all bytes 4B · cell offsets 4B each · heads 4B each
+//!         · sum of each 1,024 bytes 4B
+//! bytes
 //! ```
 //!
-//! Flags: 1 has a previous, 2 is packed. Integers are little endian. The checksum over all of it (CRC32C) is kept in memory, beside the place: what a device
-//! gives back is the block that was written there last, or it is not used. The tag is a hash of the file's name. A block
-//! that is read is the record itself: nothing is copied out of it.
+//! Flags: 1 has a previous, 2 is packed. Integers are little endian, sums are CRC32C. The sum of the head is kept in
+//! memory, beside the place, and the head has the sums of the bytes: what a device gives back is the block that was
+//! written there last, or it is not used. The tag is a hash of the file's name.
+//!
+//! A block that is read whole is the record itself: nothing is copied out of it. Who wants a few cells is given a
+//! [`Part`]: the head, in which they are found, and of the bytes those kilobytes in which they lie. Of a block of 16 KB
+//! that is a sixth, to be brought from memory and to be checked.
+
+use std::ops::Range;
 
 use bytes::{Buf, Bytes};
 
+use super::buffer::Buffer;
 use crate::{Block, BlockKind, Words};
 
-const MAGIC: &[u8; 4] = b"BKB2";
-pub(super) const HEADER_LENGTH: usize = 48;
+const MAGIC: &[u8; 4] = b"BKB3";
+pub(super) const HEADER_LENGTH: usize = 52;
 const HAS_PREVIOUS: u8 = 1;
 const IS_PACKED: u8 = 2;
+/// Bytes that have a sum of their own.
+const CHUNK: usize = 1_024;
 
 /// Which block of which file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,17 +42,21 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-pub(super) fn length_of(block: &Block) -> usize {
-    numbers_at(block.bytes.len()) + 4 * (block.offsets.len() + block.heads.len())
+/// How long the record of a block is, and its head.
+pub(super) fn lengths_of(block: &Block) -> (usize, usize) {
+    let head = head_length(block.bytes.len(), block.offsets.len(), block.heads.len());
+    (head + block.bytes.len(), head)
 }
 
-/// Where the numbers begin behind so many bytes.
-fn numbers_at(length: usize) -> usize {
-    HEADER_LENGTH + length.next_multiple_of(4)
+/// Where the bytes begin.
+fn head_length(length: usize, cells: usize, heads: usize) -> usize {
+    HEADER_LENGTH + 4 * (cells + heads + length.div_ceil(CHUNK))
 }
 
-pub(super) fn write(mark: Mark, block: &Block) -> Vec<u8> {
-    let mut record = Vec::with_capacity(length_of(block));
+/// The record, and the sum of its head.
+pub(super) fn write(mark: Mark, block: &Block) -> (Vec<u8>, u32) {
+    let (length, head_length) = lengths_of(block);
+    let mut record = Vec::with_capacity(length);
     record.extend_from_slice(MAGIC);
     record.extend_from_slice(&mark.tag.to_le_bytes());
     record.extend_from_slice(&mark.offset.to_le_bytes());
@@ -55,84 +69,303 @@ pub(super) fn write(mark: Mark, block: &Block) -> Vec<u8> {
     for length in [block.bytes.len(), block.offsets.len(), block.heads.len()] {
         record.extend_from_slice(&(length as u32).to_le_bytes());
     }
-    record.extend_from_slice(&block.bytes);
-    record.resize(numbers_at(block.bytes.len()), 0);
+    record.extend_from_slice(&checksum(&block.bytes).to_le_bytes());
     for number in block.offsets.iter().chain(block.heads.iter()) {
         record.extend_from_slice(&number.to_le_bytes());
     }
-    record
+    for chunk in block.bytes.chunks(CHUNK) {
+        record.extend_from_slice(&checksum(chunk).to_le_bytes());
+    }
+    debug_assert_eq!(record.len(), head_length, "the head is as long as was said");
+    let sum = checksum(&record);
+    record.extend_from_slice(&block.bytes);
+    (record, sum)
+}
+
+/// What a head says, and where what it has begins.
+#[derive(Debug)]
+struct Head {
+    kind: BlockKind,
+    flags: u8,
+    shared: u16,
+    disk_length: u32,
+    previous: u64,
+    /// Of the bytes.
+    length: usize,
+    sum: u32,
+    offsets: Range<usize>,
+    heads: Range<usize>,
+    sums: Range<usize>,
+}
+
+impl Head {
+    /// The head of a record that is what was written, if it is of the block that is wanted.
+    fn parse(head: &[u8], sum: u32, mark: Mark) -> Option<Head> {
+        if head.len() < HEADER_LENGTH || checksum(head) != sum || &head[..4] != MAGIC {
+            return None;
+        }
+        let mut fields = &head[4..HEADER_LENGTH];
+        let found = Mark { tag: fields.get_u64_le(), offset: fields.get_u64_le() };
+        let kind = *BlockKind::ALL.get(usize::from(fields.get_u8()))?;
+        let flags = fields.get_u8();
+        let (shared, disk_length, previous) = (fields.get_u16_le(), fields.get_u32_le(), fields.get_u64_le());
+        let [length, cells, heads] =
+            [fields.get_u32_le(), fields.get_u32_le(), fields.get_u32_le()].map(|n| n as usize);
+        let offsets = HEADER_LENGTH..HEADER_LENGTH + 4 * cells;
+        let heads_at = offsets.end..offsets.end + 4 * heads;
+        let is_whole = found == mark && head.len() == head_length(length, cells, heads);
+        is_whole.then(|| Head {
+            kind,
+            flags,
+            shared,
+            disk_length,
+            previous,
+            length,
+            sum: fields.get_u32_le(),
+            offsets,
+            sums: heads_at.end..head.len(),
+            heads: heads_at,
+        })
+    }
 }
 
 /// The block in a record that is what was written, if it is the one that is wanted.
-pub(super) fn read(record: &Bytes, sum: u32, mark: Mark) -> Option<Block> {
-    if checksum(record) != sum || record.len() < HEADER_LENGTH || &record[..4] != MAGIC {
-        return None;
-    }
-    let mut head = &record[4..HEADER_LENGTH];
-    let found = Mark { tag: head.get_u64_le(), offset: head.get_u64_le() };
-    let kind = *BlockKind::ALL.get(usize::from(head.get_u8()))?;
-    let flags = head.get_u8();
-    let (shared, disk_length, previous) = (head.get_u16_le(), head.get_u32_le(), head.get_u64_le());
-    let [length, cells, heads] =
-        [head.get_u32_le(), head.get_u32_le(), head.get_u32_le()].map(|n| n as usize);
-    let numbers = numbers_at(length);
-    let heads_at = numbers + 4 * cells;
-    if found != mark || record.len() != heads_at + 4 * heads {
+pub(super) fn read(record: &Bytes, head_length: usize, sum: u32, mark: Mark) -> Option<Block> {
+    let (head_bytes, bytes) = record.split_at_checked(head_length)?;
+    let head = Head::parse(head_bytes, sum, mark)?;
+    if bytes.len() != head.length || checksum(bytes) != head.sum {
         return None;
     }
     Some(Block {
-        kind,
-        offsets: Words::within(record.slice(numbers..heads_at)),
-        heads: Words::within(record.slice(heads_at..)),
-        bytes: record.slice(HEADER_LENGTH..HEADER_LENGTH + length),
-        shared,
-        disk_length,
-        previous: (flags & HAS_PREVIOUS != 0).then_some(previous),
-        packed: flags & IS_PACKED != 0,
+        kind: head.kind,
+        offsets: Words::within(record.slice(head.offsets)),
+        heads: Words::within(record.slice(head.heads)),
+        bytes: record.slice(head_length..),
+        shared: head.shared,
+        disk_length: head.disk_length,
+        previous: (head.flags & HAS_PREVIOUS != 0).then_some(head.previous),
+        packed: head.flags & IS_PACKED != 0,
     })
+}
+
+/// Some cells of a block, copied out of a device for one reader.
+///
+/// It knows where all cells of the block begin and the heads of their rows, and has the bytes of [some](Part::here).
+#[derive(Debug)]
+pub struct Part {
+    buffer: Buffer,
+    head: Head,
+    here: Range<usize>,
+    /// Where the bytes that are here begin in the block.
+    from: usize,
+    /// Where they lie in the buffer.
+    bytes: Range<usize>,
+}
+
+impl Part {
+    /// A part with nothing of the bytes yet, of the record whose head is the beginning of `buffer`, if that is what was
+    /// written, and of the block that is wanted. None of a packed block, which is of use as a whole alone.
+    pub(super) fn of_head(buffer: Buffer, head_length: usize, sum: u32, mark: Mark) -> Option<Part> {
+        let head = Head::parse(buffer.as_ref().get(..head_length)?, sum, mark)?;
+        let is_whole = buffer.as_ref().len() == head_length + head.length;
+        is_whole.then(|| Part { buffer, head, here: 0..0, from: 0, bytes: head_length..head_length })
+    }
+
+    /// Whether a reader finds its cells in it.
+    pub(super) fn has_cells(&self) -> bool {
+        self.head.kind == BlockKind::Data && self.head.flags & IS_PACKED == 0 && !self.head.offsets.is_empty()
+    }
+
+    /// Makes room for the bytes in which these cells lie. Where they are in the record, and the room for them.
+    pub(super) fn room_for(&mut self, cells: Range<usize>) -> (usize, &mut [u8]) {
+        let offsets = self.offsets();
+        let start = cells.start.min(offsets.len());
+        let end = cells.end.clamp(start, offsets.len());
+        let place = |index: usize| {
+            let offset = offsets.get(index).map(|offset| u32::from_le_bytes(*offset) as usize);
+            offset.map_or(self.head.length, |offset| offset.min(self.head.length))
+        };
+        let from = place(start) / CHUNK * CHUNK;
+        let until = place(end).next_multiple_of(CHUNK).clamp(from, self.head.length);
+        let head_length = self.head.sums.end;
+        (self.here, self.from, self.bytes) = (start..end, from, head_length..head_length + (until - from));
+        (head_length + from, &mut self.buffer.bytes_mut()[self.bytes.clone()])
+    }
+
+    /// Whether the bytes that were put into the room are those that were written.
+    pub(super) fn is_sound(&self) -> bool {
+        let bytes = self.bytes();
+        if bytes.len() == self.head.length {
+            return checksum(bytes) == self.head.sum;
+        }
+        let sums = &self.buffer.as_ref()[self.head.sums.clone()].as_chunks::<4>().0[self.from / CHUNK..];
+        bytes.chunks(CHUNK).zip(sums).all(|(chunk, sum)| checksum(chunk) == u32::from_le_bytes(*sum))
+    }
+
+    /// Where each cell of the block begins, in bytes from its start, little endian.
+    #[inline]
+    pub fn offsets(&self) -> &[[u8; 4]] {
+        self.buffer.as_ref()[self.head.offsets.clone()].as_chunks().0
+    }
+
+    /// Four bytes of each cell's row, to search in, or nothing: [`Block::heads`], little endian.
+    #[inline]
+    pub fn heads(&self) -> &[[u8; 4]] {
+        self.buffer.as_ref()[self.head.heads.clone()].as_chunks().0
+    }
+
+    /// How many bytes all these rows share: [`Block::shared`].
+    pub fn shared(&self) -> u16 {
+        self.head.shared
+    }
+
+    /// The cells of the block whose bytes are here.
+    #[inline]
+    pub fn here(&self) -> Range<usize> {
+        self.here.clone()
+    }
+
+    /// Bytes in which they lie.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer.as_ref()[self.bytes.clone()]
+    }
+
+    /// Where these begin, in bytes from the start of the block.
+    #[inline]
+    pub fn from(&self) -> usize {
+        self.from
+    }
+
+    /// How many bytes the block has.
+    pub fn block_length(&self) -> usize {
+        self.head.length
+    }
+
+    /// Length of the block on disk: [`Block::disk_length`].
+    pub fn disk_length(&self) -> u32 {
+        self.head.disk_length
+    }
+
+    /// What the cache would count for the block.
+    pub(crate) fn block_weight(&self) -> usize {
+        crate::weight_of(self.head.length, self.offsets().len(), self.heads().len())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_written_is_read_and_nothing_else_is() {
-        let block = Block {
+    const MARK: Mark = Mark { tag: 1 << 60, offset: 1 << 40 };
+
+    /// A block of so many bytes with cells of 70, all of them another's.
+    fn block(length: u32, packed: bool) -> Block {
+        Block {
             kind: BlockKind::Data,
-            bytes: (0..201).collect::<Vec<u8>>().into(),
-            offsets: [0, 70, 140].into(),
+            bytes: (0..length).map(|at| (at * 7 + at / 256) as u8).collect::<Vec<u8>>().into(),
+            offsets: (0..length).step_by(70).collect(),
             heads: [9, 8].into(),
             shared: 5,
             disk_length: 77,
             previous: Some(0),
-            packed: true,
-        };
-        let mark = Mark { tag: 1 << 60, offset: 1 << 40 };
-        let record = write(mark, &block);
-        assert_eq!(record.len(), length_of(&block));
-        let sum = checksum(&record);
-        let read = |record: Vec<u8>, sum, mark| read(&Bytes::from(record), sum, mark);
-        let found = read(record.clone(), sum, mark).expect("the same");
+            packed,
+        }
+    }
+
+    fn read_all(record: Vec<u8>, head: usize, sum: u32, mark: Mark) -> Option<Block> {
+        read(&Bytes::from(record), head, sum, mark)
+    }
+
+    /// The part of a record that has these cells.
+    fn part(record: &[u8], head: usize, sum: u32, mark: Mark, cells: Range<usize>) -> Option<Part> {
+        let mut buffer = Buffer::of(record.len());
+        buffer.bytes_mut().fill(0xee);
+        buffer.bytes_mut()[..head].copy_from_slice(&record[..head]);
+        let mut part = Part::of_head(buffer, head, sum, mark)?;
+        let (at, room) = part.room_for(cells);
+        room.copy_from_slice(&record[at..at + room.len()]);
+        part.is_sound().then_some(part)
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else_is() {
+        let block = block(201, true);
+        let (record, sum) = write(MARK, &block);
+        let (length, head) = lengths_of(&block);
+        assert_eq!(record.len(), length);
+        let found = read_all(record.clone(), head, sum, MARK).expect("the same");
         assert_eq!(format!("{found:?}"), format!("{block:?}"));
-        assert!(read(record.clone(), sum, Mark { tag: 1, ..mark }).is_none(), "another file's");
-        assert!(read(record.clone(), sum, Mark { offset: 1, ..mark }).is_none(), "another block");
+        assert!(read_all(record.clone(), head, sum, Mark { tag: 1, ..MARK }).is_none(), "another file's");
+        assert!(read_all(record.clone(), head, sum, Mark { offset: 1, ..MARK }).is_none(), "another block");
         for bit in 0..record.len() * 8 {
             let mut bad = record.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(read(bad, sum, mark).is_none(), "bit {bit}");
+            assert!(read_all(bad, head, sum, MARK).is_none(), "bit {bit}");
         }
         // Lengths are not believed, whatever the sum says.
-        for at in HEADER_LENGTH - 12..HEADER_LENGTH {
+        for at in HEADER_LENGTH - 16..HEADER_LENGTH - 4 {
             let mut bad = record.clone();
             bad[at] ^= 0x41;
-            let sum = checksum(&bad);
-            assert!(read(bad, sum, mark).is_none(), "byte {at}");
+            let sum = checksum(&bad[..head]);
+            assert!(read_all(bad.clone(), head, sum, MARK).is_none(), "byte {at}");
+            assert!(part(&bad, head, sum, MARK, 0..1).is_none(), "byte {at}");
         }
         for length in 0..record.len() {
             let cut = record[..length].to_vec();
-            let sum = checksum(&cut);
-            assert!(read(cut, sum, mark).is_none(), "{length} bytes");
+            let head = head.min(length);
+            let sum = checksum(&cut[..head]);
+            assert!(read_all(cut, head, sum, MARK).is_none(), "{length} bytes");
         }
+    }
+
+    #[test]
+    fn a_part_has_the_cells_that_were_wanted_as_they_are_in_the_block() {
+        let whole = block(5_000, false);
+        let (record, sum) = write(MARK, &whole);
+        let (_, head) = lengths_of(&whole);
+        let cells = whole.offsets.len();
+        for from in 0..=cells {
+            for until in from..=cells + 1 {
+                let part = part(&record, head, sum, MARK, from..until).expect("sound");
+                assert!(part.has_cells() && part.here() == (from..until.min(cells)));
+                assert_eq!((part.shared(), part.block_length()), (5, 5_000));
+                let numbers =
+                    |words: &[[u8; 4]]| words.iter().map(|w| u32::from_le_bytes(*w)).collect::<Vec<_>>();
+                assert_eq!(numbers(part.offsets()), whole.offsets.to_vec());
+                assert_eq!(numbers(part.heads()), whole.heads.to_vec());
+                let bytes = part.bytes();
+                assert_eq!(bytes, &whole.bytes[part.from()..part.from() + bytes.len()]);
+                let place = |cell: usize| whole.offsets.get(cell).map_or(5_000, |at| *at as usize);
+                let wanted = place(from)..place(until);
+                assert!(part.from() <= wanted.start && wanted.end <= part.from() + bytes.len());
+                assert!(bytes.len() <= wanted.len() + 2 * CHUNK, "no more than the chunks of it");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bit_that_flips_in_what_is_copied_is_found_and_another_does_no_harm() {
+        let whole = block(5_000, false);
+        let (record, sum) = write(MARK, &whole);
+        let (_, head) = lengths_of(&whole);
+        for cells in [0..1, 30..33, 71..72] {
+            let sound = part(&record, head, sum, MARK, cells.clone()).expect("sound");
+            let copied = head + sound.from()..head + sound.from() + sound.bytes().len();
+            assert!(copied.len() < 3_000);
+            for bit in (0..record.len() * 8).step_by(5) {
+                let mut bad = record.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                let found = part(&bad, head, sum, MARK, cells.clone());
+                let is_met = bit / 8 < head || copied.contains(&(bit / 8));
+                assert_eq!(found.is_none(), is_met, "bit {bit}");
+                if let Some(found) = found {
+                    assert_eq!(found.bytes(), sound.bytes());
+                }
+            }
+        }
+        let (packed, sum) = write(MARK, &block(5_000, true));
+        assert!(!part(&packed, head, sum, MARK, 0..1).expect("sound").has_cells());
+        assert!(part(&packed, head, sum, Mark { tag: 1, ..MARK }, 0..1).is_none(), "another file's");
     }
 }

@@ -2,15 +2,17 @@
 //!
 //! 1. A block that is taken waits in memory for a writer, and is found there. Whether it is taken is decided before it
 //!    is written: the index is a [`Shelf`] of its own.
-//! 2. A writer takes a slot, writes the record, and puts the place and the sum of the record into the index. Where no
+//! 2. A writer takes a slot, writes the record, and puts the place and the sum of the record's head into the index. Where no
 //!    slot of the size is free it evicts, and at last empties the bucket that holds least.
 //! 3. A read takes place and sum out of the index, reads without any lock, and checks. A slot that was given to another
-//!    block meanwhile fails the check and is a miss: nobody waits for readers.
+//!    block meanwhile fails the check and is a miss: nobody waits for readers. Who wants few cells has the head of the
+//!    record read, and then what of its bytes has those cells.
 //! 4. A device that fails without a success in between for longer than is tolerated is used no more.
 //! 5. Where a device is mapped ([`Device::is_mapped`]), reads that need no wait are copies out of the map, in the time that
 //!    the check alone would take. A map whose file is cut or whose disk fails is read no more, but its file is.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,10 +23,10 @@ use storage::Device;
 
 use super::allocator::{Allocator, bucket_size};
 use super::buffer::Buffer;
-use super::record::{self, Mark};
+use super::record::{self, Mark, Part};
 use super::{BucketCounts, BucketOptions, Placed};
 use crate::memory::{Admission, Shelf, hash_of};
-use crate::{Block, BlockKey, FileId};
+use crate::{Block, BlockKey, Cells, FileId};
 
 /// Evictions for one slot before a whole bucket is emptied.
 const EVICTIONS_MAX: usize = 8;
@@ -40,6 +42,8 @@ const REMEDY_UNMAPPED: &str = "the file was cut or its disk cannot be read: it i
 struct Slot {
     at: u64,
     length: u32,
+    /// How much of it is its head, and the sum of that.
+    head: u32,
     sum: u32,
 }
 
@@ -163,21 +167,54 @@ impl Store {
             Entry::Written(slot) => *slot,
         };
         let mut buffer = Buffer::of(slot.length as usize);
-        match self.0.read(slot.at, buffer.bytes_mut(), now) {
-            Ok(true) => {}
-            Ok(false) => return None,
-            Err(error) => {
-                self.0.drop_slot(key, slot);
-                self.0.note_failure("read from", &error);
-                return None;
-            }
+        if !self.0.fill(key, slot, 0, buffer.bytes_mut(), now) {
+            return None;
         }
-        let block = record::read(&buffer.freeze(), slot.sum, mark);
+        let block = record::read(&buffer.freeze(), slot.head as usize, slot.sum, mark);
         match &block {
             Some(_) => self.0.note_success(),
             None => self.0.note_corrupt(key, slot),
         }
         block.map(Arc::new)
+    }
+
+    /// The cells that `pick` chooses of a data block, if nobody has to wait for them.
+    pub(super) fn part(
+        &self,
+        key: BlockKey,
+        mark: Mark,
+        pick: impl FnOnce(&Part) -> Range<usize>,
+    ) -> Option<Cells> {
+        if self.is_disabled() {
+            return None;
+        }
+        let slot = match self.0.state.lock().index.get(key, hash_of(key))? {
+            Entry::Waiting(block) => return Some(Cells::Whole(Arc::clone(block))),
+            Entry::Written(slot) => *slot,
+        };
+        let head_length = slot.head as usize;
+        let mut buffer = Buffer::of(slot.length as usize);
+        if !self.0.fill(key, slot, 0, &mut buffer.bytes_mut()[..head_length], true) {
+            return None;
+        }
+        let Some(mut part) = Part::of_head(buffer, head_length, slot.sum, mark) else {
+            self.0.note_corrupt(key, slot);
+            return None;
+        };
+        if !part.has_cells() {
+            return None;
+        }
+        let wanted = pick(&part);
+        let (offset, room) = part.room_for(wanted);
+        if !self.0.fill(key, slot, offset as u64, room, true) {
+            return None;
+        }
+        if !part.is_sound() {
+            self.0.note_corrupt(key, slot);
+            return None;
+        }
+        self.0.note_success();
+        Some(Cells::Part(part))
     }
 
     pub(super) fn engine(&self) -> String {
@@ -210,7 +247,7 @@ impl Store {
         if state.index.has(key) {
             return;
         }
-        let class = state.slots.class_of(record::length_of(block));
+        let class = state.slots.class_of(record::lengths_of(block).0);
         let Some(class) = class.filter(|_| state.queue.len() < self.0.queue_max) else {
             self.0.dropped.fetch_add(1, Ordering::Relaxed);
             return;
@@ -253,25 +290,26 @@ impl Store {
     pub(super) fn placed(&self) -> Vec<Placed> {
         let state = self.0.state.lock();
         let written = state.index.entries().filter_map(|(key, entry, in_memory)| {
-            let Slot { at, length, sum } = entry.slot()?;
-            Some(Placed { file: key.file.0, offset: key.offset, at, length, sum, in_memory })
+            let Slot { at, length, head, sum } = entry.slot()?;
+            Some(Placed { file: key.file.0, offset: key.offset, at, length, head, sum, in_memory })
         });
         written.collect()
     }
 
     pub(super) fn restore(&self, blocks: impl Iterator<Item = Placed>) -> usize {
         let mut state = self.0.state.lock();
-        for Placed { file, offset, at, length, sum, in_memory } in blocks {
+        for Placed { file, offset, at, length, head, sum, in_memory } in blocks {
             let key = BlockKey { file: FileId(file), offset };
             let class = state.slots.class_of(length as usize);
             let Some(class) = class.filter(|_| !state.index.has(key)) else { continue };
-            if (length as usize) < record::HEADER_LENGTH || !state.slots.take(at, length as usize) {
+            let is_head = (record::HEADER_LENGTH as u32..=length).contains(&head);
+            if !is_head || !state.slots.take(at, length as usize) {
                 continue;
             }
             let weight = state.slots.slot_size(class) as usize;
             let admission = Admission { weight, in_memory, asked_for: false };
             let mut gone = Vec::new();
-            let entry = Entry::Written(Slot { at, length, sum });
+            let entry = Entry::Written(Slot { at, length, head, sum });
             state.index.insert(key, hash_of(key), entry, admission, &mut gone);
             state.free(gone, false);
         }
@@ -361,6 +399,16 @@ impl Shared {
         read
     }
 
+    /// Fills `bytes` from `offset` of a record. `false` when that cannot be: `now`, or, and then the record is forgotten,
+    /// at all.
+    fn fill(&self, key: BlockKey, slot: Slot, offset: u64, bytes: &mut [u8], now: bool) -> bool {
+        self.read(slot.at + offset, bytes, now).unwrap_or_else(|error| {
+            self.drop_slot(key, slot);
+            self.note_failure("read from", &error);
+            false
+        })
+    }
+
     /// Writes what waits, until the store is gone.
     fn write_all(&self) {
         let mut state = self.state.lock();
@@ -385,8 +433,8 @@ impl Shared {
     }
 
     fn write(&self, Job { key, mark, block }: Job) {
-        let record = record::write(mark, &block);
-        let sum = record::checksum(&record);
+        let (record, sum) = record::write(mark, &block);
+        let (_, head) = record::lengths_of(&block);
         let at = {
             let mut state = self.state.lock();
             if !state.index.peek(key).is_some_and(|entry| entry.waits_as(&block)) {
@@ -407,7 +455,7 @@ impl Shared {
         let waits = state.index.peek(key).is_some_and(|entry| entry.waits_as(&block));
         match (&written, waits) {
             (Ok(()), true) => {
-                let slot = Slot { at, length: record.len() as u32, sum };
+                let slot = Slot { at, length: record.len() as u32, head: head as u32, sum };
                 state.index.replace(key, Entry::Written(slot));
             }
             (_, waits) => {

@@ -51,7 +51,7 @@ impl Bench {
         let block = block(BlockKind::Data, 0);
         Block {
             bytes: bytes.into(),
-            offsets: (0..offset as u32 % 9).collect(),
+            offsets: (0..offset as u32 % 9).map(|cell| cell * 50).collect(),
             disk_length: offset as u32,
             ..block
         }
@@ -68,6 +68,35 @@ impl Bench {
         let found = found.expect("the caller may wait");
         assert_eq!(format!("{found:?}"), format!("{:?}", Bench::content(offset)), "the block at {offset}");
         hit
+    }
+
+    /// Looks for two cells of a block, checks what comes, and says whether they came from the device.
+    fn part(&self, offset: u64) -> bool {
+        let right = Bench::content(offset);
+        let wanted = offset as usize / 2 % right.offsets.len().max(1);
+        match self.file.part(offset, true, |_| wanted..wanted + 2) {
+            None => false,
+            Some(Cells::Whole(block)) => {
+                assert_eq!(format!("{block:?}"), format!("{right:?}"), "the block at {offset}");
+                false
+            }
+            Some(Cells::Part(part)) => {
+                let offsets: Vec<u32> = part.offsets().iter().map(|word| u32::from_le_bytes(*word)).collect();
+                assert_eq!(offsets, right.offsets.to_vec(), "the block at {offset}");
+                assert_eq!(part.here(), wanted..(wanted + 2).min(offsets.len()));
+                let (from, bytes) = (part.from(), part.bytes());
+                assert_eq!(
+                    bytes,
+                    &right.bytes[from..from + bytes.len()],
+                    "from {from} of the block at {offset}"
+                );
+                true
+            }
+        }
+    }
+
+    fn parts(&self, offsets: std::ops::Range<u64>) -> usize {
+        offsets.filter(|&offset| self.part(offset)).count()
     }
 
     fn settle(&self) {
@@ -98,6 +127,32 @@ fn blocks_come_back_from_several_devices_as_they_were() {
     assert_eq!(counts.slots.iter().map(|slots| slots.used).sum::<u64>(), 100);
     assert_eq!(bench.file.remove(), 100);
     assert!(bench.counts().slots.iter().all(|slots| (slots.used, slots.buckets) == (0, 0)));
+}
+
+#[test]
+fn who_wants_few_cells_has_these_copied_and_no_more() {
+    let bench = Bench::new(2, 40, &options());
+    assert_eq!((bench.parts(0..200), bench.hits(0..200)), (0, 0));
+    bench.settle();
+    // Every ninth block has no cells to look for.
+    assert_eq!(bench.parts(0..200), 200 - 23);
+    let looks = bench.cache.counts().looks;
+    assert_eq!((looks.hits_in(Tier::Bucket), looks.misses()), (200 - 23, 200));
+    bench.devices.iter().for_each(|device| device.set_waits(true));
+    assert_eq!(bench.parts(0..200), 0, "nobody waits for a part");
+    // What memory has room for is brought whole.
+    let bench = Bench::with_memory(100_000, 1, 40, &options());
+    bench.hits(0..20);
+    bench.settle();
+    bench.file.cache().memory.as_ref().expect("there is one").evict_file(bench.file.id());
+    assert_eq!((bench.parts(1..9), bench.hits(1..9), bench.parts(1..9)), (0, 8, 0));
+    assert_eq!(bench.cache.counts().looks.hits_in(Tier::Bucket), 8);
+    assert_eq!(bench.cache.counts().looks.hits_in(Tier::Memory), 8);
+    // What it is too full for is not.
+    bench.hits(1_000..1_200);
+    bench.hits(1_000..1_200);
+    bench.settle();
+    assert!(bench.parts(1_000..1_200) > 50);
 }
 
 #[test]
@@ -178,6 +233,7 @@ fn no_fault_of_a_device_costs_more_than_a_hit() {
         bench.devices[0].set_fault(fault);
         for round in 0..3 {
             // Old blocks and new ones: each is checked byte by byte.
+            bench.parts(0..80);
             bench.hits(0..80 + 20 * round);
             bench.settle();
         }
@@ -199,9 +255,14 @@ fn bits_that_flip_where_blocks_lie_are_found() {
     let bench = Bench::new(1, 40, &options());
     bench.hits(0..50);
     bench.settle();
-    bench.devices[0].damage(|bytes| bytes.iter_mut().step_by(997).for_each(|byte| *byte ^= 4));
+    bench.devices[0].damage(|bytes| bytes.iter_mut().step_by(2_503).for_each(|byte| *byte ^= 4));
+    // What was not copied may have been damaged, and is found when all is wanted.
+    let parts = bench.parts(0..50);
+    let met = bench.counts().corrupt;
+    assert!(parts > 10 && met > 5, "{parts} were sound, {met} were not");
     let hits = bench.hits(0..50);
     let counts = bench.counts();
+    assert!(counts.corrupt > met);
     assert_eq!(hits as u64 + counts.corrupt, 50);
     assert!(counts.corrupt > 10 && !counts.disabled);
 }
@@ -246,6 +307,7 @@ fn under_load_and_faults_every_block_is_right() {
         for _ in 0..4 {
             let turn = turn.fetch_add(1, Ordering::SeqCst);
             bench.devices[turn % 2].set_fault(faults[turn % 4]);
+            bench.parts(0..150);
             bench.hits(0..150);
         }
     });
@@ -308,6 +370,21 @@ fn the_next_process_finds_what_the_last_one_had_kept() {
 }
 
 #[test]
+fn an_index_of_a_version_that_wrote_other_records_is_none() {
+    let index = Scratch::new(Persistence::bytes_for(20 * BUCKET, &SIZES));
+    let bench = next_life(Bench::new(1, 20, &options()), &index);
+    bench.hits(0..10);
+    bench.settle();
+    bench.cache.persist().expect("kept");
+    let half = index.size() as usize / 2;
+    index.damage(|bytes| [0, half].into_iter().for_each(|at| bytes[at + 3] = b'1'));
+    let bench = next_life(bench, &index);
+    assert_eq!((bench.counts().blocks, bench.hits(0..10)), (0, 0));
+    bench.settle();
+    assert_eq!((bench.hits(0..10), bench.counts().corrupt), (10, 0));
+}
+
+#[test]
 fn an_index_that_is_old_or_damaged_costs_hits_and_gives_no_wrong_byte() {
     let index = Scratch::new(Persistence::bytes_for(20 * BUCKET, &SIZES));
     let mut bench = next_life(Bench::new(1, 20, &options()), &index);
@@ -321,6 +398,7 @@ fn an_index_that_is_old_or_damaged_costs_hits_and_gives_no_wrong_byte() {
         bench.settle();
     }
     bench = next_life(bench, &index);
+    bench.parts(0..60);
     let hits = bench.hits(0..60);
     assert_eq!(hits as u64 + bench.counts().corrupt, 60);
     bench.settle();

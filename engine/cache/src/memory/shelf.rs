@@ -216,6 +216,13 @@ impl<V> Shelf<V> {
         admission: Admission,
         gone: &mut Vec<V>,
     ) {
+        if self.wants(hash, admission) {
+            self.insert(key, hash, value(), admission, gone);
+        }
+    }
+
+    /// Whether that would take it in. A no counts as a look.
+    pub(crate) fn wants(&mut self, hash: u64, admission: Admission) -> bool {
         let is_worth_it = self.bytes() + admission.weight <= self.bytes_max
             || admission.in_memory
             || match self.victim(Place::Main) {
@@ -226,12 +233,11 @@ impl<V> Shelf<V> {
                 }
                 None => true,
             };
-        if is_worth_it {
-            self.insert(key, hash, value(), admission, gone);
-        } else {
+        if !is_worth_it {
             self.sketch.count(hash);
             self.refused += 1;
         }
+        is_worth_it
     }
 
     fn make_room(&mut self, gone: &mut Vec<V>) {

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cache::{Options, Switches};
-use storage::FileReader;
+use cache::{Bucket, BucketOptions, Options, Switches};
+use env::{WallTime, World};
+use storage::{DeviceFault, FileReader, Scratch};
 
 use super::*;
 
@@ -169,5 +170,150 @@ fn rows_are_passed_up_to_the_end_of_a_block_but_not_where_cells_have_tags() {
             cursor.advance().expect("sound");
         }
         assert!(cursor.pass_rows(None, |_| Refused::Cell) > 0);
+    }
+}
+
+/// A file whose data blocks are all on a device of the cache, and a reader of the same without one.
+fn on_a_device(writing: &dyn Fn() -> WriterOptions) -> (Arc<Reader>, Scratch, Arc<Reader>) {
+    // Rows of many columns, of one, and such as begin with the same bytes.
+    let mut cells = Vec::new();
+    for row in 0..2_000 {
+        let name = match row % 5 {
+            0 => format!("row-{:06}-and-more", row / 5),
+            _ => format!("row-{:06}", row / 5),
+        };
+        let columns = if row % 97 == 0 { 40 } else { 1 + row % 3 };
+        cells.extend((0..columns).map(|column| (name.clone(), column)));
+    }
+    cells.sort();
+    cells.dedup();
+    let to_cell = |(at, (row, column)): (usize, (String, i32))| {
+        let qualifier = format!("{column:03}");
+        let parts = CellParts {
+            row: row.as_bytes(),
+            family: b"f",
+            qualifier: qualifier.as_bytes(),
+            timestamp: Timestamp(7),
+            cell_type: CellType::Put,
+            value: &[at as u8; 20],
+            tags: b"",
+        };
+        (parts.to_vec().expect("within limits"), SequenceId(at as u64))
+    };
+    let cells: Vec<_> = cells.into_iter().enumerate().map(to_cell).collect();
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    write(&files, &name, &cells, writing());
+    let plain = open(&files, &name).expect("sound");
+    let device = Scratch::new(16 << 20);
+    let options = BucketOptions { queue_length: 10_000, ..BucketOptions::default() };
+    let bucket = Bucket::on(vec![Arc::new(device.clone())], &options, World::simulated(1, WallTime(0)));
+    // The memory before it has room for index and blooms, and no data: a block is larger than all of it.
+    let cache = Arc::new(Cache::with_bytes(2_048).with_bucket(bucket));
+    let file = files.open(&name).expect("there");
+    let reader = Reader::open(file, name, cache, Caching::default()).map(Arc::new).expect("sound");
+    assert_eq!(read_all(&reader).expect("sound"), expected(&cells));
+    reader.cached().cache().bucket().expect("there is one").settle();
+    (reader, device, plain)
+}
+
+/// Where a cursor stands.
+fn stands(cursor: &Cursor) -> Option<(Vec<u8>, SequenceId)> {
+    cursor.peek().map(|cell| (cell.bytes_without_tags().to_vec(), cell.sequence()))
+}
+
+/// Places that cells have, places between, before and behind all.
+fn places(reader: &Arc<Reader>) -> Vec<KeyBuf> {
+    let mut keys = vec![KeyBuf::first_on_row(b""), KeyBuf::first_on_row(b"row"), KeyBuf::first_on_row(b"s")];
+    let mut cursor = reader.cursor(ReadOptions::default());
+    cursor.seek_first().expect("sound");
+    let mut at = 0;
+    while let Some(cell) = cursor.peek() {
+        if at % 7 == 0 {
+            keys.push(KeyBuf::of(cell));
+        }
+        if at % 11 == 0 {
+            keys.push(KeyBuf::first_on_row(cell.row()));
+            keys.push(KeyBuf::first_on_row(&[cell.row(), b"-no"].concat()));
+        }
+        if at % 13 == 0 {
+            keys.push(KeyBuf::last_on_row(cell.row()));
+        }
+        at += 1;
+        cursor.advance().expect("sound");
+    }
+    keys
+}
+
+#[test]
+fn a_cursor_that_has_parts_of_blocks_stands_where_one_that_has_blocks_does() {
+    for block_size in [200, 2 << 10, 16 << 10] {
+        for encoding in [Encoding::None, Encoding::FastDiff] {
+            let (reader, device, plain) =
+                on_a_device(&|| WriterOptions { block_size, encoding, ..WriterOptions::default() });
+            let keys = places(&plain);
+            let read = |reader: &Arc<Reader>, holds: bool, out: &mut Vec<_>| {
+                let mut cursor = reader.cursor(ReadOptions::default());
+                if holds {
+                    cursor.hold_blocks();
+                }
+                for (at, key) in keys.iter().enumerate() {
+                    cursor.seek_far(key.position()).expect("sound");
+                    out.push(stands(&cursor));
+                    // Then on by steps, to places near and far, or away.
+                    for _ in 0..[0, 1, 2, 60][at % 4] {
+                        cursor.advance().expect("sound");
+                        out.push(stands(&cursor));
+                    }
+                    for ahead in [1, 2, 40].iter().take(at % 5) {
+                        let Some(next) = keys.get(at + ahead) else { continue };
+                        cursor.seek(next.position()).expect("sound");
+                        out.push(stands(&cursor));
+                    }
+                    if at % 6 == 1 {
+                        cursor.seek_row_before(Some(key.key().row())).expect("sound");
+                        out.push(stands(&cursor));
+                    }
+                    if at % 10 == 0 {
+                        cursor.leave();
+                    }
+                }
+            };
+            for holds in [false, true] {
+                let (mut found, mut wanted) = (Vec::new(), Vec::new());
+                read(&plain, holds, &mut wanted);
+                let before = device.acts().0;
+                read(&reader, holds, &mut found);
+                assert!(found == wanted, "blocks of {block_size}, {encoding:?}, held: {holds}");
+                assert!(found.len() > 1_000 && device.acts().0 > before + 20, "the device was read");
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_a_device_does_a_get_finds_its_row() {
+    let (reader, device, plain) =
+        on_a_device(&|| WriterOptions { block_size: 8 << 10, ..Default::default() });
+    let keys = places(&plain);
+    for fault in [DeviceFault::ReadFails, DeviceFault::ReadShort, DeviceFault::ReadFlips, DeviceFault::Gone] {
+        let bucket = reader.cached().cache().bucket().expect("there is one");
+        bucket.settle();
+        let met = |counts: cache::BucketCounts| counts.failed + counts.corrupt;
+        let before = met(bucket.counts());
+        for (at, key) in keys.iter().enumerate() {
+            // Between the head of a block and its bytes, too.
+            device.set_fault(if at % 3 == 0 { fault } else { DeviceFault::None });
+            let (mut cursor, mut other) =
+                (reader.cursor(ReadOptions::default()), plain.cursor(ReadOptions::default()));
+            cursor.seek_far(key.position()).expect("storage is sound");
+            other.seek_far(key.position()).expect("sound");
+            assert_eq!(stands(&cursor), stands(&other));
+            device.set_fault(if at % 4 == 0 { fault } else { DeviceFault::None });
+            cursor.advance().expect("storage is sound");
+            other.advance().expect("sound");
+            assert_eq!(stands(&cursor), stands(&other));
+        }
+        device.set_fault(DeviceFault::None);
+        assert!(met(bucket.counts()) > before, "{fault:?} was met");
     }
 }
