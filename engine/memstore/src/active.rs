@@ -127,7 +127,7 @@ impl Active {
             }
             each(cell);
             let (place, taken) =
-                filler.copy(bytes, sequence, false, |number, chunk| self.records.add(number, chunk));
+                filler.copy(bytes, sequence, |number, chunk| self.records.add(number, chunk));
             let grown = tree.add(growing, found, probe.head, place);
             *count += 1;
             added.cells += 1;
@@ -199,7 +199,7 @@ impl Active {
             let head = if same_heads { head } else { heads.of(self.records.cell(place).row()) };
             builder.push(head, place);
         });
-        builder.finish(Records::of(self.records.comparator(), self.records.chunks().cloned()))
+        builder.finish(Records::of(self.records.comparator(), self.records.chunks().cloned()), Vec::new())
     }
 
     /// Where the first cell is.

@@ -1,12 +1,10 @@
 //! Where the cells of a segment lie: copied once, one after the other, into chunks.
 //!
 //! ```text
-//!   record:  [ sequence id 40 bits | rewritten 1 bit | length 23 bits ]  cell in KeyValue layout  padding to 4
+//!   record:  [ sequence id 40 bits | length 24 bits ]  cell in KeyValue layout  padding to 4
 //!   where sequence id or length do not fit:
-//!            [ 0 | rewritten | 2²³-1 ] [ sequence id 64 bits ] [ length 64 bits ]  cell  padding to 4
+//!            [ 0 | 2²⁴-1 ] [ sequence id 64 bits ] [ length 64 bits ]  cell  padding to 4
 //! ```
-//!
-//! *Rewritten* is a cell of which an older version was in memory, too, when it was copied the last time.
 //!
 //! A [`Place`] says in 32 bits where a record is: the number of the chunk, and a quarter of the offset in it. Cells too
 //! large for a share of a chunk have a chunk of their own. A segment reaches 8,192 chunks: of the usual size that is at least
@@ -30,10 +28,12 @@ pub(crate) const CHUNKS_MAX: u32 = 1 << (32 - OFFSET_BITS);
 /// Chunks that a segment fills: so few that a copy of its cells in another order, which may take some more, is one segment,
 /// too.
 pub(crate) const CHUNKS_FILLED_MAX: u32 = CHUNKS_MAX / 2;
-const LENGTH_BITS: u32 = 23;
+/// Bytes that memory gives at a time.
+const LINE: usize = 64;
+/// Lines in which most keys end: the head of the record and 60 to 120 bytes.
+pub(crate) const KEY_LINES: usize = 2;
+const LENGTH_BITS: u32 = 24;
 const LENGTH_ESCAPE: u64 = (1 << LENGTH_BITS) - 1;
-const REWRITTEN: u64 = 1 << LENGTH_BITS;
-const SEQUENCE_SHIFT: u32 = LENGTH_BITS + 1;
 
 /// Where a record is among the chunks of its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,20 +73,31 @@ pub(crate) fn cell_in(chunk: &Chunk, place: Place) -> Cell<'_> {
     let (word, bytes) = word(bytes);
     let length = word & LENGTH_ESCAPE;
     if length != LENGTH_ESCAPE {
-        return Cell::trusted(&bytes[..length as usize], SequenceId(word >> SEQUENCE_SHIFT));
+        return Cell::trusted(&bytes[..length as usize], SequenceId(word >> LENGTH_BITS));
     }
     let (sequence, bytes) = self::word(bytes);
     let (length, bytes) = self::word(bytes);
     Cell::trusted(&bytes[..length as usize], SequenceId(sequence))
 }
 
-/// Whether the cell at `place` in `chunk` is one that was rewritten.
-///
-/// # Panics
-/// When there is no record at that place.
+/// Whether sequence id and length of a cell share a word.
 #[inline]
-pub(crate) fn is_rewritten_in(chunk: &Chunk, place: Place) -> bool {
-    word(&chunk.bytes()[place.offset()..]).0 & REWRITTEN != 0
+fn fits(length: usize, sequence: SequenceId) -> bool {
+    (length as u64) < LENGTH_ESCAPE && sequence.0 < 1 << (u64::BITS - LENGTH_BITS)
+}
+
+/// How many bytes the record of a cell takes.
+#[inline]
+pub(crate) fn record_bytes(cell: Cell<'_>) -> u64 {
+    let length = cell.bytes().len();
+    let head = if fits(length, cell.sequence()) { 8 } else { 24 };
+    (head + length).next_multiple_of(GRAIN) as u64
+}
+
+/// Asks the memory for the first lines of the record at `place` in `chunk`, which is wanted soon.
+#[inline]
+pub(crate) fn fetch_in(chunk: &Chunk, place: Place, lines: usize) {
+    (0..lines).for_each(|line| chunk.fetch(place.offset() + line * LINE));
 }
 
 #[inline]
@@ -111,6 +122,11 @@ impl Filler {
         Filler { pool, open: open.map(|appender| (appender, None)), chunks: 0 }
     }
 
+    /// Fills chunks of a segment that has some already.
+    pub(crate) fn beside(pool: Arc<Pool>, chunks: u32) -> Filler {
+        Filler { pool, open: None, chunks }
+    }
+
     /// The chunk that is not full yet, for the segment that comes next.
     pub(crate) fn take_open(&mut self) -> Option<Appender> {
         self.open.take().map(|(appender, _)| appender)
@@ -122,8 +138,8 @@ impl Filler {
         self.chunks < CHUNKS_FILLED_MAX
     }
 
-    /// Copies a cell, whose bytes were checked before, and notes whether it is rewritten. `added` learns of each chunk that
-    /// the segment has not had yet, before the place is given. Says how many bytes the record takes beside.
+    /// Copies a cell, whose bytes were checked before. `added` learns of each chunk that the segment has not had yet, before
+    /// the place is given. Says how many bytes the record takes beside.
     ///
     /// # Panics
     /// When the segment has no number left for another chunk.
@@ -132,18 +148,15 @@ impl Filler {
         &mut self,
         bytes: &[u8],
         sequence: SequenceId,
-        is_rewritten: bool,
         mut added: impl FnMut(u32, &Arc<Chunk>),
     ) -> (Place, usize) {
         let mut header = [0; 24];
-        let fits = (bytes.len() as u64) < LENGTH_ESCAPE && sequence.0 < 1 << (64 - SEQUENCE_SHIFT);
-        let rewritten = if is_rewritten { REWRITTEN } else { 0 };
-        let header: &[u8] = if fits {
-            let word = sequence.0 << SEQUENCE_SHIFT | rewritten | bytes.len() as u64;
+        let header: &[u8] = if fits(bytes.len(), sequence) {
+            let word = sequence.0 << LENGTH_BITS | bytes.len() as u64;
             header[..8].copy_from_slice(&word.to_le_bytes());
             &header[..8]
         } else {
-            header[..8].copy_from_slice(&(rewritten | LENGTH_ESCAPE).to_le_bytes());
+            header[..8].copy_from_slice(&LENGTH_ESCAPE.to_le_bytes());
             header[8..16].copy_from_slice(&sequence.0.to_le_bytes());
             header[16..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
             &header
@@ -203,18 +216,18 @@ mod tests {
         for (number, size) in sizes.iter().cycle().take(60).enumerate() {
             let bytes = cell(&format!("row{number}"), *size);
             let sequence = SequenceId([7, 1 << 40, u64::MAX][number % 3]);
-            let (place, taken) = filler.copy(&bytes, sequence, number % 2 == 0, |number, chunk| {
+            let (place, taken) = filler.copy(&bytes, sequence, |number, chunk| {
                 assert_eq!(number as usize, chunks.len());
                 chunks.push(Arc::clone(chunk));
             });
+            assert_eq!(taken as u64, record_bytes(Cell::trusted(&bytes, sequence)));
             assert!(taken >= bytes.len() + 8 && taken <= bytes.len() + 27, "{taken}");
-            copied.push((bytes, sequence, number % 2 == 0, place));
+            copied.push((bytes, sequence, place));
         }
-        for (bytes, sequence, is_rewritten, place) in copied {
+        for (bytes, sequence, place) in copied {
             let chunk = &chunks[place.chunk() as usize];
             let found = cell_in(chunk, place);
             assert_eq!((found.bytes(), found.sequence()), (&bytes[..], sequence));
-            assert_eq!(is_rewritten_in(chunk, place), is_rewritten);
         }
     }
 
@@ -224,11 +237,11 @@ mod tests {
         let mut first = Filler::new(Arc::clone(&pool), None);
         let mut chunk = None;
         let (earlier, _) =
-            first.copy(&cell("a", 9), SequenceId(1), false, |_, added| chunk = Some(Arc::clone(added)));
+            first.copy(&cell("a", 9), SequenceId(1), |_, added| chunk = Some(Arc::clone(added)));
         let chunk = chunk.expect("the first chunk");
         let mut second = Filler::new(Arc::clone(&pool), first.take_open());
         let mut again = None;
-        let (later, _) = second.copy(&cell("b", 9), SequenceId(2), false, |number, added| {
+        let (later, _) = second.copy(&cell("b", 9), SequenceId(2), |number, added| {
             again = Some((number, Arc::clone(added)));
         });
         let (number, again) = again.expect("the chunk is new to the second");

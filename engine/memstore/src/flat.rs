@@ -3,7 +3,13 @@
 //! ```text
 //!   heads   8 B each ──► searched without looking at a cell        one piece where all fit into it (HBase's
 //!   places  4 B each ──► the cells, where they have always been    CellArrayMap), else several (its CellChunkMap)
+//!   marks   1 bit each   which were rewritten; none where none was
 //! ```
+//!
+//! *Rewritten* is a cell of which an older version was in memory, too, when it was looked for the last time.
+//!
+//! Chunks may hold more than what the index names: cells that were dropped and lie among others that were not. How many bytes
+//! of each are such is known here, so that what holds the memory says so, and who makes room knows where it is had cheaply.
 //!
 //! Heads and places lie apart, so that a search touches few cache lines; between entries whose heads are equal the cells
 //! decide. Pieces keep an index of millions of cells from asking for one run of memory of that size.
@@ -34,6 +40,8 @@ const ENTRY_BYTES: usize = size_of::<u64>() + size_of::<Place>();
 struct Piece {
     heads: Box<[u64]>,
     places: Box<[Place]>,
+    /// As far as one is set.
+    rewritten: Box<[u64]>,
 }
 
 impl Piece {
@@ -53,20 +61,23 @@ pub(crate) struct Flat {
     /// The finest first.
     guides: Vec<Box<[u64]>>,
     length: usize,
+    /// Bytes in chunks, by number, that the index does not name any more; none beyond the end.
+    dead: Box<[u64]>,
 }
 
 /// Takes entries in order.
 pub(crate) struct Builder {
     heads: Heads,
     pieces: Vec<Piece>,
-    open: (Vec<u64>, Vec<Place>),
+    open: (Vec<u64>, Vec<Place>, Vec<u64>),
 }
 
 impl Builder {
     /// For about `expected` entries whose heads are made as given.
     pub(crate) fn new(heads: Heads, expected: usize) -> Builder {
         let room = expected.min(PIECE);
-        Builder { heads, pieces: Vec::new(), open: (Vec::with_capacity(room), Vec::with_capacity(room)) }
+        let open = (Vec::with_capacity(room), Vec::with_capacity(room), Vec::new());
+        Builder { heads, pieces: Vec::new(), open }
     }
 
     /// Adds an entry that comes after all others.
@@ -79,12 +90,31 @@ impl Builder {
         self.open.1.push(place);
     }
 
-    fn close(&mut self) {
-        let (heads, places) = std::mem::take(&mut self.open);
-        self.pieces.push(Piece { heads: heads.into(), places: places.into() });
+    /// Notes that the entry added last is of a cell that was rewritten.
+    #[inline]
+    pub(crate) fn mark_last(&mut self) {
+        let Some(at) = self.open.0.len().checked_sub(1) else { return };
+        let (word, bit) = (at / u64::BITS as usize, at % u64::BITS as usize);
+        let marks = &mut self.open.2;
+        if marks.len() <= word {
+            marks.resize(word + 1, 0);
+        }
+        marks[word] |= 1 << bit;
     }
 
-    pub(crate) fn finish(mut self, records: Records) -> Flat {
+    fn close(&mut self) {
+        let (heads, places, rewritten) = std::mem::take(&mut self.open);
+        self.pieces.push(Piece { heads: heads.into(), places: places.into(), rewritten: rewritten.into() });
+    }
+
+    /// Gives each entry another place for its cell, in order.
+    pub(crate) fn move_all(&mut self, mut to: impl FnMut(Place) -> Place) {
+        let closed = self.pieces.iter_mut().flat_map(|piece| piece.places.iter_mut());
+        closed.chain(&mut self.open.1).for_each(|place| *place = to(*place));
+    }
+
+    /// An index over `records`, whose chunks have `dead` bytes beside what it names.
+    pub(crate) fn finish(mut self, records: Records, dead: Vec<u64>) -> Flat {
         if !self.open.0.is_empty() {
             self.close();
         }
@@ -97,7 +127,7 @@ impl Builder {
         while let Some(finer) = guides.last().filter(|guide| guide.len() > STEP) {
             guides.push(finer.iter().step_by(STEP).copied().collect());
         }
-        Flat { records, heads: self.heads, pieces: self.pieces, guides, length }
+        Flat { records, heads: self.heads, pieces: self.pieces, guides, length, dead: dead.into() }
     }
 }
 
@@ -117,7 +147,27 @@ impl Flat {
     /// Bytes of the index.
     pub(crate) fn bytes(&self) -> u64 {
         let guides: usize = self.guides.iter().map(|guide| guide.len()).sum();
-        (self.length * ENTRY_BYTES + guides * size_of::<u64>()) as u64
+        let marks: usize = self.pieces.iter().map(|piece| piece.rewritten.len()).sum();
+        (self.length * ENTRY_BYTES + (guides + marks) * size_of::<u64>()) as u64
+    }
+
+    /// Bytes in the chunk with this number that the index does not name any more.
+    pub(crate) fn dead(&self, chunk: u32) -> u64 {
+        self.dead.get(chunk as usize).copied().unwrap_or(0)
+    }
+
+    /// The same of all chunks.
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        self.dead.iter().sum()
+    }
+
+    /// Whether the cell of an entry was rewritten.
+    #[inline]
+    pub(crate) fn is_rewritten(&self, index: usize) -> bool {
+        let at = index % PIECE;
+        let marks = self.pieces.get(index / PIECE).map(|piece| &piece.rewritten);
+        let word = marks.and_then(|marks| marks.get(at / u64::BITS as usize));
+        word.is_some_and(|word| word >> (at % u64::BITS as usize) & 1 != 0)
     }
 
     #[inline]
@@ -223,7 +273,7 @@ mod tests {
         for index in 0..count {
             builder.push(index as u64 / 3, Place(index as u32));
         }
-        let flat = builder.finish(Records::new(Comparator::Table));
+        let flat = builder.finish(Records::new(Comparator::Table), Vec::new());
         assert_eq!(flat.len(), count);
         for index in (0..count).step_by(if cfg!(miri) { 1 } else { 911 }) {
             assert_eq!(flat.entry(index), Some((index as u64 / 3, Place(index as u32))));
@@ -249,7 +299,7 @@ mod tests {
             heads.sort_unstable();
             let mut builder = Builder::new(Heads::new(Comparator::Table, b""), count);
             heads.iter().enumerate().for_each(|(index, &head)| builder.push(head, Place(index as u32)));
-            let flat = builder.finish(Records::new(Comparator::Table));
+            let flat = builder.finish(Records::new(Comparator::Table), Vec::new());
             for wanted in 0..count as u64 / 3 + 3 {
                 let expected = heads.partition_point(|&head| head < wanted);
                 assert_eq!(flat.first_head(|head| head < wanted), expected, "{wanted} of {count}");

@@ -40,8 +40,7 @@ impl Cells {
                 tags: b"",
             };
             let bytes = parts.to_vec().expect("within limits");
-            let (place, _) =
-                filler.copy(&bytes, SequenceId(1), false, |number, chunk| records.add(number, chunk));
+            let (place, _) = filler.copy(&bytes, SequenceId(1), |number, chunk| records.add(number, chunk));
             places.push((number, place));
         }
         Cells { records, places }

@@ -7,8 +7,8 @@
 //! which the read point tells apart.
 //!
 //! A segment that takes no more writes becomes flat: a sorted array of the same entries. Several become one, by merging
-//! their indexes or by copying those cells that somebody can still ask for. Which of it is done is decided by a
-//! [`Policy`] from numbers.
+//! their indexes, or by dropping cells that nobody can ask for any more and copying those that lie among many such. Which of it
+//! is done is decided by a [`Policy`] from numbers.
 //!
 //! What rests on the order of stores and loads is tried under miri, which interrupts threads anywhere, lets them see every
 //! value that the memory model allows, old ones included, and reports each race; with many seeds:
@@ -46,7 +46,7 @@ mod tree;
 pub use cursor::Cursor;
 pub use policy::{Action, Level, Policy, Trust};
 pub use pool::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, Pool, PoolUse};
-pub use segment::Segment;
+pub use segment::{Cleaning, Compacted, Segment};
 
 #[cfg(test)]
 mod interleavings;

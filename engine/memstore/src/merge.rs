@@ -1,26 +1,44 @@
 //! Segments that take no more writes become one.
 //!
-//! Either only their indexes are merged and the cells stay where they are, or the cells that are to be kept are copied
-//! into new chunks, and the old ones go when their last reader does. A single segment is flattened the same way.
+//! Either only their indexes are merged and the cells stay where they are, or what is not to be kept is dropped from the index
+//! and memory is made of it: the cells that live in chunks where much is dead are copied into new ones, and the old chunks
+//! go when their last reader does. Other chunks stay, dead bytes and all, which are remembered: the next time there will be more
+//! of them. So a byte that lives on is copied when little lives beside it, as a file system that writes only to its end cleans
+//! (Rosenblum and Ousterhout, 1991): of a memstore that is rewritten in no order, 0.5 to 1.1 bytes for each that was written
+//! and not 1.7. A single segment is cleaned the same way.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use cell::{Cell, CellType, Comparator};
 
 use crate::Pool;
-use crate::arena::{CHUNKS_FILLED_MAX, CHUNKS_MAX, Filler, Place};
+use crate::arena::{CHUNKS_FILLED_MAX, CHUNKS_MAX, Filler, Place, cell_in, record_bytes};
 use crate::chunk::Chunk;
 use crate::flat::Builder;
 use crate::head::{Heads, common_prefix};
 use crate::records::Records;
-use crate::segment::{Segment, Span, Spot};
+use crate::segment::{Cleaning, Compacted, Segment, Span, Spot};
+
+/// How many entries before it is looked at the memory is asked for a cell: cells lie in no order, and a walk that waits for each
+/// takes twice as long.
+const AHEAD: usize = 8;
+
+/// An entry of a merged index.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    head: u64,
+    /// Among the chunks of its segment.
+    place: Place,
+    is_rewritten: bool,
+}
 
 /// One of the segments that are merged, and where its walk is.
 struct Feed<'a> {
     segment: &'a Segment,
     spot: Spot,
     /// The entry it stands at, with its head in the merged index; `None` at the end.
-    entry: Option<(u64, Place)>,
+    entry: Option<Entry>,
     /// Whether its own heads are those of the merged index.
     same_heads: bool,
 }
@@ -35,15 +53,19 @@ impl<'a> Feed<'a> {
 
     #[inline]
     fn look(&mut self, heads: &Heads) {
-        self.entry = self.segment.entry_at(&self.spot).map(|(head, place)| match head {
-            Some(head) if self.same_heads => (head, place),
-            _ => (heads.of(self.segment.records().cell(place).row()), place),
+        self.entry = self.segment.entry_at(&self.spot).map(|(head, place)| {
+            let head = match head {
+                Some(head) if self.same_heads => head,
+                _ => heads.of(self.segment.records().cell(place).row()),
+            };
+            Entry { head, place, is_rewritten: self.segment.is_rewritten_at(&self.spot) }
         });
     }
 
     #[inline]
     fn advance(&mut self, heads: &Heads) {
         self.segment.advance(&mut self.spot);
+        self.segment.fetch_behind(&self.spot, AHEAD);
         self.look(heads);
     }
 }
@@ -54,6 +76,8 @@ struct Merge<'a> {
     comparator: Comparator,
     heads: Heads,
     feeds: Vec<Feed<'a>>,
+    /// What did not count, by segment.
+    same: Vec<(usize, Place)>,
 }
 
 impl<'a> Merge<'a> {
@@ -61,7 +85,7 @@ impl<'a> Merge<'a> {
         let comparator = segments.first().map_or(Comparator::Table, |first| first.comparator());
         let heads = Heads::new(comparator, &prefix(segments));
         let feeds = segments.iter().map(|segment| Feed::new(segment, &heads)).collect();
-        Merge { comparator, heads, feeds }
+        Merge { comparator, heads, feeds, same: Vec::new() }
     }
 
     fn cell(&self, feed: usize, place: Place) -> Cell<'a> {
@@ -69,36 +93,38 @@ impl<'a> Merge<'a> {
         segment.records().cell(place)
     }
 
-    fn is_rewritten(&self, feed: usize, place: Place) -> bool {
-        self.feeds[feed].segment.records().is_rewritten(place)
-    }
-
     /// The next entry, and the number of the segment that has it.
     #[inline]
-    fn next(&mut self) -> Option<(usize, u64, Place)> {
-        let mut best: Option<(usize, u64, Place)> = None;
-        let mut again = None;
-        for (index, feed) in self.feeds.iter().enumerate() {
-            let Some((head, place)) = feed.entry else { continue };
+    fn next(&mut self) -> Option<(usize, Entry)> {
+        let mut best: Option<(usize, Entry)> = None;
+        for index in 0..self.feeds.len() {
+            let Some(entry) = self.feeds[index].entry else { continue };
             let order = match best {
                 None => std::cmp::Ordering::Less,
-                Some((other, other_head, other_place)) => head.cmp(&other_head).then_with(|| {
-                    let (mine, theirs) = (self.cell(index, place), self.cell(other, other_place));
+                Some((other, theirs)) => entry.head.cmp(&theirs.head).then_with(|| {
+                    let (mine, theirs) = (self.cell(index, entry.place), self.cell(other, theirs.place));
                     self.comparator.compare(mine.into(), theirs.into())
                 }),
             };
             match order {
-                std::cmp::Ordering::Less => (best, again) = (Some((index, head, place)), None),
-                std::cmp::Ordering::Equal => again = Some(index),
+                std::cmp::Ordering::Less => best = Some((index, entry)),
+                // The next there comes after this one, so it is looked at in time.
+                std::cmp::Ordering::Equal => {
+                    self.same.push((index, entry.place));
+                    self.feeds[index].advance(&self.heads);
+                }
                 std::cmp::Ordering::Greater => {}
             }
         }
-        let (index, head, place) = best?;
+        let (index, entry) = best?;
         self.feeds[index].advance(&self.heads);
-        if let Some(again) = again {
-            self.feeds[again].advance(&self.heads);
-        }
-        Some((index, head, place))
+        Some((index, entry))
+    }
+
+    /// What did not count since this was asked last, by segment.
+    fn take_same(&mut self) -> impl Iterator<Item = (usize, Place, Cell<'a>)> {
+        let same = std::mem::take(&mut self.same);
+        same.into_iter().map(|(index, place)| (index, place, self.cell(index, place)))
     }
 }
 
@@ -119,34 +145,64 @@ fn prefix(segments: &[Arc<Segment>]) -> Vec<u8> {
     prefix.unwrap_or_default()
 }
 
+/// The chunks of several segments under one numbering.
+struct Union {
+    chunks: Vec<Arc<Chunk>>,
+    /// Of each segment, by its own numbers.
+    numbers: Vec<Vec<u32>>,
+    /// Bytes of each that no index names any more.
+    dead: Vec<u64>,
+}
+
+impl Union {
+    fn of(segments: &[Arc<Segment>]) -> Union {
+        let mut union = Union { chunks: Vec::new(), numbers: Vec::new(), dead: Vec::new() };
+        // Segments that follow each other share a chunk: the one that the older did not fill.
+        let mut known: HashMap<*const Chunk, u32> = HashMap::new();
+        for segment in segments {
+            let mut numbers = Vec::new();
+            for (own, chunk) in (0..).zip(segment.records().chunks()) {
+                let number = *known.entry(Arc::as_ptr(chunk)).or_insert_with(|| {
+                    union.chunks.push(Arc::clone(chunk));
+                    union.dead.push(0);
+                    union.chunks.len() as u32 - 1
+                });
+                union.dead[number as usize] += segment.dead_in(own);
+                numbers.push(number);
+            }
+            union.numbers.push(numbers);
+        }
+        union
+    }
+
+    /// A place of the segment with this number, under the common numbering.
+    #[inline]
+    fn place(&self, segment: usize, place: Place) -> Place {
+        place.in_chunk(self.numbers[segment][place.chunk() as usize])
+    }
+}
+
 /// See [`Segment::merged`].
 pub(crate) fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
     let comparator = segments.first().map_or(Comparator::Table, |first| first.comparator());
-    let mut chunks: Vec<Arc<Chunk>> = Vec::new();
-    // Segments that follow each other share a chunk: the one that the older did not fill.
-    let numbers: Vec<Vec<u32>> = segments
-        .iter()
-        .map(|segment| {
-            let number = |chunk: &Arc<Chunk>| {
-                let known = chunks.iter().rposition(|known| Arc::ptr_eq(known, chunk));
-                known.unwrap_or_else(|| {
-                    chunks.push(Arc::clone(chunk));
-                    chunks.len() - 1
-                }) as u32
-            };
-            segment.records().chunks().map(number).collect()
-        })
-        .collect();
-    if chunks.len() > CHUNKS_MAX as usize {
+    let mut union = Union::of(segments);
+    if union.chunks.len() > CHUNKS_MAX as usize {
         return None;
     }
     let expected: u64 = segments.iter().map(|segment| segment.cells()).sum();
     let mut merge = Merge::new(segments);
     let mut builder = Builder::new(merge.heads.clone(), expected as usize);
-    while let Some((index, head, place)) = merge.next() {
-        builder.push(head, place.in_chunk(numbers[index][place.chunk() as usize]));
+    while let Some((index, entry)) = merge.next() {
+        builder.push(entry.head, union.place(index, entry.place));
+        if entry.is_rewritten {
+            builder.mark_last();
+        }
     }
-    let flat = builder.finish(Records::of(comparator, chunks));
+    for (index, place, cell) in merge.take_same() {
+        let chunk = union.place(index, place).chunk();
+        union.dead[chunk as usize] += record_bytes(cell);
+    }
+    let flat = builder.finish(Records::of(comparator, union.chunks), union.dead);
     let record_bytes = segments.iter().map(|segment| segment.record_bytes()).sum();
     let spans = segments.iter().filter_map(|segment| segment.timestamps());
     let span = spans.reduce(|left, right| (left.0.min(right.0), left.1.max(right.1)));
@@ -156,8 +212,8 @@ pub(crate) fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
 /// See [`Segment::visit`].
 pub(crate) fn visit<'a>(segments: &'a [Arc<Segment>], mut each: impl FnMut(Cell<'a>, bool)) {
     let mut merge = Merge::new(segments);
-    while let Some((index, _, place)) = merge.next() {
-        each(merge.cell(index, place), merge.is_rewritten(index, place));
+    while let Some((index, entry)) = merge.next() {
+        each(merge.cell(index, entry.place), entry.is_rewritten);
     }
 }
 
@@ -168,47 +224,101 @@ pub(crate) fn fit_one(segments: &[Arc<Segment>]) -> bool {
     chunks <= CHUNKS_FILLED_MAX as usize
 }
 
+/// Bytes of a chunk, those of segments that are compacted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    live: u64,
+    dead: u64,
+}
+
+/// Says of each chunk whether what lives there is copied: see [`Cleaning`].
+fn emptied(loads: &[Load], cleaning: Cleaning) -> Vec<bool> {
+    let dead_share = |load: Load| load.dead as f64 / (load.live + load.dead).max(1) as f64;
+    let mut order: Vec<(f64, usize)> = loads
+        .iter()
+        .enumerate()
+        .filter(|(_, load)| load.dead > 0)
+        .map(|(number, &load)| (dead_share(load), number))
+        .collect();
+    order.sort_by(|left, right| right.0.total_cmp(&left.0));
+    let (mut emptied, mut free) = (vec![false; loads.len()], 0u64);
+    for (share, number) in order {
+        if free >= cleaning.free_min && share < cleaning.dead_min {
+            break;
+        }
+        emptied[number] = true;
+        free = free.saturating_add(loads[number].dead);
+    }
+    emptied
+}
+
 /// See [`Segment::compacted`].
 pub(crate) fn compacted(
     segments: &[Arc<Segment>],
     pool: &Arc<Pool>,
+    cleaning: Cleaning,
     mut keeps: impl FnMut(Cell<'_>) -> bool,
-) -> Option<Segment> {
+) -> Option<Compacted> {
     if !fit_one(segments) {
         return None;
     }
     let comparator = segments.first().map_or(Comparator::Table, |first| first.comparator());
-    let records = Records::new(comparator);
-    let mut filler = Filler::new(Arc::clone(pool), None);
+    let union = Union::of(segments);
+    let mut loads: Vec<Load> = union.dead.iter().map(|&dead| Load { live: 0, dead }).collect();
     let mut merge = Merge::new(segments);
     let mut builder = Builder::new(merge.heads.clone(), 0);
-    let mut record_bytes = 0;
     let mut span = Span::default();
-    let mut copy = |head: u64, cell: Cell<'_>, is_rewritten: bool| {
-        let (place, taken) = filler
-            .copy(cell.bytes(), cell.sequence(), is_rewritten, |number, chunk| records.add(number, chunk));
-        builder.push(head, place);
-        record_bytes += taken as u64;
-        span.take(cell.timestamp());
-    };
     // The last that is kept: what comes behind it says whether it was rewritten.
-    let mut last: Option<(u64, Cell<'_>, bool)> = None;
-    while let Some((index, head, place)) = merge.next() {
-        let cell = merge.cell(index, place);
+    let mut last: Option<Cell<'_>> = None;
+    while let Some((index, entry)) = merge.next() {
+        let cell = merge.cell(index, entry.place);
+        let place = union.place(index, entry.place);
+        let load = &mut loads[place.chunk() as usize];
         if keeps(cell) {
-            if let Some((head, cell, is_rewritten)) =
-                last.replace((head, cell, merge.is_rewritten(index, place)))
-            {
-                copy(head, cell, is_rewritten);
+            load.live += record_bytes(cell);
+            builder.push(entry.head, place);
+            if entry.is_rewritten {
+                builder.mark_last();
             }
-        } else if let Some((_, kept, is_rewritten)) = &mut last {
-            *is_rewritten = *is_rewritten || is_older_version(*kept, cell);
+            span.take(cell.timestamp());
+            last = Some(cell);
+        } else {
+            load.dead += record_bytes(cell);
+            if last.is_some_and(|kept| is_older_version(kept, cell)) {
+                builder.mark_last();
+            }
         }
     }
-    if let Some((head, cell, is_rewritten)) = last {
-        copy(head, cell, is_rewritten);
+    for (index, place, cell) in merge.take_same() {
+        loads[union.place(index, place).chunk() as usize].dead += record_bytes(cell);
     }
-    Some(Segment::flat(builder.finish(records), record_bytes, span.ends()))
+    let emptied = emptied(&loads, cleaning);
+    // What stays comes first, then what is new.
+    let mut staying = Vec::new();
+    let mut numbers = vec![None; loads.len()];
+    let (mut dead, mut held) = (Vec::new(), 0);
+    for (number, load) in loads.iter().enumerate().filter(|(number, load)| load.live > 0 && !emptied[*number])
+    {
+        numbers[number] = Some(staying.len() as u32);
+        staying.push(Arc::clone(&union.chunks[number]));
+        dead.push(load.dead);
+        held += load.live + load.dead;
+    }
+    let mut filler = Filler::beside(Arc::clone(pool), staying.len() as u32);
+    let records = Records::of(comparator, staying);
+    let mut bytes_copied = 0;
+    builder.move_all(|place| match numbers[place.chunk() as usize] {
+        Some(number) => place.in_chunk(number),
+        None => {
+            let cell = cell_in(&union.chunks[place.chunk() as usize], place);
+            let added = |number, chunk: &Arc<Chunk>| records.add(number, chunk);
+            let (place, taken) = filler.copy(cell.bytes(), cell.sequence(), added);
+            bytes_copied += taken as u64;
+            place
+        }
+    });
+    let flat = builder.finish(records, dead);
+    Some(Compacted { segment: Segment::flat(flat, held + bytes_copied, span.ends()), bytes_copied })
 }
 
 /// Whether `other`, which comes later, is a value of the same column.

@@ -4,11 +4,15 @@
 //! Beyond that:
 //!
 //! - [`Level::Basic`] merges the indexes when there are more segments than a read should visit.
-//! - [`Level::Eager`] always drops what nobody can ask for any more, and copies the rest.
+//! - [`Level::Eager`] always drops what nobody can ask for any more, and copies what lies among it.
 //! - [`Level::Adaptive`] does so when it pays, and else as `Basic`. Dropping saves the bytes that need not be written by
 //!   the flush and by the compactions of files after it, and makes room for more writes before the flush; it costs
 //!   copying what stays. The share that can be dropped is estimated from a sample of rows before anything is paid. How
 //!   far earlier estimates came true counts.
+//!
+//! **How much is copied.** Of a chunk that is half dead a copied byte frees another; of one that is nearly whole it frees
+//! next to nothing, and later it will free more. So as long as memory is not short only chunks are emptied of which half is
+//! dead, and where it is short so many more, the deadest first, that the next segments fit.
 //!
 //! **When.** The later the better, since one copy then drops what several would have, and the walk over all cells is paid
 //! for once: as long as reads visit few segments and the next one still fits, nothing is even estimated. Then, with much
@@ -16,6 +20,8 @@
 //! costs some 150 ns; one that is dropped is not written by the flush and by the three or four compactions of files behind
 //! it, near 1 µs together. So an eighth of redundant cells is worth the copy of the rest where the flush is the other
 //! choice.
+
+use crate::Cleaning;
 
 /// How a store compacts in memory: HBase's `MemoryCompactionPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +55,10 @@ impl Level {
         }
     }
 }
+
+/// Of a chunk, the share that must be dead for copying the rest, as long as memory is not short. The more is dead the more room
+/// a copied byte makes, and what waits gets deader.
+const DEAD_MIN: f64 = 0.5;
 
 /// By how much more dropping is worth just before a flush than with all memory free.
 const WORTH_WHEN_FULL: f64 = 6.0;
@@ -101,6 +111,16 @@ impl Policy {
             Level::Adaptive if segments > 0 && pays() => Action::Compact,
             Level::Basic | Level::Adaptive if segments > self.segments_max.max(1) => Action::Merge,
             _ => Action::Leave,
+        }
+    }
+}
+
+impl Policy {
+    /// Which chunks [`Action::Compact`] empties when `short` bytes more must be free.
+    pub fn cleaning(&self, short: u64) -> Cleaning {
+        match self.level {
+            Level::Adaptive => Cleaning { free_min: short, dead_min: DEAD_MIN },
+            _ => Cleaning::ALL,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cell::{Cell, Comparator};
 
-use crate::arena::{Place, cell_in, is_rewritten_in};
+use crate::arena::{KEY_LINES, Place, cell_in, fetch_in};
 use crate::chunk::Chunk;
 use crate::table::Table;
 
@@ -43,16 +43,18 @@ impl Records {
         (0..).map_while(|number| self.chunks.get(number))
     }
 
+    /// Asks the memory for the cell at a place.
+    #[inline]
+    pub(crate) fn fetch(&self, place: Place) {
+        if let Some(chunk) = self.chunks.get(place.chunk()) {
+            fetch_in(chunk, place, KEY_LINES);
+        }
+    }
+
     /// The cell at a place that this segment gave out.
     #[inline]
     pub(crate) fn cell(&self, place: Place) -> Cell<'_> {
         let chunk = self.chunks.get(place.chunk()).expect("a place names a chunk of its segment");
         cell_in(chunk, place)
-    }
-
-    /// Whether the cell at a place that this segment gave out is one that was rewritten.
-    pub(crate) fn is_rewritten(&self, place: Place) -> bool {
-        let chunk = self.chunks.get(place.chunk()).expect("a place names a chunk of its segment");
-        is_rewritten_in(chunk, place)
     }
 }

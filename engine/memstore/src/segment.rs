@@ -39,6 +39,30 @@ enum Body {
     Flat(Flat),
 }
 
+/// Which chunks a compaction empties, so that their memory is free again. What lives there is copied; other chunks stay,
+/// with what was dropped among the rest. Those come first of which the greatest share is dead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cleaning {
+    /// Bytes that are to be had in any case, as far as something is dead at all.
+    pub free_min: u64,
+    /// Beyond that, the share of a chunk that must be dead, from 0 to 1.
+    pub dead_min: f64,
+}
+
+impl Cleaning {
+    /// All in which anything is dead.
+    pub const ALL: Cleaning = Cleaning { free_min: u64::MAX, dead_min: 0.0 };
+}
+
+/// What a compaction has made.
+#[derive(Debug)]
+pub struct Compacted {
+    /// The cells that were kept.
+    pub segment: Segment,
+    /// Bytes of those that were copied.
+    pub bytes_copied: u64,
+}
+
 /// The oldest and the newest timestamp of some cells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
@@ -95,15 +119,16 @@ impl Segment {
     }
 
     /// One flat segment with those cells of `segments`, which come newest first and take no more writes, that `keeps`
-    /// keeps; they are copied into new chunks of `pool`. `keeps` sees every cell once, in order. `None` as for
-    /// [`Segment::merged`], at half as many chunks. A value behind which older ones of its column are not kept is noted
-    /// as rewritten.
+    /// keeps; those of chunks that `cleaning` wants emptied are copied into new chunks of `pool`, the others stay where they
+    /// are. `keeps` sees every cell once, in order. `None` as for [`Segment::merged`], at half as many chunks. A value
+    /// behind which older ones of its column are not kept is noted as rewritten.
     pub fn compacted(
         segments: &[Arc<Segment>],
         pool: &Arc<Pool>,
+        cleaning: Cleaning,
         keeps: impl FnMut(Cell<'_>) -> bool,
-    ) -> Option<Segment> {
-        merge::compacted(segments, pool, keeps)
+    ) -> Option<Compacted> {
+        merge::compacted(segments, pool, cleaning, keeps)
     }
 
     /// Whether `other`, which comes later in the order of cells, is a value of the same column as `cell`, which is one, too.
@@ -192,9 +217,26 @@ impl Segment {
         self.record_bytes() + self.index_bytes()
     }
 
-    /// Bytes of its cells, with eight or so for the sequence id of each.
+    /// Bytes of its cells, with eight or so for the sequence id of each, and of those that were dropped and still lie
+    /// in its chunks.
     pub fn record_bytes(&self) -> u64 {
         self.record_bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes in its chunks of cells that were dropped: a part of [`Segment::record_bytes`].
+    pub fn dead_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Active(_) => 0,
+            Body::Flat(flat) => flat.dead_bytes(),
+        }
+    }
+
+    /// The same of one chunk.
+    pub(crate) fn dead_in(&self, chunk: u32) -> u64 {
+        match &self.body {
+            Body::Active(_) => 0,
+            Body::Flat(flat) => flat.dead(chunk),
+        }
     }
 
     /// Bytes of the index over them.
@@ -286,6 +328,25 @@ impl Segment {
                 flat.entry(*index).map(|(head, place)| (Some(head), place))
             }
             _ => None,
+        }
+    }
+
+    /// Asks the memory for the cell that is `far` entries from there.
+    #[inline]
+    pub(crate) fn fetch_behind(&self, spot: &Spot, far: usize) {
+        if let (Body::Flat(flat), Spot::Flat(index)) = (&self.body, spot)
+            && let Some((_, place)) = flat.entry(index + far)
+        {
+            flat.records().fetch(place);
+        }
+    }
+
+    /// Whether the cell there is known to be rewritten.
+    #[inline]
+    pub(crate) fn is_rewritten_at(&self, spot: &Spot) -> bool {
+        match (&self.body, spot) {
+            (Body::Flat(flat), Spot::Flat(index)) => flat.is_rewritten(*index),
+            _ => false,
         }
     }
 

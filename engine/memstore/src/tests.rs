@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
 
-use crate::{Cursor, Pool, Segment};
+use crate::{Cleaning, Cursor, Pool, Segment};
 
 /// SplitMix64: chance that follows from the seed.
 pub(crate) struct Chance(pub(crate) u64);
@@ -286,14 +286,17 @@ fn segments_become_one_by_their_indexes_or_by_copying() {
         let merged = Arc::new(Segment::merged(&all).expect("few chunks"));
         check(&merged, &model, &mut chance);
         let keeps = |cell: Cell<'_>| !cell.sequence().0.is_multiple_of(3);
-        let compacted = Arc::new(Segment::compacted(&all, &pool, keeps).expect("few chunks"));
+        let cleaning =
+            Cleaning { free_min: chance.below(3) * 10_000, dead_min: chance.below(3) as f64 / 3.0 };
+        let compacted =
+            Arc::new(Segment::compacted(&all, &pool, cleaning, keeps).expect("few chunks").segment);
         let kept: BTreeSet<Known> = model.iter().filter(|known| keeps(known.cell())).cloned().collect();
         check(&compacted, &kept, &mut chance);
         let twice = [merged, compacted];
         let merged = Arc::new(Segment::merged(&twice).expect("few chunks"));
         check(&merged, &model, &mut chance);
-        let nothing = Segment::compacted(&twice, &pool, |_| false).expect("few chunks");
-        check(&Arc::new(nothing), &BTreeSet::new(), &mut chance);
+        let nothing = Segment::compacted(&twice, &pool, cleaning, |_| false).expect("few chunks");
+        check(&Arc::new(nothing.segment), &BTreeSet::new(), &mut chance);
         drop((all, merged, twice, active));
         assert_eq!(pool.usage().used, 0, "the chunks are back");
     }
@@ -425,7 +428,149 @@ fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_s
     let merged = Segment::merged(&all).expect("both have no more chunks than one can tell apart");
     assert_eq!(merged.cells(), most as u64 + 3);
     assert_eq!(merged.cell(7).map(|cell| cell.row().to_vec()), Some(row(7).into_bytes()));
-    assert!(!Segment::fit_one(&all) && Segment::compacted(&all, &pool, |_| true).is_none());
-    let first = Segment::compacted(&all[1..], &pool, |_| true).expect("one of them is copied");
-    assert_eq!(first.cells(), most as u64);
+    assert!(!Segment::fit_one(&all) && Segment::compacted(&all, &pool, Cleaning::ALL, |_| true).is_none());
+    let first = Segment::compacted(&all[1..], &pool, Cleaning::ALL, |_| true).expect("one of them fits");
+    assert_eq!(first.segment.cells(), most as u64);
+}
+
+/// Rows 0 to `rows` of 100 bytes or so, written under `sequence`.
+fn put_rows(segment: &Segment, rows: impl Iterator<Item = usize>, sequence: u64) {
+    for row in rows {
+        let row = format!("row{row:06}");
+        let parts = CellParts {
+            row: row.as_bytes(),
+            family: b"f",
+            qualifier: b"q",
+            timestamp: Timestamp(sequence as i64),
+            cell_type: CellType::Put,
+            value: &[b'v'; 60],
+            tags: b"",
+        };
+        let cell = parts.to_vec().expect("within limits");
+        segment.insert([&cell[..]], SequenceId(sequence));
+    }
+}
+
+/// Keeps the first version of each row.
+fn newest() -> impl FnMut(Cell<'_>) -> bool {
+    let mut row = Vec::new();
+    move |cell| {
+        let is_new = row != cell.row();
+        row = cell.row().to_vec();
+        is_new
+    }
+}
+
+/// Only what lives where enough is dead is copied; the rest is held, and told, until more of it is dead.
+#[cfg(not(miri))]
+#[test]
+fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest() {
+    const ROWS: usize = 400;
+    let pool = Pool::new(4 << 10, 4);
+    let first = Segment::new(Comparator::Table, &pool);
+    put_rows(&first, 0..ROWS, 1);
+    let active = first.successor(&pool);
+    // Of the first half of the rows three of four are replaced, of the other one of four.
+    let is_replaced = |row: &usize| (row % 4 < 3) == (*row < ROWS / 2);
+    put_rows(&active, (0..ROWS).filter(is_replaced), 2);
+    let next = active.successor(&pool);
+    let sealed = [Arc::new(active.flattened()), Arc::new(first.flattened())];
+    let record = sealed[1].record_bytes() / ROWS as u64;
+    let before: u64 = sealed.iter().map(|segment| segment.record_bytes()).sum();
+    let compact = |segments: &[Arc<Segment>], free_min: u64, dead_min: f64| {
+        let compacted = Segment::compacted(segments, &pool, Cleaning { free_min, dead_min }, newest());
+        compacted.expect("few chunks")
+    };
+    let made = compact(&sealed, 0, 0.5);
+    assert_eq!(made.segment.cells(), ROWS as u64);
+    let rows = |bytes: u64| bytes / record;
+    // A chunk or two have rows of both halves.
+    let about = |bytes: u64, expected: u64| rows(bytes).abs_diff(expected) <= 40;
+    assert!(about(made.bytes_copied, 50), "a quarter of the first half: {}", rows(made.bytes_copied));
+    assert!(
+        about(made.segment.dead_bytes(), 50),
+        "a quarter of the other: {}",
+        rows(made.segment.dead_bytes())
+    );
+    let held = made.segment.record_bytes();
+    assert_eq!(held, ROWS as u64 * record + made.segment.dead_bytes());
+    assert_eq!(before - held, 200 * record - made.segment.dead_bytes());
+
+    // What is short is freed all the same, and no more than that, a chunk or so.
+    let short = made.segment.dead_bytes() / 2;
+    let (dead, chunk) = (made.segment.dead_bytes(), 4 << 10);
+    let some = [Arc::new(made.segment)];
+    let less = compact(&some, short, 0.5);
+    let left = less.segment.dead_bytes();
+    assert!(dead - left >= short && dead - left <= short + chunk, "{dead} dead, {short} short, {left} left");
+    assert_eq!(less.segment.record_bytes(), ROWS as u64 * record + left);
+
+    // What was dead before counts the next time: with a quarter more of the other half it is more than half.
+    let third = next;
+    put_rows(&third, (ROWS / 2..ROWS).filter(|row| row % 4 < 2), 3);
+    let _next = third.successor(&pool);
+    let again = [Arc::new(third.flattened()), Arc::clone(&some[0])];
+    let merged = Segment::merged(&again).expect("few chunks");
+    assert_eq!(merged.dead_bytes(), dead, "a merge of indexes forgets nothing");
+    let made = compact(&again, 0, 0.6);
+    assert!(about(made.bytes_copied, 50), "what is left of the other half: {}", rows(made.bytes_copied));
+    let all = compact(&[Arc::new(made.segment)], u64::MAX, 1.0);
+    assert_eq!((all.segment.dead_bytes(), all.segment.record_bytes()), (0, ROWS as u64 * record));
+    let nothing = compact(&[Arc::new(all.segment)], u64::MAX, 0.0);
+    assert_eq!((nothing.bytes_copied, nothing.segment.cells()), (0, ROWS as u64), "all of it lives");
+    let used = (pool.usage().used as u64) << 12;
+    drop((sealed, first, active, third, again, some, merged, less));
+    let alone = (pool.usage().used as u64) << 12;
+    assert!(alone < used && alone < ROWS as u64 * record * 3 / 2, "{alone} of {used}");
+}
+
+/// The mark of what was rewritten stays with a cell wherever it goes, and is given to whom it belongs.
+#[test]
+fn what_was_rewritten_is_known_after_merges_and_compactions() {
+    let pool = Pool::new(4 << 10, 4);
+    let first = Segment::new(Comparator::Table, &pool);
+    put_rows(&first, 0..200, 1);
+    let second = first.successor(&pool);
+    put_rows(&second, (0..200).filter(|row| row % 3 == 0), 2);
+    let third = second.successor(&pool);
+    put_rows(&third, 300..310, 3);
+    let _next = third.successor(&pool);
+    let all = [Arc::new(second.flattened()), Arc::new(first.flattened())];
+    let check = |segments: &[Arc<Segment>]| {
+        let mut seen = 0;
+        Segment::visit(segments, |cell, is_rewritten| {
+            let row: usize = std::str::from_utf8(&cell.row()[3..]).expect("text").parse().expect("a number");
+            assert_eq!(is_rewritten, row < 200 && row.is_multiple_of(3), "{row}");
+            seen += 1;
+        });
+        assert_eq!(seen, 210);
+    };
+    for cleaning in [Cleaning { free_min: 0, dead_min: 1.1 }, Cleaning::ALL] {
+        let made = Segment::compacted(&all, &pool, cleaning, newest()).expect("few chunks").segment;
+        let both = [Arc::new(third.flattened()), Arc::new(made)];
+        check(&both);
+        let merged = [Arc::new(Segment::merged(&both).expect("few chunks"))];
+        check(&merged);
+        let again = Segment::compacted(&merged, &pool, Cleaning::ALL, |_| true).expect("few chunks");
+        check(&[Arc::new(again.segment)]);
+    }
+}
+
+/// Of three that have one cell two do not count, and what they take is known to be dead.
+#[test]
+fn a_cell_that_several_have_is_one() {
+    let pool = Pool::new(4 << 10, 4);
+    let all: Vec<Arc<Segment>> = (0..3)
+        .map(|_| {
+            let segment = Segment::new(Comparator::Table, &pool);
+            put_rows(&segment, 0..20, 1);
+            let _next = segment.successor(&pool);
+            Arc::new(segment.flattened())
+        })
+        .collect();
+    let bytes: u64 = all[0].record_bytes();
+    let merged = Segment::merged(&all).expect("few chunks");
+    assert_eq!((merged.cells(), merged.dead_bytes(), merged.record_bytes()), (20, 2 * bytes, 3 * bytes));
+    let made = Segment::compacted(&all, &pool, Cleaning::ALL, |_| true).expect("few chunks");
+    assert_eq!((made.segment.cells(), made.segment.record_bytes(), made.bytes_copied), (20, bytes, 0));
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use cell::{KeyBuf, SequenceId};
 use hfile::{Reader, StoreFileInfo, Writer};
-use memstore::{Pool, Segment};
+use memstore::{Cleaning, Pool, Segment};
 use storage::FileName;
 
 use crate::heap::{Heap, Source};
@@ -182,7 +182,7 @@ impl Region {
         let file = match &split {
             Some(split) => self.write_file_by(store, codec, info, |writer| {
                 let (mut fate, mut written) = (split.fates(), Ok(()));
-                young = Segment::compacted(&snapshot, &self.options.memory, |cell| {
+                young = Segment::compacted(&snapshot, &self.options.memory, Cleaning::ALL, |cell| {
                     let (goes, stays) = fate(cell);
                     if goes && written.is_ok() {
                         written = writer.append(cell);
@@ -201,7 +201,7 @@ impl Region {
         };
         // What cannot be read back is told to whoever asks for it.
         let _read = file.reader.warm(file.reader.cached().kept_of_flush(), true);
-        let young = young.map(Arc::new);
+        let young = young.map(|young| Arc::new(young.segment));
         let stayed = split.as_ref().map_or(0, |split| split.bytes);
         let mut tracker = store.tracker.lock();
         let mut files = store.view.load().files.clone();

@@ -4,7 +4,8 @@
 //!    place and the old one enters the pipeline. That is a swap of pointers, under the region's write lock.
 //! 2. In the background the sealed segment becomes flat: its cells stay, its index shrinks to a third.
 //! 3. A [`Policy`] decides over the flat segments together: leave them, merge their indexes, or drop what nobody can ask
-//!    for any more and copy the rest. What is made takes their place, unless a flush has taken them meanwhile.
+//!    for any more, and copy what lives where much is dead ([`memstore::Cleaning`]). What is made takes their place, unless
+//!    a flush has taken them meanwhile.
 //! 4. A flush takes the active segment and the pipeline as they are. What was rewritten since the last one it may give
 //!    back: see [`young`](crate::young).
 //!
@@ -45,7 +46,7 @@ use std::time::Duration;
 use cell::{Cell, CellType, KeyBuf, SequenceId};
 use env::WallTime;
 use hfile::ReadOptions;
-use memstore::{Action, Cursor, Level, Policy, Pool, Segment, Trust};
+use memstore::{Action, Cleaning, Compacted, Cursor, Level, Policy, Pool, Segment, Trust};
 use parking_lot::Mutex;
 use proto::descriptor::KeepDeletedCells;
 
@@ -142,7 +143,7 @@ pub struct MemoryCounts {
     pub cells_compacted: u64,
     /// Cells that compactions have dropped.
     pub cells_dropped: u64,
-    /// Bytes that compactions have copied.
+    /// Bytes that compactions have copied: what lived where enough was dead.
     pub bytes_copied: u64,
     /// Flushes that left something in memory.
     pub kept: u64,
@@ -426,7 +427,9 @@ impl Region {
         for store in &self.stores {
             // What comes before one looks again.
             let step = store.accordion.bound.load(Ordering::Relaxed) as f64 / limit.max(1) as f64;
-            self.compact_memory_of(store, near, step);
+            // So that not the next one wants room, but the one after that.
+            let short = (near + 2.0 * step - 1.0).max(0.0) * limit as f64;
+            self.compact_memory_of(store, near, step, short as u64);
             let left = store.memstore_bytes() as f64;
             store.accordion.spent.store(left >= limit as f64 / stores * SPENT_PART, Ordering::Relaxed);
         }
@@ -601,7 +604,7 @@ impl Region {
         Ok(self.store(family)?.accordion.log.lock().events.iter().copied().collect())
     }
 
-    fn compact_memory_of(&self, store: &Store, pressure: f64, step: f64) {
+    fn compact_memory_of(&self, store: &Store, pressure: f64, step: f64, short: u64) {
         let accordion = &store.accordion;
         let _alone = accordion.working.lock();
         accordion.told.store(false, Ordering::Release);
@@ -621,10 +624,18 @@ impl Region {
                 .then(|| self.redundant_share(store, &view, horizon));
             let trust = accordion.log.lock().trust;
             let expected = estimate.map(|estimate| trust.apply(estimate));
-            match policy.decide(segments.len(), expected, pressure) {
+            // What can be had is what is dead already, too.
+            let records: u64 = segments.iter().map(|segment| segment.record_bytes()).sum();
+            let dead: u64 = segments.iter().map(|segment| segment.dead_bytes()).sum();
+            let live_share = 1.0 - dead as f64 / records.max(1) as f64;
+            let to_be_had = expected.map(|expected| 1.0 - (1.0 - expected) * live_share);
+            match policy.decide(segments.len(), to_be_had, pressure) {
                 Action::Leave => accordion.log.lock().trust.fade(),
                 Action::Merge => self.merge(store, segments, expected),
-                Action::Compact => self.drop_redundant(store, &view, horizon, estimate),
+                Action::Compact => {
+                    let cleaning = policy.cleaning(short);
+                    self.drop_redundant(store, &view, horizon, cleaning, estimate);
+                }
             }
         }
     }
@@ -652,13 +663,21 @@ impl Region {
         log.remember(event);
     }
 
-    fn drop_redundant(&self, store: &Store, view: &View, horizon: SequenceId, estimate: Option<f64>) {
+    fn drop_redundant(
+        &self,
+        store: &Store,
+        view: &View,
+        horizon: SequenceId,
+        cleaning: Cleaning,
+        estimate: Option<f64>,
+    ) {
         let segments = &view.pipeline;
         let began = self.world.moment();
         let mut judge = Judge::new(self, store, view, horizon);
-        let compacted = Segment::compacted(segments, &self.options.memory, |cell| judge.keeps(cell));
-        let Some(compacted) = compacted else { return };
-        let compacted = Arc::new(compacted);
+        let compacted =
+            Segment::compacted(segments, &self.options.memory, cleaning, |cell| judge.keeps(cell));
+        let Some(Compacted { segment, bytes_copied }) = compacted else { return };
+        let compacted = Arc::new(segment);
         let taken = {
             let late = store.accordion.late.lock();
             match judge.sweep {
@@ -676,7 +695,7 @@ impl Region {
         log.counts.compacted += 1;
         log.counts.cells_compacted += event.cells_before;
         log.counts.cells_dropped += dropped;
-        log.counts.bytes_copied += compacted.record_bytes();
+        log.counts.bytes_copied += bytes_copied;
         if let Some(estimate) = estimate {
             log.trust.learn(estimate, dropped as f64 / event.cells_before.max(1) as f64);
         }
