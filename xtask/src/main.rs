@@ -19,6 +19,7 @@ mod churn;
 mod compare;
 mod crash;
 mod diff;
+mod flame;
 mod gohbase;
 mod hbase;
 mod hostile;
@@ -130,6 +131,7 @@ fn main() -> ExitCode {
         ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
         ["accordion", ref options @ ..] => report("accordion", &accordion::run(options)),
+        ["flame", ref options @ ..] => report("flame", &flame::run(options)),
         ["churn", ref options @ ..] => report("churn", &churn::run(options)),
         ["compare", ref options @ ..] => report("compare", &compare::run(options)),
         ["readpath", ref options @ ..] => report("readpath", &readpath::run(options)),
@@ -168,7 +170,8 @@ fn rounds_and_seed(options: &[&str]) -> Option<(Option<u32>, Option<u64>)> {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("{USAGE}\n{}\n{}\n{}\n{}", compare::USAGE, accordion::USAGE, churn::USAGE, readpath::USAGE);
+    let others = [compare::USAGE, accordion::USAGE, readpath::USAGE, churn::USAGE, flame::USAGE];
+    eprintln!("{USAGE}\n{}", others.join("\n"));
     ExitCode::FAILURE
 }
 

@@ -13,6 +13,7 @@
     reason = "clocks, threads and sockets are handed out here"
 )]
 
+mod alarm;
 mod limits;
 mod machine;
 mod network;
@@ -22,6 +23,7 @@ mod threads;
 mod time;
 mod weight;
 
+pub use alarm::Alarm;
 pub use limits::raise_open_files;
 pub use machine::host_name;
 pub use network::{Listener, Stream, dial, listen};

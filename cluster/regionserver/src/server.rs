@@ -308,13 +308,13 @@ impl RegionServer {
     }
 
     /// Refuses writes while the memstores of all regions together take more than they may. hbase:meta is never refused.
-    pub(crate) fn check_memory(&self, region: &Region) -> Result<(), Exception> {
-        if self.background.memory() > self.options().memstore_bytes_max && !region.info().is_meta() {
+    pub(crate) fn check_memory(&self, options: &Options, region: &Region) -> Result<(), Exception> {
+        if self.background.memory() > options.memstore_bytes_max && !region.info().is_meta() {
             count(&self.counters.writes_refused);
             return Err(Exception::region_too_busy(format!(
                 "the memstores of {} take more than {} bytes; wait for a flush",
                 self.name,
-                self.options().memstore_bytes_max
+                options.memstore_bytes_max
             )));
         }
         Ok(())

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::calls::Tally;
 use crate::first::{First, first};
 use crate::mix::Growth;
-use crate::pace::Pace;
+use crate::pace::{Pace, Schedule};
 use crate::prepare::prepare;
 use crate::process::{Cost, Usage};
 use crate::recorder::{Counts, Recorder};
@@ -103,11 +103,20 @@ impl Bench {
         let began = self.world.moment();
         let from = began.plus(plan.warm_up);
         let to = from.plus(plan.measured);
-        let pace = match plan.rate {
-            Some(rate) => Some(Pace::start(&self.world, began, to, rate).map_err(Error::Thread)?),
-            None => None,
+        let threads = self.runtimes.len();
+        let pace = |(thread, runtime)| {
+            let schedule = Schedule { from: began, to, rate: plan.rate?, thread, threads };
+            let connections = (plan.connections - thread).div_ceil(threads);
+            Some(Pace::start(runtime, &self.world, schedule, connections))
         };
-        let counts = if pace.is_some() { Counts::Due } else { Counts::Ended };
+        let paces: Vec<Arc<Pace>> = self
+            .runtimes
+            .iter()
+            .enumerate()
+            .map_while(pace)
+            .collect::<std::io::Result<_>>()
+            .map_err(Error::Thread)?;
+        let counts = if plan.rate.is_some() { Counts::Due } else { Counts::Ended };
         let recorder = || Recorder::new(workload.kinds().len(), counts, from, to);
         let recorders: Vec<_> = self.runtimes.iter().map(|_| Arc::new(Mutex::new(recorder()))).collect();
         let left = Arc::new(AtomicU64::new(plan.operations.unwrap_or(u64::MAX)));
@@ -127,10 +136,11 @@ impl Bench {
                 left: Arc::clone(&left),
                 to,
             };
-            let (alive, pace) = (alive.clone(), pace.as_ref().map(|(pace, _)| Arc::clone(pace)));
+            let (alive, pace) = (alive.clone(), paces.get(place).cloned());
+            let lane = connection / self.runtimes.len();
             self.runtimes[place].spawn(async move {
                 match pace {
-                    Some(pace) => caller.run_at(&pace).await,
+                    Some(pace) => caller.run_at(&pace, lane).await,
                     None => caller.run().await,
                 }
                 drop(alive);
@@ -164,11 +174,7 @@ impl Bench {
         // Operations that were under way end by themselves.
         while ended.recv().is_ok() {}
         looking.abort();
-        let mut not_begun = 0;
-        if let Some((pace, thread)) = pace {
-            thread.join().expect("the pace is kept without a panic");
-            not_begun = pace.left();
-        }
+        let not_begun = paces.iter().map(|pace| pace.left()).sum();
 
         let recorders: Vec<_> = recorders.iter().map(|recorder| recorder.lock()).collect();
         let kinds = Recorder::merged(recorders.iter().map(|recorder| &**recorder));
@@ -240,8 +246,8 @@ impl Caller {
     }
 
     /// The open loop: operations begin when they are due.
-    async fn run_at(mut self, pace: &Pace) {
-        while let Some(intended) = pace.next().await {
+    async fn run_at(mut self, pace: &Pace, lane: usize) {
+        while let Some(intended) = pace.next(lane).await {
             if !self.takes_one() {
                 return;
             }

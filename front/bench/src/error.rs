@@ -31,8 +31,8 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// No thread could be started.
-    #[error("cannot start a thread: {0}")]
+    /// No thread could be started, or no timer for one.
+    #[error("cannot start a thread or its timer: {0}")]
     Thread(std::io::Error),
     /// Operations failed or gave back what was not written. The results are printed all the same.
     #[error("{count} operations failed or gave back something other than what was written; see the table")]

@@ -27,7 +27,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::chance::Chance;
-use crate::pace::Pace;
+use crate::pace::{Pace, Schedule};
 use crate::recorder::LATENCY_MAX_NS;
 use crate::{Error, Plan, Result};
 
@@ -218,7 +218,8 @@ fn echo_at(
     let client = Runtime::start_as("limit-client", Priority::Prompt, 1).map_err(Error::Thread)?;
     let (_server, address, answered) = answering_end(request, answer, 1)?;
     let began = world.moment();
-    let (pace, pacing) = Pace::start(world, began, began.plus(during), rate).map_err(Error::Thread)?;
+    let schedule = Schedule { from: began, to: began.plus(during), rate, thread: 0, threads: 1 };
+    let pace = Pace::start(&client, world, schedule, 1).map_err(Error::Thread)?;
     let (told, latencies) = std::sync::mpsc::channel();
     let clock = world.clone();
     client.spawn(async move {
@@ -228,7 +229,6 @@ fn echo_at(
         env::spawn(ask_at(pace, output, request, Arc::clone(&under_way)));
         let _waits = told.send(hear(&clock, input, answer, &under_way).await);
     });
-    pacing.join().expect("the pace is kept without a panic");
     let latencies =
         latencies.recv().map_err(|_| Error::Options("the loopback echo at a rate ended".to_owned()))?;
     let (answers, cpu) = outcome(&answered)?;
@@ -243,9 +243,12 @@ async fn ask_at(
     request: usize,
     under_way: Arc<Mutex<VecDeque<Moment>>>,
 ) {
-    let bytes = vec![7; request];
-    while let Some(due) = pace.next().await {
-        under_way.lock().push_back(due);
+    let mut bytes = Vec::new();
+    while let Some(due) = pace.next(0).await {
+        // What is due with it goes out with it.
+        let due: Vec<Moment> = std::iter::once(due).chain(std::iter::from_fn(|| pace.next_now(0))).collect();
+        bytes.resize(due.len() * request, 7);
+        under_way.lock().extend(due);
         if output.write_all(&bytes).await.is_err() {
             return;
         }

@@ -83,13 +83,14 @@ fn mutate_rows(
 ) -> Result<pb::MutateRowsResponse, Exception> {
     let mut mutations: Vec<Mutation> = Vec::with_capacity(request.mutation_request.len());
     let mut no_cells = RequestCells::new(Bytes::new());
+    let options = server.options();
     for proto in &request.mutation_request {
         let asked = request::mutation(
             region.table(),
             proto.row.clone(),
             proto,
             &mut no_cells,
-            server.options().cell_bytes_max,
+            options.cell_bytes_max,
         )?;
         if !region.info().contains_row(&asked.mutation.row) {
             let message = format!("Requested row out of range '{}'", asked.mutation.row.escape_ascii());
@@ -101,7 +102,7 @@ fn mutate_rows(
         }
         mutations.push(asked.mutation);
     }
-    server.check_memory(region)?;
+    server.check_memory(&options, region)?;
     let checks: Vec<Check> = request
         .condition
         .iter()

@@ -30,13 +30,13 @@ use rpc::{Answer, Call, Codec, Exception, Reply, Share, class};
 
 use self::results::{Entry, RegionResult};
 use super::{exec, write};
-use crate::RegionServer;
 use crate::cells::{CellsOut, Counting};
 use crate::counters::{count, count_many};
 use crate::nonces::{Begun, Running};
 use crate::request::multi::{Action, MultiRequest, RegionAction, Wish};
 use crate::request::{self, Asked, RequestCells};
 use crate::watch::later;
+use crate::{Options, RegionServer};
 
 /// A call of more actions than this does not keep the serving thread, on which other clients' calls wait: it would for
 /// milliseconds, and to go to another thread costs a hundredth of one.
@@ -121,6 +121,8 @@ struct Work {
     actions: usize,
     cells: RequestCells,
     out: CellsOut,
+    /// The limits that hold for this call.
+    options: Arc<Options>,
     /// The memory that the reply may take.
     share: Share,
     /// Whether the client knows what it means that the rest must be asked for again.
@@ -139,8 +141,9 @@ struct Current {
     region: Arc<Region>,
     next: usize,
     entries: Vec<Entry>,
-    /// Puts and deletes not yet applied, each with its entry.
-    gathered: Vec<(usize, Mutation)>,
+    /// Puts and deletes not yet applied, and the entry of each.
+    gathered: Vec<Mutation>,
+    entries_of_gathered: Vec<usize>,
     /// Why none of them is applied: HBase reads all of them before it applies the first.
     spoiled: Option<Exception>,
     /// A mutation whose cells are taken already and that must run where it may block.
@@ -183,6 +186,7 @@ impl Work {
             actions: rows,
             cells: RequestCells::new(call.cells.clone()),
             out: CellsOut::new(call.connection.codec),
+            options: Arc::clone(&server.options()),
             share: call.connection.answers.share(),
             knows_too_large: call.connection.client_is_at_least(1, 2),
             processed: None,
@@ -209,9 +213,16 @@ impl Work {
                         continue;
                     }
                     Ok(region) => {
-                        let entries = Vec::with_capacity(action.action.len());
-                        let (gathered, spoiled) = (Vec::new(), None);
-                        Current { region, next: 0, entries, gathered, spoiled, taken: None, reader: None }
+                        Current {
+                            region,
+                            next: 0,
+                            entries: Vec::with_capacity(action.action.len()),
+                            gathered: Vec::new(),
+                            entries_of_gathered: Vec::new(),
+                            spoiled: None,
+                            taken: None,
+                            reader: None,
+                        }
                     }
                     Err(exception) => {
                         self.skip_cells(&action.action);
@@ -316,7 +327,14 @@ impl Work {
         // Also a delete that looks for the newest version waits for the others: a get between them does not see it, as in
         // HBase.
         if matches!(asked.mutation.kind, MutationKind::Put | MutationKind::Delete) {
-            current.gathered.push((current.entries.len(), asked.mutation));
+            if current.gathered.is_empty() {
+                // Where one is gathered, what comes after it mostly is.
+                let rest = current.entries.capacity() - current.entries.len();
+                current.gathered.reserve(rest);
+                current.entries_of_gathered.reserve(rest);
+            }
+            current.gathered.push(asked.mutation);
+            current.entries_of_gathered.push(current.entries.len());
             return Ok(Entry::Nothing { index });
         }
         let outcome = self.read_and_write(current, &asked, mode);
@@ -329,7 +347,7 @@ impl Work {
     fn is_reply_full(&mut self) -> bool {
         let bytes = self.out.heap_size();
         // A reply that grows counts also when its client would not understand that it is cut.
-        let is_full = !self.share.admits(bytes) || bytes > self.server.options().result_bytes_max;
+        let is_full = !self.share.admits(bytes) || bytes > self.options.result_bytes_max;
         self.knows_too_large && is_full
     }
 
@@ -386,16 +404,17 @@ impl Work {
         row: Option<Bytes>,
         proto: &pb::MutationProto,
     ) -> Result<Asked, Exception> {
-        let cell_bytes_max = self.server.options().cell_bytes_max;
+        let cell_bytes_max = self.options.cell_bytes_max;
         let asked = request::mutation(region.table(), row, proto, &mut self.cells, cell_bytes_max)?;
-        self.server.check_memory(region)?;
+        self.server.check_memory(&self.options, region)?;
         Ok(asked.of_group(self.request.nonce_group.unwrap_or_default()))
     }
 
     /// Applies the puts and deletes that were gathered; they stay gathered when that must wait and may not.
     fn apply_gathered(&mut self, current: &mut Current, mode: ReadMode) -> Result<(), Refused> {
         if let Some(exception) = current.spoiled.take() {
-            for (entry, _) in current.gathered.drain(..) {
+            current.gathered.clear();
+            for entry in current.entries_of_gathered.drain(..) {
                 current.entries[entry].fail(&exception);
             }
         }
@@ -403,31 +422,32 @@ impl Work {
             return Ok(());
         }
         current.reader = None;
-        let (entries, mutations): (Vec<usize>, Vec<Mutation>) =
-            std::mem::take(&mut current.gathered).into_iter().unzip();
-        match current.region.apply(&mutations, mode) {
+        let applied = match current.region.apply(&current.gathered, mode) {
+            Err(region::Error::WouldBlock) => return Err(Refused::MayBlock),
+            applied => applied,
+        };
+        current.gathered.clear();
+        let mut entries = std::mem::take(&mut current.entries_of_gathered);
+        match applied {
             Ok(applied) => {
-                let mut written = Vec::with_capacity(entries.len());
-                for (entry, outcome) in entries.into_iter().zip(applied.outcomes) {
-                    match outcome {
-                        Ok(()) => written.push(entry),
-                        Err(error) => current.entries[entry].fail(&self.server.exception(&error)),
+                let mut outcomes = applied.outcomes.into_iter();
+                entries.retain(|entry| match outcomes.next() {
+                    Some(Err(error)) => {
+                        current.entries[*entry].fail(&self.server.exception(&error));
+                        false
                     }
-                }
+                    _ => true,
+                });
                 self.server.written(&current.region);
-                if !written.is_empty() {
+                if !entries.is_empty() {
                     self.unsettled.push(Unsettled {
                         region: current.region.clone(),
                         pending: applied.pending,
                         region_action: self.results.len(),
-                        entries: written,
+                        entries,
                         gave_cells: false,
                     });
                 }
-            }
-            Err(region::Error::WouldBlock) => {
-                current.gathered = entries.into_iter().zip(mutations).collect();
-                return Err(Refused::MayBlock);
             }
             Err(error) => {
                 let exception = self.server.exception(&error);

@@ -61,16 +61,16 @@ impl Work {
     fn of(server: &Arc<RegionServer>, call: &Call) -> Result<Work, Exception> {
         let request: pb::MutateRequest = call.decode()?;
         let region = server.regions().find(&request.region)?;
-        server.check_memory(&region)?;
+        let options = server.options();
+        server.check_memory(&options, &region)?;
         let mut cells = RequestCells::new(call.cells.clone());
-        let cell_bytes_max = server.options().cell_bytes_max;
         let nonce_group = request.nonce_group.unwrap_or(0);
         let asked = request::mutation(
             region.table(),
             request.mutation.row.clone(),
             &request.mutation,
             &mut cells,
-            cell_bytes_max,
+            options.cell_bytes_max,
         )?;
         let check = request
             .condition

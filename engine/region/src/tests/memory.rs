@@ -534,6 +534,43 @@ fn what_is_overwritten_again_and_again_is_squeezed_before_it_is_flushed() {
 }
 
 #[test]
+fn a_hot_counter_takes_the_memory_of_its_last_versions_and_one_cell_of_a_file() {
+    const COUNTERS: u64 = 10;
+    for level in LEVELS {
+        let options = RegionOptions {
+            flush_size: 100_000,
+            in_memory_compaction: level,
+            stretch: 1.0,
+            ..RegionOptions::default()
+        };
+        let world = World::simulated(1, WallTime(1_000_000));
+        let bench = Bench::open_with(Memory::new(), world, table(family()), options);
+        let mut added = 0;
+        while added < 30_000 && !bench.region.needs_flush(0.0) {
+            let row = format!("r{}", added % COUNTERS);
+            let one = [("f:n", -1, CellType::Put, &1i64.to_be_bytes()[..])];
+            let changed = bench
+                .region
+                .increment(&mutation(MutationKind::Increment, &row, &one), ReadMode::Any)
+                .expect("added");
+            changed.pending.wait_blocking().expect("durable");
+            added += 1;
+            if bench.region.asks_for_memory_compaction() {
+                bench.region.compact_memory(0.0);
+            }
+        }
+        let drops = matches!(level, Level::Eager | Level::Adaptive);
+        assert_eq!(added == 30_000, drops, "{level:?}: {added} before a flush");
+        // A few segments, however often there was something to add.
+        assert!(bench.region.memstore_bytes() <= 100_000 + 1_000, "{level:?}");
+        let flushed = bench.region.flush(FlushReason::Requested).expect("flushed");
+        assert!(flushed.bytes < 6_000, "{level:?}: {} bytes for ten cells", flushed.bytes);
+        let shown = bench.all();
+        assert_eq!(shown.split(' ').count() as u64, COUNTERS, "{shown}");
+    }
+}
+
+#[test]
 fn each_byte_is_accounted_for() {
     let bench = bench(Level::Eager, 1_000, family());
     let balance = || bench.region.options.ledger.balances().remove(0).1;

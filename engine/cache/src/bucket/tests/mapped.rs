@@ -301,3 +301,27 @@ fn the_next_process_finds_what_the_last_one_had_kept() {
     let counts = bench.counts();
     assert_eq!(counts.blocks, counts.slots.iter().map(|slots| slots.used).sum::<u64>());
 }
+
+/// Whoever tidies up removes the file, and something else comes to stand there: the cache goes on with what it has open.
+#[test]
+fn a_file_that_is_put_in_place_of_a_removed_one_is_none_of_its_business() {
+    for mapped in [true, false] {
+        let place = Place::new();
+        let device =
+            if mapped { open(&place, 40) } else { LocalDevice::open(&place.0, 40 * BUCKET).expect("opened") };
+        let bench = Bench::on(vec![Arc::new(device)], 0, &options());
+        bench.hits(0..100);
+        bench.settle();
+        std::fs::remove_file(&place.0).expect("removed");
+        std::fs::write(&place.0, vec![0x55; 40 * BUCKET as usize]).expect("written");
+        assert_eq!(bench.hits(0..100), 100, "mapped: {mapped}");
+        bench.parts(0..100);
+        bench.hits(1_000..1_050);
+        bench.settle();
+        assert_eq!(bench.hits(1_000..1_050), 50);
+        let counts = bench.counts();
+        assert_eq!((counts.corrupt, counts.failed), (0, 0));
+        let stands = std::fs::read(&place.0).expect("read");
+        assert!(stands.iter().all(|byte| *byte == 0x55), "nothing is written to the other file");
+    }
+}

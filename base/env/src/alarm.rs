@@ -1,0 +1,114 @@
+//! Waits that end on time.
+//!
+//! A runtime's own timer counts in milliseconds. Who begins things tens of microseconds apart would need a thread that
+//! sleeps, and a hand-off for each of them; an [`Alarm`] is a timer of the system beside the sockets that the runtime waits
+//! for anyway. Where the system has none, it is the runtime's timer.
+
+use std::io;
+use std::time::Duration;
+
+/// See the file.
+#[derive(Debug)]
+pub struct Alarm(system::Alarm);
+
+impl Alarm {
+    /// An alarm of the calling task's runtime.
+    pub fn new() -> io::Result<Alarm> {
+        system::Alarm::new().map(Alarm)
+    }
+
+    /// Waits so long.
+    pub async fn wait(&self, time: Duration) -> io::Result<()> {
+        if time.is_zero() { Ok(()) } else { self.0.wait(time).await }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::io;
+    use std::os::fd::OwnedFd;
+    use std::time::Duration;
+
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    #[derive(Debug)]
+    pub(super) struct Alarm(AsyncFd<OwnedFd>);
+
+    impl Alarm {
+        #[expect(unsafe_code, reason = "the runtime is told of a descriptor")]
+        pub(super) fn new() -> io::Result<Alarm> {
+            let timer =
+                timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+            // SAFETY: the descriptor was made above and is owned by what is handed over, which nobody takes out again.
+            let registered = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) };
+            registered.map(Alarm).map_err(io::Error::from)
+        }
+
+        pub(super) async fn wait(&self, time: Duration) -> io::Result<()> {
+            let once = Itimerspec {
+                it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+                it_value: time.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
+            };
+            timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &once)?;
+            loop {
+                let mut ready = self.0.readable().await?;
+                // Nothing is there to be read of a wait that was given up.
+                if let Ok(rung) = ready.try_io(|timer| Ok(rustix::io::read(timer, &mut [0; 8])?)) {
+                    // It does not ring again before it is set again: nobody needs to try.
+                    ready.clear_ready();
+                    return rung.map(|_| ());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::io;
+    use std::time::Duration;
+
+    #[derive(Debug)]
+    pub(super) struct Alarm;
+
+    impl Alarm {
+        pub(super) fn new() -> io::Result<Alarm> {
+            Ok(Alarm)
+        }
+
+        pub(super) async fn wait(&self, time: Duration) -> io::Result<()> {
+            tokio::time::sleep(time).await;
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Runtime, World};
+
+    #[test]
+    fn no_wait_ends_too_early_and_one_that_was_given_up_does_not_end_the_next() {
+        let runtime = Runtime::start("test", 1).expect("a thread");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        runtime.spawn(async move {
+            let (world, alarm) = (World::real(), Alarm::new().expect("a timer"));
+            for micros in [1, 0, 70, 300, 20] {
+                let (began, time) = (world.moment(), Duration::from_micros(micros));
+                alarm.wait(time).await.expect("it rings");
+                sender.send(world.moment().since(began) >= time).expect("somebody waits");
+                // Given up before it was looked at.
+                drop(alarm.wait(Duration::from_nanos(1)));
+                let given_up = crate::timeout(Duration::ZERO, alarm.wait(Duration::from_nanos(1))).await;
+                assert!(given_up.is_none_or(|rung| rung.is_ok()));
+            }
+        });
+        assert!((0..5).all(|_| receiver.recv().expect("no panic")));
+    }
+}
