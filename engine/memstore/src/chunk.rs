@@ -60,7 +60,10 @@ impl Chunk {
 impl Chunk {
     /// Asks the memory for the bytes from `at` on, which are wanted soon, and waits for nothing.
     #[inline]
-    #[expect(unsafe_code, reason = "an instruction that has no other name")]
+    #[cfg_attr(
+        all(target_arch = "x86_64", not(miri)),
+        expect(unsafe_code, reason = "an instruction that has no other name")
+    )]
     pub(crate) fn fetch(&self, at: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if at < self.memory.size() {
