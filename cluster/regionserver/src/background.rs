@@ -34,6 +34,9 @@ use crate::counters::{count, count_many};
 use crate::memory::MemoryQueue;
 use crate::{Options, RegionServer};
 
+/// The nice level of threads that compact memory, where others are not lower: what waits for them makes reads dear.
+const MEMORY_NICE: u8 = 10;
+
 /// A compaction that waits.
 struct Wanted {
     region: Arc<Region>,
@@ -128,6 +131,8 @@ pub(crate) struct Background {
     pub(crate) memory_queue: MemoryQueue,
     /// The threads that flush and compact.
     pub(crate) crew: Arc<Crew>,
+    /// The threads that compact memory.
+    pub(crate) memory_crew: Arc<Crew>,
 }
 
 impl Background {
@@ -144,6 +149,7 @@ impl Background {
             log_file: Mutex::default(),
             memory_queue: MemoryQueue::default(),
             crew: Crew::new(nice),
+            memory_crew: Crew::new(MEMORY_NICE.min(nice)),
         }
     }
 
@@ -162,7 +168,7 @@ impl Background {
             let name = format!("memory-{index}");
             let steps = Self::steps(server, &name, MemoryQueue::compact_next);
             // Segments that wait make reads dear: it may not wait for as long as files may.
-            env::spawn_thread(&name, Priority::Background, steps)?;
+            server.background.memory_crew.spawn(&name, steps)?;
         }
         env::spawn_thread("chore", Priority::Background, Self::steps(server, "chore", Background::chore))
             .map(drop)

@@ -1,7 +1,9 @@
 //! The memory of all memstores: what is compacted in it, what is flushed first, and whom it slows.
 //!
 //! **Compaction.** A region is queued once when a write has sealed a segment; see [`region::Region::compact_memory`]. These threads do
-//! not wait behind flushes and compactions of files, which take long: while they are behind, active segments grow.
+//! not wait behind flushes and compactions of files, which take long: while they are behind, active segments grow. They weigh
+//! little beside what serves, until a region has as much as it may hold and waits for them: then they weigh as much, for a
+//! flush that overtakes them costs more, and makes their work be for nothing.
 //!
 //! **Which region is flushed** when memory must be freed: first those that do not compact in memory, then those whose
 //! memory drops least of what is written to it; among equals the fullest. So a region that a tenth of its writes would
@@ -57,6 +59,7 @@ impl MemoryQueue {
         };
         drop(waiting);
         region.compact_memory(server.memory_pressure());
+        server.background.memory_crew.hurry(false);
         server.background.account(&region);
     }
 }

@@ -302,6 +302,9 @@ impl RegionServer {
         } else if all > self.options().memstore_bytes_low() {
             self.relieve_memory();
         }
+        if region.awaits_memory_compaction() {
+            self.background.memory_crew.hurry(true);
+        }
         if region.asks_for_memory_compaction() {
             self.background.memory_queue.push(region);
         }

@@ -268,7 +268,7 @@ mod tests {
     #[cfg(not(shuttle))]
     #[test]
     fn nodes_fill_whole_cache_lines() {
-        let (leaf, inner) = if SLOTS == 14 { (192, 256) } else { (64, 128) };
+        let (leaf, inner) = if SLOTS == 14 { (192, 256) } else { (64, 64) };
         assert_eq!((size_of::<Leaf>(), size_of::<Inner>()), (leaf, inner));
     }
 }

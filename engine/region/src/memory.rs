@@ -433,6 +433,7 @@ impl Region {
             let left = store.memstore_bytes() as f64;
             store.accordion.spent.store(left >= limit as f64 / stores * SPENT_PART, Ordering::Relaxed);
         }
+        self.awaits_room.store(false, Ordering::Relaxed);
     }
 
     /// Whether it is time to flush. `pressure` is as for [`Region::compact_memory`]. What can be made smaller instead is
@@ -453,7 +454,17 @@ impl Region {
         if bytes < limit {
             return false;
         }
-        bytes >= limit.saturating_add(limit / 4) || !(self.is_memory_shrinking() || self.squeeze())
+        if bytes >= limit.saturating_add(limit / 4) || !(self.is_memory_shrinking() || self.squeeze()) {
+            return true;
+        }
+        self.awaits_room.store(true, Ordering::Relaxed);
+        false
+    }
+
+    /// Whether a flush waits for [`Region::compact_memory`], which should not be waited for long: then there will be one all the
+    /// same, and what was done in memory was for nothing.
+    pub fn awaits_memory_compaction(&self) -> bool {
+        self.awaits_room.load(Ordering::Relaxed)
     }
 
     /// The moment before which, at this one, a put is late: in ms since 1970. Who leaves the timestamp to the server, or

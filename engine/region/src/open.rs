@@ -128,6 +128,7 @@ impl Region {
             counters: Counters::default(),
             accounted: AtomicU64::new(0),
             oldest_edit: AtomicI64::new(0),
+            awaits_room: AtomicBool::new(false),
             flushed_at: AtomicI64::new(world.now().0),
             clock: AtomicI64::new(i64::MIN),
             recovered_nonces: Mutex::default(),

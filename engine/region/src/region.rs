@@ -83,6 +83,8 @@ pub struct Region {
     pub(crate) accounted: AtomicU64,
     /// When the oldest edit in memory was made, in ms since 1970; 0 for none.
     pub(crate) oldest_edit: AtomicI64,
+    /// Whether a flush waits for memory to be compacted.
+    pub(crate) awaits_room: AtomicBool,
     /// When the last flush of all of it began that succeeded, or it was opened, in ms since 1970.
     pub(crate) flushed_at: AtomicI64,
     /// The latest moment of a write, in ms since 1970. It changes under the write lock alone.

@@ -289,14 +289,18 @@ fn a_flush_waits_a_little_for_memory_that_is_being_compacted() {
             bench.put("a", "f:q", next, "value");
         }
     };
+    put_until(30_000);
+    assert!(!bench.region.needs_flush(1.0) && !bench.region.awaits_memory_compaction(), "there is room");
     put_until(40_000);
     assert!(!bench.region.needs_flush(1.0), "it may not be needed");
+    assert!(bench.region.awaits_memory_compaction(), "who compacts must know");
     assert!(bench.region.needs_flush(1.0), "nobody compacts");
     assert!(bench.region.asks_for_memory_compaction());
     assert!(!bench.region.needs_flush(1.0), "it may not be needed");
     put_until(50_000);
     assert!(bench.region.needs_flush(1.0), "a quarter more is enough");
     bench.region.compact_memory(0.0);
+    assert!(!bench.region.awaits_memory_compaction());
     assert!(!bench.region.needs_flush(1.0), "all but a version is gone: {:?}", bench.memory());
     assert_eq!(bench.memory().pipeline[0].cells, 1);
 }
