@@ -316,8 +316,7 @@ impl RegionServer {
             count(&self.counters.writes_refused);
             return Err(Exception::region_too_busy(format!(
                 "the memstores of {} take more than {} bytes; wait for a flush",
-                self.name,
-                options.memstore_bytes_max
+                self.name, options.memstore_bytes_max
             )));
         }
         Ok(())

@@ -212,18 +212,16 @@ impl Work {
                         }
                         continue;
                     }
-                    Ok(region) => {
-                        Current {
-                            region,
-                            next: 0,
-                            entries: Vec::with_capacity(action.action.len()),
-                            gathered: Vec::new(),
-                            entries_of_gathered: Vec::new(),
-                            spoiled: None,
-                            taken: None,
-                            reader: None,
-                        }
-                    }
+                    Ok(region) => Current {
+                        region,
+                        next: 0,
+                        entries: Vec::with_capacity(action.action.len()),
+                        gathered: Vec::new(),
+                        entries_of_gathered: Vec::new(),
+                        spoiled: None,
+                        taken: None,
+                        reader: None,
+                    },
                     Err(exception) => {
                         self.skip_cells(&action.action);
                         self.results.push(RegionResult::failed(&exception));
