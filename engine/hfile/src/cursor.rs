@@ -222,7 +222,16 @@ impl Cursor {
                         self.open = Open::Part(offset, part);
                         match index {
                             Some(index) if self.stand_on(index) => return Ok(()),
-                            Some(index) if index == count => return self.advance_far(),
+                            Some(index) if index == count => {
+                                self.advance_far()?;
+                                // Of cells with one key the block behind may have some that are before this number, too.
+                                let comparator = self.reader.comparator();
+                                let is_before =
+                                    |cell: Cell<'_>| comparator.compare(cell.into(), position).is_lt();
+                                if !self.peek().is_some_and(is_before) {
+                                    return Ok(());
+                                }
+                            }
                             _ => {}
                         }
                         self.open_whole()?;

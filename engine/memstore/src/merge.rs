@@ -224,21 +224,34 @@ pub(crate) fn fit_one(segments: &[Arc<Segment>]) -> bool {
     chunks <= CHUNKS_FILLED_MAX as usize
 }
 
-/// Bytes of a chunk, those of segments that are compacted.
+/// Bytes of a chunk, those of segments that are compacted, and of all of it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     live: u64,
     dead: u64,
+    size: u64,
+}
+
+impl Load {
+    /// The share that is dead of what is in the chunk.
+    fn dead_share(self) -> f64 {
+        self.dead as f64 / (self.live + self.dead).max(1) as f64
+    }
+
+    /// Whether most of the chunk has never been filled, nor will be: the end of what an earlier compaction has copied. Were it
+    /// left, each compaction would leave another.
+    fn is_stub(self) -> bool {
+        self.live + self.dead < self.size / 2
+    }
 }
 
 /// Says of each chunk whether what lives there is copied: see [`Cleaning`].
 fn emptied(loads: &[Load], cleaning: Cleaning) -> Vec<bool> {
-    let dead_share = |load: Load| load.dead as f64 / (load.live + load.dead).max(1) as f64;
     let mut order: Vec<(f64, usize)> = loads
         .iter()
         .enumerate()
         .filter(|(_, load)| load.dead > 0)
-        .map(|(number, &load)| (dead_share(load), number))
+        .map(|(number, &load)| (load.dead_share(), number))
         .collect();
     order.sort_by(|left, right| right.0.total_cmp(&left.0));
     let (mut emptied, mut free) = (vec![false; loads.len()], 0u64);
@@ -248,6 +261,10 @@ fn emptied(loads: &[Load], cleaning: Cleaning) -> Vec<bool> {
         }
         emptied[number] = true;
         free = free.saturating_add(loads[number].dead);
+    }
+    // What is copied makes another stub: so those that there are go with it.
+    if emptied.iter().zip(loads).any(|(emptied, load)| *emptied && load.live > 0) {
+        emptied.iter_mut().zip(loads).for_each(|(emptied, load)| *emptied |= load.is_stub());
     }
     emptied
 }
@@ -264,7 +281,8 @@ pub(crate) fn compacted(
     }
     let comparator = segments.first().map_or(Comparator::Table, |first| first.comparator());
     let union = Union::of(segments);
-    let mut loads: Vec<Load> = union.dead.iter().map(|&dead| Load { live: 0, dead }).collect();
+    let load = |(&dead, chunk): (&u64, &Arc<Chunk>)| Load { live: 0, dead, size: chunk.size() as u64 };
+    let mut loads: Vec<Load> = union.dead.iter().zip(&union.chunks).map(load).collect();
     let mut merge = Merge::new(segments);
     let mut builder = Builder::new(merge.heads.clone(), 0);
     let mut span = Span::default();

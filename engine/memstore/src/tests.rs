@@ -524,6 +524,33 @@ fn a_compaction_empties_the_chunks_of_which_much_is_dead_and_remembers_the_rest(
     assert!(alone < used && alone < ROWS as u64 * record * 3 / 2, "{alone} of {used}");
 }
 
+/// Each compaction that copies a little begins a chunk for it; however many there are, those before are not left behind.
+#[cfg(not(miri))]
+#[test]
+fn compactions_that_copy_little_do_not_pile_up_chunks() {
+    const ROWS: usize = 2_000;
+    let pool = Pool::new(16 << 10, 4);
+    let mut active = Segment::new(Comparator::Table, &pool);
+    put_rows(&active, 0..ROWS, 1);
+    let next = active.successor(&pool);
+    let mut flat = Arc::new(active.flattened());
+    active = next;
+    for round in 0..60 {
+        // Half of some thirty rows that lie together, elsewhere each time.
+        let from = round * 97 % (ROWS - 40);
+        put_rows(&active, (from..from + 40).filter(|row| row % 4 > 0), round as u64 + 2);
+        let next = active.successor(&pool);
+        let sealed = [Arc::new(active.flattened()), flat];
+        let cleaning = Cleaning { free_min: 0, dead_min: 0.5 };
+        let made = Segment::compacted(&sealed, &pool, cleaning, newest()).expect("few chunks");
+        (flat, active) = (Arc::new(made.segment), next);
+        drop(sealed);
+        let (held, told) = ((pool.usage().used as u64) << 14, flat.record_bytes());
+        assert!(held <= told * 5 / 4 + (4 << 14), "round {round}: {held} bytes of chunks for {told}");
+    }
+    assert_eq!(flat.cells(), ROWS as u64);
+}
+
 /// The mark of what was rewritten stays with a cell wherever it goes, and is given to whom it belongs.
 #[test]
 fn what_was_rewritten_is_known_after_merges_and_compactions() {

@@ -448,17 +448,24 @@ impl Region {
         let bytes = self.memstore_bytes();
         // What is being flushed is still among these bytes; how much came meanwhile is looked at when it has ended.
         if bytes < self.flush_size || self.flushing.is_locked() {
+            self.await_room(false);
             return false;
         }
         let limit = self.flush_limit(pressure);
         if bytes < limit {
+            self.await_room(false);
             return false;
         }
-        if bytes >= limit.saturating_add(limit / 4) || !(self.is_memory_shrinking() || self.squeeze()) {
-            return true;
+        let awaits =
+            bytes < limit.saturating_add(limit / 4) && (self.is_memory_shrinking() || self.squeeze());
+        self.await_room(awaits);
+        !awaits
+    }
+
+    fn await_room(&self, awaits: bool) {
+        if self.awaits_room.load(Ordering::Relaxed) != awaits {
+            self.awaits_room.store(awaits, Ordering::Relaxed);
         }
-        self.awaits_room.store(true, Ordering::Relaxed);
-        false
     }
 
     /// Whether a flush waits for [`Region::compact_memory`], which should not be waited for long: then there will be one all the
