@@ -83,6 +83,8 @@ impl Target for Forgetful {
 fn a_target_that_forgets_or_tears_is_found_out() {
     let target = Forgetful(InProcess::new(LEVELS[1]), Default::default());
     let load = Load { seed: 1, clients: 2, operations: 300 };
-    record(&target, load, 0, &mut std::thread::yield_now).expect_err("puts are forgotten");
+    // Where threads happen to run one after the other, a round may put anew whatever was forgotten before anybody looks.
+    let is_found = |round| record(&target, load, round, &mut std::thread::yield_now).is_err();
+    assert!((0..20).any(is_found), "puts are forgotten");
     acid(&target, load, &mut std::thread::yield_now).expect_err("rows are torn");
 }
