@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::Outcome;
 use crate::compare::figure_of;
 use crate::hbase::HBase;
-use crate::server::{Server, fresh_folder, log_of};
+use crate::server::{Server, fresh_folder, log_of, release};
 use crate::web::page;
-use crate::{Outcome, run as run_command};
 
 pub(crate) const USAGE: &str = "\
        cargo xtask accordion [--short] [--memory MIB] [--writes MEMSTORES] [--only STREAM,…] [--without-hbase]
@@ -190,14 +190,7 @@ impl Figures {
 /// `cargo xtask accordion` with these options.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let plan = Plan::of(options)?;
-    let bellows = match &plan.bellows {
-        Some(binary) => binary.clone(),
-        None => {
-            run_command("cargo", &["build", "--release", "--quiet", "-p", "bellows"])?;
-            let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-            Path::new(&target).join("release/bellows")
-        }
-    };
+    let bellows = release(plan.bellows.as_deref())?;
     let began = Instant::now();
     println!(
         "memstores of {} MB; rows of {DATA} and writes of {} memstores; 10 callers on one connection; \

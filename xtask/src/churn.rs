@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::server::{Server, fresh_folder, log_of, no_panic};
+use crate::Outcome;
+use crate::server::{Server, fresh_folder, log_of, no_panic, release};
 use crate::web::page;
-use crate::{Outcome, run as run_command};
 
 pub(crate) const USAGE: &str = "\
        cargo xtask churn [--minutes N] [--rate OPERATIONS] [--bellows BINARY]   (an hour unless said otherwise)";
@@ -66,14 +66,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
             _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
         }
     }
-    let binary = match binary {
-        Some(binary) => binary,
-        None => {
-            run_command("cargo", &["build", "--release", "--quiet", "-p", "bellows"])?;
-            let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-            Path::new(&target).join("release/bellows")
-        }
-    };
+    let binary = release(binary.as_deref())?;
     let folder = fresh_folder("churn")?;
     let log = log_of(&folder);
     let more = ["-D", "hbase.wal.hsync=false", "-D", "hfile.block.cache.size=0.01"];

@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{Outcome, java, run as run_command};
+use crate::server::release;
+use crate::{Outcome, java};
 use load::{Load, loads};
 use subject::Kind;
 
@@ -58,14 +59,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let plan = Plan::of(options)?;
     let began = Instant::now();
     fs::create_dir_all(&plan.out).map_err(|error| format!("{}: {error}", plan.out.display()))?;
-    let bellows = match &plan.bellows {
-        Some(binary) => binary.clone(),
-        None => {
-            run_command("cargo", &["build", "--release", "--quiet", "-p", "bellows"])?;
-            let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-            Path::new(&target).join("release/bellows")
-        }
-    };
+    let bellows = release(plan.bellows.as_deref())?;
     let jars =
         if plan.kinds.iter().any(|kind| kind.is_java()) { java::class_path("tools")? } else { String::new() };
     let results = plan.out.join("results.jsonl");

@@ -24,9 +24,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::compare::{Running, Sizes, WARM as WARM_JAVA, figure_of, memory_mib};
-use crate::server::{Server, fresh_folder};
+use crate::server::{Server, fresh_folder, release};
 use crate::startup::{ask, figure};
-use crate::{Outcome, java, run as run_command};
+use crate::{Outcome, java};
 
 pub(crate) const USAGE: &str = "\
        cargo xtask readpath [--engines memory,offheap,file,mmap] [--only get,tail,multi-get,filter,restart] [--rows N]
@@ -145,14 +145,7 @@ impl Plan {
 /// `cargo xtask readpath` with these options.
 pub(crate) fn run(options: &[&str]) -> Outcome {
     let plan = Plan::of(options)?;
-    let bellows = match &plan.bellows {
-        Some(binary) => binary.clone(),
-        None => {
-            run_command("cargo", &["build", "--release", "--quiet", "-p", "bellows"])?;
-            let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-            target.join("release/bellows")
-        }
-    };
+    let bellows = release(plan.bellows.as_deref())?;
     let folder = std::path::absolute(fresh_folder("readpath")?).map_err(|error| error.to_string())?;
     let mut fell_short = Vec::new();
     if PARTS.iter().any(|part| *part != "restart" && plan.has(part)) {

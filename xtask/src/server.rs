@@ -28,10 +28,23 @@ pub(crate) struct Server {
 /// As many open files as a process gets by default on most machines, whatever this one gives.
 const FEW_FILES: &str = r#"ulimit -Sn 1024; exec "$0" "$@""#;
 
+/// Where cargo puts what it builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
+}
+
 /// Where the built server is.
 pub(crate) fn binary() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    target.join("debug/bellows")
+    target().join("debug/bellows")
+}
+
+/// The server to be measured: the one that was given, or one that is built now as it is released.
+pub(crate) fn release(given: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(binary) = given {
+        return Ok(binary.to_owned());
+    }
+    run("cargo", &["build", "--release", "--quiet", "-p", "bellows"])?;
+    Ok(target().join("release/bellows"))
 }
 
 /// Where the server that has its files in `folder` logs.
