@@ -59,7 +59,9 @@ impl MemoryQueue {
         };
         drop(waiting);
         region.compact_memory(server.memory_pressure());
-        server.background.memory_crew.hurry(false);
+        // One that is done does not end the hurry of another.
+        let presses = queue.waiting.lock().iter().any(|region| region.awaits_memory_compaction());
+        server.background.memory_crew.hurry(presses);
         server.background.account(&region);
     }
 }
