@@ -387,7 +387,8 @@ impl Reader {
         way: Way<'_>,
         pick: impl FnOnce(&Part) -> Range<usize>,
     ) -> Result<Cells> {
-        if way.held.is_none_or(|held| held.is_first(at))
+        if !self.keeps_packed()
+            && way.held.is_none_or(|held| held.is_first(at))
             && let Some(cells) = self.cached.part(at, way.options.cache_blocks, pick)
         {
             let length = match &cells {
@@ -444,8 +445,7 @@ impl Reader {
     /// A block as the cache keeps it: ready to be read, or, where that is wanted, packed as it lies in the file.
     fn to_be_kept(&self, at: u64, raw: Raw) -> Result<Block> {
         let is_data = matches!(raw.header.kind, BlockType::Data | BlockType::EncodedData);
-        let is_packed = self.compression != Compression::None || self.encoding != Encoding::None;
-        if !(is_data && is_packed && self.cached.cache().options().switches.data_compressed) {
+        if !(is_data && self.keeps_packed()) {
             return self.decode(at, &raw);
         }
         Ok(Block {
@@ -458,6 +458,12 @@ impl Reader {
             previous: u64::try_from(raw.header.previous).ok(),
             packed: true,
         })
+    }
+
+    /// Whether data blocks are kept as they lie in the file, so that of none a part is of use.
+    fn keeps_packed(&self) -> bool {
+        let is_packed = self.compression != Compression::None || self.encoding != Encoding::None;
+        is_packed && self.cached.cache().options().switches.data_compressed
     }
 
     /// Makes a block readable without further checks.

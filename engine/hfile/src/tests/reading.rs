@@ -175,7 +175,8 @@ fn rows_are_passed_up_to_the_end_of_a_block_but_not_where_cells_have_tags() {
 
 /// A file whose data blocks are all on a device of the cache, and a reader of the same without one.
 fn on_a_device(writing: &dyn Fn() -> WriterOptions) -> (Arc<Reader>, Scratch, Arc<Reader>) {
-    // Rows of many columns, of one, and such as begin with the same bytes.
+    // Rows of many columns, of one, such as begin with the same bytes, and cells that were written again and again at one time,
+    // so that their numbers alone tell them apart, across the ends of blocks too.
     let mut cells = Vec::new();
     for row in 0..2_000 {
         let name = match row % 5 {
@@ -183,11 +184,14 @@ fn on_a_device(writing: &dyn Fn() -> WriterOptions) -> (Arc<Reader>, Scratch, Ar
             _ => format!("row-{:06}", row / 5),
         };
         let columns = if row % 97 == 0 { 40 } else { 1 + row % 3 };
-        cells.extend((0..columns).map(|column| (name.clone(), column)));
+        let times = if row % 41 == 0 { 25 } else { 1 };
+        let of_column = |column| (0..times).map(move |time| (column, time));
+        cells.extend((0..columns).flat_map(of_column).map(|(column, time)| (name.clone(), column, time)));
     }
     cells.sort();
     cells.dedup();
-    let to_cell = |(at, (row, column)): (usize, (String, i32))| {
+    let count = cells.len();
+    let to_cell = |(at, (row, column, _)): (usize, (String, i32, i32))| {
         let qualifier = format!("{column:03}");
         let parts = CellParts {
             row: row.as_bytes(),
@@ -198,7 +202,8 @@ fn on_a_device(writing: &dyn Fn() -> WriterOptions) -> (Arc<Reader>, Scratch, Ar
             value: &[at as u8; 20],
             tags: b"",
         };
-        (parts.to_vec().expect("within limits"), SequenceId(at as u64))
+        // Of cells of one key the newest comes first.
+        (parts.to_vec().expect("within limits"), SequenceId((count - at) as u64))
     };
     let cells: Vec<_> = cells.into_iter().enumerate().map(to_cell).collect();
     let (files, name) = (Memory::new(), FileName::new("f"));
