@@ -112,6 +112,8 @@ fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
     ] {
         out.counter(&format!("bellows_bucket_cache_{name}_total"), help, &[], value);
     }
+    let help = "Bytes of memory that tell where the cells of blocks lie on the bucket cache's device.";
+    out.gauge("bellows_bucket_cache_head_bytes", help, &[], counts.head_bytes as f64);
     let disabled = if counts.disabled { 1.0 } else { 0.0 };
     let help = "1 when the bucket cache is used no more, because its device failed.";
     out.gauge("bellows_bucket_cache_disabled", help, &[], disabled);

@@ -50,6 +50,9 @@ pub struct BucketOptions {
     /// How long a device may fail without a success in between before it is used no more
     /// (`hbase.bucketcache.ioengine.errors.tolerated.duration`).
     pub errors_tolerated: Duration,
+    /// Bytes of memory for the heads of records that cost a call of the system to read: where few cells are wanted of a block,
+    /// one call does then in the place of two (`bellows.bucketcache.heads.size`).
+    pub head_bytes_max: u64,
 }
 
 impl Default for BucketOptions {
@@ -61,6 +64,7 @@ impl Default for BucketOptions {
             writer_threads: 3,
             queue_length: 64,
             errors_tolerated: Duration::from_secs(60),
+            head_bytes_max: 16 << 20,
         }
     }
 }
@@ -81,6 +85,8 @@ pub struct BucketCounts {
     pub bytes: u64,
     /// Blocks in it.
     pub blocks: u64,
+    /// Bytes of memory that heads of records take.
+    pub head_bytes: u64,
     /// Dropped to make room.
     pub evicted: u64,
     /// Not taken, because what was there was used more.

@@ -52,6 +52,7 @@ impl BucketSettings {
                 .clamp(1, 256),
             queue_length: usize::try_from(conf.value(&key::BUCKET_QUEUE)?).unwrap_or(usize::MAX),
             errors_tolerated: conf.value(&key::BUCKET_ERRORS_TOLERATED)?,
+            head_bytes_max: (conf.value(&key::BUCKET_HEADS)?.max(0.0) * f64::from(1 << 20)) as u64,
         };
         let devices = match &engine {
             Engine::Offheap | Engine::Mapped(_) => 1,

@@ -155,10 +155,14 @@ fn draw_bucket(out: &mut String, engine: &str, bucket: &BucketCounts) {
     } else {
         format!(" · {} of the slots is lost", percent(lost(bytes, used)))
     };
+    let heads = match bucket.head_bytes {
+        0 => String::new(),
+        bytes => format!(" · heads in memory {}", size(bytes)),
+    };
     line(
         out,
         format_args!(
-            "  {} {} of {} in {} blocks{lost}",
+            "  {} {} of {} in {} blocks{lost}{heads}",
             bar(bucket.bytes, bucket.bytes_max),
             size(bucket.bytes),
             size(bucket.bytes_max),

@@ -13,9 +13,11 @@
 //!
 //! A block that is read whole is the record itself: nothing is copied out of it. Who wants a few cells is given a
 //! [`Part`]: the head, in which they are found, and of the bytes those kilobytes in which they lie. Of a block of 16 KB
-//! that is a sixth, to be brought from memory and to be checked.
+//! that is a sixth, to be brought from memory and to be checked. A head that was found sound once may be [kept](KeptHead) in
+//! memory, so that only the bytes must be brought.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
@@ -28,6 +30,8 @@ const HAS_PREVIOUS: u8 = 1;
 const IS_PACKED: u8 = 2;
 /// Bytes that have a sum of their own.
 const CHUNK: usize = 1_024;
+/// Bytes that memory gives at a time.
+const LINE: usize = 64;
 
 /// Which block of which file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +108,11 @@ impl Head {
         if head.len() < HEADER_LENGTH || checksum(head) != sum || &head[..4] != MAGIC {
             return None;
         }
+        Head::of_sound(head, mark)
+    }
+
+    /// The same of one that is what was written.
+    fn of_sound(head: &[u8], mark: Mark) -> Option<Head> {
         let mut fields = &head[4..HEADER_LENGTH];
         let found = Mark { tag: fields.get_u64_le(), offset: fields.get_u64_le() };
         let kind = *BlockKind::ALL.get(usize::from(fields.get_u8()))?;
@@ -148,6 +157,30 @@ pub(super) fn read(record: &Bytes, head_length: usize, sum: u32, mark: Mark) -> 
     })
 }
 
+/// The head of a record that was found to be what was written, and stays in memory.
+#[derive(Clone, Debug)]
+pub(super) struct KeptHead(Arc<[u8]>);
+
+impl KeptHead {
+    /// Bytes it takes.
+    pub(super) fn weight(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// Asks the memory for all of it at once: a search would wait for line after line. What it gives is of no use.
+    fn fetch(&self) -> u8 {
+        self.0.iter().step_by(LINE).fold(0, |sum, byte| sum ^ byte)
+    }
+}
+
+/// Where the head of a part is.
+#[derive(Debug)]
+enum HeadPlace {
+    /// At the start of the buffer.
+    Buffer,
+    Memory(KeptHead),
+}
+
 /// Some cells of a block, copied out of a device for one reader.
 ///
 /// It knows where all cells of the block begin and the heads of their rows, and has the bytes of [some](Part::here).
@@ -155,6 +188,7 @@ pub(super) fn read(record: &Bytes, head_length: usize, sum: u32, mark: Mark) -> 
 pub struct Part {
     buffer: Buffer,
     head: Head,
+    place: HeadPlace,
     here: Range<usize>,
     /// Where the bytes that are here begin in the block.
     from: usize,
@@ -164,11 +198,35 @@ pub struct Part {
 
 impl Part {
     /// A part with nothing of the bytes yet, of the record whose head is the beginning of `buffer`, if that is what was
-    /// written, and of the block that is wanted. None of a packed block, which is of use as a whole alone.
+    /// written, and of the block that is wanted.
     pub(super) fn of_head(buffer: Buffer, head_length: usize, sum: u32, mark: Mark) -> Option<Part> {
         let head = Head::parse(buffer.as_ref().get(..head_length)?, sum, mark)?;
-        let is_whole = buffer.as_ref().len() == head_length + head.length;
-        is_whole.then(|| Part { buffer, head, here: 0..0, from: 0, bytes: head_length..head_length })
+        Part::new(buffer, head, HeadPlace::Buffer)
+    }
+
+    /// The same with a head that was kept; `buffer` is as long as the record.
+    pub(super) fn of_kept(buffer: Buffer, kept: KeptHead, mark: Mark) -> Option<Part> {
+        std::hint::black_box(kept.fetch());
+        let head = Head::of_sound(&kept.0, mark)?;
+        Part::new(buffer, head, HeadPlace::Memory(kept))
+    }
+
+    fn new(buffer: Buffer, head: Head, place: HeadPlace) -> Option<Part> {
+        let is_whole = buffer.as_ref().len() == head.sums.end + head.length;
+        is_whole.then(|| Part { buffer, head, place, here: 0..0, from: 0, bytes: 0..0 })
+    }
+
+    /// The head, to be kept, unless it is.
+    pub(super) fn head_to_keep(&self) -> Option<KeptHead> {
+        matches!(self.place, HeadPlace::Buffer).then(|| KeptHead(self.head_bytes().into()))
+    }
+
+    #[inline]
+    fn head_bytes(&self) -> &[u8] {
+        match &self.place {
+            HeadPlace::Buffer => &self.buffer.as_ref()[..self.head.sums.end],
+            HeadPlace::Memory(kept) => &kept.0,
+        }
     }
 
     /// Whether a reader finds its cells in it.
@@ -188,7 +246,9 @@ impl Part {
         let from = place(start) / CHUNK * CHUNK;
         let until = place(end).next_multiple_of(CHUNK).clamp(from, self.head.length);
         let head_length = self.head.sums.end;
-        (self.here, self.from, self.bytes) = (start..end, from, head_length..head_length + (until - from));
+        // A head that is in the buffer stays.
+        let room = if matches!(self.place, HeadPlace::Buffer) { head_length } else { 0 };
+        (self.here, self.from, self.bytes) = (start..end, from, room..room + (until - from));
         (head_length + from, &mut self.buffer.bytes_mut()[self.bytes.clone()])
     }
 
@@ -198,20 +258,20 @@ impl Part {
         if bytes.len() == self.head.length {
             return checksum(bytes) == self.head.sum;
         }
-        let sums = &self.buffer.as_ref()[self.head.sums.clone()].as_chunks::<4>().0[self.from / CHUNK..];
+        let sums = &self.head_bytes()[self.head.sums.clone()].as_chunks::<4>().0[self.from / CHUNK..];
         bytes.chunks(CHUNK).zip(sums).all(|(chunk, sum)| checksum(chunk) == u32::from_le_bytes(*sum))
     }
 
     /// Where each cell of the block begins, in bytes from its start, little endian.
     #[inline]
     pub fn offsets(&self) -> &[[u8; 4]] {
-        self.buffer.as_ref()[self.head.offsets.clone()].as_chunks().0
+        self.head_bytes()[self.head.offsets.clone()].as_chunks().0
     }
 
     /// Four bytes of each cell's row, to search in, or nothing: [`Block::heads`], little endian.
     #[inline]
     pub fn heads(&self) -> &[[u8; 4]] {
-        self.buffer.as_ref()[self.head.heads.clone()].as_chunks().0
+        self.head_bytes()[self.head.heads.clone()].as_chunks().0
     }
 
     /// How many bytes all these rows share: [`Block::shared`].

@@ -6,7 +6,9 @@
 //!    slot of the size is free it evicts, and at last empties the bucket that holds least.
 //! 3. A read takes place and sum out of the index, reads without any lock, and checks. A slot that was given to another
 //!    block meanwhile fails the check and is a miss: nobody waits for readers. Who wants few cells has the head of the
-//!    record read, and then what of its bytes has those cells.
+//!    record read, and then what of its bytes has those cells. A head that costs a call to read stays in memory, in the
+//!    index, while there is room for it: it goes with its record, and never for another, for where many are wanted each
+//!    would go before it is looked at again.
 //! 4. A device that fails without a success in between for longer than is tolerated is used no more.
 //! 5. Where a device is mapped ([`Device::is_mapped`]), reads that need no wait are copies out of the map, in the time that
 //!    the check alone would take. A map whose file is cut or whose disk fails is read no more, but its file is.
@@ -23,7 +25,7 @@ use storage::Device;
 
 use super::allocator::{Allocator, bucket_size};
 use super::buffer::Buffer;
-use super::record::{self, Mark, Part};
+use super::record::{self, KeptHead, Mark, Part};
 use super::{BucketCounts, BucketOptions, Placed};
 use crate::memory::{Admission, Shelf, hash_of};
 use crate::{Block, BlockKey, Cells, FileId};
@@ -51,7 +53,8 @@ struct Slot {
 #[derive(Debug)]
 enum Entry {
     Waiting(Arc<Block>),
-    Written(Slot),
+    /// With its head, if that is kept.
+    Written(Slot, Option<KeptHead>),
 }
 
 impl Entry {
@@ -63,7 +66,15 @@ impl Entry {
     fn slot(&self) -> Option<Slot> {
         match self {
             Entry::Waiting(_) => None,
-            Entry::Written(slot) => Some(*slot),
+            Entry::Written(slot, _) => Some(*slot),
+        }
+    }
+
+    /// Bytes of the head that is kept.
+    fn head_bytes(&self) -> u64 {
+        match self {
+            Entry::Written(_, Some(head)) => head.weight(),
+            Entry::Written(_, None) | Entry::Waiting(_) => 0,
         }
     }
 }
@@ -76,6 +87,9 @@ struct Job {
 
 struct State {
     index: Shelf<Entry>,
+    /// Bytes of the heads that are kept, and those that may be.
+    head_bytes: u64,
+    head_bytes_max: u64,
     slots: Allocator,
     queue: VecDeque<Job>,
     writing: usize,
@@ -127,6 +141,8 @@ impl Store {
             world,
             state: Mutex::new(State {
                 index: Shelf::new(bytes_max, in_memory),
+                head_bytes: 0,
+                head_bytes_max: if mapped { 0 } else { options.head_bytes_max },
                 slots,
                 queue: VecDeque::new(),
                 writing: 0,
@@ -164,7 +180,7 @@ impl Store {
         }
         let slot = match self.0.state.lock().index.get(key, hash_of(key))? {
             Entry::Waiting(block) => return Some(Arc::clone(block)),
-            Entry::Written(slot) => *slot,
+            Entry::Written(slot, _) => *slot,
         };
         let mut buffer = Buffer::of(slot.length as usize);
         if !self.0.fill(key, slot, 0, buffer.bytes_mut(), now) {
@@ -188,16 +204,26 @@ impl Store {
         if self.is_disabled() {
             return None;
         }
-        let slot = match self.0.state.lock().index.get(key, hash_of(key))? {
+        let (slot, kept) = match self.0.state.lock().index.get(key, hash_of(key))? {
             Entry::Waiting(block) => return Some(Cells::Whole(Arc::clone(block))),
-            Entry::Written(slot) => *slot,
+            Entry::Written(slot, kept) => (*slot, kept.clone()),
         };
-        let head_length = slot.head as usize;
         let mut buffer = Buffer::of(slot.length as usize);
-        if !self.0.fill(key, slot, 0, &mut buffer.bytes_mut()[..head_length], true) {
-            return None;
-        }
-        let Some(mut part) = Part::of_head(buffer, head_length, slot.sum, mark) else {
+        let part = match kept {
+            Some(kept) => Part::of_kept(buffer, kept, mark),
+            None => {
+                let head_length = slot.head as usize;
+                if !self.0.fill(key, slot, 0, &mut buffer.bytes_mut()[..head_length], true) {
+                    return None;
+                }
+                let part = Part::of_head(buffer, head_length, slot.sum, mark);
+                if let Some(part) = part.as_ref().filter(|part| part.has_cells()) {
+                    self.0.keep_head(key, slot, part);
+                }
+                part
+            }
+        };
+        let Some(mut part) = part else {
             self.0.note_corrupt(key, slot);
             return None;
         };
@@ -277,6 +303,7 @@ impl Store {
             bytes_max: state.slots.bytes_max(),
             bytes: state.index.bytes() as u64,
             blocks: state.index.len() as u64,
+            head_bytes: state.head_bytes,
             evicted: state.index.evicted,
             refused: state.index.refused,
             dropped: shared.dropped.load(Ordering::Relaxed),
@@ -309,7 +336,7 @@ impl Store {
             let weight = state.slots.slot_size(class) as usize;
             let admission = Admission { weight, in_memory, asked_for: false };
             let mut gone = Vec::new();
-            let entry = Entry::Written(Slot { at, length, head, sum });
+            let entry = Entry::Written(Slot { at, length, head, sum }, None);
             state.index.insert(key, hash_of(key), entry, admission, &mut gone);
             state.free(gone, false);
         }
@@ -342,6 +369,7 @@ impl std::fmt::Debug for Store {
 impl State {
     /// Gives back the slots of entries that went.
     fn free(&mut self, gone: Vec<Entry>, evicted: bool) {
+        self.head_bytes -= gone.iter().map(Entry::head_bytes).sum::<u64>();
         for slot in gone.iter().filter_map(Entry::slot) {
             if evicted {
                 self.slots.note_evicted(slot.length as usize);
@@ -409,6 +437,22 @@ impl Shared {
         })
     }
 
+    /// Keeps the head of a record if there is room for it and the index has not forgotten the record.
+    fn keep_head(&self, key: BlockKey, slot: Slot, part: &Part) {
+        let has_room = |state: &State| state.head_bytes + u64::from(slot.head) <= state.head_bytes_max;
+        if !has_room(&self.state.lock()) {
+            return;
+        }
+        let Some(head) = part.head_to_keep() else { return };
+        let mut state = self.state.lock();
+        // Somebody else may have kept it meanwhile, or another record lies there.
+        let lacks_it = matches!(state.index.peek(key), Some(Entry::Written(there, None)) if *there == slot);
+        if lacks_it && has_room(&state) {
+            state.head_bytes += head.weight();
+            state.index.replace(key, Entry::Written(slot, Some(head)));
+        }
+    }
+
     /// Writes what waits, until the store is gone.
     fn write_all(&self) {
         let mut state = self.state.lock();
@@ -456,7 +500,7 @@ impl Shared {
         match (&written, waits) {
             (Ok(()), true) => {
                 let slot = Slot { at, length: record.len() as u32, head: head as u32, sum };
-                state.index.replace(key, Entry::Written(slot));
+                state.index.replace(key, Entry::Written(slot, None));
             }
             (_, waits) => {
                 state.slots.free(at, record.len());

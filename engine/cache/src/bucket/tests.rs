@@ -156,6 +156,56 @@ fn who_wants_few_cells_has_these_copied_and_no_more() {
 }
 
 #[test]
+fn a_head_is_read_once_while_there_is_room_for_it_and_goes_with_its_block() {
+    let reads = |bench: &Bench| bench.devices.iter().map(|device| device.acts().0).sum::<u64>();
+    let fails = |bench: &Bench, fault| bench.devices.iter().for_each(|device| device.set_fault(fault));
+    let reads_of = |head_bytes_max: u64| {
+        let bench = Bench::new(2, 40, &BucketOptions { head_bytes_max, ..options() });
+        bench.hits(0..200);
+        bench.settle();
+        let rounds: Vec<u64> = (0..3)
+            .map(|_| {
+                let before = reads(&bench);
+                assert_eq!(bench.parts(0..200), 200 - 23);
+                reads(&bench) - before
+            })
+            .collect();
+        (bench, rounds)
+    };
+    // Of the 23 that have no cells the head alone is read, each time.
+    let twice = 2 * (200 - 23) + 23;
+    let once = 200;
+    let (bench, rounds) = reads_of(0);
+    assert_eq!((rounds, bench.counts().head_bytes), (vec![twice; 3], 0));
+    let (bench, rounds) = reads_of(1 << 20);
+    assert_eq!(rounds, [twice, once, once]);
+    let whole = bench.counts().head_bytes;
+    assert!(whole > 0);
+    // A bit that flips in what is still read is found.
+    fails(&bench, DeviceFault::ReadFlips);
+    assert_eq!(bench.parts(1..2), 0);
+    fails(&bench, DeviceFault::None);
+    assert_eq!(bench.counts().corrupt, 1);
+    assert!(bench.counts().head_bytes < whole, "the block is gone, and its head");
+    // Where there is room for some, these stay.
+    let (some, rounds) = reads_of(whole / 2);
+    assert!(rounds[1] < twice && rounds[1] > once && rounds[2] == rounds[1], "{rounds:?}");
+    let kept = some.counts().head_bytes;
+    assert!(kept <= whole / 2 && kept > whole / 4, "{kept} of {whole}");
+    // Others take their place when they go: evicted one by one, and with their file.
+    for _ in 0..3 {
+        some.hits(1_000..1_800);
+        some.settle();
+        some.parts(1_000..1_800);
+    }
+    assert!(some.counts().evicted > 0 && some.counts().head_bytes <= whole / 2);
+    for bench in [bench, some] {
+        bench.file.remove();
+        assert_eq!((bench.counts().blocks, bench.counts().head_bytes), (0, 0));
+    }
+}
+
+#[test]
 fn what_is_full_makes_room_and_stays_within_its_bytes() {
     let bench = Bench::new(1, 10, &options());
     for round in 0..4 {

@@ -25,6 +25,9 @@ use crate::{BlockKey, FileId};
 const WINDOW_PART: usize = 100;
 /// Marks of an entry: how often the hand passes over it.
 const MARKS_MAX: u8 = 3;
+/// How much more often than what would go something must have been asked for that is at hand elsewhere, too: to bring it
+/// costs more than to look there a few times, and where all is asked for alike nothing shall go back and forth.
+const OFFER_FACTOR: u64 = 2;
 /// With how many in the main part something is compared that shall be kept from the start.
 const CONTESTS_MAX: usize = 8;
 /// No entry.
@@ -206,8 +209,8 @@ impl<V> Shelf<V> {
         self.make_room(gone);
     }
 
-    /// Takes `value` in like [`insert`](Shelf::insert), if there is room or it was asked for more often lately than what would
-    /// go: for what is at hand elsewhere, too. The question counts as a look.
+    /// Takes `value` in like [`insert`](Shelf::insert), if there is room or it was asked for much more often lately than what
+    /// would go: for what is at hand elsewhere, too. The question counts as a look.
     pub(crate) fn offer(
         &mut self,
         key: BlockKey,
@@ -229,7 +232,7 @@ impl<V> Shelf<V> {
                 Some(victim) => {
                     let other = self.sketch.frequency(self.entries[victim as usize].hash);
                     // With this look, which `insert` would count.
-                    self.sketch.frequency(hash) + 1 > other.max(1)
+                    self.sketch.frequency(hash) + 1 > OFFER_FACTOR * other.max(1)
                 }
                 None => true,
             };
