@@ -10,8 +10,7 @@
 //! * `tail`: gets at 70 % of the greatest rate; how much later the slowest hundredth is answered than half of all. The
 //!   greatest rate is one that is offered, by the same generator in the same way: one that waits for answers reaches
 //!   another, and who goes by 70 % of that may offer more than either can do.
-//! * `restart`: zipfian gets with a file as bucket cache, smaller than the data; the hit rate before SIGKILL, and in the
-//!   first two seconds after.
+//! * `scans`, `restart`: what [stays in the cache](kept) beside scans, and behind SIGKILL.
 //!
 //! With `--with hbase` Apache HBase does the same beside it, engine by engine, as it is shipped but for the engine and sizes:
 //! each workload unmeasured again and again until a row costs it hardly less than the time before, then measured.
@@ -19,22 +18,24 @@
 //! The judge is the CPU time of the server's process; throughput is told beside it, and means something on a machine that
 //! does nothing else.
 
+mod kept;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::compare::{Running, Sizes, WARM as WARM_JAVA, figure_of, memory_mib};
 use crate::server::{Server, fresh_folder, release};
-use crate::startup::{ask, figure};
+use crate::startup::figure;
 use crate::{Outcome, java};
 
 pub(crate) const USAGE: &str = "\
-       cargo xtask readpath [--engines memory,offheap,file,mmap] [--only get,tail,multi-get,filter,restart] [--rows N]
+       cargo xtask readpath [--engines memory,offheap,file,mmap] [--only get,tail,multi-get,filter,scans,restart] [--rows N]
              [--seconds S] [--rounds N] [--callers N,…] [--cache MIB] [--restart-cache MIB] [--bellows BINARY]
              [--with hbase]   (with hbase: JDK 17 and Maven)";
 
 const ENGINES: [&str; 4] = ["memory", "offheap", "file", "mmap"];
-const PARTS: [&str; 5] = ["get", "tail", "multi-get", "filter", "restart"];
+const PARTS: [&str; 6] = ["get", "tail", "multi-get", "filter", "scans", "restart"];
 /// Callers of a multi-get, as published.
 const CALLERS: [&str; 6] = ["5", "10", "20", "25", "50", "75"];
 /// MiB of the tier in memory where another tier is tested.
@@ -42,11 +43,6 @@ const MEMORY_MIB: u64 = 8;
 const TABLE: &str = "TestTable";
 /// A row's share of a block of 16 KB, roughly: with keys, what is beside cells and the rest of a slot.
 const ROW_BYTES: u64 = 100;
-/// What is wanted of the hit rate behind a restart.
-const RESTART_SHARE: f64 = 0.95;
-/// A cache is warm when its hit rate grows by less than this in five seconds, or after so many times five seconds.
-const WARM: f64 = 0.01;
-const WARM_ROUNDS_MAX: usize = 24;
 /// What is wanted of the throughput with the most callers, measured against the best.
 const CALLERS_SHARE: f64 = 0.95;
 /// How much more CPU time a get may cost with `file` than with `mmap`.
@@ -148,11 +144,14 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let bellows = release(plan.bellows.as_deref())?;
     let folder = std::path::absolute(fresh_folder("readpath")?).map_err(|error| error.to_string())?;
     let mut fell_short = Vec::new();
-    if PARTS.iter().any(|part| *part != "restart" && plan.has(part)) {
+    if PARTS.iter().any(|part| !["scans", "restart"].contains(part) && plan.has(part)) {
         fell_short.extend(engines(&plan, &bellows, &folder)?);
     }
+    if plan.has("scans") {
+        fell_short.extend(kept::scans(&plan, &bellows, &folder)?);
+    }
     if plan.has("restart") {
-        fell_short.extend(restart(&plan, &bellows, &folder)?);
+        fell_short.extend(kept::restart(&plan, &bellows, &folder)?);
     }
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     if fell_short.is_empty() { Ok(()) } else { Err(fell_short.join("; ")) }
@@ -191,9 +190,8 @@ fn drive(bellows: &Path, server: &Server, words: &[&str]) -> Result<String, Stri
 }
 
 fn drive_at(bellows: &Path, address: &str, id: u32, words: &[&str]) -> Result<String, String> {
-    let output = Command::new(bellows)
-        .args(["bench", "--json", "--at", address, "--pid", &id.to_string(), "--table", TABLE])
-        .args(words)
+    let output = generator(bellows, address, TABLE, words)
+        .args(["--json", "--pid", &id.to_string()])
         .output()
         .map_err(|error| format!("the generator cannot be started: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -202,6 +200,12 @@ fn drive_at(bellows: &Path, address: &str, id: u32, words: &[&str]) -> Result<St
         return Err(format!("{words:?}: {} {said}", errors.lines().last().unwrap_or_default()));
     }
     Ok(said)
+}
+
+fn generator(bellows: &Path, address: &str, table: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(bellows);
+    command.args(["bench", "--at", address, "--table", table]).args(words);
+    command
 }
 
 /// What was measured of one workload on one engine, round by round.
@@ -318,7 +322,7 @@ fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, St
             for _ in 0..2 {
                 drive(bellows, &server, &with(FILL))?;
             }
-            let before = looks(&server)?;
+            let before = kept::looks(&server, TABLE)?;
             for (name, words) in &loads {
                 let seconds = plan.seconds.to_string();
                 let words = [&with(words)[..], &["--warm-up", "1", "--seconds", &seconds]].concat();
@@ -351,7 +355,7 @@ fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, St
                     );
                 }
             }
-            let rate = looks(&server)?.since(&before).hit_rate();
+            let rate = kept::looks(&server, TABLE)?.since(&before).hit_rate();
             if rate < 0.999 {
                 println!("warning: {engine} had {:.2} % of the data blocks", 100.0 * rate);
             }
@@ -505,91 +509,4 @@ fn judge(plan: &Plan, figures: &Sheet) -> Vec<String> {
         }
     }
     fell_short
-}
-
-/// Looks for the table's data blocks.
-#[derive(Clone, Copy, Default)]
-struct Looks {
-    hits: f64,
-    misses: f64,
-}
-
-impl Looks {
-    fn since(self, before: &Looks) -> Looks {
-        Looks { hits: self.hits - before.hits, misses: self.misses - before.misses }
-    }
-
-    fn hit_rate(self) -> f64 {
-        self.hits / (self.hits + self.misses)
-    }
-}
-
-fn looks(server: &Server) -> Result<Looks, String> {
-    let (_, body) = ask(&server.web, "/metrics")?;
-    let mut looks = Looks::default();
-    for line in body.lines().filter(|line| line.starts_with("bellows_block_cache_looks_total{")) {
-        if !line.contains(&format!("table=\"{TABLE}\"")) || !line.contains("kind=\"data\"") {
-            continue;
-        }
-        let count: f64 = line.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0.0);
-        if line.contains("outcome=\"miss\"") { looks.misses += count } else { looks.hits += count }
-    }
-    Ok(looks)
-}
-
-/// The hit rate before SIGKILL and behind it.
-fn restart(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
-    let folder = folder.join("restart");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut settings = settings("file", plan.restart_mib, &folder)?;
-    settings.push(format!("hbase.bucketcache.persistent.path={}", folder.join("index").display()));
-    // A quarter more than fits.
-    let rows = ((plan.restart_mib << 20) * 5 / 4 / 1_100).to_string();
-    let load = ["random-read", "--keys", "zipfian", "--rows", &rows, "--threads", "20"];
-    let with = |words: &[&'static str]| [&load[..], words].concat();
-    let server = start(bellows, &folder, &settings)?;
-    println!("restart: {rows} rows of 1000 bytes, {} MiB of cache in a file", plan.restart_mib);
-    drive(bellows, &server, &with(&["--seconds", "0.1", "--warm-up", "0"]))?;
-    // A whole scan first, then gets until the cache is as good as it gets.
-    drive(
-        bellows,
-        &server,
-        &["scan", "--rows", &rows, "--threads", "1", "--seconds", "10", "--warm-up", "0"],
-    )?;
-    let mut before = 0.0;
-    // Other rows each time, as likely: whoever asks for the same again finds them.
-    let mut seed = 1;
-    let mut gets = |server: &Server, seconds: &str| {
-        seed += 1;
-        let seed = seed.to_string();
-        let words = [&load[..], &["--seconds", seconds, "--warm-up", "0", "--seed", &seed]].concat();
-        drive(bellows, server, &words)
-    };
-    for _ in 0..WARM_ROUNDS_MAX {
-        let seen = looks(&server)?;
-        gets(&server, "5")?;
-        let rate = looks(&server)?.since(&seen).hit_rate();
-        let grown = rate - before;
-        before = rate;
-        if grown < WARM {
-            break;
-        }
-    }
-    server.kill()?;
-    let server = start(bellows, &folder, &settings)?;
-    let ready = server.ready;
-    gets(&server, "2")?;
-    let after = looks(&server)?.hit_rate();
-    server.stop()?;
-    let share = after / before;
-    println!(
-        "restart: {:.2} % of looks for data hit before kill -9, {:.2} % in the first 2 s after it ({:.3} of that); \
-         ready after {} ms",
-        100.0 * before,
-        100.0 * after,
-        share,
-        ready.as_millis()
-    );
-    let short = share.is_nan() || share < RESTART_SHARE;
-    Ok(short.then(|| format!("{share:.3} of the hit rate is left after kill -9")).into_iter().collect())
 }

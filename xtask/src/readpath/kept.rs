@@ -1,0 +1,167 @@
+//! What stays in the cache of what is asked for again and again: rows of which some are wanted far more often than others,
+//! a quarter more of them than fits.
+//!
+//! * `scans`: engine by engine, the hit rate of gets alone, and beside scans that walk over another table, four times as
+//!   large as the cache, from end to end.
+//! * `restart`: the hit rate before SIGKILL with a file as bucket cache, and in the first two seconds after.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use super::{Plan, TABLE, drive, generator, settings, start};
+use crate::server::Server;
+use crate::startup::ask;
+
+/// What is wanted of the hit rate behind a restart.
+const RESTART_SHARE: f64 = 0.95;
+/// A cache is warm when its hit rate grows by less than this in five seconds, or after so many times five seconds.
+const WARM: f64 = 0.01;
+const WARM_ROUNDS_MAX: usize = 24;
+/// By how much scans may lower the share of gets that hit.
+const SCANS_COST: f64 = 0.01;
+/// The table that is scanned, and how many times the cache it measures.
+const SCANNED: &str = "Scanned";
+const SCANNED_TIMES: u64 = 4;
+/// Bytes of a row of either.
+const ROW_BYTES: u64 = 1_100;
+
+/// Looks for a table's data blocks.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Looks {
+    hits: f64,
+    misses: f64,
+}
+
+impl Looks {
+    pub(super) fn since(self, before: &Looks) -> Looks {
+        Looks { hits: self.hits - before.hits, misses: self.misses - before.misses }
+    }
+
+    pub(super) fn hit_rate(self) -> f64 {
+        self.hits / (self.hits + self.misses)
+    }
+}
+
+pub(super) fn looks(server: &Server, table: &str) -> Result<Looks, String> {
+    let (_, body) = ask(&server.web, "/metrics")?;
+    let mut looks = Looks::default();
+    for line in body.lines().filter(|line| line.starts_with("bellows_block_cache_looks_total{")) {
+        if !line.contains(&format!("table=\"{table}\"")) || !line.contains("kind=\"data\"") {
+            continue;
+        }
+        let count: f64 = line.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0.0);
+        if line.contains("outcome=\"miss\"") { looks.misses += count } else { looks.hits += count }
+    }
+    Ok(looks)
+}
+
+/// Gets of rows of which some are wanted far more often than others.
+struct Gets<'a> {
+    bellows: &'a Path,
+    rows: String,
+    seed: u32,
+}
+
+impl<'a> Gets<'a> {
+    /// The rows are there, and the cache is as good as it gets. Its hit rate.
+    fn warm(bellows: &'a Path, server: &Server, cache_mib: u64) -> Result<(Gets<'a>, f64), String> {
+        // A quarter more than fits.
+        let rows = ((cache_mib << 20) * 5 / 4 / ROW_BYTES).to_string();
+        let mut gets = Gets { bellows, rows, seed: 0 };
+        gets.run(server, "0.1")?;
+        // A whole scan first, then gets.
+        let scan = ["scan", "--rows", &gets.rows, "--threads", "1", "--seconds", "10", "--warm-up", "0"];
+        drive(bellows, server, &scan)?;
+        let mut rate = 0.0;
+        for _ in 0..WARM_ROUNDS_MAX {
+            let before = rate;
+            rate = gets.run(server, "5")?;
+            if rate - before < WARM {
+                break;
+            }
+        }
+        Ok((gets, rate))
+    }
+
+    /// The hit rate of so many seconds: other rows each time, as likely, for whoever asks for the same again finds them.
+    fn run(&mut self, server: &Server, seconds: &str) -> Result<f64, String> {
+        self.seed += 1;
+        let (rows, seed) = (&self.rows[..], self.seed.to_string());
+        let words =
+            ["random-read", "--keys", "zipfian", "--rows", rows, "--threads", "20", "--seconds", seconds];
+        let before = looks(server, TABLE)?;
+        drive(self.bellows, server, &[&words[..], &["--warm-up", "0", "--seed", &seed]].concat())?;
+        Ok(looks(server, TABLE)?.since(&before).hit_rate())
+    }
+}
+
+/// The hit rate of gets alone and beside scans of another table.
+pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
+    let mut fell_short = Vec::new();
+    for engine in &plan.engines {
+        let folder = folder.join(format!("scans-{engine}"));
+        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let server = start(bellows, &folder, &settings(engine, plan.restart_mib, &folder)?)?;
+        let rows = ((plan.restart_mib << 20) * SCANNED_TIMES / ROW_BYTES).to_string();
+        let scan = |seconds: &'static str| {
+            let words = ["scan", "--rows", &rows, "--threads", "1", "--seconds", seconds, "--warm-up", "0"];
+            let mut command = generator(bellows, &server.rpc, SCANNED, &words);
+            let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+            child.map_err(|error| format!("the generator cannot be started: {error}"))
+        };
+        let ended = |mut child: std::process::Child| {
+            let status = child.wait().map_err(|error| error.to_string())?;
+            if status.success() { Ok(()) } else { Err(format!("a scan of {SCANNED}: {status}")) }
+        };
+        // The table is written first, and what writing has left of it in the cache goes.
+        ended(scan("0.1")?)?;
+        let (mut gets, _) = Gets::warm(bellows, &server, plan.restart_mib)?;
+        let alone = gets.run(&server, "10")?;
+        let scanned = looks(&server, SCANNED)?;
+        let scans = scan("14")?;
+        let beside = gets.run(&server, "10");
+        ended(scans)?;
+        let beside = beside?;
+        let scanned = looks(&server, SCANNED)?.since(&scanned);
+        server.stop()?;
+        println!(
+            "{engine}: {:.2} % of looks for data hit alone, {:.2} % beside scans that looked for {} blocks, of which \
+             {:.2} % were here",
+            100.0 * alone,
+            100.0 * beside,
+            scanned.hits + scanned.misses,
+            100.0 * scanned.hit_rate()
+        );
+        if beside.is_nan() || alone - beside > SCANS_COST || scanned.misses < 1_000.0 {
+            fell_short.push(format!("scans cost gets {:.4} of the hit rate with {engine}", alone - beside));
+        }
+    }
+    Ok(fell_short)
+}
+
+/// The hit rate before SIGKILL and behind it.
+pub(super) fn restart(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
+    let folder = folder.join("restart");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut settings = settings("file", plan.restart_mib, &folder)?;
+    settings.push(format!("hbase.bucketcache.persistent.path={}", folder.join("index").display()));
+    let server = start(bellows, &folder, &settings)?;
+    let (mut gets, before) = Gets::warm(bellows, &server, plan.restart_mib)?;
+    server.kill()?;
+    let server = start(bellows, &folder, &settings)?;
+    let ready = server.ready;
+    let after = gets.run(&server, "2")?;
+    server.stop()?;
+    let share = after / before;
+    println!(
+        "restart, {} MiB in a file: {:.2} % of looks for data hit before kill -9, {:.2} % in the first 2 s after it ({:.3} of that); \
+         ready after {} ms",
+        plan.restart_mib,
+        100.0 * before,
+        100.0 * after,
+        share,
+        ready.as_millis()
+    );
+    let short = share.is_nan() || share < RESTART_SHARE;
+    Ok(short.then(|| format!("{share:.3} of the hit rate is left after kill -9")).into_iter().collect())
+}
