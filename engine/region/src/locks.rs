@@ -15,6 +15,8 @@ use crate::{Error, ReadMode, Result};
 const STRIPES: usize = 1024;
 /// Rows that are looked through for the same one twice.
 const ROWS_COMPARED_MAX: usize = 4 * STRIPES;
+/// Rows of which it is asked first whether all are one.
+const SAME_MAX: usize = 8;
 /// In the place of a row's number: none.
 const NONE: u32 = u32::MAX;
 
@@ -44,10 +46,14 @@ impl RowLocks {
     /// Takes the locks of `rows`, waiting for each no longer than the limit, and not at all when only memory may be
     /// waited for.
     pub(crate) fn lock<'a>(&self, rows: impl Iterator<Item = &'a [u8]>, mode: ReadMode) -> Result<Held<'_>> {
-        let rows: SmallVec<[&[u8]; 1]> = rows.collect();
-        if let [row] = rows[..] {
+        let rows: SmallVec<[&[u8]; 2]> = rows.collect();
+        // A check is mostly of the row that it lets be written.
+        if let [row, others @ ..] = &rows[..]
+            && others.len() < SAME_MAX
+            && others.iter().all(|other| other == row)
+        {
             let only = self.take(self.stripe_of(row), row, mode)?;
-            return Ok(Held { _stripes: SmallVec::from_buf([only]), is_each_row_once: true });
+            return Ok(Held { _stripes: SmallVec::from_buf([only]), is_each_row_once: others.is_empty() });
         }
         // Of very many rows too many share a lock to be compared with each other.
         let few = rows.len() <= ROWS_COMPARED_MAX;
@@ -134,6 +140,22 @@ mod tests {
         let many: Vec<String> = (0..4_000).map(|row| row.to_string()).collect();
         let held = locks.lock(many.iter().map(|row| row.as_bytes()), ReadMode::Any).expect("free");
         assert!(held.is_each_row_once);
+    }
+
+    #[test]
+    fn a_row_that_is_asked_for_several_times_is_locked_once_and_said_to_come_twice() {
+        let locks = RowLocks::new(Duration::from_millis(1));
+        for count in 1..=SAME_MAX + 2 {
+            let held = locks.lock(std::iter::repeat_n(&b"a"[..], count), ReadMode::Any).expect("free");
+            assert_eq!(held.is_each_row_once, count == 1, "{count}");
+            let again = locks.lock([&b"a"[..]].into_iter(), ReadMode::MemoryOnly).map(drop);
+            assert!(matches!(again, Err(Error::WouldBlock)), "{count}");
+        }
+        // Nor is the last of them another.
+        let held = locks.lock([&b"a"[..], b"a", b"b"].into_iter(), ReadMode::Any).expect("free");
+        assert!(!held.is_each_row_once);
+        let other = locks.lock([&b"b"[..]].into_iter(), ReadMode::MemoryOnly).map(drop);
+        assert!(matches!(other, Err(Error::WouldBlock)));
     }
 
     #[test]
