@@ -14,9 +14,13 @@
 //! At a hundred thousand operations a second a grace period leaves millions of nonces. One table of them, when it grows,
 //! keeps whoever makes it grow for tens of milliseconds, and so does looking through it for old ones. So they are in
 //! many small tables, each with a lock of its own.
+//!
+//! Each operation hashes its nonce twice, and once more or so when a table grows. The standard library's hash guards against
+//! whoever chooses keys and was 3 % of an increment; two multiplications that begin with a number which nobody knows do.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,12 +43,44 @@ enum State {
     Done(Moment, SequenceId),
 }
 
+type Table = HashMap<Nonce, State, Seeded>;
+
+/// Hashes two numbers that clients chose. Who knew the seed could choose such as fall together, and slow his server down.
+#[derive(Clone, Copy)]
+struct Seeded(u64);
+
+impl BuildHasher for Seeded {
+    type Hasher = Seeded;
+
+    #[inline]
+    fn build_hasher(&self) -> Seeded {
+        *self
+    }
+}
+
+impl Hasher for Seeded {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        let wide = u128::from(self.0 ^ number) * 0xd6e8_feb8_6659_fd93;
+        self.0 = (wide >> 64) as u64 ^ wide as u64;
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The nonces that a server remembers.
 pub(crate) struct Nonces {
     world: World,
     grace_period: Duration,
     enabled: bool,
-    seen: Box<[Mutex<HashMap<Nonce, State>>]>,
+    seen: Box<[Mutex<Table>]>,
 }
 
 /// How many tables there are: of ten million nonces each has ten thousand.
@@ -65,12 +101,13 @@ pub(crate) struct Running(Option<(Arc<Nonces>, Nonce)>);
 
 impl Nonces {
     pub(crate) fn new(world: World, grace_period: Duration, enabled: bool) -> Nonces {
-        let seen = (0..TABLES).map(|_| Mutex::default()).collect();
+        let seed = Seeded(RandomState::new().hash_one(()));
+        let seen = (0..TABLES).map(|_| Mutex::new(Table::with_hasher(seed))).collect();
         Nonces { world, grace_period, enabled, seen }
     }
 
     /// The table that has `nonce`, or would have it.
-    fn table_of(&self, nonce: Nonce) -> &Mutex<HashMap<Nonce, State>> {
+    fn table_of(&self, nonce: Nonce) -> &Mutex<Table> {
         // Clients draw them, or count; the lowest bits differ either way.
         &self.seen[(nonce.nonce ^ nonce.group) as usize % TABLES]
     }
