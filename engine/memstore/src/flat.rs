@@ -107,10 +107,15 @@ impl Builder {
         self.pieces.push(Piece { heads: heads.into(), places: places.into(), rewritten: rewritten.into() });
     }
 
-    /// Gives each entry another place for its cell, in order.
-    pub(crate) fn move_all(&mut self, mut to: impl FnMut(Place) -> Place) {
-        let closed = self.pieces.iter_mut().flat_map(|piece| piece.places.iter_mut());
-        closed.chain(&mut self.open.1).for_each(|place| *place = to(*place));
+    /// Gives each entry another place for its cell, in order. It is told which comes `ahead` entries later, as far as those lie
+    /// in one piece.
+    pub(crate) fn move_all(&mut self, ahead: usize, mut to: impl FnMut(Place, Option<Place>) -> Place) {
+        let closed = self.pieces.iter_mut().map(|piece| &mut piece.places[..]);
+        for places in closed.chain([&mut self.open.1[..]]) {
+            for index in 0..places.len() {
+                places[index] = to(places[index], places.get(index + ahead).copied());
+            }
+        }
     }
 
     /// An index over `records`, whose chunks have `dead` bytes beside what it names.

@@ -33,22 +33,25 @@ impl Heads {
             return 0;
         }
         match row.strip_prefix(&*self.prefix) {
-            Some(rest) => first_eight(rest),
+            Some(rest) => first_eight(rest, row),
             None if *row < *self.prefix => 0,
             None => u64::MAX,
         }
     }
 }
 
+/// The first eight bytes of `rest`, the end of `row`, with zeros behind it.
 #[inline]
-fn first_eight(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk::<8>() {
-        Some(whole) => u64::from_be_bytes(*whole),
-        None => {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            u64::from_be_bytes(padded)
-        }
+fn first_eight(rest: &[u8], row: &[u8]) -> u64 {
+    if let Some(whole) = rest.first_chunk::<8>() {
+        return u64::from_be_bytes(*whole);
+    }
+    // What stands before a short rest is shifted out: to copy the rest between zeros, and to load what was just stored in two
+    // parts, took 4 % of a batch of puts.
+    match row.last_chunk::<8>() {
+        Some(last) if !rest.is_empty() => u64::from_be_bytes(*last) << (64 - 8 * rest.len()),
+        Some(_) => 0,
+        None => rest.iter().rev().fold(0, |head, &byte| head >> 8 | u64::from(byte) << 56),
     }
 }
 
@@ -78,6 +81,21 @@ mod tests {
             assert!(of.is_sorted(), "prefix {}", prefix.escape_ascii());
         }
         assert!(rows.iter().all(|row| Heads::new(Comparator::Meta, b"user").of(row) == 0));
+    }
+
+    #[test]
+    fn a_head_is_what_follows_the_prefix_with_zeros_behind_it() {
+        for row in
+            [&b""[..], b"p", b"pq", b"pr1", b"prefix", b"prefix\xff", b"prefix1234567", b"prefix123456789"]
+        {
+            for length in 0..=row.len() {
+                let mut padded = [0; 8];
+                let rest = &row[length..];
+                padded[..rest.len().min(8)].copy_from_slice(&rest[..rest.len().min(8)]);
+                let heads = Heads::new(Comparator::Table, &row[..length]);
+                assert_eq!(heads.of(row), u64::from_be_bytes(padded), "{} at {length}", row.escape_ascii());
+            }
+        }
     }
 
     #[test]

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use cell::{Cell, CellType, Comparator};
 
 use crate::Pool;
-use crate::arena::{CHUNKS_FILLED_MAX, CHUNKS_MAX, Filler, Place, cell_in, record_bytes};
+use crate::arena::{
+    CHUNKS_FILLED_MAX, CHUNKS_MAX, Filler, KEY_LINES, Place, cell_in, fetch_in, record_bytes,
+};
 use crate::chunk::Chunk;
 use crate::flat::Builder;
 use crate::head::{Heads, common_prefix};
@@ -325,15 +327,18 @@ pub(crate) fn compacted(
     let mut filler = Filler::beside(Arc::clone(pool), staying.len() as u32);
     let records = Records::of(comparator, staying);
     let mut bytes_copied = 0;
-    builder.move_all(|place| match numbers[place.chunk() as usize] {
-        Some(number) => place.in_chunk(number),
-        None => {
-            let cell = cell_in(&union.chunks[place.chunk() as usize], place);
-            let added = |number, chunk: &Arc<Chunk>| records.add(number, chunk);
-            let (place, taken) = filler.copy(cell.bytes(), cell.sequence(), added);
-            bytes_copied += taken as u64;
-            place
+    builder.move_all(AHEAD, |place, later| {
+        if let Some(later) = later.filter(|later| numbers[later.chunk() as usize].is_none()) {
+            fetch_in(&union.chunks[later.chunk() as usize], later, KEY_LINES);
         }
+        if let Some(number) = numbers[place.chunk() as usize] {
+            return place.in_chunk(number);
+        }
+        let cell = cell_in(&union.chunks[place.chunk() as usize], place);
+        let added = |number, chunk: &Arc<Chunk>| records.add(number, chunk);
+        let (place, taken) = filler.copy(cell.bytes(), cell.sequence(), added);
+        bytes_copied += taken as u64;
+        place
     });
     let flat = builder.finish(records, dead);
     Some(Compacted { segment: Segment::flat(flat, held + bytes_copied, span.ends()), bytes_copied })

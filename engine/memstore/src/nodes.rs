@@ -109,6 +109,18 @@ impl Keys {
         Place(self.places[slot].load(Ordering::Relaxed))
     }
 
+    /// Asks the memory for all lines of the node at once, of which a search needs most, one after the other: the order, the
+    /// heads, and what is found beside them.
+    #[inline]
+    fn fetch(&self) {
+        if cfg!(not(any(miri, shuttle))) {
+            let order = self.order.load(Ordering::Relaxed);
+            let (head, place) =
+                (self.heads[0].load(Ordering::Relaxed), self.places[SLOTS - 1].load(Ordering::Relaxed));
+            std::hint::black_box((order, head, place));
+        }
+    }
+
     /// What `reading` makes of the node as it was at one moment. It may be called more than once.
     #[inline]
     pub(crate) fn read<T>(&self, mut reading: impl FnMut(Order) -> T) -> T {
@@ -160,6 +172,12 @@ impl Leaf {
         self.next.load(Ordering::Acquire)
     }
 
+    /// Asks the memory for it, which is wanted now.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        self.keys.fetch();
+    }
+
     pub(crate) fn set_next(&self, next: u32) {
         self.next.store(next, Ordering::Release);
     }
@@ -186,6 +204,15 @@ impl Inner {
         match rank {
             0 => self.first.load(Ordering::Relaxed),
             rank => self.children[order.slot(rank - 1)].load(Ordering::Relaxed),
+        }
+    }
+
+    /// Asks the memory for it, which is wanted now.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        self.keys.fetch();
+        if cfg!(not(any(miri, shuttle))) {
+            std::hint::black_box(self.children[SLOTS - 1].load(Ordering::Relaxed));
         }
     }
 

@@ -187,6 +187,7 @@ impl Tree {
             let (mut number, levels) = self.root();
             for _ in 0..levels {
                 let inner = self.inners.at(number);
+                inner.fetch();
                 number = inner.keys.read(|order| {
                     let (rank, _) = Self::lower_bound(&inner.keys, order, probe, records);
                     inner.child(order, rank)
@@ -230,6 +231,7 @@ impl Tree {
         let mut run = Run::EMPTY;
         while leaf != NONE {
             let node = self.leaves.at(leaf);
+            node.fetch();
             node.keys.read(|order| {
                 let start = from.map_or(0, |(probe, exclusive)| {
                     let (rank, exact) = Self::lower_bound(&node.keys, order, probe, records);
@@ -318,6 +320,7 @@ impl Tree {
         let mut upper = None;
         for level in 0..levels {
             let inner = self.inners.at(number);
+            inner.fetch();
             let order = inner.keys.order();
             let (rank, exact) = Self::lower_bound(&inner.keys, order, probe, records);
             // A key is the first of what lies from it on.
@@ -331,7 +334,9 @@ impl Tree {
         }
         growing.levels = levels;
         growing.finger = Finger { leaf: number, rank: None, upper };
-        let keys = &self.leaves.at(number).keys;
+        let leaf = self.leaves.at(number);
+        leaf.fetch();
+        let keys = &leaf.keys;
         let (rank, exact) = Self::lower_bound(keys, keys.order(), probe, records);
         Found { leaf: number, rank, exact, in_order: false }
     }

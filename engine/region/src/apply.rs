@@ -22,6 +22,11 @@ use crate::region::Region;
 use crate::repeats::without_repeats;
 use crate::{Error, Result};
 
+/// How many mutations before it is checked the memory is asked for one, and where in its cells: among the first bytes of the
+/// first row, past the lengths.
+const CHECKED_AHEAD: usize = 3;
+const KEY_BEGINS: usize = 16;
+
 /// What a mutation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MutationKind {
@@ -172,8 +177,14 @@ impl Region {
     /// Applies puts and deletes, each row atomically, not all of them together. With [`Error::WouldBlock`] none of them.
     pub fn apply(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Applied> {
         self.check_writable()?;
-        let mut outcomes: Vec<Result<()>> =
-            mutations.iter().map(|mutation| self.check_mutation(mutation)).collect();
+        let mut outcomes: Vec<Result<()>> = Vec::with_capacity(mutations.len());
+        for (index, mutation) in mutations.iter().enumerate() {
+            // A large request is in no near cache when it is looked at: what comes next is asked for meanwhile.
+            if let Some(later) = mutations.get(index + CHECKED_AHEAD) {
+                std::hint::black_box(later.cells.bytes().get(KEY_BEGINS).copied());
+            }
+            outcomes.push(self.check_mutation(mutation));
+        }
         let good = |outcomes: &[Result<()>]| -> Vec<usize> {
             outcomes
                 .iter()
