@@ -167,6 +167,17 @@ impl KeyBuf {
         self.sequence = sequence;
     }
 
+    /// Fills the buffer with the key of `other`, but for the timestamp.
+    #[inline]
+    pub fn copy_at(&mut self, other: &KeyBuf, timestamp: Timestamp) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&other.bytes);
+        let end = self.bytes.len();
+        // Type and timestamp stand at the end.
+        self.bytes[end - 9..end - 1].copy_from_slice(&timestamp.0.to_be_bytes());
+        self.sequence = other.sequence;
+    }
+
     /// Fills the buffer with a cell's key.
     pub fn copy_from(&mut self, cell: Cell<'_>) {
         self.bytes.clear();

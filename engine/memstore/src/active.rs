@@ -216,6 +216,15 @@ impl Active {
         Spot { index, run: tree.seek(&tree.probe(position), false, &self.records) }
     }
 
+    /// The same, unless the row's head says that the row is not here.
+    #[inline]
+    pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Option<Spot> {
+        let index = self.current();
+        let tree = self.index(index);
+        let run = tree.seek_in_row(&tree.probe(position), &self.records)?;
+        Some(Spot { index, run })
+    }
+
     #[inline]
     pub(crate) fn advance(&self, spot: &mut Spot) {
         self.index(spot.index).advance(&mut spot.run, &self.records);

@@ -39,6 +39,19 @@ impl Cursor {
         self.stand();
     }
 
+    /// Stands on the first cell at or after `position` as far as it is of that row; behind the row, or nowhere, if there is
+    /// none.
+    #[inline]
+    pub fn seek_in_row(&mut self, position: Position<'_>) {
+        self.spot = self.standing.owner().seek_in_row(position);
+        self.stand();
+    }
+
+    /// What it walks over.
+    pub fn segment(&self) -> &Segment {
+        self.standing.owner()
+    }
+
     /// Stands on the next cell.
     #[inline]
     pub fn advance(&mut self) {

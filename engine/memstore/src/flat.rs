@@ -190,12 +190,24 @@ impl Flat {
 
     /// The first entry at or after `position`.
     pub(crate) fn lower_bound(&self, position: Position<'_>) -> usize {
+        self.search(position, self.heads.of(position.key.row())).unwrap_or_else(|low| low)
+    }
+
+    /// The first entry at or after `position`, if its head is the same.
+    pub(crate) fn find_in_row(&self, position: Position<'_>) -> Option<usize> {
         let head = self.heads.of(position.key.row());
+        let found = self.search(position, head).ok()?;
+        (self.entry(found)?.0 == head).then_some(found)
+    }
+
+    /// The first entry at or after `position`; an error where no entry has the same head, so that the row is not here.
+    #[inline]
+    fn search(&self, position: Position<'_>, head: u64) -> Result<usize, usize> {
         let low = self.first_head(|found| found < head);
         // Most heads are different: the next one decides without a search.
         match self.entry(low) {
             Some((found, _)) if found == head => {}
-            _ => return low,
+            _ => return Err(low),
         }
         let end = match self.entry(low + 1) {
             Some((found, _)) if found == head => self.first_head(|found| found <= head),
@@ -210,11 +222,11 @@ impl Flat {
                     low += half + 1;
                     size -= half + 1;
                 }
-                Ordering::Equal => return low + half,
+                Ordering::Equal => return Ok(low + half),
                 Ordering::Greater => size = half,
             }
         }
-        low
+        Ok(low)
     }
 
     /// The first entry whose head is not `before`, as all after it are not.

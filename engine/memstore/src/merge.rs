@@ -206,8 +206,7 @@ pub(crate) fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
     }
     let flat = builder.finish(Records::of(comparator, union.chunks), union.dead);
     let record_bytes = segments.iter().map(|segment| segment.record_bytes()).sum();
-    let spans = segments.iter().filter_map(|segment| segment.timestamps());
-    let span = spans.reduce(|left, right| (left.0.min(right.0), left.1.max(right.1)));
+    let span = segments.iter().fold(Span::default(), |span, segment| span.with(segment.span()));
     Some(Segment::flat(flat, record_bytes, span))
 }
 
@@ -300,7 +299,7 @@ pub(crate) fn compacted(
             if entry.is_rewritten {
                 builder.mark_last();
             }
-            span.take(cell.timestamp());
+            span.take(cell);
             last = Some(cell);
         } else {
             load.dead += record_bytes(cell);
@@ -341,7 +340,7 @@ pub(crate) fn compacted(
         place
     });
     let flat = builder.finish(records, dead);
-    Some(Compacted { segment: Segment::flat(flat, held + bytes_copied, span.ends()), bytes_copied })
+    Some(Compacted { segment: Segment::flat(flat, held + bytes_copied, span), bytes_copied })
 }
 
 /// Whether `other`, which comes later, is a value of the same column.

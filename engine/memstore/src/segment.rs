@@ -1,9 +1,9 @@
 //! Cells in order: a segment that takes writes, or one that takes no more and is flat.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use cell::{Cell, Comparator, Position, SequenceId, Timestamp};
+use cell::{Cell, CellType, Comparator, Position, SequenceId, Timestamp};
 
 use crate::active::{self, Active};
 use crate::arena::Place;
@@ -28,6 +28,7 @@ pub struct Segment {
     cells: AtomicU64,
     oldest: AtomicI64,
     newest: AtomicI64,
+    deletes_families: AtomicBool,
 }
 
 #[expect(
@@ -63,26 +64,39 @@ pub struct Compacted {
     pub bytes_copied: u64,
 }
 
-/// The oldest and the newest timestamp of some cells.
+/// What is known of some cells without looking at them: the oldest and the newest timestamp, and whether a marker is among
+/// them that deletes a whole family of its row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     oldest: i64,
     newest: i64,
+    deletes_families: bool,
 }
 
 impl Default for Span {
     fn default() -> Span {
-        Span { oldest: i64::MAX, newest: i64::MIN }
+        Span { oldest: i64::MAX, newest: i64::MIN, deletes_families: false }
     }
 }
 
 impl Span {
     #[inline]
-    pub(crate) fn take(&mut self, timestamp: Timestamp) {
+    pub(crate) fn take(&mut self, cell: Cell<'_>) {
+        let timestamp = cell.timestamp();
         (self.oldest, self.newest) = (self.oldest.min(timestamp.0), self.newest.max(timestamp.0));
+        self.deletes_families |= cell.cell_type().is_some_and(CellType::is_family_delete);
     }
 
-    pub(crate) fn ends(self) -> Option<(Timestamp, Timestamp)> {
+    /// Of these cells and those.
+    pub(crate) fn with(self, other: Span) -> Span {
+        Span {
+            oldest: self.oldest.min(other.oldest),
+            newest: self.newest.max(other.newest),
+            deletes_families: self.deletes_families || other.deletes_families,
+        }
+    }
+
+    fn ends(self) -> Option<(Timestamp, Timestamp)> {
         (self.oldest <= self.newest).then_some((Timestamp(self.oldest), Timestamp(self.newest)))
     }
 }
@@ -109,7 +123,7 @@ impl Segment {
     /// When it still takes writes, or is flat.
     pub fn flattened(&self) -> Segment {
         let flat = self.taking_writes().flattened(self.cells() as usize);
-        Segment::flat(flat, self.record_bytes(), self.timestamps())
+        Segment::flat(flat, self.record_bytes(), self.span())
     }
 
     /// One flat segment with the cells of all of `segments`, which come newest first and take no more writes; the cells
@@ -155,17 +169,18 @@ impl Segment {
             cells: AtomicU64::new(0),
             oldest: AtomicI64::new(i64::MAX),
             newest: AtomicI64::new(i64::MIN),
+            deletes_families: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn flat(flat: Flat, record_bytes: u64, span: Option<(Timestamp, Timestamp)>) -> Segment {
-        let (oldest, newest) = span.unwrap_or((Timestamp(i64::MAX), Timestamp(i64::MIN)));
+    pub(crate) fn flat(flat: Flat, record_bytes: u64, span: Span) -> Segment {
         Segment {
             record_bytes: AtomicU64::new(record_bytes),
             index_bytes: AtomicU64::new(flat.bytes()),
             cells: AtomicU64::new(flat.len() as u64),
-            oldest: AtomicI64::new(oldest.0),
-            newest: AtomicI64::new(newest.0),
+            oldest: AtomicI64::new(span.oldest),
+            newest: AtomicI64::new(span.newest),
+            deletes_families: AtomicBool::new(span.deletes_families),
             body: Body::Flat(flat),
         }
     }
@@ -197,7 +212,13 @@ impl Segment {
     /// When the segment takes no more writes.
     pub fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) -> bool {
         let mut span = Span::default();
-        let added = self.taking_writes().insert(cells, sequence, |cell| span.take(cell.timestamp()));
+        let added = self.taking_writes().insert(cells, sequence, |cell| {
+            span.take(cell);
+            // Before the cell itself can be seen: who asks this first and then looks misses nothing.
+            if span.deletes_families {
+                self.deletes_families.store(true, Ordering::Release);
+            }
+        });
         if span.oldest < self.oldest.load(Ordering::Relaxed) {
             self.oldest.fetch_min(span.oldest, Ordering::AcqRel);
         }
@@ -264,8 +285,21 @@ impl Segment {
 
     /// The oldest and the newest timestamp; `None` while it is empty.
     pub fn timestamps(&self) -> Option<(Timestamp, Timestamp)> {
-        let (oldest, newest) = (self.oldest.load(Ordering::Acquire), self.newest.load(Ordering::Acquire));
-        Span { oldest, newest }.ends()
+        self.span().ends()
+    }
+
+    /// Whether some cell may be a marker that deletes a whole family of its row, or one version of all its columns: such
+    /// stand before all columns. Once they are dropped from memory it is no longer so.
+    pub fn may_delete_families(&self) -> bool {
+        self.deletes_families.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        Span {
+            oldest: self.oldest.load(Ordering::Acquire),
+            newest: self.newest.load(Ordering::Acquire),
+            deletes_families: self.may_delete_families(),
+        }
     }
 
     pub(crate) fn records(&self) -> &Records {
@@ -296,6 +330,16 @@ impl Segment {
         match &self.body {
             Body::Active(active) => Spot::Active(active.seek(position)),
             Body::Flat(flat) => Spot::Flat(flat.lower_bound(position)),
+        }
+    }
+
+    /// The same where only the row of `position` matters: nowhere if its head says that it is not here, so that no cell is
+    /// looked at.
+    #[inline]
+    pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Spot {
+        match &self.body {
+            Body::Active(active) => active.seek_in_row(position).map_or(Spot::Nowhere, Spot::Active),
+            Body::Flat(flat) => flat.find_in_row(position).map_or(Spot::Nowhere, Spot::Flat),
         }
     }
 

@@ -191,6 +191,7 @@ fn a_segment_is_an_ordered_set() {
             flat.is_flat() && flat.index_bytes() <= 13 * count && flat.index_bytes() < segment.index_bytes()
         );
         assert_eq!((flat.timestamps(), flat.record_bytes()), (span, segment.record_bytes()));
+        assert_eq!(flat.may_delete_families(), segment.may_delete_families());
         check(&flat, &model, &mut chance);
         drop((segment, flat, _next));
         assert_eq!(pool.usage().used, 0, "the chunks are back");

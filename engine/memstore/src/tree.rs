@@ -204,13 +204,20 @@ impl Tree {
     /// From the first entry at or after the probe on (behind it, if the very entry shall not belong).
     pub(crate) fn seek(&self, probe: &Probe<'_>, exclusive: bool, records: &Records) -> Run {
         let leaf = self.descend(probe, records);
-        self.run_from(leaf, Some((probe, exclusive)), records)
+        self.run_from(leaf, Some((probe, exclusive)), records).0
+    }
+
+    /// From the first entry at or after the probe on, if it has the same head.
+    pub(crate) fn seek_in_row(&self, probe: &Probe<'_>, records: &Records) -> Option<Run> {
+        let leaf = self.descend(probe, records);
+        let (run, head) = self.run_from(leaf, Some((probe, false)), records);
+        (head == Some(probe.head)).then_some(run)
     }
 
     /// From the first entry of all on.
     pub(crate) fn first(&self, records: &Records) -> Run {
         // The leftmost leaf is the one that was made first: splits give away upper halves.
-        self.run_from(0, None, records)
+        self.run_from(0, None, records).0
     }
 
     /// Gives every entry, in order. Nobody may be writing.
@@ -226,9 +233,15 @@ impl Tree {
         }
     }
 
-    /// From the start of `leaf`, or from the probe on in it; further to the right if there is nothing.
-    fn run_from(&self, mut leaf: u32, from: Option<(&Probe<'_>, bool)>, records: &Records) -> Run {
-        let mut run = Run::EMPTY;
+    /// From the start of `leaf`, or from the probe on in it; further to the right if there is nothing. With the head of the
+    /// first entry.
+    fn run_from(
+        &self,
+        mut leaf: u32,
+        from: Option<(&Probe<'_>, bool)>,
+        records: &Records,
+    ) -> (Run, Option<u64>) {
+        let (mut run, mut head) = (Run::EMPTY, None);
         while leaf != NONE {
             let node = self.leaves.at(leaf);
             node.fetch();
@@ -241,14 +254,15 @@ impl Tree {
                     run.places[rank - start] = node.keys.place(order.slot(rank));
                 }
                 run.end = (order.count() - start) as u8;
+                head = (start < order.count()).then(|| node.keys.head(order.slot(start)));
             });
             run.next = node.next();
             if run.end > 0 {
-                return run;
+                return (run, head);
             }
             leaf = run.next;
         }
-        run
+        (run, head)
     }
 
     /// Goes one entry on.
@@ -265,7 +279,7 @@ impl Tree {
     }
 
     fn next_run(&self, run: &mut Run, last: Place, records: &Records) {
-        *run = self.run_from(run.next, None, records);
+        *run = self.run_from(run.next, None, records).0;
         let Some(first) = run.place() else { return };
         let last = Position::from(records.cell(last));
         if records.comparator().compare(records.cell(first).into(), last).is_gt() {

@@ -6,13 +6,16 @@
 //!
 //! A read of some columns of one row looks into a file only when it must. The file knows its newest timestamp, so a place
 //! of that time in the first column stands in for its head: before that place the file has nothing that is asked for. Is
-//! a newer cell of the column found elsewhere, and no more than one is wanted, the file is never looked into.
+//! a newer cell of the column found elsewhere, and no more than one is wanted, the file is never looked into. Segments know
+//! the same, and come newest first: behind one that has the column, those that are older than what it has are put off, too.
+//! What has a marker that deletes a whole family of this row (a file), or of any (a segment), is looked into from the start
+//! of the row: the marker stands there.
 
 use std::cell::Cell as Slot;
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use cell::{Cell, CellType, Comparator, KeyBuf, Position, SequenceId};
+use cell::{Cell, Comparator, KeyBuf, Position, SequenceId, Timestamp, is_same_row};
 use smallvec::SmallVec;
 
 use crate::Result;
@@ -83,6 +86,8 @@ pub(crate) struct Aim<'a> {
     pub(crate) qualifiers: Option<&'a [Bytes]>,
     /// Whether a cell is hidden only by what has its timestamp or a newer one.
     pub(crate) newest_counts: bool,
+    /// Whether nobody is told of a row that has nothing in the columns, as a scan tells how many rows it met.
+    pub(crate) is_get: bool,
 }
 
 impl Aim<'_> {
@@ -108,18 +113,25 @@ impl Aim<'_> {
         Ok(file.may_delete_families_of(self.row)?)
     }
 
-    /// Puts a place into `stand_in` before which a file has nothing of this; says whether there is one.
-    fn put_off(&self, file: &hfile::Cursor, stand_in: &mut KeyBuf) -> Result<bool> {
-        let Some([first, ..]) = self.qualifiers.filter(|_| self.newest_counts) else { return Ok(false) };
+    /// Where the first of the columns begins; `None` where something else of the row may hide what is in them.
+    fn column(&self) -> Option<KeyBuf> {
+        let [first, ..] = self.qualifiers.filter(|_| self.newest_counts)? else { return None };
+        Some(KeyBuf::first_on_column(self.row, self.family, first))
+    }
+
+    /// Whether `cell` is of the first of the columns.
+    fn is_in_column(&self, cell: Cell<'_>) -> bool {
+        let first = self.qualifiers.and_then(<[Bytes]>::first);
+        is_same_row(cell.row(), self.row) && first.is_some_and(|first| cell.qualifier() == first)
+    }
+
+    /// Of a file that has nothing of this before some time in the first column: that time.
+    fn newest_in(&self, file: &hfile::Cursor) -> Result<Option<Timestamp>> {
         let reader = file.reader();
         let Some(span) = reader.span().filter(|_| reader.bloom() != hfile::BloomType::RowColumn) else {
-            return Ok(false);
+            return Ok(None);
         };
-        if file.may_delete_families_of(self.row)? {
-            return Ok(false);
-        }
-        stand_in.set(self.row, self.family, first, span.newest, CellType::Maximum, SequenceId::MAX);
-        Ok(true)
+        Ok((!file.may_delete_families_of(self.row)?).then_some(span.newest))
     }
 }
 
@@ -130,7 +142,7 @@ pub(crate) struct Heap {
     sources: Sources,
     /// Reversed: which sources stand on the current row. Forward: all of them.
     active: SmallVec<[bool; SOURCES]>,
-    /// Places that stand in for the heads of files which have not been looked into; those of others mean nothing.
+    /// Places that stand in for the heads of sources which have not been looked into; those of others mean nothing.
     stand_ins: Vec<KeyBuf>,
     put_off: SmallVec<[bool; SOURCES]>,
     current: Option<usize>,
@@ -155,6 +167,18 @@ impl Heap {
             runner_up: None,
             steps: STEPS_MAX,
         }
+    }
+
+    /// How many sources there are.
+    #[cfg(test)]
+    pub(crate) fn sources(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// How many of them are put off.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.put_off.iter().filter(|put_off| **put_off).count()
     }
 
     pub(crate) fn set_options(&mut self, options: hfile::ReadOptions) {
@@ -199,41 +223,70 @@ impl Heap {
         self.settle()
     }
 
-    /// Stands on the first cell of the row that is asked for, wherever it stood before; where it is not, anywhere behind.
+    /// Stands on the first cell of the row that is asked for, or of its columns, wherever it stood before; where there is
+    /// none, anywhere behind.
     pub(crate) fn seek_row(&mut self, aim: &Aim<'_>) -> Result<()> {
-        let first = KeyBuf::first_on_row(aim.row);
-        let may_wait = self.sources.len() > 1;
-        if may_wait {
+        let (row, column) = (KeyBuf::first_on_row(aim.row), aim.column());
+        // Where nothing may be put off, or there is nothing to put off for, everything is looked into.
+        let waiting = column.as_ref().filter(|_| self.sources.len() > 1);
+        if waiting.is_some() {
             if self.stand_ins.is_empty() {
                 self.stand_ins = KEYS.take();
             }
             self.stand_ins.resize_with(self.sources.len(), KeyBuf::default);
         }
-        for (index, source) in self.sources.iter_mut().enumerate() {
+        // The newest that was seen of the first column.
+        let mut found: Option<Timestamp> = None;
+        for index in 0..self.sources.len() {
             (self.active[index], self.put_off[index]) = (true, false);
-            match source {
-                Source::Memory(cursor) => cursor.seek(first.position()),
+            let mut put_off = None;
+            match &mut self.sources[index] {
+                Source::Memory(cursor) => match &column {
+                    Some(column) if aim.is_get && !cursor.segment().may_delete_families() => {
+                        let newest = cursor.segment().timestamps().map(|(_, newest)| newest);
+                        match newest.filter(|newest| found.is_some_and(|found| found > *newest)) {
+                            Some(newest) => put_off = Some(newest),
+                            None => cursor.seek_in_row(column.position()),
+                        }
+                    }
+                    _ => cursor.seek_in_row(row.position()),
+                },
                 Source::File(cursor) if !aim.is_within(cursor, self.comparator) => cursor.leave(),
-                Source::File(cursor) if may_wait && aim.put_off(cursor, &mut self.stand_ins[index])? => {
-                    self.put_off[index] = true;
+                Source::File(cursor) => {
+                    put_off = if waiting.is_some() { aim.newest_in(cursor)? } else { None };
+                    if put_off.is_some() {
+                        // It may never be looked into.
+                    } else if aim.may_be_in(cursor)? {
+                        cursor.seek_far(row.position())?;
+                    } else {
+                        cursor.leave();
+                    }
                 }
-                Source::File(cursor) if aim.may_be_in(cursor)? => cursor.seek_far(first.position())?,
-                Source::File(cursor) => cursor.leave(),
+            }
+            if let (Some(newest), Some(column)) = (put_off, waiting) {
+                self.stand_ins[index].copy_at(column, newest);
+                self.put_off[index] = true;
+                continue;
+            }
+            self.skip_invisible(index)?;
+            if let Some(cell) = self.sources[index].peek().filter(|cell| aim.is_in_column(*cell)) {
+                found = found.max(Some(cell.timestamp()));
             }
         }
-        self.skip_invisible_heads()?;
         self.settle()
     }
 
-    /// Looks into a file that was put off: from `position` on, or from where it was put off.
+    /// Looks into what was put off: from `position` on, or from where it was put off.
     fn look_into(&mut self, index: usize, position: Option<Position<'_>>) -> Result<()> {
         self.put_off[index] = false;
-        let Source::File(cursor) = &mut self.sources[index] else { unreachable!("a segment is not put off") };
         let stand_in = &self.stand_ins[index];
-        if cursor.may_contain_row(stand_in.key().row())? {
-            cursor.seek_far(position.unwrap_or(stand_in.position()))?;
-        } else {
-            cursor.leave();
+        let position = position.unwrap_or(stand_in.position());
+        match &mut self.sources[index] {
+            Source::Memory(cursor) => cursor.seek_in_row(position),
+            Source::File(cursor) if cursor.may_contain_row(stand_in.key().row())? => {
+                cursor.seek_far(position)?;
+            }
+            Source::File(cursor) => cursor.leave(),
         }
         self.skip_invisible(index)
     }
@@ -383,8 +436,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Finds the source with the smallest head, and the one after it. A file that was put off is looked into when it
-    /// comes first.
+    /// Finds the source with the smallest head, and the one after it. One that was put off is looked into when it comes
+    /// first.
     fn settle(&mut self) -> Result<()> {
         loop {
             self.compare_heads();
@@ -404,8 +457,12 @@ impl Heap {
         for index in 0..self.sources.len() {
             let Some(head) = self.head(index).filter(|_| self.active[index]) else { continue };
             let order = |other: Option<usize>| -> Ordering {
-                match other.and_then(|other| self.head(other)) {
-                    Some(other) => self.comparator.compare(head, other),
+                match other.and_then(|other| Some((other, self.head(other)?))) {
+                    // They differ in their time alone.
+                    Some((other, place)) if self.put_off[index] && self.put_off[other] => {
+                        place.key.timestamp().cmp(&head.key.timestamp())
+                    }
+                    Some((_, place)) => self.comparator.compare(head, place),
                     None => Ordering::Less,
                 }
             };

@@ -150,6 +150,8 @@ pub struct RegionScanner<'q> {
     /// Whether rows were passed right before the row under way.
     passed: bool,
     read_point: SequenceId,
+    /// Whether it is only asked for the cells of one row.
+    is_get: bool,
     /// The stores that are asked, as they were when the scanner was opened.
     asked: SmallVec<[Asked; 1]>,
     stores: SmallVec<[StoreScanner; 1]>,
@@ -200,6 +202,7 @@ impl<'q> RegionScanner<'q> {
             remembers_rows: filter.as_ref().is_some_and(Filter::remembers_rows),
             filter,
             read_point,
+            is_get: false,
             asked,
             stores: SmallVec::new(),
             positioned: false,
@@ -307,6 +310,7 @@ impl<'q> RegionScanner<'q> {
 
     /// The row of a get. Says how many cells were given.
     pub(crate) fn read_only_row(&mut self, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
+        self.is_get = true;
         let mut counting = CountingSink { count: 0, sink };
         self.next_row(&Limits::NONE, &mut counting, mode)?;
         Ok(counting.count)
@@ -405,12 +409,13 @@ impl<'q> RegionScanner<'q> {
     fn position(&mut self) -> Result<()> {
         let fresh = !self.has_row && self.row.is_empty();
         if self.one_row {
-            let (scan, region) = (&*self.scan, &*self.region);
+            let (scan, region, is_get) = (&*self.scan, &*self.region, self.is_get);
             return self.stores.iter_mut().zip(&self.asked).try_for_each(|(store, asked)| {
                 let of = &region.stores[asked.store];
                 let qualifiers = store.wanted(scan).filter(|_| !scan.raw);
                 let newest_counts = !of.keeping.new_versions;
-                store.heap.seek_row(&Aim { row: &scan.start, family: &of.family, qualifiers, newest_counts })
+                let (row, family) = (&scan.start, &of.family);
+                store.heap.seek_row(&Aim { row, family, qualifiers, newest_counts, is_get })
             });
         }
         if self.scan.reversed {

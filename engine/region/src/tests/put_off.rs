@@ -1,6 +1,9 @@
-//! Files that a read of some columns looks into late or never.
+//! Files and segments of memory that a read of some columns looks into late or never.
+
+use hfile::ReadOptions;
 
 use super::*;
+use crate::heap::Aim;
 
 /// How many bytes of data blocks a get of `columns` looks into, and what it finds.
 fn get(bench: &Bench, row: &str, columns: &[&str], versions: u32) -> (u64, String) {
@@ -87,6 +90,148 @@ fn what_is_put_off_is_found_all_the_same() {
             }
         }
     }
+}
+
+/// A region whose active segment is sealed whenever it has `bound` bytes, and whose pipeline is long.
+fn sealing(family: FamilyDescriptor, level: Level, bound: u64, segments_max: usize) -> Bench {
+    let options = RegionOptions {
+        compaction_size_min: Some(0),
+        in_memory_compaction: level,
+        pipeline_segments_max: segments_max,
+        in_memory_flush_factor: 2.0 * bound as f64 / RegionOptions::default().flush_size as f64,
+        ..RegionOptions::default()
+    };
+    Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table(family), options)
+}
+
+/// How many sources a get of the columns has, how many of them it has not looked into when it stands on its first cell, and
+/// the timestamp of that.
+fn put_off(bench: &Bench, row: &str, columns: &[&str]) -> (usize, usize, Option<i64>) {
+    let store = bench.region.store(b"f").expect("there");
+    let scan = Scan::get(row.to_owned().into());
+    let view = store.view.load_full();
+    let mut heap = store
+        .heap(&view, &scan, TimeRange::ALL, cell::SequenceId::MAX, ReadOptions::default())
+        .expect("sources");
+    let qualifiers = query(columns).qualifiers;
+    let qualifiers = qualifiers.as_deref();
+    let aim = Aim { row: row.as_bytes(), family: b"f", qualifiers, newest_counts: true, is_get: true };
+    heap.seek_row(&aim).expect("read");
+    let found = heap.peek().filter(|cell| cell.row() == row.as_bytes());
+    (heap.sources(), heap.waiting(), found.map(|cell| cell.timestamp().0))
+}
+
+#[test]
+fn a_segment_older_than_what_was_found_is_not_looked_into() {
+    let bench = sealing(FamilyDescriptor::new("f").expect("a name"), Level::Basic, 1, 20);
+    for timestamp in [2, 4, 6] {
+        bench.put("a", "f:x", timestamp, "v");
+        bench.put("b", "f:x", timestamp + 1, "v");
+    }
+    for flat in [false, true] {
+        if flat {
+            bench.region.compact_memory(0.0);
+        }
+        assert_eq!(put_off(&bench, "b", &["x"]), (6, 5, Some(7)), "flat: {flat}");
+        // The newest segment does not have it, which is known when it was looked into.
+        assert_eq!(put_off(&bench, "a", &["x"]), (6, 4, Some(6)), "flat: {flat}");
+        assert_eq!(put_off(&bench, "a", &["y"]), (6, 0, None), "flat: {flat}");
+        assert_eq!(put_off(&bench, "c", &["x"]), (6, 0, None), "flat: {flat}");
+    }
+    // A put of the past: what is older by its write may have what is newer by its time.
+    bench.put("a", "f:x", 4, "written last");
+    assert_eq!(put_off(&bench, "a", &["x"]), (7, 4, Some(6)));
+    assert_eq!(get(&bench, "a", &["x"], 3).1, "a/f:x@6=v");
+    // One of the same time, too: it may be a marker.
+    bench.put("a", "f:x", 6, "written last");
+    assert_eq!(put_off(&bench, "a", &["x"]), (8, 5, Some(6)), "not that of 7, and that of 6");
+    assert_eq!(get(&bench, "a", &["x"], 3).1, "a/f:x@6=written last");
+    // A marker that stands before all columns is in none of their places.
+    bench.delete("a", "f:", 9, CellType::DeleteFamily);
+    bench.put("a", "f:x", 8, "masked");
+    bench.put("a", "f:x", 10, "new");
+    assert_eq!(put_off(&bench, "a", &["x"]), (11, 9, Some(9)), "all but the newest and the marker");
+    assert_eq!(get(&bench, "a", &["x"], 3).1, "a/f:x@10=new");
+    bench.delete("a", "f:x", 10, CellType::Delete);
+    assert_eq!(get(&bench, "a", &["x"], 3).1, "");
+}
+
+#[test]
+fn a_scan_of_one_row_tells_of_a_row_without_the_columns() {
+    let bench = Bench::new();
+    bench.put("a", "f:w", 1, "v");
+    for columns in [&["w"][..], &["x"]] {
+        let scan = Scan { families: vec![query(columns)], ..Scan::get("a".into()) };
+        let mut scanner = bench.region.scanner(scan).expect("serving");
+        let step = scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::Any).expect("read");
+        assert_eq!(step.rows_scanned, 1, "{columns:?}");
+    }
+}
+
+#[test]
+fn what_is_put_off_in_memory_is_found_all_the_same() {
+    let world = World::simulated(11, WallTime(0));
+    let any = |below: u64| world.random() % below;
+    let family = || FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 3);
+    let families = [
+        family(),
+        family().with("KEEP_DELETED_CELLS", "TRUE"),
+        family().with("NEW_VERSION_BEHAVIOR", "true"),
+        family().with("TTL", 3),
+        family().with("TTL", 3).with("MIN_VERSIONS", 1),
+    ];
+    let mut waited = 0;
+    for (number, family) in families.into_iter().enumerate() {
+        for level in [Level::None, Level::Basic, Level::Eager, Level::Adaptive] {
+            // Of a cell or two, and of some.
+            let (bound, segments_max) = ([1, 300][any(2) as usize], 1 + any(6) as usize);
+            let bench = sealing(family.clone(), level, bound, segments_max);
+            let (rows, columns) = (["r", "s", "t"], ["", "a", "b", "c"]);
+            for step in 0..150 {
+                let row = rows[any(3) as usize];
+                let column = format!("f:{}", columns[any(4) as usize]);
+                // Most come in the order of time, as with a server's clock, and some do not.
+                let timestamp = match any(4) {
+                    0 => 996_000 + 500 * any(10) as i64,
+                    _ => 996_000 + 30 * step,
+                };
+                match any(20) {
+                    0 => bench.delete(row, "f:", timestamp, CellType::DeleteFamily),
+                    1 => bench.delete(row, &column, timestamp, CellType::DeleteColumn),
+                    2 => bench.delete(row, &column, timestamp, CellType::Delete),
+                    3 => bench.delete(row, "f:", timestamp, CellType::DeleteFamilyVersion),
+                    4 => drop(bench.region.flush(FlushReason::Requested).expect("flushed")),
+                    5 | 6 => bench.region.compact_memory(any(2) as f64),
+                    _ => bench.put(row, &column, timestamp, &step.to_string()),
+                }
+                for wanted in [&["a"][..], &["", "b"], &["a", "b", "c"]] {
+                    let what = format!("family {number}, {level:?}, step {step}, {row} {wanted:?}");
+                    waited += put_off(&bench, row, wanted).1;
+                    for versions in [1, 2] {
+                        let found = get(&bench, row, wanted, versions).1;
+                        assert_eq!(found, scan(&bench, row, wanted, versions), "{what}");
+                    }
+                    let scan_of = |row: &str| Scan {
+                        families: vec![query(wanted)],
+                        ..Scan::get(row.to_owned().into())
+                    };
+                    // One heap for rows that were put off by other times.
+                    let mut reader = bench.region.row_reader(scan_of("r")).expect("serving");
+                    for row in rows {
+                        let mut shown = Shown::default();
+                        reader.read(&row.into(), ReadMode::Any, &mut shown).expect("serving");
+                        assert_eq!(shown.0.join(" "), scan(&bench, row, wanted, 1), "{what}: {row}");
+                    }
+                    let range = TimeRange { from: Timestamp(996_900), until: Timestamp(998_500) };
+                    let (mut by_get, get) = (Shown::default(), Scan { time_range: range, ..scan_of(row) });
+                    bench.region.get(&get, ReadMode::Any, &mut by_get).expect("serving");
+                    let all = Scan { stop: Bytes::from(format!("{row}\0")), include_stop: false, ..get };
+                    assert_eq!(by_get.0.join(" "), bench.scan(all), "{what}, {range:?}");
+                }
+            }
+        }
+    }
+    assert!(waited > 1_000, "nothing is tested if nothing is put off: {waited}");
 }
 
 #[test]
