@@ -1,29 +1,44 @@
 //! The segment that takes writes: cells copied into chunks, and the index over them.
 //!
-//! One writer at a time holds `writing`; readers never do. A cell is in its chunk before its place is in the index, and
-//! a chunk is among the records before a place names it.
+//! Each writer enters by a *desk*, where there are the chunk that it fills, its way through the index and the figures of what
+//! it has added.
+//!
+//! 1. One who writes alone finds the first desk free each time, whichever thread it is. While nobody has met another there, who
+//!    has that desk is the only writer, holds nothing in the index, and fills one chunk after the other.
+//! 2. Who finds it taken waits this once, and notes while having it that the segment is shared. From there on each holds the leaf
+//!    that it changes, and who finds a desk taken goes on to the next and comes back to that: two writers share no line of
+//!    memory but those of nodes and of [`crate::tree`]'s shape.
+//! 3. Whoever changes something for all (takes no more writes, makes the index anew) takes all desks, in order. Nobody waits for
+//!    a desk while having another, but in that order.
+//!
+//! In a server the writers of a region come one after the other, and segments are not shared.
+//!
+//! A cell is in its chunk before its place is in the index, and a chunk is among the records before a place names it.
+//! Readers hold nothing.
 //!
 //! The heads of the first index are made after a prefix that the segment before was seen to have, or after none. When
 //! the segment has a few cells, and once more when it has many, the index is made anew if their rows begin otherwise:
 //! rows such as `user8517…` or `0000000123` are told apart by what comes later. Readers of the older index go on in it:
 //! it has all that was there when they began.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cell::{Cell, Comparator, Position, SequenceId};
-use parking_lot::Mutex;
 
 use crate::Pool;
-use crate::arena::{Filler, Place};
+use crate::arena::{Filler, Place, Source};
 use crate::chunk::Appender;
 use crate::flat::{Builder, Flat};
 use crate::head::{Heads, common_prefix};
 use crate::records::Records;
-use crate::tree::{Growing, Run, Tree};
+use crate::segment::Span;
+use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::tree::{Run, Trail, Tree};
 
 /// How many cells there are when the rows' prefix is looked at. Few enough that nobody waits long for it.
-const LEARN_AT: [u64; 2] = [32, 1_024];
+const LEARN_AT: [u64; 2] = if cfg!(any(miri, shuttle)) { [4, 12] } else { [32, 1_024] };
+/// How many may write at the same time.
+const DESKS: usize = if cfg!(any(miri, shuttle)) { 2 } else { 4 };
 
 /// Where a cursor stands in an active segment.
 #[derive(Clone, Debug)]
@@ -36,50 +51,101 @@ pub(crate) struct Spot {
 /// Cells in chunks, and indexes over them of which the last is in use.
 pub(crate) struct Active {
     records: Records,
+    source: Source,
     indexes: [OnceLock<Tree>; 1 + LEARN_AT.len()],
+    /// Changed by whoever has all desks, as is the next.
     current: AtomicU32,
+    /// How often the prefix was looked at.
+    looked: AtomicU32,
+    /// Whether desks beside the first may be taken. Set once, by who has that.
+    is_shared: AtomicBool,
+    desks: [Desk; DESKS],
+}
+
+/// What one writer needs for itself. No other looks at the lines that it lies on.
+#[repr(align(128))]
+struct Desk {
     writing: Mutex<Writing>,
+    figures: Figures,
 }
 
 struct Writing {
     filler: Filler,
-    growing: Growing,
-    cells: u64,
-    /// Whether it takes no more writes.
+    trail: Trail,
+    /// Whether the segment takes no more writes.
     sealed: bool,
+    /// Whether nobody has another desk, nor has ever had. Of the first one it may be true.
+    alone: bool,
 }
 
-/// What an insert has added.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Added {
-    pub(crate) cells: u64,
-    pub(crate) record_bytes: u64,
-    pub(crate) index_bytes: u64,
-    /// Whether there may be no room for another cell.
-    pub(crate) is_full: bool,
+/// What was added at a desk. Whoever has the desk counts; anybody reads.
+struct Figures {
+    cells: AtomicU64,
+    record_bytes: AtomicU64,
+    oldest: AtomicI64,
+    newest: AtomicI64,
+    deletes_families: AtomicBool,
+}
+
+impl Figures {
+    fn new() -> Figures {
+        let (none, span) = (AtomicU64::new(0), Span::default());
+        let (oldest, newest) = (AtomicI64::new(span.oldest), AtomicI64::new(span.newest));
+        let deletes_families = AtomicBool::new(false);
+        Figures { cells: AtomicU64::new(0), record_bytes: none, oldest, newest, deletes_families }
+    }
+
+    #[inline]
+    fn count(&self, cells: u64, record_bytes: u64, span: Span) {
+        let mut all = self.span();
+        if span.oldest < all.oldest || span.newest > all.newest {
+            all.join(span);
+            self.oldest.store(all.oldest, Ordering::Release);
+            self.newest.store(all.newest, Ordering::Release);
+        }
+        let add = |sum: &AtomicU64, more| sum.store(sum.load(Ordering::Relaxed) + more, Ordering::Release);
+        add(&self.record_bytes, record_bytes);
+        add(&self.cells, cells);
+    }
+
+    #[inline]
+    fn span(&self) -> Span {
+        let (oldest, newest) = (self.oldest.load(Ordering::Acquire), self.newest.load(Ordering::Acquire));
+        Span { oldest, newest, deletes_families: self.deletes_families.load(Ordering::Acquire) }
+    }
+}
+
+#[cfg(not(shuttle))]
+thread_local! {
+    /// A segment in which this thread had to go on to another desk, by its address, and which desk that was. Should another
+    /// segment come to lie there that is shared, too, it begins at that desk: no more than a detour.
+    static DESK: std::cell::Cell<(usize, usize)> = const { std::cell::Cell::new((0, 0)) };
 }
 
 impl Active {
-    /// An empty segment that expects rows to begin with `prefix` and goes on in the chunk `open`.
+    /// An empty segment that expects rows to begin with `prefix` and goes on in the chunks `left_open`, the last of them
+    /// first.
     pub(crate) fn new(
         comparator: Comparator,
         pool: &Arc<Pool>,
         prefix: &[u8],
-        open: Option<Appender>,
+        left_open: Vec<Appender>,
     ) -> Active {
-        let (tree, growing) = Tree::new(Heads::new(comparator, prefix));
+        let desk = |number| {
+            let (filler, trail) = (Filler::default(), Trail::new());
+            let writing = Writing { filler, trail, sealed: false, alone: number == 0 };
+            Desk { writing: Mutex::new(writing), figures: Figures::new() }
+        };
         let active = Active {
             records: Records::new(comparator),
+            source: Source::new(Arc::clone(pool), left_open),
             indexes: Default::default(),
             current: AtomicU32::new(0),
-            writing: Mutex::new(Writing {
-                filler: Filler::new(Arc::clone(pool), open),
-                growing,
-                cells: 0,
-                sealed: false,
-            }),
+            looked: AtomicU32::new(0),
+            is_shared: AtomicBool::new(false),
+            desks: std::array::from_fn(desk),
         };
-        active.put_index(0, tree);
+        active.put_index(0, Tree::new(Heads::new(comparator, prefix)));
         active
     }
 
@@ -102,66 +168,191 @@ impl Active {
         &self.records
     }
 
+    /// A desk that nobody has, or that this thread has waited for, and its number.
+    #[inline]
+    fn enter(&self) -> (usize, MutexGuard<'_, Writing>) {
+        #[cfg(not(shuttle))]
+        let first = match DESK.get() {
+            (segment, desk)
+                if segment == std::ptr::from_ref(self).addr() && self.is_shared.load(Ordering::Acquire) =>
+            {
+                desk
+            }
+            _ => 0,
+        };
+        #[cfg(shuttle)]
+        let first = 0;
+        match self.desks[first].writing.try_lock() {
+            Some(writing) => (first, writing),
+            None => self.enter_another(first),
+        }
+    }
+
+    #[cold]
+    fn enter_another(&self, first: usize) -> (usize, MutexGuard<'_, Writing>) {
+        if !self.is_shared.load(Ordering::Acquire) {
+            let mut writing = self.desks[0].writing.lock();
+            writing.alone = false;
+            self.is_shared.store(true, Ordering::Release);
+            return (0, writing);
+        }
+        for number in (1..DESKS).map(|turn| (first + turn) % DESKS) {
+            if let Some(writing) = self.desks[number].writing.try_lock() {
+                #[cfg(not(shuttle))]
+                DESK.set((std::ptr::from_ref(self).addr(), number));
+                return (number, writing);
+            }
+        }
+        (first, self.desks[first].writing.lock())
+    }
+
     /// Copies cells, which were checked before, and enters them under `sequence`. One that is there already is passed
-    /// over. Where chunks run out the cells that are left are not asked for.
-    pub(crate) fn insert<'a>(
+    /// over. Where chunks run out the cells that are left are not asked for. Says whether there is room for another.
+    pub(crate) fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) -> bool {
+        let (number, desk) = self.enter();
+        assert!(!desk.sealed, "a sealed segment of {} cells takes no writes", self.cells());
+        let has_room = match desk.alone {
+            true => self.insert_at::<true>(number, desk, cells.into_iter(), sequence),
+            false => self.insert_at::<false>(number, desk, cells.into_iter(), sequence),
+        };
+        if self.look_at().is_some_and(|look_at| self.cells() >= look_at) {
+            self.learn_now();
+        }
+        has_room
+    }
+
+    #[inline]
+    fn insert_at<'a, const ALONE: bool>(
         &self,
-        cells: impl IntoIterator<Item = &'a [u8]>,
+        number: usize,
+        mut desk: MutexGuard<'_, Writing>,
+        mut cells: impl Iterator<Item = &'a [u8]>,
         sequence: SequenceId,
-        mut each: impl FnMut(Cell<'a>),
-    ) -> Added {
-        let mut added = Added::default();
-        let mut writing = self.writing.lock();
-        let Writing { filler, growing, cells: count, sealed } = &mut *writing;
-        assert!(!*sealed, "a sealed segment of {count} cells takes no writes");
-        let mut tree = self.index(self.current());
-        let mut cells = cells.into_iter();
-        while filler.has_room()
-            && let Some(bytes) = cells.next()
-        {
+    ) -> bool {
+        let (mut tree, mut look_at) = (self.index(self.current()), self.look_at());
+        let (mut count, mut record_bytes, mut span) = (0, 0, Span::default());
+        let has_room = loop {
+            let Writing { filler, trail, .. } = &mut *desk;
+            if !filler.has_room(&self.source) {
+                break false;
+            }
+            let Some(bytes) = cells.next() else { break true };
             let cell = Cell::trusted(bytes, sequence);
             let probe = tree.probe(cell.into());
-            let found = tree.find(growing, &probe, &self.records);
+            let found = tree.find::<ALONE>(trail, &probe, &self.records);
             if found.exact {
                 continue;
             }
-            each(cell);
-            let (place, taken) =
-                filler.copy(bytes, sequence, |number, chunk| self.records.add(number, chunk));
-            let grown = tree.add(growing, found, probe.head, place);
-            *count += 1;
-            added.cells += 1;
-            added.record_bytes += taken as u64;
-            added.index_bytes += grown as u64;
-            if LEARN_AT.contains(count) {
-                added.index_bytes += self.learn(growing);
-                tree = self.index(self.current());
+            let (place, taken) = filler.copy(bytes, sequence, &self.source, &self.records);
+            span.take(cell);
+            // Before the cell itself can be seen: who asks this first and then looks misses nothing.
+            if span.deletes_families {
+                self.desks[number].figures.deletes_families.store(true, Ordering::Release);
             }
-        }
-        added.is_full = !filler.has_room();
-        added
+            tree.add(trail, found, probe.head, place, &self.records);
+            count += 1;
+            record_bytes += taken as u64;
+            if look_at.is_some_and(|look_at| self.cells() + count >= look_at)
+                && self.learn_if_nobody_writes(number, &mut desk)
+            {
+                (tree, look_at) = (self.index(self.current()), self.look_at());
+            }
+        };
+        self.desks[number].figures.count(count, record_bytes, span);
+        has_room
     }
 
-    /// Makes the index anew if rows begin otherwise than it expects. Says how many bytes that took.
-    fn learn(&self, growing: &mut Growing) -> u64 {
+    /// Learns while having a desk, and says whether it did. Not if it had to wait for another: who has that might be waiting
+    /// for this one.
+    fn learn_if_nobody_writes(&self, number: usize, desk: &mut Writing) -> bool {
+        let others = (0..DESKS).filter(|other| *other != number);
+        let others: Option<Vec<_>> = others.map(|other| self.desks[other].writing.try_lock()).collect();
+        let Some(mut others) = others else { return false };
+        self.learn(others.iter_mut().map(|other| &mut **other).chain([desk]));
+        true
+    }
+
+    /// Learns when everybody has done what they were at, unless it was done meanwhile.
+    #[cold]
+    fn learn_now(&self) {
+        let mut all = self.enter_all();
+        if !all[0].sealed && self.look_at().is_some_and(|look_at| self.cells() >= look_at) {
+            self.learn(all.iter_mut().map(|desk| &mut **desk));
+        }
+    }
+
+    /// How often the index was made anew.
+    #[cfg(all(test, any(miri, shuttle)))]
+    pub(crate) fn learnt(&self) -> u32 {
+        self.current()
+    }
+
+    /// As if two had met.
+    #[cfg(test)]
+    pub(crate) fn share(&self) {
+        self.desks[0].writing.lock().alone = false;
+        self.is_shared.store(true, Ordering::Release);
+    }
+
+    /// All desks, when nobody has one any more.
+    fn enter_all(&self) -> [MutexGuard<'_, Writing>; DESKS] {
+        std::array::from_fn(|number| self.desks[number].writing.lock())
+    }
+
+    /// With how many cells the prefix is looked at next, if ever.
+    #[inline]
+    fn look_at(&self) -> Option<u64> {
+        LEARN_AT.get(self.looked.load(Ordering::Relaxed) as usize).copied()
+    }
+
+    /// Makes the index anew if rows begin otherwise than it expects. Nobody else has one of all `desks`.
+    fn learn<'d>(&self, desks: impl Iterator<Item = &'d mut Writing>) {
+        self.looked.store(self.looked.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let number = self.current();
         let old = self.index(number);
         let heads = Heads::new(self.records.comparator(), &self.prefix());
         if *old.heads() == heads {
-            return 0;
+            return;
         }
-        let (tree, mut grown) = Tree::new(heads);
+        let (tree, mut trail) = (Tree::new(heads), Trail::new());
         let mut run = old.first(&self.records);
         while let Some(place) = run.place() {
             let probe = tree.probe(self.records.cell(place).into());
-            let found = tree.find(&mut grown, &probe, &self.records);
-            tree.add(&mut grown, found, probe.head, place);
+            let found = tree.find::<true>(&mut trail, &probe, &self.records);
+            tree.add(&mut trail, found, probe.head, place, &self.records);
             old.advance(&mut run, &self.records);
         }
-        let bytes = grown.bytes() as u64;
-        *growing = grown;
+        // The old ways lead through the old index.
+        desks.for_each(|desk| desk.trail = Trail::new());
         self.put_index(number + 1, tree);
-        bytes
+    }
+
+    /// How many cells there are.
+    pub(crate) fn cells(&self) -> u64 {
+        self.desks.iter().map(|desk| desk.figures.cells.load(Ordering::Acquire)).sum()
+    }
+
+    /// Bytes of their records.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.desks.iter().map(|desk| desk.figures.record_bytes.load(Ordering::Acquire)).sum()
+    }
+
+    /// Bytes of all indexes: readers may be in those that are not in use any more. An empty one has none.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        let bytes: usize = self.indexes.iter().filter_map(|index| Some(index.get()?.bytes())).sum();
+        (bytes - Tree::BYTES_MIN) as u64
+    }
+
+    /// Their timestamps.
+    pub(crate) fn span(&self) -> Span {
+        let mut all = Span::default();
+        self.desks.iter().for_each(|desk| all.join(desk.figures.span()));
+        all
+    }
+
+    /// Whether a marker may be among them that deletes a whole family of its row.
+    pub(crate) fn may_delete_families(&self) -> bool {
+        self.desks.iter().any(|desk| desk.figures.deletes_families.load(Ordering::Acquire))
     }
 
     /// What all rows begin with.
@@ -178,11 +369,16 @@ impl Active {
         }
     }
 
-    /// Takes no writes from here on. Gives the chunk that is not full yet, for the segment that comes next.
-    pub(crate) fn seal(&self) -> Option<Appender> {
-        let mut writing = self.writing.lock();
-        writing.sealed = true;
-        writing.filler.take_open()
+    /// Takes no writes from here on. Gives the chunks that are not full yet, for the segment that comes next: that of the
+    /// first desk last.
+    pub(crate) fn seal(&self) -> Vec<Appender> {
+        let mut desks = self.enter_all();
+        let mut left_open = self.source.take_left();
+        for desk in desks.iter_mut().rev() {
+            desk.sealed = true;
+            left_open.extend(desk.filler.take_open());
+        }
+        left_open
     }
 
     /// The same cells under a flat index. Where the rows' prefix was learnt no cell is looked at.
@@ -190,7 +386,7 @@ impl Active {
     /// # Panics
     /// When it still takes writes.
     pub(crate) fn flattened(&self, expected: usize) -> Flat {
-        assert!(self.writing.lock().sealed, "a segment is flattened when it takes no more writes");
+        assert!(self.desks[0].writing.lock().sealed, "a segment is flattened when it takes no more writes");
         let tree = self.index(self.current());
         let heads = Heads::new(self.records.comparator(), &self.prefix());
         let same_heads = heads == *tree.heads();
@@ -240,5 +436,41 @@ impl Active {
         let tree = self.index(self.current());
         let probe = end.map(|end| tree.probe(end));
         tree.last_before(probe.as_ref(), &self.records).map(|place| self.records.cell(place))
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use cell::{CellParts, CellType, Timestamp};
+
+    #[test]
+    fn while_nobody_meets_another_the_first_desk_is_taken_wherever_one_was_elsewhere() {
+        let active = Active::new(Comparator::Table, &Pool::new(4 << 10, 1), b"", Vec::new());
+        let insert = |row: &[u8]| {
+            let parts = CellParts {
+                row,
+                family: b"f",
+                qualifier: b"",
+                timestamp: Timestamp(1),
+                cell_type: CellType::Put,
+                value: b"",
+                tags: b"",
+            };
+            active.insert([&parts.to_vec().expect("within limits")[..]], SequenceId(1));
+        };
+        let cells =
+            || active.desks.each_ref().map(|desk| desk.figures.cells.load(Ordering::Relaxed))[..2].to_vec();
+        // As one that lay here before would have left it.
+        DESK.set((std::ptr::from_ref(&active).addr(), 1));
+        insert(b"a");
+        assert_eq!(cells(), [1, 0]);
+        active.share();
+        insert(b"b");
+        assert_eq!(cells(), [1, 1]);
+        let desk = active.desks[1].writing.lock();
+        insert(b"c");
+        drop(desk);
+        assert_eq!((active.cells(), cells()[1]), (3, 1));
     }
 }

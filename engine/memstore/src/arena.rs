@@ -12,12 +12,15 @@
 //! ([`Filler::has_room`]); what comes then goes to its successor.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use cell::{Cell, SequenceId};
+use parking_lot::Mutex;
 
 use crate::Pool;
 use crate::chunk::{Appender, Chunk};
 use crate::pool::CHUNK_SIZE_MAX;
+use crate::records::Records;
 
 /// Bits of a place that say where in a chunk.
 const OFFSET_BITS: u32 = (CHUNK_SIZE_MAX / GRAIN).trailing_zeros();
@@ -106,27 +109,47 @@ fn word(bytes: &[u8]) -> (u64, &[u8]) {
     (u64::from_le_bytes(*word), rest)
 }
 
-/// Copies cells into chunks, the last of which it goes on filling.
-#[derive(Debug)]
-pub(crate) struct Filler {
+/// Where the fillers of a segment get chunks.
+pub(crate) struct Source {
     pool: Arc<Pool>,
-    /// The chunk that is being filled, and its number once this segment has put something there.
-    open: Option<(Appender, Option<u32>)>,
-    /// How many chunks the segment has.
-    chunks: u32,
+    /// Chunks that the segment before has not filled: they come first, the last of them before all.
+    left_open: Mutex<Vec<Appender>>,
+    /// How many chunks the segment has, and its fillers are sure to get: see [`Filler::has_room`].
+    promised: AtomicU32,
+}
+
+impl Source {
+    /// Chunks from `pool`, after those of `left_open`, the last of which comes first.
+    pub(crate) fn new(pool: Arc<Pool>, left_open: Vec<Appender>) -> Source {
+        Source { pool, left_open: Mutex::new(left_open), promised: AtomicU32::new(0) }
+    }
+
+    fn chunk(&self) -> Appender {
+        let left = self.left_open.lock().pop();
+        left.unwrap_or_else(|| self.pool.chunk())
+    }
+
+    fn promise(&self) -> bool {
+        let one_more = |chunks| (chunks < CHUNKS_FILLED_MAX).then_some(chunks + 1);
+        self.promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
+    }
+
+    /// What nobody has asked for.
+    pub(crate) fn take_left(&self) -> Vec<Appender> {
+        std::mem::take(&mut *self.left_open.lock())
+    }
+}
+
+/// Copies cells into chunks, the last of which it goes on filling. A segment has one for each that writes at the same time.
+#[derive(Debug, Default)]
+pub(crate) struct Filler {
+    /// The chunk that is being filled, and its number in this segment.
+    open: Option<(Appender, u32)>,
+    /// Whether the segment has a number left for the next chunk of this filler.
+    is_promised: bool,
 }
 
 impl Filler {
-    /// Fills from the start of a chunk, or goes on where another stopped.
-    pub(crate) fn new(pool: Arc<Pool>, open: Option<Appender>) -> Filler {
-        Filler { pool, open: open.map(|appender| (appender, None)), chunks: 0 }
-    }
-
-    /// Fills chunks of a segment that has some already.
-    pub(crate) fn beside(pool: Arc<Pool>, chunks: u32) -> Filler {
-        Filler { pool, open: None, chunks }
-    }
-
     /// The chunk that is not full yet, for the segment that comes next.
     pub(crate) fn take_open(&mut self) -> Option<Appender> {
         self.open.take().map(|(appender, _)| appender)
@@ -134,12 +157,13 @@ impl Filler {
 
     /// Whether another cell has room for certain, in a segment that takes writes.
     #[inline]
-    pub(crate) fn has_room(&self) -> bool {
-        self.chunks < CHUNKS_FILLED_MAX
+    pub(crate) fn has_room(&mut self, source: &Source) -> bool {
+        self.is_promised = self.is_promised || source.promise();
+        self.is_promised
     }
 
-    /// Copies a cell, whose bytes were checked before. `added` learns of each chunk that the segment has not had yet, before
-    /// the place is given. Says how many bytes the record takes beside.
+    /// Copies a cell, whose bytes were checked before, into a chunk of `source`. Each that the segment has not had yet is
+    /// among `records` before the place is given. Says how many bytes the record takes beside.
     ///
     /// # Panics
     /// When the segment has no number left for another chunk.
@@ -148,7 +172,8 @@ impl Filler {
         &mut self,
         bytes: &[u8],
         sequence: SequenceId,
-        mut added: impl FnMut(u32, &Arc<Chunk>),
+        source: &Source,
+        records: &Records,
     ) -> (Place, usize) {
         let mut header = [0; 24];
         let header: &[u8] = if fits(bytes.len(), sequence) {
@@ -163,34 +188,36 @@ impl Filler {
         };
         let length = header.len() + bytes.len();
         let padding = length.next_multiple_of(GRAIN) - length;
-        if length + padding > self.pool.allocation_max() {
+        if length + padding > source.pool.allocation_max() {
             let mut own = Pool::chunk_for(length + padding);
-            let number = self.next_chunk(own.chunk(), &mut added);
+            self.is_promised = false;
+            let number = records.add(own.chunk());
             return (Place::new(number, own.append([header, bytes], padding)), length + padding);
         }
-        if self.open.as_ref().is_none_or(|(appender, _)| appender.room() < length + padding) {
-            self.open = Some((self.pool.chunk(), None));
-        }
-        let (mut appender, number) = self.open.take().expect("opened above");
-        let number = number.unwrap_or_else(|| self.next_chunk(appender.chunk(), &mut added));
-        let offset = appender.append([header, bytes], padding);
-        self.open = Some((appender, Some(number)));
-        (Place::new(number, offset), length + padding)
+        let (appender, number) = match &mut self.open {
+            Some(open) if open.0.room() >= length + padding => open,
+            _ => self.begin(length + padding, source, records),
+        };
+        (Place::new(*number, appender.append([header, bytes], padding)), length + padding)
     }
 
-    fn next_chunk(&mut self, chunk: &Arc<Chunk>, added: &mut impl FnMut(u32, &Arc<Chunk>)) -> u32 {
-        let number = self.chunks;
-        assert!(number < CHUNKS_MAX, "a segment has at most {CHUNKS_MAX} chunks");
-        self.chunks += 1;
-        added(number, chunk);
-        number
+    /// Goes on in the next chunk that has room for `length` bytes.
+    #[cold]
+    fn begin(&mut self, length: usize, source: &Source, records: &Records) -> &mut (Appender, u32) {
+        let mut appender = source.chunk();
+        while appender.room() < length {
+            appender = source.chunk();
+        }
+        self.is_promised = false;
+        let number = records.add(appender.chunk());
+        self.open.insert((appender, number))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cell::{CellParts, CellType, Timestamp};
+    use cell::{CellParts, CellType, Comparator, Timestamp};
 
     fn cell(row: &str, value: usize) -> Vec<u8> {
         let value = vec![b'v'; value];
@@ -208,45 +235,46 @@ mod tests {
 
     #[test]
     fn cells_of_every_size_are_found_again() {
-        let pool = Pool::new(16 << 10, 8);
-        let mut filler = Filler::new(Arc::clone(&pool), None);
-        let mut chunks: Vec<Arc<Chunk>> = Vec::new();
+        let source = Source::new(Pool::new(16 << 10, 8), Vec::new());
+        let (mut fillers, records) =
+            ([Filler::default(), Filler::default()], Records::new(Comparator::Table));
         let mut copied = Vec::new();
         let sizes = [0, 1, 2, 3, 100, 1_000, 2_000, 3_000, 50_000, 5];
         for (number, size) in sizes.iter().cycle().take(60).enumerate() {
             let bytes = cell(&format!("row{number}"), *size);
             let sequence = SequenceId([7, 1 << 40, u64::MAX][number % 3]);
-            let (place, taken) = filler.copy(&bytes, sequence, |number, chunk| {
-                assert_eq!(number as usize, chunks.len());
-                chunks.push(Arc::clone(chunk));
-            });
+            let (place, taken) = fillers[number / 7 % 2].copy(&bytes, sequence, &source, &records);
             assert_eq!(taken as u64, record_bytes(Cell::trusted(&bytes, sequence)));
             assert!(taken >= bytes.len() + 8 && taken <= bytes.len() + 27, "{taken}");
             copied.push((bytes, sequence, place));
         }
         for (bytes, sequence, place) in copied {
-            let chunk = &chunks[place.chunk() as usize];
-            let found = cell_in(chunk, place);
+            let found = records.cell(place);
             assert_eq!((found.bytes(), found.sequence()), (&bytes[..], sequence));
         }
     }
 
     #[test]
-    fn the_next_segment_goes_on_in_the_chunk_that_is_not_full() {
+    fn the_next_segment_goes_on_in_the_chunks_that_are_not_full() {
         let pool = Pool::new(16 << 10, 8);
-        let mut first = Filler::new(Arc::clone(&pool), None);
-        let mut chunk = None;
-        let (earlier, _) =
-            first.copy(&cell("a", 9), SequenceId(1), |_, added| chunk = Some(Arc::clone(added)));
-        let chunk = chunk.expect("the first chunk");
-        let mut second = Filler::new(Arc::clone(&pool), first.take_open());
-        let mut again = None;
-        let (later, _) = second.copy(&cell("b", 9), SequenceId(2), |number, added| {
-            again = Some((number, Arc::clone(added)));
-        });
-        let (number, again) = again.expect("the chunk is new to the second");
-        assert!(Arc::ptr_eq(&chunk, &again) && number == 0);
-        assert_eq!((cell_in(&chunk, earlier).row(), cell_in(&chunk, later).row()), (&b"a"[..], &b"b"[..]));
-        assert_eq!(pool.usage().used, 1);
+        let copy = |filler: &mut Filler, row, source: &Source, records: &Records| {
+            filler.copy(&cell(row, 9), SequenceId(1), source, records).0
+        };
+        let source = Source::new(Arc::clone(&pool), Vec::new());
+        let (mut fillers, records) =
+            ([Filler::default(), Filler::default()], Records::new(Comparator::Table));
+        let earlier =
+            ["a", "b"].map(|row| copy(&mut fillers[usize::from(row == "b")], row, &source, &records));
+        let left = fillers.each_mut().map(|filler| filler.take_open().expect("there is room in it")).into();
+
+        let source = Source::new(Arc::clone(&pool), left);
+        let (mut fillers, after) = ([Filler::default(), Filler::default()], Records::new(Comparator::Table));
+        let later = ["c", "d"].map(|row| copy(&mut fillers[usize::from(row == "d")], row, &source, &after));
+        assert!(source.take_left().is_empty());
+        let row = |records: &Records, place: Place| records.cell(place).row().to_vec();
+        assert_eq!(earlier.map(|place| row(&records, place)), [b"a", b"b"]);
+        assert_eq!(later.map(|place| row(&after, place)), [b"c", b"d"]);
+        assert_eq!(later.map(Place::chunk), [0, 1], "they have numbers of their own there");
+        assert_eq!(pool.usage().used, 2);
     }
 }

@@ -16,7 +16,9 @@ use std::sync::{Arc, Weak};
 
 use crate::pool::{Free, Memory};
 
-/// A run of memory: its front is published and shared, its rest belongs to the appender.
+/// A run of memory: its front is published and shared, its rest belongs to the appender. On a line of its own, for appenders
+/// publish all the time.
+#[repr(align(64))]
 pub(crate) struct Chunk {
     memory: Memory,
     published: AtomicUsize,

@@ -1,5 +1,5 @@
-//! The index while a writer and a reader are interrupted anywhere: what was there when the reader began it sees, once and
-//! in order, and nothing that was never there.
+//! The index, and the segment over it, while writers and a reader are interrupted anywhere: what was there when the reader
+//! began it sees, once and in order, and nothing that was never there; what any of the writers has added is there.
 //!
 //! Made for miri and for shuttle, for which nodes have three slots: a few entries split leaves and inner nodes, give up slots
 //! and fill them again. Each seed is another interleaving; see the crate's page.
@@ -13,10 +13,11 @@ use std::{sync::Barrier, thread};
 use cell::{CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
 
 use crate::Pool;
-use crate::arena::{Filler, Place};
+use crate::active::Active;
+use crate::arena::{Filler, Place, Source};
 use crate::head::Heads;
 use crate::records::Records;
-use crate::tree::{Growing, Tree};
+use crate::tree::{Trail, Tree};
 
 /// Numbers that may be in the index, each with the place of its cell.
 struct Cells {
@@ -27,7 +28,7 @@ struct Cells {
 impl Cells {
     fn new(numbers: &[u8]) -> Cells {
         let records = Records::new(Comparator::Table);
-        let mut filler = Filler::new(Pool::new(4 << 10, 1), None);
+        let (source, mut filler) = (Source::new(Pool::new(4 << 10, 1), Vec::new()), Filler::default());
         let mut places = Vec::new();
         for &number in numbers {
             let parts = CellParts {
@@ -40,7 +41,7 @@ impl Cells {
                 tags: b"",
             };
             let bytes = parts.to_vec().expect("within limits");
-            let (place, _) = filler.copy(&bytes, SequenceId(1), |number, chunk| records.add(number, chunk));
+            let (place, _) = filler.copy(&bytes, SequenceId(1), &source, &records);
             places.push((number, place));
         }
         Cells { records, places }
@@ -57,12 +58,13 @@ struct Index {
 }
 
 impl Index {
-    fn insert(&self, growing: &mut Growing, number: u8) {
-        let key = KeyBuf::first_on_row(&[number]);
-        let probe = self.tree.probe(key.position());
+    fn insert(&self, trail: &mut Trail, number: u8) {
         let place = self.cells.places.iter().find(|(known, _)| *known == number).expect("known").1;
-        let found = self.tree.find(growing, &probe, &self.cells.records);
-        self.tree.add(growing, found, probe.head, place);
+        let probe = self.tree.probe(self.cells.records.cell(place).into());
+        let found = self.tree.find::<false>(trail, &probe, &self.cells.records);
+        if !found.exact {
+            self.tree.add(trail, found, probe.head, place, &self.cells.records);
+        }
     }
 
     /// All from the first at or after `from` on.
@@ -85,26 +87,45 @@ impl Index {
 }
 
 /// A writer adds `added` to an index that has `before`; beside it somebody reads.
-#[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
 fn check(before: &'static [u8], added: &'static [u8], read: impl Fn(&Index) + Copy + Send + Sync + 'static) {
+    check_writers(before, [added], read);
+}
+
+/// Each of some writers adds his of `added` to an index that has `before`; beside them somebody reads.
+#[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
+fn check_writers<const WRITERS: usize>(
+    before: &'static [u8],
+    added: [&'static [u8]; WRITERS],
+    read: impl Fn(&Index) + Copy + Send + Sync + 'static,
+) {
     many_times(move || {
-        let (tree, mut growing) = Tree::new(Heads::new(Comparator::Table, b""));
-        let index = Arc::new(Index { cells: Cells::new(&[before, added].concat()), tree });
-        before.iter().for_each(|number| index.insert(&mut growing, *number));
-        let begin = Arc::new(Barrier::new(2));
-        let writer = thread::spawn({
-            let (index, begin) = (Arc::clone(&index), Arc::clone(&begin));
-            move || {
-                begin.wait();
-                added.iter().for_each(|number| index.insert(&mut growing, *number));
-            }
-        });
+        let mut all = [before, &added.concat()].concat();
+        all.sort_unstable();
+        all.dedup();
+        let tree = Tree::new(Heads::new(Comparator::Table, b""));
+        let index = Arc::new(Index { cells: Cells::new(&all), tree });
+        // One of the writers goes on where it was.
+        let mut trails = std::array::from_fn::<_, WRITERS, _>(|_| Trail::new()).into_iter();
+        let mut first = trails.next().expect("there is one");
+        before.iter().for_each(|number| index.insert(&mut first, *number));
+        let begin = Arc::new(Barrier::new(1 + WRITERS));
+        let writers: Vec<_> = std::iter::once(first)
+            .chain(trails)
+            .zip(added)
+            .map(|(mut trail, added)| {
+                let (index, begin) = (Arc::clone(&index), Arc::clone(&begin));
+                thread::spawn(move || {
+                    begin.wait();
+                    added.iter().for_each(|number| index.insert(&mut trail, *number));
+                })
+            })
+            .collect();
         begin.wait();
         (0..3).for_each(|_| read(&index));
-        writer.join().expect("nothing stops a writer");
-        let mut all = [before, added].concat();
-        all.sort_unstable();
+        writers.into_iter().for_each(|writer| writer.join().expect("nothing stops a writer"));
         assert_eq!(index.walk(0), all, "when nobody writes any more");
+        // Each is found from above, too: all nodes are named.
+        assert!(all.iter().all(|number| index.walk(*number).first() == Some(number)), "of {all:?}");
     });
 }
 
@@ -151,5 +172,124 @@ fn the_last_before_a_place_is_found() {
     check(&[10, 20, 30], &[25, 15], |index| {
         let found = index.last_before(30).expect("there are some");
         assert!([20, 25].contains(&found), "{found}");
+    });
+}
+
+#[test]
+fn two_writers_split_a_leaf_that_the_other_waits_for() {
+    check_writers(&[10, 20, 30], [&[15, 12], &[25]], walks(0, &[10, 20, 30]));
+    check_writers(&[10, 20, 30], [&[25, 26], &[27]], walks(20, &[20, 30]));
+    check_writers(&[10, 20, 30], [&[40, 50], &[45, 35]], walks(30, &[30]));
+    check_writers(&[], [&[10, 30], &[20, 40]], walks(0, &[]));
+}
+
+#[test]
+fn one_writer_splits_inner_nodes_while_another_descends() {
+    const BEFORE: &[u8] = &[10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110];
+    check_writers(BEFORE, [&[75, 76], &[77, 105]], walks(70, &[70, 80, 90, 100, 110]));
+    check_writers(BEFORE, [&[15, 16, 17], &[95, 96]], walks(90, &[90, 100, 110]));
+    check_writers(BEFORE, [&[120, 130], &[125, 115]], walks(100, &[100, 110]));
+}
+
+#[test]
+fn what_both_add_is_there_once() {
+    check_writers(&[10, 20], [&[15, 16], &[16, 15]], walks(0, &[10, 20]));
+    check_writers(&[10, 20, 30], [&[40], &[40]], walks(30, &[30]));
+}
+
+/// What one writer has added before another began is there for whoever sees something of the other.
+#[test]
+fn what_was_added_in_turn_is_seen_in_turn() {
+    check_writers(&[10, 20, 30], [&[25], &[22, 21]], |index| {
+        let (first, second) = (index.walk(0), index.walk(0));
+        assert!(first.iter().all(|number| second.contains(number)), "{first:?}, {second:?}");
+        assert!(!second.contains(&21) || second.contains(&22), "{second:?}");
+        let behind = index.last_before(30).expect("there are some");
+        assert!([20, 21, 22, 25].contains(&behind), "{behind}");
+    });
+}
+
+fn cell_of(number: u8) -> Vec<u8> {
+    let parts = CellParts {
+        row: &[b'r', number],
+        family: b"f",
+        qualifier: b"",
+        timestamp: Timestamp(i64::from(number)),
+        cell_type: CellType::Put,
+        value: b"",
+        tags: b"",
+    };
+    parts.to_vec().expect("within limits")
+}
+
+fn walk(active: &Active) -> Vec<u8> {
+    let mut spot = active.first();
+    let mut seen = Vec::new();
+    while let Some(place) = active.place_at(&spot) {
+        seen.push(active.records().cell(place).row()[1]);
+        active.advance(&mut spot);
+    }
+    seen
+}
+
+/// Rows begin alike, so the index is made anew, with the fourth cell, whoever adds that.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
+fn the_index_is_made_anew_while_two_write() {
+    many_times(|| {
+        let pool = Pool::new(4 << 10, 4);
+        let active = Arc::new(Active::new(Comparator::Table, &pool, b"", Vec::new()));
+        let writers = [[1, 3, 5], [2, 3, 6]].map(|numbers| {
+            let active = Arc::clone(&active);
+            thread::spawn(move || {
+                for number in numbers {
+                    active.insert([&cell_of(number)[..]], SequenceId(1));
+                    assert!(walk(&active).contains(&number));
+                }
+            })
+        });
+        let seen = walk(&active);
+        assert!(seen.is_sorted_by(|left, right| left < right), "{seen:?}");
+        assert!(walk(&active).len() >= seen.len());
+        writers.into_iter().for_each(|writer| writer.join().expect("nothing stops a writer"));
+        assert_eq!((walk(&active), active.cells()), (vec![1, 2, 3, 5, 6], 5));
+        let span = active.span().ends();
+        assert_eq!(span, Some((Timestamp(1), Timestamp(6))));
+        #[cfg(any(miri, shuttle))]
+        assert_eq!(active.learnt(), 1);
+    });
+}
+
+/// Writers who are at it are waited for; what they leave open goes on.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
+fn a_segment_is_sealed_while_two_write() {
+    many_times(|| {
+        let pool = Pool::new(4 << 10, 4);
+        let active = Arc::new(Active::new(Comparator::Table, &pool, b"", Vec::new()));
+        active.share();
+        let begun = Arc::new(Barrier::new(3));
+        let writers = [[1, 3, 5], [2, 4, 6]].map(|numbers| {
+            let (active, begun) = (Arc::clone(&active), Arc::clone(&begun));
+            thread::spawn(move || {
+                let cells = numbers.map(cell_of);
+                let cells = cells.iter().enumerate().map(|(turn, cell)| {
+                    if turn == 0 {
+                        begun.wait();
+                    }
+                    &cell[..]
+                });
+                active.insert(cells, SequenceId(1));
+            })
+        });
+        begun.wait();
+        let left_open = active.seal();
+        assert_eq!((active.cells(), left_open.len(), pool.usage().used), (6, 2, 2));
+        assert_eq!(walk(&active), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(active.flattened(6).len(), 6);
+        let next = Active::new(Comparator::Table, &pool, b"", left_open);
+        next.insert([&cell_of(7)[..]], SequenceId(2));
+        assert_eq!((walk(&next), next.seal().len(), pool.usage().used), (vec![7], 2, 2));
+        writers.into_iter().for_each(|writer| writer.join().expect("nothing stops a writer"));
     });
 }

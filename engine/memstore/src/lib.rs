@@ -2,9 +2,9 @@
 //!
 //! A [`Segment`] is an ordered set of cells. The bytes of a cell are copied once, into chunks of 2 MB that come from a
 //! [`Pool`] and return to it; nothing is allocated for a cell. The index over them is a B+tree whose entries carry eight
-//! bytes of their row, so that most comparisons touch no cell. One writer at a time inserts; readers take no lock and
-//! wait for nobody: a [`Cursor`] sees every cell that was there when it was put to its place, and perhaps later ones,
-//! which the read point tells apart.
+//! bytes of their row, so that most comparisons touch no cell. Writers that meet share little more than the leaf that both
+//! want; readers take no lock and wait for nobody: a [`Cursor`] sees every cell that was there when it was put to its
+//! place, and perhaps later ones, which the read point tells apart.
 //!
 //! A segment that takes no more writes becomes flat: a sorted array of the same entries. Several become one, by merging
 //! their indexes, or by dropping cells that nobody can ask for any more and copying those that lie among many such. Which of it

@@ -14,7 +14,7 @@ use cell::{Cell, CellType, Comparator};
 
 use crate::Pool;
 use crate::arena::{
-    CHUNKS_FILLED_MAX, CHUNKS_MAX, Filler, KEY_LINES, Place, cell_in, fetch_in, record_bytes,
+    CHUNKS_FILLED_MAX, CHUNKS_MAX, Filler, KEY_LINES, Place, Source, cell_in, fetch_in, record_bytes,
 };
 use crate::chunk::Chunk;
 use crate::flat::Builder;
@@ -206,7 +206,8 @@ pub(crate) fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
     }
     let flat = builder.finish(Records::of(comparator, union.chunks), union.dead);
     let record_bytes = segments.iter().map(|segment| segment.record_bytes()).sum();
-    let span = segments.iter().fold(Span::default(), |span, segment| span.with(segment.span()));
+    let mut span = Span::default();
+    segments.iter().for_each(|segment| span.join(segment.span()));
     Some(Segment::flat(flat, record_bytes, span))
 }
 
@@ -323,7 +324,7 @@ pub(crate) fn compacted(
         dead.push(load.dead);
         held += load.live + load.dead;
     }
-    let mut filler = Filler::beside(Arc::clone(pool), staying.len() as u32);
+    let (source, mut filler) = (Source::new(Arc::clone(pool), Vec::new()), Filler::default());
     let records = Records::of(comparator, staying);
     let mut bytes_copied = 0;
     builder.move_all(AHEAD, |place, later| {
@@ -334,8 +335,7 @@ pub(crate) fn compacted(
             return place.in_chunk(number);
         }
         let cell = cell_in(&union.chunks[place.chunk() as usize], place);
-        let added = |number, chunk: &Arc<Chunk>| records.add(number, chunk);
-        let (place, taken) = filler.copy(cell.bytes(), cell.sequence(), added);
+        let (place, taken) = filler.copy(cell.bytes(), cell.sequence(), &source, &records);
         bytes_copied += taken as u64;
         place
     });

@@ -8,10 +8,13 @@
 //! finds it unchanged after it has read the slots has read what belonged to the word; else it reads once more. It does
 //! not wait for the writer by that, since a count that has changed is a change that is done.
 //!
+//! A writer has a leaf to itself while it changes it: a bit of the same word, which readers do not look at, says that it is
+//! held. To hold a leaf whose word is known is one step, which is also the proof that nothing has changed since.
+//!
 //! All fields are atomics: a reader that reads too late reads old numbers, never memory that is not there.
 
 use crate::arena::Place;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, Patience, fence};
 use crate::table::Table;
 
 /// Slots of a node. Where interleavings are tried there are few, so that nodes are split soon.
@@ -24,6 +27,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// ```text
 ///   bits 0–3     how many are in use
 ///   bits 4–59    fourteen slot numbers of four bits: first those in use, in order; then those that are free
+///   bit  60      whether a writer holds the node
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order(u64);
@@ -31,6 +35,24 @@ pub(crate) struct Order(u64);
 impl Order {
     /// No slot in use.
     pub(crate) const EMPTY: Order = Order(0x0dcb_a987_6543_2100);
+    const HELD: u64 = 1 << 60;
+
+    #[inline]
+    pub(crate) fn is_held(self) -> bool {
+        self.0 & Order::HELD != 0
+    }
+
+    /// The same of a node that a writer holds. It stays held with what [`Order::with`] and [`Order::cut`] make of it.
+    #[inline]
+    pub(crate) fn held(self) -> Order {
+        Order(self.0 | Order::HELD)
+    }
+
+    /// The same of a node that nobody holds.
+    #[inline]
+    pub(crate) fn let_go(self) -> Order {
+        Order(self.0 & !Order::HELD)
+    }
 
     #[inline]
     pub(crate) fn count(self) -> usize {
@@ -93,10 +115,55 @@ impl Keys {
         }
     }
 
-    /// As it is now: for the writer, whose doing alone it is, or within [`Keys::read`].
+    /// As it is now: for a writer that nobody else can change it under, or within [`Keys::read`].
     #[inline]
     pub(crate) fn order(&self) -> Order {
         Order(self.order.load(Ordering::Acquire))
+    }
+
+    /// How often slots were given up. To be loaded before the order: see [`Keys::hold_as`].
+    #[inline]
+    pub(crate) fn reuse(&self) -> u32 {
+        self.reuse.load(Ordering::Acquire)
+    }
+
+    /// Holds the node if it is still as it was when `reuse` and then `order` were loaded, and free. Then what was read since
+    /// is what is there. With an unchanged `reuse` an order has only grown, and is not the same again.
+    #[inline]
+    pub(crate) fn hold_as(&self, order: Order, reuse: u32) -> bool {
+        if order.is_held()
+            || self
+                .order
+                .compare_exchange(order.0, order.held().0, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            return false;
+        }
+        if self.reuse.load(Ordering::Relaxed) != reuse {
+            self.order.store(order.0, Ordering::Release);
+            return false;
+        }
+        begin();
+        true
+    }
+
+    /// Waits until nobody holds the node, and holds it. Says the order, which nobody else changes until one that is let go is
+    /// put in its place.
+    pub(crate) fn hold(&self) -> Order {
+        let mut patience = Patience::default();
+        loop {
+            let order = Order(self.order.load(Ordering::Relaxed));
+            if !order.is_held()
+                && self
+                    .order
+                    .compare_exchange(order.0, order.held().0, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                begin();
+                return order.held();
+            }
+            patience.wait();
+        }
     }
 
     #[inline]
@@ -127,7 +194,7 @@ impl Keys {
         loop {
             let before = self.reuse.load(Ordering::Acquire);
             let read = reading(self.order());
-            // Together with the fence in `set_order`: who has read a slot that is in use again finds the count changed.
+            // Together with the fences in `shrink` and `begin`: who has read a slot that is in use again finds the count changed.
             fence(Ordering::Acquire);
             if self.reuse.load(Ordering::Relaxed) == before {
                 return read;
@@ -142,7 +209,7 @@ impl Keys {
         self.places[slot].store(place.0, Ordering::Relaxed);
     }
 
-    /// Puts a longer order in the place of the old one, whose slots all stay.
+    /// Puts a longer order in the place of the old one, whose slots all stay, or the same to let the node go.
     #[inline]
     pub(crate) fn grow(&self, order: Order) {
         self.order.store(order.0, Ordering::Release);
@@ -156,6 +223,13 @@ impl Keys {
         // Nothing is filled from here on without the count being seen by whoever sees what was filled.
         fence(Ordering::Release);
     }
+}
+
+/// Begins changes after those of another writer: whoever sees what is filled from here on finds the slots given up that the
+/// other has given up, as in [`Keys::shrink`].
+#[inline]
+pub(crate) fn begin() {
+    fence(Ordering::Release);
 }
 
 /// A leaf: entries, and the leaf to the right.
@@ -180,6 +254,13 @@ impl Leaf {
 
     pub(crate) fn set_next(&self, next: u32) {
         self.next.store(next, Ordering::Release);
+    }
+
+    /// The least key that a leaf with another at its left may have: its first entry's. That is in the first slot from the
+    /// start, for a leaf is filled in order when it is made, and stays there, for a split gives up what is behind it.
+    #[inline]
+    pub(crate) fn least(&self) -> (u64, Place) {
+        (self.keys.head(0), self.keys.place(0))
     }
 }
 

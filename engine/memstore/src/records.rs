@@ -1,10 +1,11 @@
 //! The chunks of a segment by number, and the cells in them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use cell::{Cell, Comparator};
 
-use crate::arena::{KEY_LINES, Place, cell_in, fetch_in};
+use crate::arena::{CHUNKS_MAX, KEY_LINES, Place, cell_in, fetch_in};
 use crate::chunk::Chunk;
 use crate::table::Table;
 
@@ -12,19 +13,19 @@ use crate::table::Table;
 pub(crate) struct Records {
     comparator: Comparator,
     chunks: Table<Arc<Chunk>>,
+    /// How many numbers are given out. A chunk is in the table a little later.
+    numbers: AtomicU32,
 }
 
 impl Records {
     pub(crate) fn new(comparator: Comparator) -> Records {
-        Records { comparator, chunks: Table::new() }
+        Records { comparator, chunks: Table::new(), numbers: AtomicU32::new(0) }
     }
 
     /// Cells in chunks that are there already, numbered from zero.
     pub(crate) fn of(comparator: Comparator, chunks: impl IntoIterator<Item = Arc<Chunk>>) -> Records {
         let records = Records::new(comparator);
-        for (number, chunk) in chunks.into_iter().enumerate() {
-            records.chunks.set(number as u32, chunk);
-        }
+        chunks.into_iter().for_each(|chunk| _ = records.take(chunk));
         records
     }
 
@@ -33,12 +34,22 @@ impl Records {
         self.comparator
     }
 
-    /// Takes in the next chunk.
-    pub(crate) fn add(&self, number: u32, chunk: &Arc<Chunk>) {
-        self.chunks.set(number, Arc::clone(chunk));
+    /// Takes in the next chunk, and says its number.
+    ///
+    /// # Panics
+    /// When there is none left.
+    pub(crate) fn add(&self, chunk: &Arc<Chunk>) -> u32 {
+        self.take(Arc::clone(chunk))
     }
 
-    /// The chunks by number.
+    fn take(&self, chunk: Arc<Chunk>) -> u32 {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        assert!(number < CHUNKS_MAX, "a segment has at most {CHUNKS_MAX} chunks");
+        self.chunks.set(number, chunk);
+        number
+    }
+
+    /// The chunks by number. Nobody may be adding one.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &Arc<Chunk>> {
         (0..).map_while(|number| self.chunks.get(number))
     }

@@ -1,7 +1,6 @@
 //! Cells in order: a segment that takes writes, or one that takes no more and is flat.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use cell::{Cell, CellType, Comparator, Position, SequenceId, Timestamp};
 
@@ -23,12 +22,6 @@ pub(crate) enum Spot {
 /// An ordered set of cells. Two cells at the same place with the same sequence id are one.
 pub struct Segment {
     body: Body,
-    record_bytes: AtomicU64,
-    index_bytes: AtomicU64,
-    cells: AtomicU64,
-    oldest: AtomicI64,
-    newest: AtomicI64,
-    deletes_families: AtomicBool,
 }
 
 #[expect(
@@ -37,7 +30,8 @@ pub struct Segment {
 )]
 enum Body {
     Active(Active),
-    Flat(Flat),
+    /// The index, bytes of records, and timestamps.
+    Flat(Flat, u64, Span),
 }
 
 /// Which chunks a compaction empties, so that their memory is free again. What lives there is copied; other chunks stay,
@@ -68,9 +62,9 @@ pub struct Compacted {
 /// them that deletes a whole family of its row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    oldest: i64,
-    newest: i64,
-    deletes_families: bool,
+    pub(crate) oldest: i64,
+    pub(crate) newest: i64,
+    pub(crate) deletes_families: bool,
 }
 
 impl Default for Span {
@@ -88,15 +82,13 @@ impl Span {
     }
 
     /// Of these cells and those.
-    pub(crate) fn with(self, other: Span) -> Span {
-        Span {
-            oldest: self.oldest.min(other.oldest),
-            newest: self.newest.max(other.newest),
-            deletes_families: self.deletes_families || other.deletes_families,
-        }
+    pub(crate) fn join(&mut self, other: Span) {
+        (self.oldest, self.newest) = (self.oldest.min(other.oldest), self.newest.max(other.newest));
+        self.deletes_families |= other.deletes_families;
     }
 
-    fn ends(self) -> Option<(Timestamp, Timestamp)> {
+    /// `None` of nothing.
+    pub(crate) fn ends(self) -> Option<(Timestamp, Timestamp)> {
         (self.oldest <= self.newest).then_some((Timestamp(self.oldest), Timestamp(self.newest)))
     }
 }
@@ -104,17 +96,18 @@ impl Span {
 impl Segment {
     /// An empty segment in the order of `comparator`, with chunks from `pool`.
     pub fn new(comparator: Comparator, pool: &Arc<Pool>) -> Segment {
-        Segment::over(Body::Active(Active::new(comparator, pool, b"", None)))
+        Segment { body: Body::Active(Active::new(comparator, pool, b"", Vec::new())) }
     }
 
-    /// An empty segment to take the writes from here on: this one takes no more. It goes on in the chunk that this one
+    /// An empty segment to take the writes from here on: this one takes no more. It goes on in the chunks that this one
     /// has not filled, and expects rows that begin as those here do.
     ///
     /// # Panics
     /// When this one does not take writes.
     pub fn successor(&self, pool: &Arc<Pool>) -> Segment {
         let active = self.taking_writes();
-        Segment::over(Body::Active(Active::new(self.comparator(), pool, &active.prefix(), active.seal())))
+        let left_open = active.seal();
+        Segment { body: Body::Active(Active::new(self.comparator(), pool, &active.prefix(), left_open)) }
     }
 
     /// The same cells under an index that is flat. This one must take no more writes: see [`Segment::successor`].
@@ -122,8 +115,8 @@ impl Segment {
     /// # Panics
     /// When it still takes writes, or is flat.
     pub fn flattened(&self) -> Segment {
-        let flat = self.taking_writes().flattened(self.cells() as usize);
-        Segment::flat(flat, self.record_bytes(), self.span())
+        let active = self.taking_writes();
+        Segment::flat(active.flattened(active.cells() as usize), active.record_bytes(), active.span())
     }
 
     /// One flat segment with the cells of all of `segments`, which come newest first and take no more writes; the cells
@@ -161,40 +154,20 @@ impl Segment {
         merge::visit(segments, each);
     }
 
-    fn over(body: Body) -> Segment {
-        Segment {
-            body,
-            record_bytes: AtomicU64::new(0),
-            index_bytes: AtomicU64::new(0),
-            cells: AtomicU64::new(0),
-            oldest: AtomicI64::new(i64::MAX),
-            newest: AtomicI64::new(i64::MIN),
-            deletes_families: AtomicBool::new(false),
-        }
-    }
-
     pub(crate) fn flat(flat: Flat, record_bytes: u64, span: Span) -> Segment {
-        Segment {
-            record_bytes: AtomicU64::new(record_bytes),
-            index_bytes: AtomicU64::new(flat.bytes()),
-            cells: AtomicU64::new(flat.len() as u64),
-            oldest: AtomicI64::new(span.oldest),
-            newest: AtomicI64::new(span.newest),
-            deletes_families: AtomicBool::new(span.deletes_families),
-            body: Body::Flat(flat),
-        }
+        Segment { body: Body::Flat(flat, record_bytes, span) }
     }
 
     fn taking_writes(&self) -> &Active {
         match &self.body {
             Body::Active(active) => active,
-            Body::Flat(flat) => panic!("a flat segment of {} cells takes no writes", flat.len()),
+            Body::Flat(flat, ..) => panic!("a flat segment of {} cells takes no writes", flat.len()),
         }
     }
 
     /// Whether its index is flat.
     pub fn is_flat(&self) -> bool {
-        matches!(self.body, Body::Flat(_))
+        matches!(self.body, Body::Flat(..))
     }
 
     /// The order of its cells.
@@ -203,7 +176,7 @@ impl Segment {
     }
 
     /// Adds the cells of one write, all under `sequence`, by copying them. Each of `cells` is one whole cell that was
-    /// checked before. Cells that come in order cost less. Another writer waits until this one is done; readers do not.
+    /// checked before. Cells that come in order cost less. Others may write at the same time, and nobody waits who reads.
     ///
     /// Says whether there is room for more. Where there is not, because a segment cannot tell more chunks apart, the cells that
     /// are left were not taken from the iterator: they go to a successor.
@@ -211,26 +184,7 @@ impl Segment {
     /// # Panics
     /// When the segment takes no more writes.
     pub fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) -> bool {
-        let mut span = Span::default();
-        let added = self.taking_writes().insert(cells, sequence, |cell| {
-            span.take(cell);
-            // Before the cell itself can be seen: who asks this first and then looks misses nothing.
-            if span.deletes_families {
-                self.deletes_families.store(true, Ordering::Release);
-            }
-        });
-        if span.oldest < self.oldest.load(Ordering::Relaxed) {
-            self.oldest.fetch_min(span.oldest, Ordering::AcqRel);
-        }
-        if span.newest > self.newest.load(Ordering::Relaxed) {
-            self.newest.fetch_max(span.newest, Ordering::AcqRel);
-        }
-        self.record_bytes.fetch_add(added.record_bytes, Ordering::AcqRel);
-        if added.index_bytes > 0 {
-            self.index_bytes.fetch_add(added.index_bytes, Ordering::AcqRel);
-        }
-        self.cells.fetch_add(added.cells, Ordering::AcqRel);
-        !added.is_full
+        self.taking_writes().insert(cells, sequence)
     }
 
     /// Bytes of its cells and of the index over them.
@@ -241,14 +195,17 @@ impl Segment {
     /// Bytes of its cells, with eight or so for the sequence id of each, and of those that were dropped and still lie
     /// in its chunks.
     pub fn record_bytes(&self) -> u64 {
-        self.record_bytes.load(Ordering::Acquire)
+        match &self.body {
+            Body::Active(active) => active.record_bytes(),
+            Body::Flat(_, record_bytes, _) => *record_bytes,
+        }
     }
 
     /// Bytes in its chunks of cells that were dropped: a part of [`Segment::record_bytes`].
     pub fn dead_bytes(&self) -> u64 {
         match &self.body {
             Body::Active(_) => 0,
-            Body::Flat(flat) => flat.dead_bytes(),
+            Body::Flat(flat, ..) => flat.dead_bytes(),
         }
     }
 
@@ -256,18 +213,24 @@ impl Segment {
     pub(crate) fn dead_in(&self, chunk: u32) -> u64 {
         match &self.body {
             Body::Active(_) => 0,
-            Body::Flat(flat) => flat.dead(chunk),
+            Body::Flat(flat, ..) => flat.dead(chunk),
         }
     }
 
     /// Bytes of the index over them.
     pub fn index_bytes(&self) -> u64 {
-        self.index_bytes.load(Ordering::Acquire)
+        match &self.body {
+            Body::Active(active) => active.index_bytes(),
+            Body::Flat(flat, ..) => flat.bytes(),
+        }
     }
 
     /// How many cells there are.
     pub fn cells(&self) -> u64 {
-        self.cells.load(Ordering::Acquire)
+        match &self.body {
+            Body::Active(active) => active.cells(),
+            Body::Flat(flat, ..) => flat.len() as u64,
+        }
     }
 
     /// Whether there is none.
@@ -279,7 +242,7 @@ impl Segment {
     pub fn cell(&self, index: u64) -> Option<Cell<'_>> {
         match &self.body {
             Body::Active(_) => None,
-            Body::Flat(flat) => flat.cell(usize::try_from(index).ok()?),
+            Body::Flat(flat, ..) => flat.cell(usize::try_from(index).ok()?),
         }
     }
 
@@ -291,21 +254,23 @@ impl Segment {
     /// Whether some cell may be a marker that deletes a whole family of its row, or one version of all its columns: such
     /// stand before all columns. Once they are dropped from memory it is no longer so.
     pub fn may_delete_families(&self) -> bool {
-        self.deletes_families.load(Ordering::Acquire)
+        match &self.body {
+            Body::Active(active) => active.may_delete_families(),
+            Body::Flat(_, _, span) => span.deletes_families,
+        }
     }
 
     pub(crate) fn span(&self) -> Span {
-        Span {
-            oldest: self.oldest.load(Ordering::Acquire),
-            newest: self.newest.load(Ordering::Acquire),
-            deletes_families: self.may_delete_families(),
+        match &self.body {
+            Body::Active(active) => active.span(),
+            Body::Flat(_, _, span) => *span,
         }
     }
 
     pub(crate) fn records(&self) -> &Records {
         match &self.body {
             Body::Active(active) => active.records(),
-            Body::Flat(flat) => flat.records(),
+            Body::Flat(flat, ..) => flat.records(),
         }
     }
 
@@ -313,7 +278,7 @@ impl Segment {
     pub(crate) fn heads(&self) -> Option<&Heads> {
         match &self.body {
             Body::Active(_) => None,
-            Body::Flat(flat) => Some(flat.heads()),
+            Body::Flat(flat, ..) => Some(flat.heads()),
         }
     }
 
@@ -321,7 +286,7 @@ impl Segment {
     pub(crate) fn first(&self) -> Spot {
         match &self.body {
             Body::Active(active) => Spot::Active(active.first()),
-            Body::Flat(_) => Spot::Flat(0),
+            Body::Flat(..) => Spot::Flat(0),
         }
     }
 
@@ -329,7 +294,7 @@ impl Segment {
     pub(crate) fn seek(&self, position: Position<'_>) -> Spot {
         match &self.body {
             Body::Active(active) => Spot::Active(active.seek(position)),
-            Body::Flat(flat) => Spot::Flat(flat.lower_bound(position)),
+            Body::Flat(flat, ..) => Spot::Flat(flat.lower_bound(position)),
         }
     }
 
@@ -339,7 +304,7 @@ impl Segment {
     pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Spot {
         match &self.body {
             Body::Active(active) => active.seek_in_row(position).map_or(Spot::Nowhere, Spot::Active),
-            Body::Flat(flat) => flat.find_in_row(position).map_or(Spot::Nowhere, Spot::Flat),
+            Body::Flat(flat, ..) => flat.find_in_row(position).map_or(Spot::Nowhere, Spot::Flat),
         }
     }
 
@@ -347,7 +312,7 @@ impl Segment {
     pub(crate) fn advance(&self, spot: &mut Spot) {
         match (&self.body, spot) {
             (Body::Active(active), Spot::Active(spot)) => active.advance(spot),
-            (Body::Flat(_), Spot::Flat(index)) => *index += 1,
+            (Body::Flat(..), Spot::Flat(index)) => *index += 1,
             _ => {}
         }
     }
@@ -358,7 +323,7 @@ impl Segment {
             (Body::Active(active), Spot::Active(spot)) => {
                 active.place_at(spot).map(|place| active.records().cell(place))
             }
-            (Body::Flat(flat), Spot::Flat(index)) => flat.cell(*index),
+            (Body::Flat(flat, ..), Spot::Flat(index)) => flat.cell(*index),
             _ => None,
         }
     }
@@ -368,7 +333,7 @@ impl Segment {
     pub(crate) fn entry_at(&self, spot: &Spot) -> Option<(Option<u64>, Place)> {
         match (&self.body, spot) {
             (Body::Active(active), Spot::Active(spot)) => Some((None, active.place_at(spot)?)),
-            (Body::Flat(flat), Spot::Flat(index)) => {
+            (Body::Flat(flat, ..), Spot::Flat(index)) => {
                 flat.entry(*index).map(|(head, place)| (Some(head), place))
             }
             _ => None,
@@ -378,7 +343,7 @@ impl Segment {
     /// Asks the memory for the cell that is `far` entries from there.
     #[inline]
     pub(crate) fn fetch_behind(&self, spot: &Spot, far: usize) {
-        if let (Body::Flat(flat), Spot::Flat(index)) = (&self.body, spot)
+        if let (Body::Flat(flat, ..), Spot::Flat(index)) = (&self.body, spot)
             && let Some((_, place)) = flat.entry(index + far)
         {
             flat.records().fetch(place);
@@ -389,7 +354,7 @@ impl Segment {
     #[inline]
     pub(crate) fn is_rewritten_at(&self, spot: &Spot) -> bool {
         match (&self.body, spot) {
-            (Body::Flat(flat), Spot::Flat(index)) => flat.is_rewritten(*index),
+            (Body::Flat(flat, ..), Spot::Flat(index)) => flat.is_rewritten(*index),
             _ => false,
         }
     }
@@ -398,7 +363,7 @@ impl Segment {
     pub(crate) fn last_before(&self, end: Option<Position<'_>>) -> Option<Cell<'_>> {
         match &self.body {
             Body::Active(active) => active.last_before(end),
-            Body::Flat(flat) => {
+            Body::Flat(flat, ..) => {
                 let end = end.map_or(flat.len(), |end| flat.lower_bound(end));
                 flat.cell(end.checked_sub(1)?)
             }

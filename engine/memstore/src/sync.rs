@@ -1,7 +1,58 @@
-//! The atomics that the index is made of: the system's, or those of a scheduler that interrupts threads at each of them.
+//! The atomics and locks that the index is made of: the system's, or those of a scheduler that interrupts threads at each of
+//! them.
 
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use parking_lot::{Mutex, MutexGuard};
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use scheduled::{Mutex, MutexGuard};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+
+/// Waits for something that another thread is about to do: awake at first, then by letting others run.
+#[derive(Default)]
+pub(crate) struct Patience {
+    waited: u32,
+}
+
+impl Patience {
+    /// As long as it takes to add an entry, some times over.
+    #[cfg(not(shuttle))]
+    const AWAKE: u32 = 200;
+
+    pub(crate) fn wait(&mut self) {
+        self.waited += 1;
+        #[cfg(not(shuttle))]
+        if self.waited <= Patience::AWAKE {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+        #[cfg(shuttle)]
+        shuttle::thread::yield_now();
+    }
+}
+
+/// The scheduler's lock as if it were the other one.
+#[cfg(shuttle)]
+mod scheduled {
+    pub(crate) use shuttle::sync::MutexGuard;
+
+    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Mutex<T> {
+            Mutex(shuttle::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect("nobody panics with the lock")
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+}

@@ -346,6 +346,101 @@ fn readers_see_all_that_was_there_when_they_began() {
     }
 }
 
+/// Of what several write at the same time, each its own and some of the others', all is there, once, in order, and counted;
+/// and whoever reads meanwhile sees what was there.
+#[test]
+fn several_writers_make_one_ordered_set() {
+    for (rows, seed) in ALL_ROWS.into_iter().zip(70..).take(if cfg!(miri) { 2 } else { 6 }) {
+        let writers = 2 + seed % 2;
+        let pool = Pool::new(16 << 10, 4);
+        let mut chance = Chance(seed);
+        let count = if cfg!(miri) { 60 } else { 20_000 };
+        let cells: Vec<Known> = (0..count).map(|number| rows.cell(number, &mut chance)).collect();
+        let segment = Arc::new(Segment::new(rows.comparator(), &pool));
+        let written: Vec<AtomicU64> = (0..writers).map(|_| AtomicU64::new(0)).collect();
+        let begun = || written.iter().map(|written| written.load(Ordering::Acquire)).min().expect("some");
+        std::thread::scope(|scope| {
+            for writer in 0..writers {
+                let (segment, cells, written) = (&segment, &cells, &written[writer as usize]);
+                scope.spawn(move || {
+                    for (number, known) in (0..).zip(cells) {
+                        if number % writers == writer || number % 10 == 0 {
+                            segment.insert([&known.bytes[..]], known.sequence);
+                        }
+                        written.store(number + 1, Ordering::Release);
+                    }
+                });
+            }
+            let mut chance = Chance(seed);
+            while begun() < count {
+                read_once(&segment, &cells, begun(), &mut chance);
+            }
+        });
+        let model: BTreeSet<Known> = cells.iter().cloned().collect();
+        check(&segment, &model, &mut chance);
+        let record_bytes = |known: &Known| crate::arena::record_bytes(known.cell());
+        assert_eq!(segment.record_bytes(), model.iter().map(record_bytes).sum::<u64>());
+        let timestamps = model.iter().map(|known| known.cell().timestamp());
+        assert_eq!(segment.timestamps(), timestamps.clone().min().zip(timestamps.max()));
+        let next = segment.successor(&pool);
+        let flat = Arc::new(segment.flattened());
+        check(&flat, &model, &mut chance);
+        drop((segment, flat, next));
+        assert_eq!(pool.usage().used, 0, "the chunks are back");
+    }
+}
+
+/// Writers who do not meet fill one chunk, whichever thread they are.
+#[test]
+fn writers_in_turn_share_a_chunk() {
+    let pool = Pool::new(64 << 10, 4);
+    let segment = Segment::new(Comparator::Table, &pool);
+    for turn in 0..4 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| put_rows(&segment, 10 * turn..10 * turn + 10, 1));
+        });
+    }
+    assert_eq!((segment.cells(), pool.usage().used), (40, 1));
+}
+
+#[cfg(not(miri))]
+#[test]
+fn several_writers_have_no_more_chunks_than_one() {
+    let pool = Pool::new(4 << 10, 4);
+    let most = crate::arena::CHUNKS_FILLED_MAX as u64;
+    let segment = Segment::new(Comparator::Table, &pool);
+    let taken = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let (segment, taken) = (&segment, &taken);
+            scope.spawn(move || {
+                let cells: Vec<Vec<u8>> = (0..most)
+                    .map(|number| {
+                        let (row, value) = (format!("row{number:06}-{writer}"), [b'v'; 600]);
+                        let parts = CellParts {
+                            row: row.as_bytes(),
+                            family: b"f",
+                            qualifier: b"q",
+                            timestamp: Timestamp(1),
+                            cell_type: CellType::Put,
+                            value: &value,
+                            tags: b"",
+                        };
+                        parts.to_vec().expect("within limits")
+                    })
+                    .collect();
+                let mut left = cells.iter().map(|cell| &cell[..]);
+                while segment.insert(left.by_ref().take(7), SequenceId(1)) {}
+                taken.fetch_add(most - left.len() as u64, Ordering::Relaxed);
+            });
+        }
+    });
+    // Each of these cells has a chunk of its own. One that was promised to a writer may be left.
+    let taken = taken.into_inner();
+    assert!(taken <= most && taken + 3 > most, "{taken} of {most}");
+    assert_eq!((segment.cells(), segment.records().chunks().count() as u64), (taken, taken));
+}
+
 /// Reads everything, or a part, and finds of the first `begun` cells each that belongs.
 fn read_once(segment: &Arc<Segment>, cells: &[Known], begun: u64, chance: &mut Chance) {
     let comparator = segment.comparator();

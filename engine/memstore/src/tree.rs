@@ -1,18 +1,34 @@
-//! The index of the active segment: a B+tree that one writer grows while any number of readers walk over it.
+//! The index of the active segment: a B+tree that writers grow while any number of readers walk over it.
 //!
 //! Its cost is cache misses on keys, so an entry is twelve bytes in a leaf: the [head](crate::head) of the row and the
 //! place of the cell. Cells themselves are looked at only where heads are equal.
 //!
-//! Readers take no lock and are never in the writer's way. Each node is read as it was at one moment (see
+//! Readers take no lock and are never in a writer's way. Each node is read as it was at one moment (see
 //! [`crate::nodes`]); between nodes a reader may fall behind, and these rules make that harmless:
 //!
 //! 1. Entries are only added. So a reader that comes to a leaf too early misses nothing that was there when it began.
 //! 2. A full leaf gives its upper half to a new one at its right, in this order: the new leaf is made, linked from the
 //!    left one, named in the parent, and only then the left one gives up what it has passed on. A reader that was sent
-//!    to the left leaf goes on to the right; one that sees the upper half twice passes over it the second time.
+//!    to the left leaf goes on to the right; one that sees the upper half twice passes over it the second time. The new leaf
+//!    is held until then, so nothing is added to it that who still finds the old half at the left would pass over.
 //! 3. Inner nodes give up their upper halves the same way. A reader that comes to one too late, after its upper half is
 //!    gone, lands in a leaf too far to the left; [`Tree::splits`] tells it, and it descends again. Should that happen
 //!    often, it walks to the right instead: it never goes in circles.
+//!
+//! Writers descend and search as readers do, and then hold the leaf; the one who is alone needs not. That it is the right one
+//! follows from what never changes. A leaf's keys reach from its *least* up to the least of the leaf at its right.
+//!
+//! 4. The least key of a leaf is its first entry, for as long as it lives: it was made with it, nothing below comes to it (5),
+//!    and a split gives up what is above. The leftmost leaf has no least. The same key names it above, so an inner node, of
+//!    whatever moment, sends a key to a leaf whose least is not above it; and a step to the right is only taken to such a one.
+//! 5. So a writer never stands too far to the right. It stands far enough if it holds the leaf and the leaf has an entry above
+//!    its key, or nothing at its right, or a leaf whose least is above its key ([`Tree::keep_if_within`]); while it holds
+//!    the leaf nobody else can split it, so that stays true. Else it lets it go and takes the next one.
+//! 6. For every key there is one such leaf at a time, so who holds it knows whether the key is there: what two add is added
+//!    once.
+//! 7. Inner nodes are changed, and nodes made, under one lock ([`Shape`]), which is taken with the full leaf held, and let go when
+//!    the new leaf is named. The way that was taken down is used if it still leads to the split node, else it is looked for
+//!    again. Nobody waits for a leaf while holding another, nor while having that lock: no one waits in a circle.
 //!
 //! ```text
 //!            ┌── inner: first · (head place child) × 14 ──┐          keys of inner nodes are first keys of leaves,
@@ -26,9 +42,9 @@ use cell::Position;
 
 use crate::arena::Place;
 use crate::head::Heads;
-use crate::nodes::{Inner, Keys, Leaf, NONE, Nodes, Order, SLOTS};
+use crate::nodes::{Inner, Keys, Leaf, NONE, Nodes, Order, SLOTS, begin};
 use crate::records::Records;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// Inner levels, at most: with seven children each that is more than every place there is.
 const HEIGHT_MAX: usize = 16;
@@ -82,34 +98,62 @@ pub(crate) struct Tree {
     root: AtomicU64,
     /// How many inner nodes have been split.
     splits: AtomicU32,
+    shape: Shape,
 }
 
-/// What the one writer knows beside.
-pub(crate) struct Growing {
-    leaves: u32,
-    inners: u32,
-    /// The inner nodes above the leaf that was found last, from the root down, and the rank taken in each.
+/// What writers do one after the other, on a line of its own: readers and writers who find a free slot do not look at it.
+#[repr(align(64))]
+struct Shape {
+    /// Held while nodes are made and inner nodes are changed.
+    changing: Mutex<()>,
+    /// How many there are of each. Changed by whoever holds the lock.
+    leaves: AtomicU32,
+    inners: AtomicU32,
+}
+
+impl Shape {
+    /// One more.
+    fn count(counter: &AtomicU32) -> u32 {
+        let number = counter.load(Ordering::Relaxed);
+        counter.store(number + 1, Ordering::Relaxed);
+        number
+    }
+}
+
+/// What a writer remembers of its way: each that writes at the same time has its own.
+pub(crate) struct Trail {
+    /// The inner nodes above the leaf that was found last, from the root down, and the rank taken in each, as they were then.
     path: [(u32, u8); HEIGHT_MAX],
     levels: usize,
     finger: Finger,
 }
 
-/// Where the last entry went: cells of a row, and rows in order, go into the same leaf.
+/// Where the last entry went: cells of a row, and rows in order, go into the same leaf. Others may have changed it since.
 #[derive(Clone, Copy)]
 struct Finger {
     leaf: u32,
     /// The rank of the last entry in it; `None` when the finger points nowhere.
     rank: Option<u8>,
-    /// The least key that is not of this leaf.
+    /// The least key that was not of this leaf.
     upper: Option<(u64, Place)>,
 }
 
-/// Where an entry belongs.
+impl Trail {
+    /// Of one who has been nowhere.
+    pub(crate) fn new() -> Trail {
+        let finger = Finger { leaf: 0, rank: None, upper: None };
+        Trail { path: [(NONE, 0); HEIGHT_MAX], levels: 0, finger }
+    }
+}
+
+/// Where an entry belongs: in a leaf that is held until [`Tree::add`] adds it.
 #[derive(Clone, Copy, Debug)]
+#[must_use]
 pub(crate) struct Found {
     leaf: u32,
-    rank: usize,
-    /// Whether it is there.
+    order: Order,
+    rank: u8,
+    /// Whether it is there: then nothing is held.
     pub(crate) exact: bool,
     /// Whether it comes right after the entry before it in time.
     in_order: bool,
@@ -117,17 +161,27 @@ pub(crate) struct Found {
 
 impl Tree {
     /// An empty index whose heads are made as given.
-    pub(crate) fn new(heads: Heads) -> (Tree, Growing) {
+    pub(crate) fn new(heads: Heads) -> Tree {
+        let shape = Shape { changing: Mutex::new(()), leaves: AtomicU32::new(1), inners: AtomicU32::new(0) };
         let tree = Tree {
             heads,
             leaves: Nodes::new(),
             inners: Nodes::new(),
             root: AtomicU64::new(0),
             splits: AtomicU32::new(0),
+            shape,
         };
         tree.leaves.make(0);
-        let finger = Finger { leaf: 0, rank: None, upper: None };
-        (tree, Growing { leaves: 1, inners: 0, path: [(NONE, 0); HEIGHT_MAX], levels: 0, finger })
+        tree
+    }
+
+    /// What an empty one takes.
+    pub(crate) const BYTES_MIN: usize = size_of::<Leaf>();
+
+    /// Bytes of the nodes in use.
+    pub(crate) fn bytes(&self) -> usize {
+        let count = |counter: &AtomicU32| counter.load(Ordering::Acquire) as usize;
+        count(&self.shape.leaves) * size_of::<Leaf>() + count(&self.shape.inners) * size_of::<Inner>()
     }
 
     pub(crate) fn heads(&self) -> &Heads {
@@ -322,94 +376,198 @@ impl Tree {
         number
     }
 
-    // ---- the writer
+    // ---- writers
 
-    /// Where an entry belongs. `growing` is this tree's own.
+    /// Holds the leaf where an entry belongs, unless it is there already. `trail` was left in this tree, or is new. Who is
+    /// `ALONE`, and has always been, needs to hold nothing.
     #[inline]
-    pub(crate) fn find(&self, growing: &mut Growing, probe: &Probe<'_>, records: &Records) -> Found {
-        if let Some(found) = self.find_near(growing, probe, records) {
-            return found;
+    pub(crate) fn find<const ALONE: bool>(
+        &self,
+        trail: &mut Trail,
+        probe: &Probe<'_>,
+        records: &Records,
+    ) -> Found {
+        let found = match self.find_near::<ALONE>(trail, probe, records) {
+            Some(found) => found,
+            None => self.find_below::<ALONE>(trail, probe, records),
+        };
+        if found.exact && !ALONE {
+            self.leaves.at(found.leaf).keys.grow(found.order.let_go());
         }
-        let (mut number, levels) = self.root();
-        let mut upper = None;
-        for level in 0..levels {
-            let inner = self.inners.at(number);
-            inner.fetch();
-            let order = inner.keys.order();
-            let (rank, exact) = Self::lower_bound(&inner.keys, order, probe, records);
-            // A key is the first of what lies from it on.
-            let rank = rank + usize::from(exact);
-            if rank < order.count() {
-                let slot = order.slot(rank);
-                upper = Some((inner.keys.head(slot), inner.keys.place(slot)));
-            }
-            growing.path[level] = (number, rank as u8);
-            number = inner.child(order, rank);
-        }
-        growing.levels = levels;
-        growing.finger = Finger { leaf: number, rank: None, upper };
-        let leaf = self.leaves.at(number);
-        leaf.fetch();
-        let keys = &leaf.keys;
-        let (rank, exact) = Self::lower_bound(keys, keys.order(), probe, records);
-        Found { leaf: number, rank, exact, in_order: false }
+        found
     }
 
     /// In the leaf where the last entry went, if it belongs there and behind it.
     #[inline]
-    fn find_near(&self, growing: &mut Growing, probe: &Probe<'_>, records: &Records) -> Option<Found> {
-        let finger = growing.finger;
+    fn find_near<const ALONE: bool>(
+        &self,
+        trail: &Trail,
+        probe: &Probe<'_>,
+        records: &Records,
+    ) -> Option<Found> {
+        let finger = trail.finger;
         let last = usize::from(finger.rank?);
         let keys = &self.leaves.at(finger.leaf).keys;
-        let order = keys.order();
+        let (reuse, order) = (keys.reuse(), keys.order());
         let follows = |rank: usize| {
             let slot = order.slot(rank);
             probe.compare(keys.head(slot), keys.place(slot), records).is_gt()
         };
         let is_before = |(head, place)| probe.compare(head, place, records).is_lt();
-        if !follows(last) || finger.upper.is_some_and(|upper| !is_before(upper)) {
+        // Where another writer has split the leaf there may be less in it.
+        if last >= order.count() || !follows(last) || finger.upper.is_some_and(|upper| !is_before(upper)) {
             return None;
         }
-        if last + 1 == order.count() {
-            return Some(Found { leaf: finger.leaf, rank: last + 1, exact: false, in_order: true });
+        let (rank, exact) = match last + 1 {
+            end if end == order.count() => (end, false),
+            _ => Self::lower_bound(keys, order, probe, records),
+        };
+        let found = Found { leaf: finger.leaf, order, rank: rank as u8, exact, in_order: rank == last + 1 };
+        match ALONE {
+            true => Some(found),
+            false => self.hold_as(found, reuse, probe, records),
         }
-        let (rank, exact) = Self::lower_bound(keys, order, probe, records);
-        Some(Found { leaf: finger.leaf, rank, exact, in_order: rank == last + 1 })
     }
 
-    /// Adds an entry where [`Tree::find`] has just found that it belongs. Says how many bytes the index has grown by.
+    /// Wherever it is, from the root down.
     #[inline]
-    pub(crate) fn add(&self, growing: &mut Growing, found: Found, head: u64, place: Place) -> usize {
-        let leaf = self.leaves.at(found.leaf);
-        let order = leaf.keys.order();
-        if order.count() < SLOTS {
-            leaf.keys.fill(order.free(), head, place);
-            leaf.keys.grow(order.with(found.rank));
-            growing.finger.rank = Some(found.rank as u8);
-            return 0;
+    fn find_below<const ALONE: bool>(
+        &self,
+        trail: &mut Trail,
+        probe: &Probe<'_>,
+        records: &Records,
+    ) -> Found {
+        let (leaf, upper) = self.trace::<ALONE>(trail, probe, records);
+        trail.finger = Finger { leaf, rank: None, upper };
+        let node = self.leaves.at(leaf);
+        node.fetch();
+        let keys = &node.keys;
+        let (reuse, order) = (keys.reuse(), keys.order());
+        let (rank, exact) = Self::lower_bound(keys, order, probe, records);
+        let found = Found { leaf, order, rank: rank as u8, exact, in_order: false };
+        if ALONE {
+            return found;
         }
-        // The path belongs to the finger's leaf, which is this one: it is kept until a split makes it wrong.
-        growing.finger.rank = None;
-        self.split_leaf(growing, found, head, place)
+        // What is not in the cache has been waited for before the leaf is held.
+        match self.hold_as(found, reuse, probe, records) {
+            Some(found) => found,
+            None => self.hold_from(trail, leaf, probe, records),
+        }
     }
 
-    fn split_leaf(&self, growing: &mut Growing, found: Found, head: u64, place: Place) -> usize {
-        let before = growing.bytes();
-        let left = self.leaves.at(found.leaf);
-        let order = left.keys.order();
+    /// Holds the leaf as it was when it was searched, if it is so still, and the probe belongs there.
+    #[inline]
+    fn hold_as(&self, found: Found, reuse: u32, probe: &Probe<'_>, records: &Records) -> Option<Found> {
+        let is_held = self.leaves.at(found.leaf).keys.hold_as(found.order, reuse);
+        let held = Found { order: found.order.held(), ..found };
+        (is_held && self.keep_if_within(held, probe, records)).then_some(held)
+    }
+
+    /// Holds the leaf where the probe belongs: this one, or one to its right. Another writer is at work there.
+    #[cold]
+    fn hold_from(&self, trail: &mut Trail, mut leaf: u32, probe: &Probe<'_>, records: &Records) -> Found {
+        loop {
+            let keys = &self.leaves.at(leaf).keys;
+            let order = keys.hold();
+            let (rank, exact) = Self::lower_bound(keys, order, probe, records);
+            let found = Found { leaf, order, rank: rank as u8, exact, in_order: false };
+            if self.keep_if_within(found, probe, records) {
+                trail.finger.leaf = leaf;
+                return found;
+            }
+            leaf = self.leaves.at(leaf).next();
+        }
+    }
+
+    /// Whether the held leaf still reaches as far as the probe. If not it is let go.
+    #[inline]
+    fn keep_if_within(&self, found: Found, probe: &Probe<'_>, records: &Records) -> bool {
+        let leaf = self.leaves.at(found.leaf);
+        let is_within = usize::from(found.rank) < found.order.count() || {
+            let next = leaf.next();
+            next == NONE || {
+                let (head, place) = self.leaves.at(next).least();
+                probe.compare(head, place, records).is_lt()
+            }
+        };
+        if !is_within {
+            leaf.keys.grow(found.order.let_go());
+        }
+        is_within
+    }
+
+    /// Descends to the leaf of the probe, or one to the left of it, and remembers the way. Says, too, the least key that is
+    /// not of that leaf, unless others are splitting nodes. Nobody changes inner nodes beside who is `ALONE`.
+    #[inline]
+    fn trace<const ALONE: bool>(
+        &self,
+        trail: &mut Trail,
+        probe: &Probe<'_>,
+        records: &Records,
+    ) -> (u32, Option<(u64, Place)>) {
+        let mut descents = 0;
+        loop {
+            let splits = self.splits.load(Ordering::Acquire);
+            let (mut number, levels) = self.root();
+            let mut upper = None;
+            for level in 0..levels {
+                let inner = self.inners.at(number);
+                inner.fetch();
+                let step = |order: Order| {
+                    let (rank, exact) = Self::lower_bound(&inner.keys, order, probe, records);
+                    // A key is the first of what lies from it on.
+                    let rank = rank + usize::from(exact);
+                    let bound = (rank < order.count()).then(|| {
+                        let slot = order.slot(rank);
+                        (inner.keys.head(slot), inner.keys.place(slot))
+                    });
+                    (rank, inner.child(order, rank), bound)
+                };
+                let (rank, child, bound) = match ALONE {
+                    true => step(inner.keys.order()),
+                    false => inner.keys.read(step),
+                };
+                upper = bound.or(upper);
+                trail.path[level] = (number, rank as u8);
+                number = child;
+            }
+            trail.levels = levels;
+            descents += 1;
+            if ALONE || self.splits.load(Ordering::Relaxed) == splits || descents == DESCENTS_MAX {
+                return (number, upper);
+            }
+        }
+    }
+
+    /// Adds an entry where [`Tree::find`] has just found that it belongs, and lets the leaf go.
+    #[inline]
+    pub(crate) fn add(&self, trail: &mut Trail, found: Found, head: u64, place: Place, records: &Records) {
+        let (keys, order) = (&self.leaves.at(found.leaf).keys, found.order);
+        if order.count() < SLOTS {
+            keys.fill(order.free(), head, place);
+            keys.grow(order.with(usize::from(found.rank)).let_go());
+            trail.finger.rank = Some(found.rank);
+            return;
+        }
+        trail.finger.rank = None;
+        self.split_leaf(trail, found, head, place, records);
+    }
+
+    fn split_leaf(&self, trail: &mut Trail, found: Found, head: u64, place: Place, records: &Records) {
+        let (left, order, new) = (self.leaves.at(found.leaf), found.order, usize::from(found.rank));
         // Where rows come in order the left one stays full, and the new entry is the first at the right.
-        let middle = if found.in_order && found.rank == SLOTS { SLOTS } else { SLOTS / 2 };
-        let goes_right = found.rank > middle || middle == SLOTS;
-        let number = growing.leaves;
-        growing.leaves += 1;
+        let middle = if found.in_order && new == SLOTS { SLOTS } else { SLOTS / 2 };
+        let goes_right = new > middle || middle == SLOTS;
+        let changing = self.change();
+        let number = Shape::count(&self.shape.leaves);
         let right = self.leaves.make(number);
-        let mut right_order = Order::EMPTY;
+        let mut right_order = Order::EMPTY.held();
         let mut push = |head, place| {
             right.keys.fill(right_order.free(), head, place);
             right_order = right_order.with(right_order.count());
         };
         for rank in middle..=SLOTS {
-            if goes_right && rank == found.rank {
+            if goes_right && rank == new {
                 push(head, place);
             }
             if rank < SLOTS {
@@ -420,25 +578,51 @@ impl Tree {
         right.keys.grow(right_order);
         right.set_next(left.next());
         left.set_next(number);
-        let first = right_order.slot(0);
-        let key = (right.keys.head(first), right.keys.place(first));
-        self.add_child(growing, growing.levels, key, number);
+        self.add_child(trail, 0, found.leaf, right.least(), number, records);
+        drop(changing);
         if middle < SLOTS {
-            let order = order.cut(middle);
+            let mut order = order.cut(middle);
             left.keys.shrink(order);
             if !goes_right {
                 left.keys.fill(order.free(), head, place);
-                left.keys.grow(order.with(found.rank));
+                order = order.with(new);
             }
+            left.keys.grow(order.let_go());
+        } else {
+            left.keys.grow(order.let_go());
         }
-        growing.bytes() - before
+        // Not before: what is added at the right from here on nobody who comes later misses at the left.
+        right.keys.grow(right_order.let_go());
     }
 
-    /// Names a new node in the lowest of `levels` inner levels, right of the one that the path goes through.
-    fn add_child(&self, growing: &mut Growing, levels: usize, key: (u64, Place), child: u32) {
-        let Some(above) = levels.checked_sub(1) else { return self.grow_root(growing, key, child) };
-        let (number, rank) = growing.path[above];
-        let (left, rank) = (self.inners.at(number), usize::from(rank));
+    /// Waits for the others who change inner nodes.
+    fn change(&self) -> MutexGuard<'_, ()> {
+        let changing = self.shape.changing.lock();
+        begin();
+        changing
+    }
+
+    /// Names a new node, whose keys begin at `key`, right of the node `beside`, which is `height` levels above the leaves.
+    /// Nobody else changes inner nodes.
+    fn add_child(
+        &self,
+        trail: &mut Trail,
+        height: usize,
+        beside: u32,
+        key: (u64, Place),
+        child: u32,
+        records: &Records,
+    ) {
+        let parent = match self.parent(trail, height, beside) {
+            Some(parent) => parent,
+            None => {
+                let probe = Probe { head: key.0, position: records.cell(key.1).into() };
+                self.trace::<true>(trail, &probe, records);
+                self.parent(trail, height, beside).expect("every node but the root is named above it")
+            }
+        };
+        let Some((above, rank)) = parent else { return self.grow_root(key, child) };
+        let left = self.inners.at(above);
         let order = left.keys.order();
         if order.count() < SLOTS {
             left.fill(order.free(), key.0, key.1, child);
@@ -456,8 +640,7 @@ impl Tree {
         };
         // Where rows come in order the left one stays full.
         let middle = if rank == SLOTS { SLOTS } else { SLOTS / 2 };
-        let number = growing.inners;
-        growing.inners += 1;
+        let number = Shape::count(&self.shape.inners);
         let right = self.inners.make(number);
         let (head, place, first) = at(middle);
         right.set_first(first);
@@ -468,7 +651,7 @@ impl Tree {
             right_order = right_order.with(right_order.count());
         }
         right.keys.grow(right_order);
-        self.add_child(growing, above, (head, place), number);
+        self.add_child(trail, height + 1, above, (head, place), number, records);
         if middle < SLOTS {
             // Before the half is gone, so that who misses it knows.
             self.splits.store(self.splits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -481,22 +664,25 @@ impl Tree {
         }
     }
 
-    fn grow_root(&self, growing: &mut Growing, key: (u64, Place), child: u32) {
+    /// The inner node that names the node `beside`, and at which rank, if the trail knows: `Some(None)` for the root.
+    fn parent(&self, trail: &Trail, height: usize, beside: u32) -> Option<Option<(u32, usize)>> {
+        let Some(level) = trail.levels.checked_sub(1 + height) else {
+            return (self.root() == (beside, height)).then_some(None);
+        };
+        let (above, rank) = (trail.path[level].0, usize::from(trail.path[level].1));
+        let inner = self.inners.at(above);
+        let order = inner.keys.order();
+        (rank <= order.count() && inner.child(order, rank) == beside).then_some(Some((above, rank)))
+    }
+
+    fn grow_root(&self, key: (u64, Place), child: u32) {
         let (old, levels) = self.root();
         assert!(levels < HEIGHT_MAX, "an index of {levels} levels cannot grow");
-        let number = growing.inners;
-        growing.inners += 1;
+        let number = Shape::count(&self.shape.inners);
         let root = self.inners.make(number);
         root.set_first(old);
         root.fill(Order::EMPTY.free(), key.0, key.1, child);
         root.keys.grow(Order::EMPTY.with(0));
         self.root.store(((levels as u64 + 1) << 32) | u64::from(number), Ordering::Release);
-    }
-}
-
-impl Growing {
-    /// Bytes of the nodes in use.
-    pub(crate) fn bytes(&self) -> usize {
-        self.leaves as usize * size_of::<Leaf>() + self.inners as usize * size_of::<Inner>()
     }
 }
