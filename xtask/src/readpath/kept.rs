@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use super::{Plan, TABLE, drive, generator, settings, start};
+use super::{Plan, TABLE, drive, generator, is_within, settings, start};
 use crate::server::Server;
 use crate::startup::ask;
 
@@ -19,6 +19,11 @@ const WARM: f64 = 0.01;
 const WARM_ROUNDS_MAX: usize = 24;
 /// By how much scans may lower the share of gets that hit.
 const SCANS_COST: f64 = 0.01;
+/// What at least must be hit of gets that are not disturbed, so that there is something to be kept: of these rows four
+/// fifths fit, and those that do not are wanted least.
+const RATE_MIN: f64 = 0.75;
+/// Blocks that a scan must have brought, so that it was one.
+const SCANNED_MIN: f64 = 1_000.0;
 /// The table that is scanned, and how many times the cache it measures.
 const SCANNED: &str = "Scanned";
 const SCANNED_TIMES: u64 = 4;
@@ -132,7 +137,14 @@ pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<St
             scanned.hits + scanned.misses,
             100.0 * scanned.hit_rate()
         );
-        if beside.is_nan() || alone - beside > SCANS_COST || scanned.misses < 1_000.0 {
+        if !(is_within(RATE_MIN, alone) && is_within(SCANNED_MIN, scanned.misses)) {
+            fell_short.push(format!(
+                "{engine}: {alone:.4} of looks hit alone and {} blocks were scanned, where {RATE_MIN} and {SCANNED_MIN} \
+                 are wanted at least: nothing is shown",
+                scanned.misses
+            ));
+        }
+        if !is_within(alone - beside, SCANS_COST) {
             fell_short.push(format!("scans cost gets {:.4} of the hit rate with {engine}", alone - beside));
         }
     }
@@ -162,6 +174,12 @@ pub(super) fn restart(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<
         share,
         ready.as_millis()
     );
-    let short = share.is_nan() || share < RESTART_SHARE;
-    Ok(short.then(|| format!("{share:.3} of the hit rate is left after kill -9")).into_iter().collect())
+    let mut fell_short = Vec::new();
+    if !is_within(RATE_MIN, before) {
+        fell_short.push(format!("{before:.4} of looks hit before kill -9, not {RATE_MIN}: nothing is shown"));
+    }
+    if !is_within(RESTART_SHARE, share) {
+        fell_short.push(format!("{share:.3} of the hit rate is left after kill -9"));
+    }
+    Ok(fell_short)
 }
