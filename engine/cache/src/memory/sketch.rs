@@ -1,7 +1,9 @@
 //! How often keys were asked for lately: a count-min sketch of four-bit counters, as in TinyLFU.
 //!
 //! A key has four counters, all in one cache line of eight words; its frequency is the smallest of them. When as many
-//! looks were counted as make six for each word, all counters are halved: what was is worth less than what is. The
+//! looks were counted as make six for each word, all counters are halved: what was is worth less than what is. A look
+//! at what has the greatest count already is half of one: counted not at all, few keys that are all that is asked for
+//! would keep those before them young for ever; in full, what is asked for most ages the rest too soon. The
 //! sketch doubles with the number of entries; the place of a key is the lower bits of its hash, so both halves of the
 //! doubled one begin as copies.
 
@@ -10,6 +12,10 @@ const LINE: usize = 8;
 /// Looks for each word after which counters are halved. Ten, as published, follow a set that moves more slowly and
 /// gain nothing elsewhere (`traces.rs`).
 const SAMPLES: usize = 6;
+/// What a look counts towards that.
+const LOOK: usize = 2;
+/// Nothing counts more.
+pub(super) const FREQUENCY_MAX: u64 = 15;
 /// The upper three bits of the lower three of each counter: what is left of a counter that was shifted.
 const HALVES: u64 = 0x7777_7777_7777_7777;
 
@@ -49,16 +55,14 @@ impl Sketch {
         let mut any = false;
         for (word, shift) in counters {
             let word = &mut self.words[word];
-            if (*word >> shift) & 15 != 15 {
+            if (*word >> shift) & FREQUENCY_MAX != FREQUENCY_MAX {
                 *word += 1 << shift;
                 any = true;
             }
         }
-        if any {
-            self.counted += 1;
-            if self.counted >= SAMPLES * self.words.len() {
-                self.halve();
-            }
+        self.counted += if any { LOOK } else { LOOK / 2 };
+        if self.counted >= LOOK * SAMPLES * self.words.len() {
+            self.halve();
         }
     }
 
@@ -69,7 +73,7 @@ impl Sketch {
     }
 
     pub(super) fn frequency(&self, hash: u64) -> u64 {
-        let of = |(word, shift): (usize, u32)| (self.words[word] >> shift) & 15;
+        let of = |(word, shift): (usize, u32)| (self.words[word] >> shift) & FREQUENCY_MAX;
         self.counters(hash).into_iter().map(of).min().unwrap_or(0)
     }
 }
@@ -104,5 +108,15 @@ mod tests {
         assert_eq!(sketch.frequency(hash(7)), 12);
         (100_000..141_000).for_each(|key| sketch.count(hash(key)));
         assert!(sketch.frequency(hash(7)) < 12, "what was is worth less than what is");
+    }
+
+    #[test]
+    fn few_keys_that_are_asked_for_all_the_time_make_others_old() {
+        let mut sketch = Sketch::new();
+        sketch.fit(1_024);
+        (0..12).for_each(|_| sketch.count(hash(7)));
+        (0..50_000).for_each(|look| sketch.count(hash(100 + look % 5)));
+        assert_eq!(sketch.frequency(hash(7)), 0);
+        assert!((100..105).all(|key| sketch.frequency(hash(key)) >= FREQUENCY_MAX / 2));
     }
 }
