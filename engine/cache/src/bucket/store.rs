@@ -87,9 +87,8 @@ struct Job {
 
 struct State {
     index: Shelf<Entry>,
-    /// Bytes of the heads that are kept, and those that may be.
-    head_bytes: u64,
-    head_bytes_max: u64,
+    /// Changed under the lock, and read by those who do without it: [`Shared::head_bytes`].
+    head_bytes: Arc<AtomicU64>,
     slots: Allocator,
     queue: VecDeque<Job>,
     writing: usize,
@@ -105,6 +104,9 @@ struct Shared {
     /// Bytes of a bucket. Buckets are dealt to the devices in turn, so that all of them work.
     bucket_size: u64,
     queue_max: usize,
+    /// Bytes of the heads that are kept, and those that may be.
+    head_bytes: Arc<AtomicU64>,
+    head_bytes_max: u64,
     errors_tolerated: Duration,
     world: World,
     state: Mutex<State>,
@@ -131,18 +133,20 @@ impl Store {
         let in_memory = (bytes_max as f64 * options.in_memory_share) as usize;
         let writers = options.writer_threads.max(1);
         let mapped = !devices.is_empty() && devices.iter().all(|device| device.is_mapped());
+        let head_bytes = Arc::new(AtomicU64::new(0));
         let shared = Arc::new(Shared {
             devices,
             mapped,
             unmapped: AtomicBool::new(false),
             bucket_size: bucket,
-            queue_max: options.queue_length.max(1) * writers,
+            queue_max: options.queue_length.max(1).saturating_mul(writers),
+            head_bytes: Arc::clone(&head_bytes),
+            head_bytes_max: if mapped { 0 } else { options.head_bytes_max },
             errors_tolerated: options.errors_tolerated,
             world,
             state: Mutex::new(State {
                 index: Shelf::new(bytes_max, in_memory),
-                head_bytes: 0,
-                head_bytes_max: if mapped { 0 } else { options.head_bytes_max },
+                head_bytes,
                 slots,
                 queue: VecDeque::new(),
                 writing: 0,
@@ -182,7 +186,8 @@ impl Store {
             Entry::Waiting(block) => return Some(Arc::clone(block)),
             Entry::Written(slot, _) => *slot,
         };
-        let mut buffer = Buffer::of(slot.length as usize);
+        // The block may be kept in memory, with all of the buffer.
+        let mut buffer = Buffer::to_keep(slot.length as usize);
         if !self.0.fill(key, slot, 0, buffer.bytes_mut(), now) {
             return None;
         }
@@ -303,7 +308,7 @@ impl Store {
             bytes_max: state.slots.bytes_max(),
             bytes: state.index.bytes() as u64,
             blocks: state.index.len() as u64,
-            head_bytes: state.head_bytes,
+            head_bytes: shared.head_bytes.load(Ordering::Relaxed),
             evicted: state.index.evicted,
             refused: state.index.refused,
             dropped: shared.dropped.load(Ordering::Relaxed),
@@ -369,7 +374,7 @@ impl std::fmt::Debug for Store {
 impl State {
     /// Gives back the slots of entries that went.
     fn free(&mut self, gone: Vec<Entry>, evicted: bool) {
-        self.head_bytes -= gone.iter().map(Entry::head_bytes).sum::<u64>();
+        self.head_bytes.fetch_sub(gone.iter().map(Entry::head_bytes).sum(), Ordering::Relaxed);
         for slot in gone.iter().filter_map(Entry::slot) {
             if evicted {
                 self.slots.note_evicted(slot.length as usize);
@@ -439,16 +444,20 @@ impl Shared {
 
     /// Keeps the head of a record if there is room for it and the index has not forgotten the record.
     fn keep_head(&self, key: BlockKey, slot: Slot, part: &Part) {
-        let has_room = |state: &State| state.head_bytes + u64::from(slot.head) <= state.head_bytes_max;
-        if !has_room(&self.state.lock()) {
+        let has_room = || {
+            self.head_bytes.load(Ordering::Relaxed).saturating_add(u64::from(slot.head))
+                <= self.head_bytes_max
+        };
+        // Asked without the lock: once there is none, it is so at each get.
+        if !has_room() {
             return;
         }
         let Some(head) = part.head_to_keep() else { return };
         let mut state = self.state.lock();
         // Somebody else may have kept it meanwhile, or another record lies there.
         let lacks_it = matches!(state.index.peek(key), Some(Entry::Written(there, None)) if *there == slot);
-        if lacks_it && has_room(&state) {
-            state.head_bytes += head.weight();
+        if lacks_it && has_room() {
+            self.head_bytes.fetch_add(head.weight(), Ordering::Relaxed);
             state.index.replace(key, Entry::Written(slot, Some(head)));
         }
     }

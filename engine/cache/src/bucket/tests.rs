@@ -206,6 +206,36 @@ fn a_head_is_read_once_while_there_is_room_for_it_and_goes_with_its_block() {
 }
 
 #[test]
+fn a_small_block_does_not_hold_the_memory_that_a_large_one_was_read_into() {
+    let bench = Bench::new(1, 20, &options());
+    let (small, large) = (7, 6);
+    assert!(!bench.read(small) && !bench.read(large));
+    bench.settle();
+    let place_of = |offset: u64| {
+        let ask = Ask { keep: true, memory_only: true };
+        let Ok(found) = bench
+            .file
+            .block::<std::convert::Infallible>(offset, BlockKind::Data, ask, || unreachable!("kept"));
+        found.expect("kept").bytes.as_ptr_range()
+    };
+    let before = place_of(large);
+    assert!(
+        !before.contains(&place_of(small).end),
+        "it may be kept in memory, where its own length is counted"
+    );
+    assert_eq!(place_of(large), before, "one that is as long is used again");
+}
+
+#[test]
+fn a_queue_may_be_as_long_as_can_be_said() {
+    let queue_length = usize::MAX / 2 + 1;
+    let bench = Bench::new(1, 20, &BucketOptions { queue_length, writer_threads: 2, ..options() });
+    bench.hits(0..5);
+    bench.settle();
+    assert_eq!(bench.hits(0..5), 5);
+}
+
+#[test]
 fn what_is_full_makes_room_and_stays_within_its_bytes() {
     let bench = Bench::new(1, 10, &options());
     for round in 0..4 {
