@@ -74,19 +74,22 @@ impl Compression {
         Ok(())
     }
 
-    /// Unpacks exactly `size` bytes. Memory grows with what is unpacked, not with what is claimed.
+    /// Unpacks exactly `size` bytes, with nothing behind them that would be held as long as they are. Memory grows with what
+    /// is unpacked, not with what is claimed.
     pub(crate) fn unpack(self, packed: &[u8], size: usize) -> io::Result<Vec<u8>> {
-        let raw = match self {
+        let mut raw = match self {
             Compression::None => packed.to_vec(),
-            Compression::Gz => bounded(flate2::read::GzDecoder::new(packed), size)?,
+            Compression::Gz => bounded(flate2::read::GzDecoder::new(packed), packed.len(), size)?,
             Compression::Zstd if packed.starts_with(&ZSTD_MAGIC) => {
-                bounded(zstd::Decoder::new(packed)?, size)?
+                bounded(zstd::Decoder::new(packed)?, packed.len(), size)?
             }
             Compression::Snappy | Compression::Lz4 | Compression::Zstd => self.ungroup(packed, size)?,
         };
         if raw.len() != size {
             return Err(io::Error::other(format!("{size} bytes expected, {} unpacked", raw.len())));
         }
+        // Of what is exact already nothing is moved.
+        raw.shrink_to_fit();
         Ok(raw)
     }
 
@@ -115,7 +118,7 @@ impl Compression {
                         snap::raw::Decoder::new().decompress_vec(chunk).map_err(io::Error::other)?
                     }
                     Compression::Lz4 => lz4_flex::block::decompress(chunk, room).map_err(io::Error::other)?,
-                    _ => bounded(zstd::Decoder::new(chunk)?, end - raw.len())?,
+                    _ => bounded(zstd::Decoder::new(chunk)?, length, end - raw.len())?,
                 };
                 if unpacked.is_empty() || unpacked.len() > end - raw.len() {
                     return Err(io::Error::other("a chunk unpacks to another length than its group says"));
@@ -148,9 +151,10 @@ fn groups(
     Ok(())
 }
 
-/// Reads at most one byte more than `size`: enough to see that there is too much.
-fn bounded(source: impl Read, size: usize) -> io::Result<Vec<u8>> {
-    let mut raw = Vec::new();
+/// Reads at most one byte more than `size`: enough to see that there is too much. There is room for what so many `packed`
+/// bytes may well hold at once.
+fn bounded(source: impl Read, packed: usize, size: usize) -> io::Result<Vec<u8>> {
+    let mut raw = Vec::with_capacity(size.min(packed.saturating_mul(EXPANSION_MAX)));
     source.take(size as u64 + 1).read_to_end(&mut raw)?;
     Ok(raw)
 }
@@ -166,7 +170,9 @@ mod tests {
             for size in [0, 1, 100, GROUP, GROUP + 1, raw.len()] {
                 let mut packed = Vec::new();
                 codec.pack(&raw[..size], &mut packed).expect("packed");
-                assert_eq!(codec.unpack(&packed, size).expect("unpacked"), &raw[..size], "{codec:?} {size}");
+                let unpacked = codec.unpack(&packed, size).expect("unpacked");
+                assert_eq!(unpacked, &raw[..size], "{codec:?} {size}");
+                assert_eq!(unpacked.capacity(), size, "{codec:?}: no more is held than is counted");
                 if size > 0 && codec != Compression::None {
                     assert!(codec.unpack(&packed, size - 1).is_err(), "{codec:?} gives more than was asked");
                     assert!(codec.unpack(&packed[..packed.len() - 1], size).is_err(), "{codec:?} cut");
