@@ -347,8 +347,11 @@ impl Cursor {
                 return Ok(());
             }
             // Who is told by it that the row has ended wants no more of the next block either.
-            if let Some((at, part)) = self.reader.part_after(at, disk_length, self.way()) {
-                self.open = Open::Part(at, part);
+            if let Some((at, cells)) = self.reader.part_after(at, disk_length, self.way()) {
+                self.open = match cells {
+                    Cells::Part(part) => Open::Part(at, part),
+                    Cells::Whole(block) => Open::Block(at, block),
+                };
                 self.stand_on(0);
                 return Ok(());
             }

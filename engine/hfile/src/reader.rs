@@ -649,20 +649,23 @@ impl Reader {
         (entry.offset, entry.disk_length)
     }
 
-    /// The first cells of the data block right behind the one at `at`, which takes so much of the file, where a part of it
-    /// can be had.
-    pub(crate) fn part_after(&self, at: u64, disk_length: u32, way: Way<'_>) -> Option<(u64, Part)> {
+    /// The first cells of the data block right behind the one at `at`, which takes so much of the file, or all of it, where
+    /// a part of it can be had or it lies in memory.
+    pub(crate) fn part_after(&self, at: u64, disk_length: u32, way: Way<'_>) -> Option<(u64, Cells)> {
         let next = at + u64::from(disk_length);
         if next > self.last_data || !way.held.is_none_or(|held| held.is_first(next)) {
             return None;
         }
-        match self.cached.part(next, way.options.cache_blocks, |_| 0..2)? {
-            Cells::Part(part) => {
-                note_data(part.block_length());
-                Some((next, part))
+        let cells = self.cached.part(next, way.options.cache_blocks, |_| 0..2)?;
+        match &cells {
+            Cells::Part(part) => note_data(part.block_length()),
+            Cells::Whole(block) if block.kind == BlockKind::Data && !block.packed => {
+                note_data(block.bytes.len())
             }
-            Cells::Whole(_) => None,
+            // What has no cells to look at yet is asked for again, by who knows what to do with it.
+            Cells::Whole(_) => return None,
         }
+        Some((next, cells))
     }
 
     /// The data block after the one at `at`, which takes so much of the file; `None` behind the last. Whoever walks on keeps

@@ -175,6 +175,15 @@ fn rows_are_passed_up_to_the_end_of_a_block_but_not_where_cells_have_tags() {
 
 /// A file whose data blocks are all on a device of the cache, and a reader of the same without one.
 fn on_a_device(writing: &dyn Fn() -> WriterOptions) -> (Arc<Reader>, Scratch, Arc<Reader>) {
+    // The memory before it has room for index and blooms, and no data: a block is larger than all of it.
+    on_a_device_behind(2_048, writing)
+}
+
+/// The same with so many bytes of memory before it.
+fn on_a_device_behind(
+    bytes_max: usize,
+    writing: &dyn Fn() -> WriterOptions,
+) -> (Arc<Reader>, Scratch, Arc<Reader>) {
     // Rows of many columns, of one, such as begin with the same bytes, and cells that were written again and again at one time,
     // so that their numbers alone tell them apart, across the ends of blocks too.
     let mut cells = Vec::new();
@@ -212,8 +221,7 @@ fn on_a_device(writing: &dyn Fn() -> WriterOptions) -> (Arc<Reader>, Scratch, Ar
     let device = Scratch::new(16 << 20);
     let options = BucketOptions { queue_length: 10_000, ..BucketOptions::default() };
     let bucket = Bucket::on(vec![Arc::new(device.clone())], &options, World::simulated(1, WallTime(0)));
-    // The memory before it has room for index and blooms, and no data: a block is larger than all of it.
-    let cache = Arc::new(Cache::with_bytes(2_048).with_bucket(bucket));
+    let cache = Arc::new(Cache::with_bytes(bytes_max).with_bucket(bucket));
     let file = files.open(&name).expect("there");
     let reader = Reader::open(file, name, cache, Caching::default()).map(Arc::new).expect("sound");
     assert_eq!(read_all(&reader).expect("sound"), expected(&cells));
@@ -293,6 +301,33 @@ fn a_cursor_that_has_parts_of_blocks_stands_where_one_that_has_blocks_does() {
             }
         }
     }
+}
+
+#[test]
+fn a_block_that_lies_in_memory_is_looked_for_once_behind_a_part() {
+    // Some of its blocks lie in memory.
+    let (reader, device, _) =
+        on_a_device_behind(64 << 10, &|| WriterOptions { block_size: 2 << 10, ..Default::default() });
+    let cache = reader.cached().cache();
+    let options = ReadOptions::default();
+    let mut starts = Vec::new();
+    let mut place = (reader.first_data().expect("there is one"), 0);
+    while let Some((at, block)) = reader.block_after(place.0, place.1, options, &mut None).expect("sound") {
+        place = (at, block.disk_length);
+        starts.push(place);
+    }
+    let looks = || {
+        let looks = cache.counts().looks;
+        looks.hits() + looks.misses()
+    };
+    let mut whole = 0;
+    for (at, disk_length) in starts {
+        let before = looks();
+        let cells = reader.part_after(at, disk_length, options.into());
+        whole += u64::from(matches!(cells, Some((_, cache::Cells::Whole(_)))));
+        assert!(looks() <= before + 1);
+    }
+    assert!(whole > 5 && device.acts().0 > 5, "{whole} lay in memory");
 }
 
 #[test]
