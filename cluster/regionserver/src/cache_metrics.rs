@@ -117,6 +117,9 @@ fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
     let disabled = if counts.disabled { 1.0 } else { 0.0 };
     let help = "1 when the bucket cache is used no more, because its device failed.";
     out.gauge("bellows_bucket_cache_disabled", help, &[], disabled);
+    let read_only = if counts.read_only { 1.0 } else { 0.0 };
+    let help = "1 when the bucket cache takes in nothing more, because writes to its device failed.";
+    out.gauge("bellows_bucket_cache_read_only", help, &[], read_only);
     for slots in counts.slots.iter().filter(|slots| slots.buckets > 0 || slots.evicted > 0) {
         let size = slots.size.to_string();
         let labels = [("size", &size[..])];

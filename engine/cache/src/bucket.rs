@@ -12,6 +12,7 @@
 
 mod allocator;
 mod buffer;
+mod health;
 mod record;
 mod store;
 
@@ -47,8 +48,8 @@ pub struct BucketOptions {
     pub writer_threads: usize,
     /// Blocks that wait for a writer, for each of them; more are not taken (`hbase.bucketcache.writer.queuelength`).
     pub queue_length: usize,
-    /// How long a device may fail without a success in between before it is used no more
-    /// (`hbase.bucketcache.ioengine.errors.tolerated.duration`).
+    /// How long reads of a device may fail without a success in between before it is used no more, and its writes before
+    /// it is given nothing more (`hbase.bucketcache.ioengine.errors.tolerated.duration`).
     pub errors_tolerated: Duration,
     /// Bytes of memory for the heads of records that cost a call of the system to read: where few cells are wanted of a block,
     /// one call does then in the place of two (`bellows.bucketcache.heads.size`).
@@ -99,6 +100,8 @@ pub struct BucketCounts {
     pub failed: u64,
     /// Whether it is used no more, because its device failed for too long.
     pub disabled: bool,
+    /// Whether it takes in nothing more, because writes failed for too long. What is there is read.
+    pub read_only: bool,
     /// Its slots by size; empty for one in memory.
     pub slots: Vec<SlotCounts>,
 }

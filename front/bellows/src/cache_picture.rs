@@ -146,8 +146,14 @@ fn lost(bytes: u64, used: u64) -> f64 {
 }
 
 fn draw_bucket(out: &mut String, engine: &str, bucket: &BucketCounts) {
-    let disabled = if bucket.disabled { " · DISABLED: its device failed for too long" } else { "" };
-    line(out, format_args!("bucket {engine}{disabled}"));
+    let state = match bucket {
+        BucketCounts { disabled: true, .. } => " · DISABLED: its device failed for too long",
+        BucketCounts { read_only: true, .. } => {
+            " · READ ONLY: writes to its device failed for too long, nothing more is taken in"
+        }
+        _ => "",
+    };
+    line(out, format_args!("bucket {engine}{state}"));
     let used: u64 = bucket.slots.iter().map(|slots| slots.used * u64::from(slots.size)).sum();
     let bytes: u64 = bucket.slots.iter().map(|slots| slots.bytes).sum();
     let lost = if used == 0 {
@@ -245,7 +251,7 @@ mod tests {
     use env::{WallTime, World};
     use std::convert::Infallible;
     use std::sync::Arc;
-    use storage::Scratch;
+    use storage::{DeviceFault, Scratch};
 
     fn cache_over(world: &World) -> Arc<Cache> {
         let device = Arc::new(Scratch::new(8 << 20));
@@ -311,6 +317,23 @@ mod tests {
         // Whoever comes between looks back at the same.
         world.advance(LOOK_BACK / 2);
         assert!(window.picture_of(&cache, world.moment()).contains("in the last 1.5 s"));
+    }
+
+    #[test]
+    fn a_picture_says_that_a_device_is_full() {
+        let world = World::simulated(1, WallTime(0));
+        let device = Scratch::new(8 << 20);
+        let bucket = Bucket::on(vec![Arc::new(device.clone())], &BucketOptions::default(), world.clone());
+        let cache = Arc::new(Cache::with_bytes(4 << 20).with_bucket(bucket));
+        look(&cache, "t", BlockKind::Data, 0..2);
+        device.set_fault(DeviceFault::Full);
+        for round in 1..3 {
+            look(&cache, "t", BlockKind::Data, 10 * round..10 * round + 1);
+            world.advance(BucketOptions::default().errors_tolerated);
+        }
+        let drawn = Window::default().picture_of(&cache, world.moment());
+        assert!(drawn.contains("\nbucket file:scratch · READ ONLY: writes "), "{drawn}");
+        assert!(drawn.contains(" in 2 blocks"), "{drawn}");
     }
 
     #[test]

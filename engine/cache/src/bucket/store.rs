@@ -9,7 +9,8 @@
 //!    record read, and then what of its bytes has those cells. A head that costs a call to read stays in memory, in the
 //!    index, while there is room for it: it goes with its record, and never for another, for where many are wanted each
 //!    would go before it is looked at again.
-//! 4. A device that fails without a success in between for longer than is tolerated is used no more.
+//! 4. A device whose reads fail without a success in between for longer than is tolerated is used no more. One whose writes
+//!    do, as those of a full disk, is given nothing more, and what is there is read on while there is something.
 //! 5. Where a device is mapped ([`Device::is_mapped`]), reads that need no wait are copies out of the map, in the time that
 //!    the check alone would take. A map whose file is cut or whose disk fails is read no more, but its file is.
 
@@ -19,12 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use env::{Moment, Priority, World};
+use env::{Priority, World};
 use parking_lot::{Condvar, Mutex};
 use storage::Device;
 
 use super::allocator::{Allocator, bucket_size};
 use super::buffer::Buffer;
+use super::health::Health;
 use super::record::{self, KeptHead, Mark, Part};
 use super::{BucketCounts, BucketOptions, Placed};
 use crate::memory::{Admission, Shelf, hash_of};
@@ -35,6 +37,9 @@ const EVICTIONS_MAX: usize = 8;
 
 const REMEDY: &str =
     "blocks are read from storage instead; put a sound device there and start the server again";
+
+const REMEDY_FULL: &str = "what is there is still read, and everything else from storage; make room where the device lies, \
+     or put one there that can be written, and start the server again";
 
 const REMEDY_UNMAPPED: &str = "the file was cut or its disk cannot be read: it is read and not mapped from now on, which \
      is slower, and what it does not give is read from storage; put a sound file there and start the server again";
@@ -93,7 +98,6 @@ struct State {
     queue: VecDeque<Job>,
     writing: usize,
     stopped: bool,
-    failing_since: Option<Moment>,
 }
 
 struct Shared {
@@ -108,13 +112,15 @@ struct Shared {
     head_bytes: Arc<AtomicU64>,
     head_bytes_max: u64,
     errors_tolerated: Duration,
+    reads: Health,
+    writes: Health,
     world: World,
     state: Mutex<State>,
     more: Condvar,
     idle: Condvar,
     disabled: AtomicBool,
-    /// Whether something failed and nothing has succeeded since: spares successes the lock.
-    failing: AtomicBool,
+    /// Whether nothing more is taken in.
+    read_only: AtomicBool,
     dropped: AtomicU64,
     corrupt: AtomicU64,
     failed: AtomicU64,
@@ -143,6 +149,8 @@ impl Store {
             head_bytes: Arc::clone(&head_bytes),
             head_bytes_max: if mapped { 0 } else { options.head_bytes_max },
             errors_tolerated: options.errors_tolerated,
+            reads: Health::new(options.errors_tolerated),
+            writes: Health::new(options.errors_tolerated),
             world,
             state: Mutex::new(State {
                 index: Shelf::new(bytes_max, in_memory),
@@ -151,12 +159,11 @@ impl Store {
                 queue: VecDeque::new(),
                 writing: 0,
                 stopped: false,
-                failing_since: None,
             }),
             more: Condvar::new(),
             idle: Condvar::new(),
             disabled: AtomicBool::new(false),
-            failing: AtomicBool::new(false),
+            read_only: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -193,7 +200,7 @@ impl Store {
         }
         let block = record::read(&buffer.freeze(), slot.head as usize, slot.sum, mark);
         match &block {
-            Some(_) => self.0.note_success(),
+            Some(_) => self.0.reads.note_success(),
             None => self.0.note_corrupt(key, slot),
         }
         block.map(Arc::new)
@@ -244,7 +251,7 @@ impl Store {
             self.0.note_corrupt(key, slot);
             return None;
         }
-        self.0.note_success();
+        self.0.reads.note_success();
         Some(Cells::Part(part))
     }
 
@@ -271,7 +278,7 @@ impl Store {
     }
 
     pub(super) fn insert(&self, key: BlockKey, mark: Mark, block: &Arc<Block>, admission: Admission) {
-        if self.is_disabled() {
+        if self.is_disabled() || self.0.read_only.load(Ordering::Relaxed) {
             return;
         }
         let mut state = self.0.state.lock();
@@ -315,6 +322,7 @@ impl Store {
             corrupt: shared.corrupt.load(Ordering::Relaxed),
             failed: shared.failed.load(Ordering::Relaxed),
             disabled: self.is_disabled(),
+            read_only: shared.read_only.load(Ordering::Relaxed) && !self.is_disabled(),
             slots: state.slots.counts().to_vec(),
         }
     }
@@ -437,7 +445,7 @@ impl Shared {
     fn fill(&self, key: BlockKey, slot: Slot, offset: u64, bytes: &mut [u8], now: bool) -> bool {
         self.read(slot.at + offset, bytes, now).unwrap_or_else(|error| {
             self.drop_slot(key, slot);
-            self.note_failure("read from", &error);
+            self.note_read_failure(&error);
             false
         })
     }
@@ -520,8 +528,8 @@ impl Shared {
         }
         drop(state);
         match written {
-            Ok(()) => self.note_success(),
-            Err(error) => self.note_failure("write to", &error),
+            Ok(()) => self.writes.note_success(),
+            Err(error) => self.note_write_failure(&error),
         }
     }
 
@@ -545,24 +553,47 @@ impl Shared {
         }
     }
 
-    fn note_success(&self) {
-        if self.failing.load(Ordering::Relaxed) {
-            self.state.lock().failing_since = None;
-            self.failing.store(false, Ordering::Relaxed);
+    fn note_read_failure(&self, error: &storage::Error) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let verdict = self.reads.note_failure(self.world.moment());
+        if verdict.is_told {
+            tracing::warn!(%error, tolerated = ?self.errors_tolerated,
+                "cannot read from the bucket cache's device; blocks are read from storage instead");
+        }
+        if verdict.is_given_up {
+            self.disable(&error.to_string());
+        }
+        self.disable_if_useless(error);
+    }
+
+    fn note_write_failure(&self, error: &storage::Error) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let verdict = self.writes.note_failure(self.world.moment());
+        if verdict.is_told {
+            tracing::warn!(%error, tolerated = ?self.errors_tolerated,
+                "cannot write to the bucket cache's device; blocks are read from storage instead");
+        }
+        if verdict.is_given_up {
+            self.take_nothing_more(error);
+            self.disable_if_useless(error);
         }
     }
 
-    fn note_failure(&self, act: &str, error: &storage::Error) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        let now = self.world.moment();
-        let since = *self.state.lock().failing_since.get_or_insert(now);
-        if !self.failing.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%error, tolerated = ?self.errors_tolerated,
-                "cannot {act} the bucket cache's device; blocks are read from storage instead");
+    /// A device that takes no write, and of whose blocks the last one is gone: there is nothing left whose read could fail
+    /// for too long.
+    fn disable_if_useless(&self, cause: &storage::Error) {
+        if self.read_only.load(Ordering::Relaxed) && self.state.lock().index.len() == 0 {
+            self.disable(&cause.to_string());
         }
-        if now.since(since) >= self.errors_tolerated {
-            self.disable(&error.to_string());
+    }
+
+    fn take_nothing_more(&self, cause: &storage::Error) {
+        if self.read_only.swap(true, Ordering::Relaxed) {
+            return;
         }
+        tracing::warn!(devices = self.places(), %cause, remedy = REMEDY_FULL, tolerated = ?self.errors_tolerated,
+            "the bucket cache takes in nothing more: its device took no write for longer than is tolerated");
+        self.forget_where(|entry| matches!(entry, Entry::Waiting(_)));
     }
 
     fn disable(&self, cause: &str) {
@@ -570,9 +601,14 @@ impl Shared {
             return;
         }
         tracing::warn!(devices = self.places(), cause, remedy = REMEDY, "the bucket cache is used no more");
+        self.forget_where(|_| true);
+    }
+
+    /// Forgets blocks, and all that wait to be written.
+    fn forget_where(&self, goes: impl Fn(&Entry) -> bool) {
         let mut state = self.state.lock();
         state.queue.clear();
-        let gone = state.index.remove_where(|_| true);
+        let gone = state.index.remove_where(goes);
         state.free(gone, false);
         if state.writing == 0 {
             self.idle.notify_all();

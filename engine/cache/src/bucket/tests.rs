@@ -379,6 +379,63 @@ fn a_device_that_fails_for_too_long_is_used_no_more() {
 }
 
 #[test]
+fn a_device_that_is_full_for_too_long_is_read_on_and_given_nothing_more() {
+    let tolerated = Duration::from_secs(60);
+    let bench = Bench::new(1, 40, &BucketOptions { errors_tolerated: tolerated, ..options() });
+    bench.hits(0..50);
+    bench.settle();
+    bench.devices[0].set_fault(DeviceFault::Full);
+    // Reads succeed between the writes that fail.
+    for second in 0..59 {
+        assert_eq!((bench.hits(0..50), bench.hits(1_000 + second..1_001 + second)), (50, 0));
+        bench.settle();
+        assert!(!bench.counts().read_only, "it may pass");
+        bench.world.advance(Duration::from_secs(1));
+    }
+    // It passes for one write, and the time begins anew.
+    bench.devices[0].set_fault(DeviceFault::None);
+    assert!(!bench.read(2_000));
+    bench.settle();
+    bench.devices[0].set_fault(DeviceFault::Full);
+    bench.hits(3_000..3_001);
+    bench.settle();
+    bench.world.advance(tolerated);
+    assert!(!bench.counts().read_only);
+    bench.hits(3_001..3_020);
+    bench.settle();
+    let counts = bench.counts();
+    assert!(counts.read_only && !counts.disabled, "{counts:?}");
+    assert_eq!(counts.blocks, 51, "nothing waits for a writer any more");
+    assert_eq!(counts.slots.iter().map(|slots| slots.used).sum::<u64>(), 51);
+    let (_, writes) = bench.devices[0].acts();
+    bench.devices[0].set_fault(DeviceFault::None);
+    assert_eq!((bench.hits(4_000..4_100), bench.hits(0..50)), (0, 50));
+    bench.settle();
+    assert_eq!(bench.devices[0].acts().1, writes, "it is given nothing more");
+    // When it cannot be read either, it is used no more.
+    bench.devices[0].set_fault(DeviceFault::Gone);
+    bench.hits(0..10);
+    bench.world.advance(tolerated);
+    bench.hits(10..20);
+    let counts = bench.counts();
+    assert!(counts.disabled && !counts.read_only && counts.blocks == 0, "{counts:?}");
+}
+
+#[test]
+fn a_device_that_has_nothing_and_takes_nothing_is_used_no_more() {
+    let bench = Bench::new(1, 40, &options());
+    bench.hits(0..5);
+    bench.settle();
+    bench.devices[0].set_fault(DeviceFault::Gone);
+    for _ in 0..2 {
+        bench.hits(0..5);
+        bench.settle();
+        bench.world.advance(Duration::from_secs(60));
+    }
+    assert!(bench.counts().disabled);
+}
+
+#[test]
 fn under_load_and_faults_every_block_is_right() {
     let bench = Bench::new(2, 10, &options());
     let faults = [DeviceFault::None, DeviceFault::ReadFlips, DeviceFault::Gone, DeviceFault::WriteLost];

@@ -1,0 +1,100 @@
+//! Whether a device's reads, or its writes, fail for longer than is tolerated.
+//!
+//! Of either the time counts from the first failure after a success. They are kept apart: a disk that is full reads well
+//! and takes no write, and one success of its reads would hide that for good.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use env::Moment;
+use parking_lot::Mutex;
+
+/// See the file.
+#[derive(Debug)]
+pub(super) struct Health {
+    tolerated: Duration,
+    /// Whether something failed and nothing has succeeded since: spares successes the lock.
+    failing: AtomicBool,
+    times: Mutex<Times>,
+}
+
+#[derive(Debug, Default)]
+struct Times {
+    failing_since: Option<Moment>,
+    /// When a failure was told.
+    told: Option<Moment>,
+}
+
+/// What is to be done about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// It is told. One in so much time as is tolerated is: where failures and successes come in turn, each would else be
+    /// the first after a success.
+    pub(super) is_told: bool,
+    /// It went on for too long.
+    pub(super) is_given_up: bool,
+}
+
+impl Health {
+    pub(super) fn new(tolerated: Duration) -> Health {
+        Health { tolerated, failing: AtomicBool::new(false), times: Mutex::default() }
+    }
+
+    /// Whether the last one failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn note_success(&self) {
+        if self.is_failing() {
+            self.times.lock().failing_since = None;
+            self.failing.store(false, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn note_failure(&self, now: Moment) -> Verdict {
+        let mut times = self.times.lock();
+        self.failing.store(true, Ordering::Relaxed);
+        let since = *times.failing_since.get_or_insert(now);
+        let is_told = times.told.is_none_or(|told| now.since(told) >= self.tolerated);
+        if is_told {
+            times.told = Some(now);
+        }
+        Verdict { is_told, is_given_up: now.since(since) >= self.tolerated }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::{WallTime, World};
+
+    const TOLERATED: Duration = Duration::from_secs(60);
+
+    fn at(second: u64) -> Moment {
+        World::simulated(1, WallTime(0)).moment().plus(Duration::from_secs(second))
+    }
+
+    #[test]
+    fn the_time_counts_from_the_first_failure_after_a_success() {
+        let health = Health::new(TOLERATED);
+        let is_given_up = |seconds| health.note_failure(at(seconds)).is_given_up;
+        assert!(!is_given_up(0) && !is_given_up(59));
+        health.note_success();
+        assert!(!health.is_failing() && !is_given_up(60) && !is_given_up(119));
+        assert!(health.is_failing() && is_given_up(120));
+    }
+
+    #[test]
+    fn failures_between_successes_are_told_once_in_a_while() {
+        let health = Health::new(TOLERATED);
+        let told = (0..600_u64).filter(|&second| {
+            health.note_success();
+            let verdict = health.note_failure(at(second));
+            assert!(!verdict.is_given_up);
+            verdict.is_told
+        });
+        assert_eq!(told.collect::<Vec<_>>(), (0..10).map(|minute| minute * 60).collect::<Vec<_>>());
+    }
+}
