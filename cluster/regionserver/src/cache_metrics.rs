@@ -108,6 +108,7 @@ fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
         ("refused", "Blocks not taken, because those there are used more.", counts.refused),
         ("dropped", "Blocks not taken, because too many waited or no slot was free.", counts.dropped),
         ("corrupt", "Blocks that the device gave back as something else.", counts.corrupt),
+        ("stale", "Blocks of the last process that were something else already when it ended.", counts.stale),
         ("failed", "Reads and writes of the device that failed.", counts.failed),
     ] {
         out.counter(&format!("bellows_bucket_cache_{name}_total"), help, &[], value);

@@ -96,6 +96,8 @@ pub struct BucketCounts {
     pub dropped: u64,
     /// Given back by the device as something else than what was written.
     pub corrupt: u64,
+    /// Said by the index of the last process to lie where something else does, for it was killed after it had kept that.
+    pub stale: u64,
     /// Reads and writes that failed.
     pub failed: u64,
     /// Whether it is used no more, because its device failed for too long.

@@ -8,7 +8,7 @@
 //!   evicted 0 · refused 0
 //! bucket mmap:/ssd/cache
 //!   ███████████████████████████████████████████████░░░ 0.95 GB of 1.00 GB in 14210 blocks · 2 % of the slots is lost
-//!   evicted 1202 · refused 88103 · dropped 12 · corrupt 0 · failed 0
+//!   evicted 1202 · refused 88103 · dropped 12 · corrupt 0 · stale 0 · failed 0
 //!
 //! looks                                memory     bucket     missed       hit
 //! usertable · data                          0     112034       2100    98.2 %
@@ -175,11 +175,12 @@ fn draw_bucket(out: &mut String, engine: &str, bucket: &BucketCounts) {
             bucket.blocks
         ),
     );
-    let BucketCounts { evicted, refused, dropped, corrupt, failed, .. } = bucket;
+    let BucketCounts { evicted, refused, dropped, corrupt, stale, failed, .. } = bucket;
     line(
         out,
         format_args!(
-            "  evicted {evicted} · refused {refused} · dropped {dropped} · corrupt {corrupt} · failed {failed}"
+            "  evicted {evicted} · refused {refused} · dropped {dropped} · corrupt {corrupt} · stale {stale} \
+             · failed {failed}"
         ),
     );
 }
@@ -293,7 +294,7 @@ mod tests {
         assert!(lines[3].contains(" of 4.0 MB in ") && lines[3].contains("1 index, 0 bloom"), "{first}");
         assert_eq!(lines[5], "bucket file:scratch");
         assert!(lines[6].contains(" of 6.0 MB in 20 blocks · 5 % of the slots is lost"), "{first}");
-        assert_eq!(lines[7], "  evicted 0 · refused 0 · dropped 0 · corrupt 0 · failed 0");
+        assert_eq!(lines[7], "  evicted 0 · refused 0 · dropped 0 · corrupt 0 · stale 0 · failed 0");
         assert!(lines[10].starts_with("t · data ") && lines[10].ends_with("        20    50.0 %"), "{first}");
         assert!(
             lines[11].starts_with("t · index ") && lines[11].ends_with("         1     0.0 %"),

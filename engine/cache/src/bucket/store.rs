@@ -45,13 +45,24 @@ const REMEDY_UNMAPPED: &str = "the file was cut or its disk cannot be read: it i
      is slower, and what it does not give is read from storage; put a sound file there and start the server again";
 
 /// Where a record lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Slot {
     at: u64,
     length: u32,
     /// How much of it is its head, and the sum of that.
     head: u32,
     sum: u32,
+    /// Whether an index said so that another process had kept, and nobody has found it there since. What that process wrote
+    /// after it had kept the index may lie there: that is no fault of the device.
+    is_hearsay: bool,
+}
+
+/// The same record, whatever is known of it.
+impl PartialEq for Slot {
+    fn eq(&self, other: &Slot) -> bool {
+        let all = |slot: &Slot| (slot.at, slot.length, slot.head, slot.sum);
+        all(self) == all(other)
+    }
 }
 
 /// What the index has of a block.
@@ -123,6 +134,7 @@ struct Shared {
     read_only: AtomicBool,
     dropped: AtomicU64,
     corrupt: AtomicU64,
+    stale: AtomicU64,
     failed: AtomicU64,
 }
 
@@ -166,6 +178,7 @@ impl Store {
             read_only: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
+            stale: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         });
         let mut started = 0;
@@ -200,8 +213,8 @@ impl Store {
         }
         let block = record::read(&buffer.freeze(), slot.head as usize, slot.sum, mark);
         match &block {
-            Some(_) => self.0.reads.note_success(),
-            None => self.0.note_corrupt(key, slot),
+            Some(_) => self.0.note_sound(key, slot),
+            None => self.0.note_unsound(key, slot),
         }
         block.map(Arc::new)
     }
@@ -236,7 +249,7 @@ impl Store {
             }
         };
         let Some(mut part) = part else {
-            self.0.note_corrupt(key, slot);
+            self.0.note_unsound(key, slot);
             return None;
         };
         if !part.has_cells() {
@@ -248,10 +261,10 @@ impl Store {
             return None;
         }
         if !part.is_sound() {
-            self.0.note_corrupt(key, slot);
+            self.0.note_unsound(key, slot);
             return None;
         }
-        self.0.reads.note_success();
+        self.0.note_sound(key, slot);
         Some(Cells::Part(part))
     }
 
@@ -320,6 +333,7 @@ impl Store {
             refused: state.index.refused,
             dropped: shared.dropped.load(Ordering::Relaxed),
             corrupt: shared.corrupt.load(Ordering::Relaxed),
+            stale: shared.stale.load(Ordering::Relaxed),
             failed: shared.failed.load(Ordering::Relaxed),
             disabled: self.is_disabled(),
             read_only: shared.read_only.load(Ordering::Relaxed) && !self.is_disabled(),
@@ -330,7 +344,7 @@ impl Store {
     pub(super) fn placed(&self) -> Vec<Placed> {
         let state = self.0.state.lock();
         let written = state.index.entries().filter_map(|(key, entry, in_memory)| {
-            let Slot { at, length, head, sum } = entry.slot()?;
+            let Slot { at, length, head, sum, .. } = entry.slot()?;
             Some(Placed { file: key.file.0, offset: key.offset, at, length, head, sum, in_memory })
         });
         written.collect()
@@ -349,7 +363,7 @@ impl Store {
             let weight = state.slots.slot_size(class) as usize;
             let admission = Admission { weight, in_memory, asked_for: false };
             let mut gone = Vec::new();
-            let entry = Entry::Written(Slot { at, length, head, sum }, None);
+            let entry = Entry::Written(Slot { at, length, head, sum, is_hearsay: true }, None);
             state.index.insert(key, hash_of(key), entry, admission, &mut gone);
             state.free(gone, false);
         }
@@ -516,7 +530,8 @@ impl Shared {
         let waits = state.index.peek(key).is_some_and(|entry| entry.waits_as(&block));
         match (&written, waits) {
             (Ok(()), true) => {
-                let slot = Slot { at, length: record.len() as u32, head: head as u32, sum };
+                let (length, head) = (record.len() as u32, head as u32);
+                let slot = Slot { at, length, head, sum, is_hearsay: false };
                 state.index.replace(key, Entry::Written(slot, None));
             }
             (_, waits) => {
@@ -544,9 +559,35 @@ impl Shared {
         same
     }
 
+    /// What was read of a record is as it was written.
+    #[inline]
+    fn note_sound(&self, key: BlockKey, slot: Slot) {
+        self.reads.note_success();
+        if slot.is_hearsay {
+            self.note_found(key, slot);
+        }
+    }
+
+    #[cold]
+    fn note_found(&self, key: BlockKey, slot: Slot) {
+        let mut state = self.state.lock();
+        let found = match state.index.peek(key) {
+            Some(Entry::Written(there, head)) if *there == slot => {
+                Entry::Written(Slot { is_hearsay: false, ..slot }, head.clone())
+            }
+            _ => return,
+        };
+        state.index.replace(key, found);
+    }
+
     /// Forgets a record that is not what was written, unless its slot has become another block's meanwhile.
-    fn note_corrupt(&self, key: BlockKey, slot: Slot) {
-        if self.drop_slot(key, slot) && self.corrupt.fetch_add(1, Ordering::Relaxed) == 0 {
+    fn note_unsound(&self, key: BlockKey, slot: Slot) {
+        if !self.drop_slot(key, slot) {
+            return;
+        }
+        if slot.is_hearsay {
+            self.stale.fetch_add(1, Ordering::Relaxed);
+        } else if self.corrupt.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!(device = %self.place_of(slot.at), offset = slot.at,
                 "the bucket cache's device gave back something else than what was written; it is read from storage \
                  instead, here and whenever it happens again (bellows_bucket_cache_corrupt_total)");

@@ -522,6 +522,40 @@ fn an_index_of_a_version_that_wrote_other_records_is_none() {
 }
 
 #[test]
+fn what_a_killed_process_wrote_over_is_stale_and_what_was_found_once_is_corrupt() {
+    let index = Scratch::new(Persistence::bytes_for(20 * BUCKET, &SIZES));
+    let mut bench = next_life(Bench::new(1, 20, &options()), &index);
+    bench.hits(0..60);
+    bench.settle();
+    bench.cache.persist().expect("kept");
+    bench.file.evict();
+    bench.hits(1_000..1_060);
+    bench.settle();
+    // The next life keeps what it was told before it has looked, and is killed, too.
+    bench = next_life(bench, &index);
+    assert_eq!(bench.counts().blocks, 60);
+    bench.read(3_000);
+    bench.settle();
+    bench.cache.persist().expect("kept");
+    bench = next_life(bench, &index);
+    let hits = bench.hits(0..60) as u64;
+    let counts = bench.counts();
+    assert!(counts.stale > 10, "{counts:?}");
+    assert_eq!((hits + counts.stale, counts.corrupt), (60, 0));
+    assert!(bench.read(3_000));
+    // What was written here, and what was found, in part or whole, is no hearsay any more.
+    bench.settle();
+    bench.cache.persist().expect("kept");
+    bench = next_life(bench, &index);
+    let parts = bench.parts(0..30) as u64;
+    assert!(parts > 20 && bench.hits(30..60) == 30);
+    bench.devices[0].damage(|bytes| bytes.iter_mut().step_by(100).for_each(|byte| *byte ^= 4));
+    assert_eq!(bench.hits(0..60), 0);
+    let counts = bench.counts();
+    assert_eq!((counts.corrupt, counts.stale), (30 + parts, 30 - parts), "all that was found is damaged now");
+}
+
+#[test]
 fn an_index_that_is_old_or_damaged_costs_hits_and_gives_no_wrong_byte() {
     let index = Scratch::new(Persistence::bytes_for(20 * BUCKET, &SIZES));
     let mut bench = next_life(Bench::new(1, 20, &options()), &index);
@@ -537,7 +571,9 @@ fn an_index_that_is_old_or_damaged_costs_hits_and_gives_no_wrong_byte() {
     bench = next_life(bench, &index);
     bench.parts(0..60);
     let hits = bench.hits(0..60);
-    assert_eq!(hits as u64 + bench.counts().corrupt, 60);
+    let counts = bench.counts();
+    assert_eq!((hits as u64 + counts.stale, counts.corrupt), (60, 0));
+    assert!(counts.stale > 0);
     bench.settle();
     bench.cache.persist().expect("kept");
     bench.read(2_000);
