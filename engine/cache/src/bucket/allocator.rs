@@ -68,8 +68,12 @@ struct Bucket {
 pub(super) struct Allocator {
     bucket_size: u64,
     buckets: Vec<Bucket>,
-    /// Buckets that are nobody's.
+    /// Buckets that are nobody's, and some that were: looking for those that are taken one by one, after a start, would take
+    /// as many steps as there are buckets for each of them.
     nobodys: Vec<u32>,
+    /// How many of these were looked at.
+    #[cfg(test)]
+    looked_at: u64,
     /// For each size: its buckets with a free slot, and some that were.
     open: Vec<Vec<u32>>,
     counts: Vec<SlotCounts>,
@@ -87,6 +91,8 @@ impl Allocator {
             bucket_size,
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             nobodys: (0..buckets).rev().collect(),
+            #[cfg(test)]
+            looked_at: 0,
             open: vec![Vec::new(); sizes.len()],
             counts: sizes.into_iter().map(|size| SlotCounts { size, ..SlotCounts::default() }).collect(),
         }
@@ -130,14 +136,27 @@ impl Allocator {
         Some(u64::from(at) * self.bucket_size + u64::from(slot) * u64::from(self.counts[class].size))
     }
 
+    /// Cuts a bucket that is nobody's.
     fn open_bucket(&mut self, class: usize) -> Option<u32> {
-        let at = self.nobodys.pop()?;
+        loop {
+            let at = self.nobodys.pop()?;
+            #[cfg(test)]
+            {
+                self.looked_at += 1;
+            }
+            if self.buckets[at as usize].size.is_none() {
+                self.cut(at, class);
+                return Some(at);
+            }
+        }
+    }
+
+    fn cut(&mut self, at: u32, class: usize) {
         let slots = (self.bucket_size / u64::from(self.counts[class].size)) as u32;
         self.buckets[at as usize] = Bucket { size: Some(class), free: (0..slots).rev().collect(), used: 0 };
         self.open[class].push(at);
         self.counts[class].buckets += 1;
         self.counts[class].slots += u64::from(slots);
-        Some(at)
     }
 
     /// Gives the slot at `offset` back, which held so many bytes.
@@ -182,12 +201,11 @@ impl Allocator {
             return false;
         }
         if bucket.size.is_none() {
-            self.nobodys.retain(|nobodys| u64::from(*nobodys) != at);
-            self.nobodys.push(at as u32);
-            self.open_bucket(class);
+            self.cut(at as u32, class);
         }
         let bucket = &mut self.buckets[at as usize];
-        let Some(place) = bucket.free.iter().position(|free| *free == slot) else { return false };
+        // Those at the beginning of the bucket are at the end of the list.
+        let Some(place) = bucket.free.iter().rposition(|free| *free == slot) else { return false };
         bucket.free.remove(place);
         bucket.used += 1;
         self.counts[class].used += 1;
@@ -262,6 +280,33 @@ mod tests {
         assert!(used(&HBASE_SLOT_SIZES, 64 << 10, 80) < 0.8, "why there are others");
         let apart = SLOT_SIZES.windows(2).all(|pair| pair[0] < pair[1] && pair[1] - pair[0] <= pair[0] / 16);
         assert!(apart && SLOT_SIZES.iter().all(|size| size % 256 == 0));
+    }
+
+    #[test]
+    fn what_lies_there_after_a_start_is_taken_without_a_look_at_other_buckets() {
+        const BUCKETS: u64 = 10_000;
+        let mut slots = Allocator::new(BUCKETS * 4 * 4_096, &[4_096, 1_024]);
+        // Half of them, from the last one on: of each two slots, the last one first.
+        for at in (0..BUCKETS / 2).rev() {
+            let bucket = 2 * at * 4 * 4_096;
+            let length = if at % 2 == 0 { 1_000 } else { 4_000 };
+            let size = if at % 2 == 0 { 1_024 } else { 4_096 };
+            assert!(slots.take(bucket + size, length) && slots.take(bucket, length));
+            assert!(!slots.take(bucket, length), "it is somebody's");
+        }
+        assert_eq!(slots.looked_at, 0);
+        assert_eq!((slots.counts()[0].buckets, slots.counts()[1].buckets), (BUCKETS / 4, BUCKETS / 4));
+        // What is left is given once, and each bucket is looked at once.
+        let mut given: Vec<u64> = std::iter::from_fn(|| slots.allocate(4_000)).collect();
+        assert_eq!(given.len() as u64, BUCKETS / 2 * 4 + BUCKETS / 4 * 2);
+        assert!(slots.looked_at <= BUCKETS, "{}", slots.looked_at);
+        given.sort_unstable();
+        given.dedup();
+        assert_eq!(given.len() as u64, BUCKETS / 2 * 4 + BUCKETS / 4 * 2);
+        // All that is given back is given again.
+        given.iter().for_each(|&offset| slots.free(offset, 4_000));
+        let again = std::iter::from_fn(|| slots.allocate(4_000)).count();
+        assert_eq!(again, given.len());
     }
 
     #[test]
