@@ -12,6 +12,9 @@ use storage::{Device, LocalDevice};
 
 use crate::failure::Failure;
 
+/// Of the time, the part that may be spent on keeping the index: one of so many.
+const KEEPING_PART: u32 = 20;
+
 /// Where the second tier lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
@@ -90,15 +93,19 @@ impl BucketSettings {
             }
         };
         let cache = Arc::new(cache.with_persistence(Persistence::on(Arc::new(device))));
-        let (weak, interval) = (Arc::downgrade(&cache), self.interval);
+        let (weak, interval, world) = (Arc::downgrade(&cache), self.interval, world.clone());
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let keeper = env::spawn_thread("cache-keeper", Priority::Background, move || {
             // As long as the sender is here nothing but time passes.
             let _nobody_stops = stop;
             let mut failing = false;
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(interval) {
+            let mut pause = interval;
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
                 let Some(cache) = weak.upgrade() else { return };
-                match cache.persist() {
+                let began = world.moment();
+                let kept = cache.persist();
+                pause = pause_after(interval, world.moment().since(began));
+                match kept {
                     Ok(()) => failing = false,
                     Err(error) if !std::mem::replace(&mut failing, true) => {
                         tracing::warn!(%error, "the bucket cache's index cannot be kept; it is tried again");
@@ -160,6 +167,11 @@ impl BucketSettings {
             }
         }
     }
+}
+
+/// How long the index is not kept after it took so long to keep it: that grows with the cache.
+fn pause_after(interval: Duration, took: Duration) -> Duration {
+    interval.max(took.saturating_mul(KEEPING_PART - 1))
 }
 
 fn engine(said: &str) -> Result<Option<Engine>, Failure> {
@@ -246,6 +258,16 @@ mod tests {
             sizes("hbase.bucketcache.bucket.sizes=5120, 17408").expect("good").expect("there is one");
         assert_eq!(settings.options.slot_sizes, [5_120, 17_408]);
         assert!(sizes("hbase.bucketcache.bucket.sizes=5121").expect_err("refused").contains("256"));
+    }
+
+    #[test]
+    fn the_index_is_kept_as_often_as_is_said_unless_it_is_large() {
+        let second = Duration::from_secs(1);
+        assert_eq!(pause_after(second, second / 100), second);
+        for took in [second, second * 10, Duration::MAX] {
+            let whole = pause_after(second, took).saturating_add(took);
+            assert!(whole >= took.saturating_mul(20), "{took:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,11 @@
 //! or to one size of slots and is cut into as many as fit. A block takes a slot of the smallest size that holds it: in a
 //! bucket of that size with a free slot, else in a bucket that belongs to nobody. The last slot that is given back makes
 //! its bucket nobody's again.
+//!
+//! A bucket knows whose its slots are, 16 bytes for each: who empties one, or wants to know of all blocks without stopping
+//! everybody else, goes through buckets and not through the whole index.
+
+use crate::{BlockKey, FileId};
 
 /// HBase's sizes of slots: sizes of blocks, with room for what is beside the block in HBase.
 ///
@@ -35,6 +40,9 @@ pub const SLOT_SIZES: [u32; 113] = {
     sizes
 };
 
+/// No block.
+const NOBODY: BlockKey = BlockKey { file: FileId(u64::MAX), offset: u64::MAX };
+
 /// Slots of the largest size in a bucket.
 const SLOTS_MIN: u64 = 4;
 
@@ -62,6 +70,8 @@ struct Bucket {
     /// Slots that are free.
     free: Vec<u32>,
     used: u32,
+    /// Whose each slot is.
+    blocks: Box<[BlockKey]>,
 }
 
 #[derive(Debug)]
@@ -113,8 +123,8 @@ impl Allocator {
         self.counts[class].size
     }
 
-    /// A slot for so many bytes; `None` when there is none, or when they are more than the largest holds.
-    pub(super) fn allocate(&mut self, length: usize) -> Option<u64> {
+    /// A slot for a block of so many bytes; `None` when there is none, or when they are more than the largest holds.
+    pub(super) fn allocate(&mut self, block: BlockKey, length: usize) -> Option<u64> {
         let class = self.class_of(length)?;
         let at = loop {
             match self.open[class].last() {
@@ -131,6 +141,7 @@ impl Allocator {
         let bucket = &mut self.buckets[at as usize];
         let slot = bucket.free.pop().expect("it has a free one");
         bucket.used += 1;
+        bucket.blocks[slot as usize] = block;
         self.counts[class].used += 1;
         self.counts[class].bytes += length as u64;
         Some(u64::from(at) * self.bucket_size + u64::from(slot) * u64::from(self.counts[class].size))
@@ -153,7 +164,12 @@ impl Allocator {
 
     fn cut(&mut self, at: u32, class: usize) {
         let slots = (self.bucket_size / u64::from(self.counts[class].size)) as u32;
-        self.buckets[at as usize] = Bucket { size: Some(class), free: (0..slots).rev().collect(), used: 0 };
+        self.buckets[at as usize] = Bucket {
+            size: Some(class),
+            free: (0..slots).rev().collect(),
+            used: 0,
+            blocks: vec![NOBODY; slots as usize].into(),
+        };
         self.open[class].push(at);
         self.counts[class].buckets += 1;
         self.counts[class].slots += u64::from(slots);
@@ -171,6 +187,7 @@ impl Allocator {
             self.open[class].push(at);
         }
         bucket.free.push(slot);
+        bucket.blocks[slot as usize] = NOBODY;
         bucket.used -= 1;
         counts.used -= 1;
         counts.bytes -= length as u64;
@@ -189,8 +206,9 @@ impl Allocator {
         }
     }
 
-    /// Takes the slot at `offset` for so many bytes that lie there already. `false` when it is not free, or is none.
-    pub(super) fn take(&mut self, offset: u64, length: usize) -> bool {
+    /// Takes the slot at `offset` for a block of so many bytes that lies there already. `false` when it is not free, or is
+    /// none.
+    pub(super) fn take(&mut self, block: BlockKey, offset: u64, length: usize) -> bool {
         let Some(class) = self.class_of(length) else { return false };
         let (at, within) = (offset / self.bucket_size, offset % self.bucket_size);
         let size = u64::from(self.counts[class].size);
@@ -208,6 +226,7 @@ impl Allocator {
         let Some(place) = bucket.free.iter().rposition(|free| *free == slot) else { return false };
         bucket.free.remove(place);
         bucket.used += 1;
+        bucket.blocks[slot as usize] = block;
         self.counts[class].used += 1;
         self.counts[class].bytes += length as u64;
         true
@@ -223,16 +242,33 @@ impl Allocator {
         })
     }
 
-    /// Where the bucket begins and ends that is the cheapest to empty.
-    pub(super) fn emptiest(&self) -> Option<std::ops::Range<u64>> {
+    /// The bucket that is the cheapest to empty.
+    pub(super) fn emptiest(&self) -> Option<usize> {
         let cut = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.size.is_some());
         let share = |bucket: &Bucket| {
             let slots = u64::from(bucket.used) + bucket.free.len() as u64;
             u64::from(bucket.used) * 1_000 / slots.max(1)
         };
-        let (at, _) = cut.min_by_key(|(_, bucket)| share(bucket))?;
-        let start = at as u64 * self.bucket_size;
-        Some(start..start + self.bucket_size)
+        cut.min_by_key(|(_, bucket)| share(bucket)).map(|(at, _)| at)
+    }
+
+    pub(super) fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// The slots of a bucket that are in use, and whose they are.
+    pub(super) fn blocks_in(&self, bucket: usize) -> impl Iterator<Item = (u64, BlockKey)> {
+        let start = bucket as u64 * self.bucket_size;
+        let Bucket { size, blocks, .. } = &self.buckets[bucket];
+        let size = size.map_or(0, |class| u64::from(self.counts[class].size));
+        let slots = blocks.iter().zip(0..).filter(|(block, _)| **block != NOBODY);
+        slots.map(move |(block, slot)| (start + slot * size, *block))
+    }
+
+    /// Whose the slot is that begins at `offset`.
+    pub(super) fn block_at(&self, offset: u64) -> Option<BlockKey> {
+        let mut slots = self.blocks_in((offset / self.bucket_size) as usize);
+        slots.find_map(|(at, block)| (at == offset).then_some(block))
     }
 
     pub(super) fn counts(&self) -> &[SlotCounts] {
@@ -249,6 +285,8 @@ pub(super) fn bucket_size(sizes: &[u32]) -> u64 {
 mod tests {
     use super::*;
 
+    const BLOCK: BlockKey = BlockKey { file: FileId(1), offset: 7 };
+
     /// The share of full devices that is blocks, when blocks of so many bytes at least hold cells of this size.
     fn used(sizes: &[u32], block: usize, cell: usize) -> f64 {
         let mut slots = Allocator::new(256 << 20, sizes);
@@ -256,7 +294,7 @@ mod tests {
             // A block ends with the cell that fills it; cells vary by an eighth.
             let cell = cell + (at * 31 % 17) * cell / 8 / 17;
             let cells = block.div_ceil(cell);
-            if slots.allocate(48 + (cells * cell).next_multiple_of(4) + 8 * cells).is_none() {
+            if slots.allocate(BLOCK, 48 + (cells * cell).next_multiple_of(4) + 8 * cells).is_none() {
                 break;
             }
         }
@@ -291,13 +329,13 @@ mod tests {
             let bucket = 2 * at * 4 * 4_096;
             let length = if at % 2 == 0 { 1_000 } else { 4_000 };
             let size = if at % 2 == 0 { 1_024 } else { 4_096 };
-            assert!(slots.take(bucket + size, length) && slots.take(bucket, length));
-            assert!(!slots.take(bucket, length), "it is somebody's");
+            assert!(slots.take(BLOCK, bucket + size, length) && slots.take(BLOCK, bucket, length));
+            assert!(!slots.take(BLOCK, bucket, length), "it is somebody's");
         }
         assert_eq!(slots.looked_at, 0);
         assert_eq!((slots.counts()[0].buckets, slots.counts()[1].buckets), (BUCKETS / 4, BUCKETS / 4));
         // What is left is given once, and each bucket is looked at once.
-        let mut given: Vec<u64> = std::iter::from_fn(|| slots.allocate(4_000)).collect();
+        let mut given: Vec<u64> = std::iter::from_fn(|| slots.allocate(BLOCK, 4_000)).collect();
         assert_eq!(given.len() as u64, BUCKETS / 2 * 4 + BUCKETS / 4 * 2);
         assert!(slots.looked_at <= BUCKETS, "{}", slots.looked_at);
         given.sort_unstable();
@@ -305,7 +343,7 @@ mod tests {
         assert_eq!(given.len() as u64, BUCKETS / 2 * 4 + BUCKETS / 4 * 2);
         // All that is given back is given again.
         given.iter().for_each(|&offset| slots.free(offset, 4_000));
-        let again = std::iter::from_fn(|| slots.allocate(4_000)).count();
+        let again = std::iter::from_fn(|| slots.allocate(BLOCK, 4_000)).count();
         assert_eq!(again, given.len());
     }
 
@@ -317,20 +355,22 @@ mod tests {
             (slots.class_of(1_024), slots.class_of(1_025), slots.class_of(4_097)),
             (Some(0), Some(1), None)
         );
-        let small: Vec<u64> = (0..17).map(|_| slots.allocate(1_000).expect("room")).collect();
+        let small: Vec<u64> = (0..17).map(|_| slots.allocate(BLOCK, 1_000).expect("room")).collect();
         assert_eq!((slots.counts()[0].buckets, slots.counts()[0].used), (2, 17));
-        let large: Vec<u64> = (0..8).map(|_| slots.allocate(3_000).expect("room")).collect();
-        assert_eq!(slots.allocate(2_000), None, "all buckets are somebody's");
+        let large: Vec<u64> = (0..8).map(|_| slots.allocate(BLOCK, 3_000).expect("room")).collect();
+        assert_eq!(slots.allocate(BLOCK, 2_000), None, "all buckets are somebody's");
         let mut all: Vec<u64> = small.iter().chain(&large).copied().collect();
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 25, "no slot is given twice");
-        assert_eq!(slots.emptiest(), Some(16_384..32_768), "the one with one small slot");
+        assert_eq!(slots.emptiest(), Some(1), "the one with one small slot");
+        assert_eq!(slots.blocks_in(1).collect::<Vec<_>>(), [(16_384, BLOCK)]);
+        assert_eq!((slots.block_at(15_360), slots.block_at(17_408)), (Some(BLOCK), None));
         slots.note_evicted(1_000);
         slots.free(small[16], 1_000);
         assert!(slots.is_free(small[16]) && !slots.is_free(small[0]));
         assert_eq!((slots.counts()[0].buckets, slots.counts()[0].evicted), (1, 1));
-        slots.allocate(2_000).expect("the bucket has changed hands");
+        slots.allocate(BLOCK, 2_000).expect("the bucket has changed hands");
         assert_eq!(slots.counts()[1].buckets, 3);
         small[..16].iter().for_each(|&offset| slots.free(offset, 1_000));
         large.iter().for_each(|&offset| slots.free(offset, 3_000));

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use env::{Priority, World};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use storage::Device;
 
 use super::allocator::{Allocator, bucket_size};
@@ -31,6 +31,9 @@ use super::record::{self, KeptHead, Mark, Part};
 use super::{BucketCounts, BucketOptions, Placed};
 use crate::memory::{Admission, Shelf, hash_of};
 use crate::{Block, BlockKey, Cells, FileId};
+
+/// Blocks, and buckets, that are looked through before others have the lock.
+const SLICE: usize = 256;
 
 /// Evictions for one slot before a whole bucket is emptied.
 const EVICTIONS_MAX: usize = 8;
@@ -52,6 +55,8 @@ struct Slot {
     /// How much of it is its head, and the sum of that.
     head: u32,
     sum: u32,
+    /// Whether it is of an in-memory family.
+    in_memory: bool,
     /// Whether an index said so that another process had kept, and nobody has found it there since. What that process wrote
     /// after it had kept the index may lie there: that is no fault of the device.
     is_hearsay: bool,
@@ -99,6 +104,7 @@ struct Job {
     key: BlockKey,
     mark: Mark,
     block: Arc<Block>,
+    in_memory: bool,
 }
 
 struct State {
@@ -303,12 +309,13 @@ impl Store {
             self.0.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         };
+        let in_memory = admission.in_memory;
         let admission = Admission { weight: state.slots.slot_size(class) as usize, ..admission };
         let mut gone = Vec::new();
         state.index.insert(key, hash_of(key), Entry::Waiting(Arc::clone(block)), admission, &mut gone);
         state.free(gone, true);
         if state.index.has(key) {
-            state.queue.push_back(Job { key, mark, block: Arc::clone(block) });
+            state.queue.push_back(Job { key, mark, block: Arc::clone(block), in_memory });
             self.0.more.notify_one();
         }
     }
@@ -341,13 +348,30 @@ impl Store {
         }
     }
 
+    /// Where all blocks lie that are written, a slice of the buckets after the other: others get and write between two.
+    ///
+    /// So it is no picture of one moment. A block that moves meanwhile may be missing, or be there twice, of which the first
+    /// is taken when it is restored; and one that goes is there where another lies then. All of this happens to an index
+    /// that is read a moment after it was kept, too: what does not lie where it should fails its check when it is read.
     pub(super) fn placed(&self) -> Vec<Placed> {
-        let state = self.0.state.lock();
-        let written = state.index.entries().filter_map(|(key, entry, in_memory)| {
-            let Slot { at, length, head, sum, .. } = entry.slot()?;
-            Some(Placed { file: key.file.0, offset: key.offset, at, length, head, sum, in_memory })
-        });
-        written.collect()
+        let mut placed = Vec::with_capacity(self.0.state.lock().index.len());
+        let mut slice = Vec::with_capacity(SLICE);
+        let mut bucket = 0;
+        loop {
+            let state = self.0.state.lock();
+            let end = (bucket + SLICE).min(state.slots.buckets());
+            while bucket < end && slice.len() < SLICE {
+                slice.extend(state.placed_in(bucket));
+                bucket += 1;
+            }
+            let is_done = bucket == state.slots.buckets();
+            // Else those who wait would be woken to find it taken again.
+            MutexGuard::unlock_fair(state);
+            placed.append(&mut slice);
+            if is_done {
+                return placed;
+            }
+        }
     }
 
     pub(super) fn restore(&self, blocks: impl Iterator<Item = Placed>) -> usize {
@@ -357,16 +381,18 @@ impl Store {
             let class = state.slots.class_of(length as usize);
             let Some(class) = class.filter(|_| !state.index.has(key)) else { continue };
             let is_head = (record::HEADER_LENGTH as u32..=length).contains(&head);
-            if !is_head || !state.slots.take(at, length as usize) {
+            if !is_head || !state.slots.take(key, at, length as usize) {
                 continue;
             }
             let weight = state.slots.slot_size(class) as usize;
             let admission = Admission { weight, in_memory, asked_for: false };
             let mut gone = Vec::new();
-            let entry = Entry::Written(Slot { at, length, head, sum, is_hearsay: true }, None);
+            let slot = Slot { at, length, head, sum, in_memory, is_hearsay: true };
+            let entry = Entry::Written(slot, None);
             state.index.insert(key, hash_of(key), entry, admission, &mut gone);
             state.free(gone, false);
         }
+        debug_assert!(state.is_whole(), "index and buckets say the same");
         state.index.len()
     }
 
@@ -406,20 +432,46 @@ impl State {
     }
 
     /// A slot, though others must go for it.
-    fn make_slot(&mut self, length: usize) -> Option<u64> {
+    fn make_slot(&mut self, block: BlockKey, length: usize) -> Option<u64> {
         for _ in 0..EVICTIONS_MAX {
-            if let Some(at) = self.slots.allocate(length) {
+            if let Some(at) = self.slots.allocate(block, length) {
                 return Some(at);
             }
             let gone = self.index.pop()?;
             self.free(vec![gone], true);
         }
         if let Some(bucket) = self.slots.emptiest() {
-            let lies_there = |entry: &Entry| entry.slot().is_some_and(|slot| bucket.contains(&slot.at));
-            let gone = self.index.remove_where(lies_there);
+            let there: Vec<BlockKey> = self.written_in(bucket).map(|(block, _)| block).collect();
+            let gone: Vec<Entry> =
+                there.into_iter().filter_map(|block| self.index.remove_key(block)).collect();
+            self.index.evicted += gone.len() as u64;
             self.free(gone, true);
         }
-        self.slots.allocate(length)
+        self.slots.allocate(block, length)
+    }
+
+    /// The blocks that lie in a bucket. In a slot that is being written none lies yet.
+    fn written_in(&self, bucket: usize) -> impl Iterator<Item = (BlockKey, Slot)> {
+        self.slots.blocks_in(bucket).filter_map(|(at, block)| {
+            let slot = self.index.peek(block)?.slot()?;
+            (slot.at == at).then_some((block, slot))
+        })
+    }
+
+    fn placed_in(&self, bucket: usize) -> impl Iterator<Item = Placed> {
+        self.written_in(bucket).map(|(BlockKey { file: FileId(file), offset }, slot)| {
+            let Slot { at, length, head, sum, in_memory, .. } = slot;
+            Placed { file, offset, at, length, head, sum, in_memory }
+        })
+    }
+
+    /// Whether each block of the index is the one that its slot is said to be of.
+    fn is_whole(&self) -> bool {
+        self.index.entries().all(|(key, entry, in_memory)| {
+            entry
+                .slot()
+                .is_none_or(|slot| self.slots.block_at(slot.at) == Some(key) && slot.in_memory == in_memory)
+        })
     }
 }
 
@@ -507,7 +559,7 @@ impl Shared {
         }
     }
 
-    fn write(&self, Job { key, mark, block }: Job) {
+    fn write(&self, Job { key, mark, block, in_memory }: Job) {
         let (record, sum) = record::write(mark, &block);
         let (_, head) = record::lengths_of(&block);
         let at = {
@@ -515,7 +567,7 @@ impl Shared {
             if !state.index.peek(key).is_some_and(|entry| entry.waits_as(&block)) {
                 return;
             }
-            match state.make_slot(record.len()) {
+            match state.make_slot(key, record.len()) {
                 Some(at) => at,
                 None => {
                     state.index.remove_key(key);
@@ -531,7 +583,7 @@ impl Shared {
         match (&written, waits) {
             (Ok(()), true) => {
                 let (length, head) = (record.len() as u32, head as u32);
-                let slot = Slot { at, length, head, sum, is_hearsay: false };
+                let slot = Slot { at, length, head, sum, in_memory, is_hearsay: false };
                 state.index.replace(key, Entry::Written(slot, None));
             }
             (_, waits) => {
@@ -634,7 +686,15 @@ impl Shared {
         }
         tracing::warn!(devices = self.places(), %cause, remedy = REMEDY_FULL, tolerated = ?self.errors_tolerated,
             "the bucket cache takes in nothing more: its device took no write for longer than is tolerated");
-        self.forget_where(|entry| matches!(entry, Entry::Waiting(_)));
+        let mut state = self.state.lock();
+        for job in std::mem::take(&mut state.queue) {
+            if state.index.peek(job.key).is_some_and(|entry| entry.waits_as(&job.block)) {
+                state.index.remove_key(job.key);
+            }
+        }
+        if state.writing == 0 {
+            self.idle.notify_all();
+        }
     }
 
     fn disable(&self, cause: &str) {
@@ -642,14 +702,9 @@ impl Shared {
             return;
         }
         tracing::warn!(devices = self.places(), cause, remedy = REMEDY, "the bucket cache is used no more");
-        self.forget_where(|_| true);
-    }
-
-    /// Forgets blocks, and all that wait to be written.
-    fn forget_where(&self, goes: impl Fn(&Entry) -> bool) {
         let mut state = self.state.lock();
         state.queue.clear();
-        let gone = state.index.remove_where(goes);
+        let gone = state.index.remove_where(|_| true);
         state.free(gone, false);
         if state.writing == 0 {
             self.idle.notify_all();

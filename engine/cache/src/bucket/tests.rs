@@ -1,6 +1,6 @@
 //! The second tier under a cache, over devices that do everything wrong: never a wrong byte, never an error.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 mod mapped;
 
@@ -267,6 +267,8 @@ fn a_size_without_slots_takes_them_from_others() {
     }
     let counts = bench.counts();
     assert!(counts.slots[1].used > 0, "{counts:?}");
+    assert_eq!(counts.evicted, counts.slots.iter().map(|slots| slots.evicted).sum::<u64>(), "{counts:?}");
+    assert!(counts.evicted > 0);
 }
 
 #[test]
@@ -433,6 +435,43 @@ fn a_device_that_has_nothing_and_takes_nothing_is_used_no_more() {
         bench.world.advance(Duration::from_secs(60));
     }
     assert!(bench.counts().disabled);
+}
+
+#[test]
+fn while_the_index_is_kept_blocks_come_and_go() {
+    let buckets = 600;
+    let index = Scratch::new(Persistence::bytes_for(buckets * BUCKET, &SIZES));
+    let bench = next_life(Bench::new(1, buckets, &options()), &index);
+    bench.hits(0..2_000);
+    bench.settle();
+    let all = |bench: &Bench| {
+        let mut offsets: Vec<u64> =
+            bench.cache.bucket().expect("there is one").placed().iter().map(|it| it.offset).collect();
+        offsets.sort_unstable();
+        offsets
+    };
+    assert_eq!(all(&bench), (0..2_000).collect::<Vec<_>>(), "more than are looked through at a time");
+    let turn = AtomicU64::new(0);
+    env::together("reader", 3, || {
+        let mine = turn.fetch_add(1, Ordering::SeqCst);
+        for round in 0..6 {
+            if mine == 0 {
+                bench.cache.persist().expect("kept");
+                continue;
+            }
+            let from = 10_000 * (mine + 2 * round);
+            bench.hits(from..from + 1_000);
+            bench.hits(from..from + 1_000);
+        }
+    });
+    // What was kept of it last is as good as any.
+    let bench = next_life(bench, &index);
+    let restored = bench.counts().blocks;
+    assert!(restored > 500, "{restored}");
+    for from in (0..15).map(|part| part * 10_000) {
+        bench.hits(from..from + 1_000);
+    }
+    assert_eq!(bench.counts().corrupt, 0);
 }
 
 #[test]
