@@ -39,8 +39,13 @@ pub(crate) struct BucketSettings {
 }
 
 impl BucketSettings {
-    /// `None` when there shall be no second tier. `memory` is what shares are shares of, in bytes.
-    pub(crate) fn gather(conf: &Conf, memory: u64) -> Result<Option<BucketSettings>, Failure> {
+    /// `None` when there shall be no second tier. `memory` is what shares are shares of, in bytes; `machine` what the machine
+    /// has, if that is known.
+    pub(crate) fn gather(
+        conf: &Conf,
+        memory: u64,
+        machine: Option<u64>,
+    ) -> Result<Option<BucketSettings>, Failure> {
         let said = conf.value(&key::BUCKET_ENGINE)?;
         let Some(engine) = engine(&said)? else { return Ok(None) };
         let size = conf.value(&key::BUCKET_SIZE)?;
@@ -68,6 +73,17 @@ impl BucketSettings {
                  share of half of the machine's memory below 1",
                 key::BUCKET_SIZE.name(),
                 key::BUCKET_ENGINE.name(),
+            )));
+        }
+        if let Some(machine) = machine.filter(|machine| engine == Engine::Offheap && bytes >= *machine) {
+            return Err(Failure::new(format!(
+                "{} is {size}: {} MB, {} = {said} takes them of this machine's memory, which is {} MB; give a size in \
+                 megabytes that leaves room for memstores and everything else, or put the cache on a disk with file:PATH \
+                 or mmap:PATH",
+                key::BUCKET_SIZE.name(),
+                bytes >> 20,
+                key::BUCKET_ENGINE.name(),
+                machine >> 20,
             )));
         }
         let path = conf.value(&key::BUCKET_PERSISTENT)?;
@@ -221,7 +237,7 @@ mod tests {
     fn gather(pairs: &[&str]) -> Result<Option<BucketSettings>, String> {
         let conf =
             pairs.iter().fold(Conf::new(), |conf, pair| conf.with_definition(pair).expect("a definition"));
-        BucketSettings::gather(&conf, 1 << 30).map_err(|failure| failure.to_string())
+        BucketSettings::gather(&conf, 1 << 30, Some(2 << 30)).map_err(|failure| failure.to_string())
     }
 
     #[test]
@@ -248,10 +264,14 @@ mod tests {
             ("mmap:/c", "1", "at least"),
             ("mmap:", "100", "mmap:PATH"),
             ("offheap", "0", "at least"),
+            ("offheap", "2048", "memory, which is 2048 MB"),
+            ("offheap", "102400", "102400 MB, hbase.bucketcache.ioengine = offheap takes them"),
         ] {
             let failure = said(engine, size).expect_err("refused");
             assert!(failure.contains(word) && failure.contains("hbase.bucketcache."), "{failure}");
         }
+        assert_eq!(said("offheap", "2047").expect("it fits").bytes, 2_047 << 20);
+        assert_eq!(said("file:/c", "102400").expect("a disk may have more").bytes, 100 << 30);
         let sizes =
             |said: &str| gather(&["hbase.bucketcache.ioengine=offheap", "hbase.bucketcache.size=10", said]);
         let settings =

@@ -74,7 +74,8 @@ impl Settings {
         let said_host = conf.value(&keys::regionserver::HOSTNAME)?;
         let host = if said_host.is_empty() { host_of(bind) } else { said_host };
         sense::check_host(&host)?;
-        let memory = storage::memory_bytes().unwrap_or(MEMORY_ASSUMED) / MEMORY_PART;
+        let machine = storage::memory_bytes();
+        let memory = machine.unwrap_or(MEMORY_ASSUMED) / MEMORY_PART;
         let share = |ratio: f64| (memory as f64 * ratio) as u64;
         let memstore_bytes = share(conf.value(&keys::regionserver::GLOBAL_MEMSTORE_SHARE)?);
         let chunk_size = count(conf.value(&keys::region::MEMSTORE_CHUNK_SIZE)?)
@@ -102,7 +103,7 @@ impl Settings {
                 ..regionserver::Options::of_regions(&conf)?
             },
             cache: cache_options(&conf, share)?,
-            bucket: BucketSettings::gather(&conf, memory)?,
+            bucket: BucketSettings::gather(&conf, memory, machine)?,
             memstore_bytes,
             conf,
         })
