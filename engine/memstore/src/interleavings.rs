@@ -293,3 +293,51 @@ fn a_segment_is_sealed_while_two_write() {
         writers.into_iter().for_each(|writer| writer.join().expect("nothing stops a writer"));
     });
 }
+
+/// The cell of a column of one row: heads are the same, so that whoever searches looks at cells.
+fn column(number: u8) -> Vec<u8> {
+    let parts = CellParts {
+        row: b"r",
+        family: b"f",
+        qualifier: &[number],
+        timestamp: Timestamp(1),
+        cell_type: CellType::Put,
+        value: b"",
+        tags: b"",
+    };
+    parts.to_vec().expect("within limits")
+}
+
+/// Cells are copied and entered while somebody searches among those of the same row.
+#[allow(clippy::disallowed_methods, reason = "a thread that a scheduler may start has no scope and no world")]
+fn columns(added: &'static [&'static [u8]]) {
+    many_times(move || {
+        let active = Arc::new(Active::new(Comparator::Table, &Pool::new(4 << 10, 4), b"", Vec::new()));
+        let insert = |active: &Active, number: u8| active.insert([&column(number)[..]], SequenceId(1));
+        [10, 20, 30].into_iter().for_each(|number| _ = insert(&active, number));
+        if added.len() > 1 {
+            active.share();
+        }
+        let start = |numbers: &'static [u8]| {
+            let active = Arc::clone(&active);
+            thread::spawn(move || numbers.iter().for_each(|&number| _ = insert(&active, number)))
+        };
+        let writers: Vec<_> = added.iter().copied().map(start).collect();
+        for wanted in [20, 30, 20, 30, 20, 30] {
+            let key = KeyBuf::first_on_column(b"r", b"f", &[wanted]);
+            let place = active.place_at(&active.seek(key.position())).expect("it was there before");
+            assert_eq!(active.records().cell(place).qualifier(), [wanted]);
+        }
+        writers.into_iter().for_each(|writer| writer.join().expect("nothing stops a writer"));
+    });
+}
+
+#[test]
+fn columns_of_a_row_are_found_while_one_adds_others() {
+    columns(&[&[15, 12, 11, 13, 17]]);
+}
+
+#[test]
+fn columns_of_a_row_are_found_while_two_add_others() {
+    columns(&[&[15, 12, 11], &[13, 17, 14]]);
+}

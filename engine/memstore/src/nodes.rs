@@ -11,7 +11,9 @@
 //! A writer has a leaf to itself while it changes it: a bit of the same word, which readers do not look at, says that it is
 //! held. To hold a leaf whose word is known is one step, which is also the proof that nothing has changed since.
 //!
-//! All fields are atomics: a reader that reads too late reads old numbers, never memory that is not there.
+//! All fields are atomics: a reader that reads too late reads numbers that do not belong together, and does so once more. Before
+//! it learns of that it may look at a cell, so a place is stored with release behind the cell's bytes, and loaded with acquire:
+//! whatever place is read, its cell is there.
 
 use crate::arena::Place;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Patience, fence};
@@ -173,7 +175,7 @@ impl Keys {
 
     #[inline]
     pub(crate) fn place(&self, slot: usize) -> Place {
-        Place(self.places[slot].load(Ordering::Relaxed))
+        Place(self.places[slot].load(Ordering::Acquire))
     }
 
     /// Asks the memory for all lines of the node at once, of which a search needs most, one after the other: the order, the
@@ -206,7 +208,7 @@ impl Keys {
     #[inline]
     pub(crate) fn fill(&self, slot: usize, head: u64, place: Place) {
         self.heads[slot].store(head, Ordering::Relaxed);
-        self.places[slot].store(place.0, Ordering::Relaxed);
+        self.places[slot].store(place.0, Ordering::Release);
     }
 
     /// Puts a longer order in the place of the old one, whose slots all stay, or the same to let the node go.

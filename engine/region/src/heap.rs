@@ -243,6 +243,8 @@ impl Heap {
             match &mut self.sources[index] {
                 Source::Memory(cursor) => match &column {
                     Some(column) if aim.is_get && !cursor.segment().may_delete_families() => {
+                        // The segment that takes writes comes first, when nothing is found yet: that its figures are told
+                        // behind its cells puts nothing off wrongly.
                         let newest = cursor.segment().timestamps().map(|(_, newest)| newest);
                         match newest.filter(|newest| found.is_some_and(|found| found > *newest)) {
                             Some(newest) => put_off = Some(newest),
