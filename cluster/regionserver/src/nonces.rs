@@ -15,8 +15,9 @@
 //! keeps whoever makes it grow for tens of milliseconds, and so does looking through it for old ones. So they are in
 //! many small tables, each with a lock of its own.
 //!
-//! Each operation hashes its nonce twice, and once more or so when a table grows. The standard library's hash guards against
-//! whoever chooses keys and was 3 % of an increment; two multiplications that begin with a number which nobody knows do.
+//! Each operation hashes its nonce twice, and once more or so when a table grows, and all that is done for nonces is a tenth of an
+//! increment. The standard library's hash guards against whoever chooses keys; two multiplications that begin with a number
+//! which nobody knows do, too.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

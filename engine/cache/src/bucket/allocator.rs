@@ -5,8 +5,7 @@
 //! bucket of that size with a free slot, else in a bucket that belongs to nobody. The last slot that is given back makes
 //! its bucket nobody's again.
 //!
-//! A bucket knows whose its slots are, 16 bytes for each: who empties one, or wants to know of all blocks without stopping
-//! everybody else, goes through buckets and not through the whole index.
+//! A bucket knows whose its slots are, 16 bytes for each: who empties one does not go through the whole index.
 
 use crate::{BlockKey, FileId};
 
@@ -250,10 +249,6 @@ impl Allocator {
             u64::from(bucket.used) * 1_000 / slots.max(1)
         };
         cut.min_by_key(|(_, bucket)| share(bucket)).map(|(at, _)| at)
-    }
-
-    pub(super) fn buckets(&self) -> usize {
-        self.buckets.len()
     }
 
     /// The slots of a bucket that are in use, and whose they are.

@@ -32,8 +32,8 @@ use super::{BucketCounts, BucketOptions, Placed};
 use crate::memory::{Admission, Shelf, hash_of};
 use crate::{Block, BlockKey, Cells, FileId};
 
-/// Blocks, and buckets, that are looked through before others have the lock.
-const SLICE: usize = 256;
+/// Places of the index that are looked through before others have the lock.
+const SLICE: usize = 1_024;
 
 /// Evictions for one slot before a whole bucket is emptied.
 const EVICTIONS_MAX: usize = 8;
@@ -55,8 +55,6 @@ struct Slot {
     /// How much of it is its head, and the sum of that.
     head: u32,
     sum: u32,
-    /// Whether it is of an in-memory family.
-    in_memory: bool,
     /// Whether an index said so that another process had kept, and nobody has found it there since. What that process wrote
     /// after it had kept the index may lie there: that is no fault of the device.
     is_hearsay: bool,
@@ -104,7 +102,6 @@ struct Job {
     key: BlockKey,
     mark: Mark,
     block: Arc<Block>,
-    in_memory: bool,
 }
 
 struct State {
@@ -309,13 +306,12 @@ impl Store {
             self.0.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let in_memory = admission.in_memory;
         let admission = Admission { weight: state.slots.slot_size(class) as usize, ..admission };
         let mut gone = Vec::new();
         state.index.insert(key, hash_of(key), Entry::Waiting(Arc::clone(block)), admission, &mut gone);
         state.free(gone, true);
         if state.index.has(key) {
-            state.queue.push_back(Job { key, mark, block: Arc::clone(block), in_memory });
+            state.queue.push_back(Job { key, mark, block: Arc::clone(block) });
             self.0.more.notify_one();
         }
     }
@@ -348,29 +344,31 @@ impl Store {
         }
     }
 
-    /// Where all blocks lie that are written, a slice of the buckets after the other: others get and write between two.
+    /// Where all blocks lie that are written, a slice of the index after the other: others get and write between two.
     ///
-    /// So it is no picture of one moment. A block that moves meanwhile may be missing, or be there twice, of which the first
+    /// So it is no picture of one moment. A block that comes meanwhile may be missing, or be there twice, of which the first
     /// is taken when it is restored; and one that goes is there where another lies then. All of this happens to an index
     /// that is read a moment after it was kept, too: what does not lie where it should fails its check when it is read.
     pub(super) fn placed(&self) -> Vec<Placed> {
         let mut placed = Vec::with_capacity(self.0.state.lock().index.len());
+        // What waits for the lock does not wait for memory.
         let mut slice = Vec::with_capacity(SLICE);
-        let mut bucket = 0;
+        let mut places = 0..SLICE;
         loop {
             let state = self.0.state.lock();
-            let end = (bucket + SLICE).min(state.slots.buckets());
-            while bucket < end && slice.len() < SLICE {
-                slice.extend(state.placed_in(bucket));
-                bucket += 1;
-            }
-            let is_done = bucket == state.slots.buckets();
+            let written = state.index.entries(places.clone()).filter_map(|(key, entry, in_memory)| {
+                let Slot { at, length, head, sum, .. } = entry.slot()?;
+                Some(Placed { file: key.file.0, offset: key.offset, at, length, head, sum, in_memory })
+            });
+            slice.extend(written);
+            let is_done = places.end >= state.index.places();
             // Else those who wait would be woken to find it taken again.
             MutexGuard::unlock_fair(state);
             placed.append(&mut slice);
             if is_done {
                 return placed;
             }
+            places = places.end..places.end + SLICE;
         }
     }
 
@@ -387,7 +385,7 @@ impl Store {
             let weight = state.slots.slot_size(class) as usize;
             let admission = Admission { weight, in_memory, asked_for: false };
             let mut gone = Vec::new();
-            let slot = Slot { at, length, head, sum, in_memory, is_hearsay: true };
+            let slot = Slot { at, length, head, sum, is_hearsay: true };
             let entry = Entry::Written(slot, None);
             state.index.insert(key, hash_of(key), entry, admission, &mut gone);
             state.free(gone, false);
@@ -441,7 +439,7 @@ impl State {
             self.free(vec![gone], true);
         }
         if let Some(bucket) = self.slots.emptiest() {
-            let there: Vec<BlockKey> = self.written_in(bucket).map(|(block, _)| block).collect();
+            let there: Vec<BlockKey> = self.written_in(bucket).collect();
             let gone: Vec<Entry> =
                 there.into_iter().filter_map(|block| self.index.remove_key(block)).collect();
             self.index.evicted += gone.len() as u64;
@@ -451,27 +449,19 @@ impl State {
     }
 
     /// The blocks that lie in a bucket. In a slot that is being written none lies yet.
-    fn written_in(&self, bucket: usize) -> impl Iterator<Item = (BlockKey, Slot)> {
-        self.slots.blocks_in(bucket).filter_map(|(at, block)| {
-            let slot = self.index.peek(block)?.slot()?;
-            (slot.at == at).then_some((block, slot))
-        })
-    }
-
-    fn placed_in(&self, bucket: usize) -> impl Iterator<Item = Placed> {
-        self.written_in(bucket).map(|(BlockKey { file: FileId(file), offset }, slot)| {
-            let Slot { at, length, head, sum, in_memory, .. } = slot;
-            Placed { file, offset, at, length, head, sum, in_memory }
-        })
+    fn written_in(&self, bucket: usize) -> impl Iterator<Item = BlockKey> {
+        let lies_at = |at, block| self.index.peek(block)?.slot().filter(|slot| slot.at == at);
+        self.slots
+            .blocks_in(bucket)
+            .filter(move |&(at, block)| lies_at(at, block).is_some())
+            .map(|(_, block)| block)
     }
 
     /// Whether each block of the index is the one that its slot is said to be of.
     fn is_whole(&self) -> bool {
-        self.index.entries().all(|(key, entry, in_memory)| {
-            entry
-                .slot()
-                .is_none_or(|slot| self.slots.block_at(slot.at) == Some(key) && slot.in_memory == in_memory)
-        })
+        let lies_there = |key, slot: Slot| self.slots.block_at(slot.at) == Some(key);
+        let mut entries = self.index.entries(0..self.index.places());
+        entries.all(|(key, entry, _)| entry.slot().is_none_or(|slot| lies_there(key, slot)))
     }
 }
 
@@ -559,7 +549,7 @@ impl Shared {
         }
     }
 
-    fn write(&self, Job { key, mark, block, in_memory }: Job) {
+    fn write(&self, Job { key, mark, block }: Job) {
         let (record, sum) = record::write(mark, &block);
         let (_, head) = record::lengths_of(&block);
         let at = {
@@ -583,7 +573,7 @@ impl Shared {
         match (&written, waits) {
             (Ok(()), true) => {
                 let (length, head) = (record.len() as u32, head as u32);
-                let slot = Slot { at, length, head, sum, in_memory, is_hearsay: false };
+                let slot = Slot { at, length, head, sum, is_hearsay: false };
                 state.index.replace(key, Entry::Written(slot, None));
             }
             (_, waits) => {

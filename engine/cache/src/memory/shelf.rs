@@ -16,6 +16,7 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::ops::Range;
 
 use super::Mix;
 use super::sketch::{FREQUENCY_MAX, Sketch};
@@ -134,9 +135,15 @@ impl<V> Shelf<V> {
         self.entries.iter().filter_map(|entry| entry.value.as_ref())
     }
 
-    /// Everything, and whether it is of an in-memory family.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (BlockKey, &V, bool)> {
-        self.entries.iter().filter_map(|entry| {
+    /// How many places for entries there are. What stays keeps its place.
+    pub(crate) fn places(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What is in these places, as far as there are so many, and whether it is of an in-memory family.
+    pub(crate) fn entries(&self, places: Range<usize>) -> impl Iterator<Item = (BlockKey, &V, bool)> {
+        let end = places.end.min(self.entries.len());
+        self.entries[places.start.min(end)..end].iter().filter_map(|entry| {
             entry.value.as_ref().map(|value| (entry.key, value, entry.place == Place::InMemory))
         })
     }
