@@ -4,12 +4,11 @@
 //! when the current source's head has moved past that of the runner-up: runs of cells from one source cost one
 //! comparison each. Cells newer than the read point are passed over where they lie.
 //!
-//! A read of some columns of one row looks into a file only when it must. The file knows its newest timestamp, so a place
-//! of that time in the first column stands in for its head: before that place the file has nothing that is asked for. Is
-//! a newer cell of the column found elsewhere, and no more than one is wanted, the file is never looked into. Segments know
-//! the same, and come newest first: behind one that has the column, those that are older than what it has are put off, too.
-//! What has a marker that deletes a whole family of this row (a file), or of any (a segment), is looked into from the start
-//! of the row: the marker stands there.
+//! A get of some columns looks into a source only when it must. Sources come newest first, and each knows its newest
+//! timestamp: behind one that has the first column, those that are older than what it has are put off. A place of their time
+//! in that column stands in for their head: before it they have nothing that is asked for. Is no more than one version
+//! wanted, they are never looked into. What has a marker that deletes a whole family of this row (a file), or of any (a
+//! segment), is looked into from the start of the row: the marker stands there.
 
 use std::cell::Cell as Slot;
 use std::cmp::Ordering;
@@ -24,18 +23,78 @@ use crate::Result;
 /// fewer are tried: a row with thousands of versions of each column is passed by seeks.
 const STEPS_MAX: usize = 8;
 
-/// Sources of a store that has nothing to compact: more make a buffer on the heap.
-const SOURCES: usize = 4;
-
 thread_local! {
-    /// Keys for the next heap that needs some: they are long, so that a heap which does not has no room for them.
+    /// Room for the sources of the next heaps. A cursor is long: sources that lay in the heap would be moved with it, again
+    /// and again on its way to whoever reads.
+    static ROOMS: Slot<Vec<Vec<Lane>>> = const { Slot::new(Vec::new()) };
+    /// Keys for the next heap that needs some: most need none.
     static KEYS: Slot<Vec<KeyBuf>> = const { Slot::new(Vec::new()) };
 }
-/// Keys that a thread keeps.
-const KEYS_KEPT_MAX: usize = 64;
+/// Rooms that a thread keeps, for so many sources each, and keys.
+const ROOMS_KEPT_MAX: usize = 8;
+const KEPT_MAX: usize = 64;
 
-/// What a heap merges.
-pub(crate) type Sources = SmallVec<[Source; SOURCES]>;
+/// A source, and how it takes part.
+struct Lane {
+    source: Source,
+    /// Reversed: whether it stands on the current row. Forward: always.
+    active: bool,
+    /// Whether it was not looked into, and a place stands in for its head.
+    put_off: bool,
+}
+
+impl Lane {
+    #[inline]
+    fn skip_invisible(&mut self, read_point: SequenceId) -> Result<()> {
+        while !self.put_off && self.source.peek().is_some_and(|cell| cell.sequence() > read_point) {
+            self.source.advance()?;
+        }
+        Ok(())
+    }
+}
+
+/// What a heap merges, newest first, in room that the thread keeps.
+pub(crate) struct Sources(Vec<Lane>);
+
+impl Sources {
+    pub(crate) fn new() -> Sources {
+        let mut rooms = ROOMS.take();
+        let room = rooms.pop().unwrap_or_default();
+        ROOMS.set(rooms);
+        Sources(room)
+    }
+
+    pub(crate) fn push(&mut self, source: Source) {
+        self.0.push(Lane { source, active: true, put_off: false });
+    }
+}
+
+impl FromIterator<Source> for Sources {
+    fn from_iter<I: IntoIterator<Item = Source>>(all: I) -> Sources {
+        let mut sources = Sources::new();
+        all.into_iter().for_each(|source| sources.push(source));
+        sources
+    }
+}
+
+impl Drop for Sources {
+    fn drop(&mut self) {
+        let mut room = std::mem::take(&mut self.0);
+        // Blocks and segments are let go of here, whoever keeps the room.
+        room.clear();
+        if room.capacity() == 0 || room.capacity() > KEPT_MAX {
+            return;
+        }
+        // At its end a thread has nowhere to keep it.
+        let _ended = ROOMS.try_with(|slot| {
+            let mut rooms = slot.take();
+            if rooms.len() < ROOMS_KEPT_MAX {
+                rooms.push(room);
+            }
+            slot.set(rooms);
+        });
+    }
+}
 
 /// One source.
 pub(crate) enum Source {
@@ -101,10 +160,10 @@ impl Aim<'_> {
 
     /// Whether the bloom filters of a file let it have something of this.
     fn may_be_in(&self, file: &hfile::Cursor) -> Result<bool> {
-        if !file.may_contain_row(self.row)? {
-            return Ok(false);
-        }
-        let Some(qualifiers) = self.qualifiers else { return Ok(true) };
+        let by_column = file.reader().bloom() == hfile::BloomType::RowColumn;
+        let Some(qualifiers) = self.qualifiers.filter(|_| by_column) else {
+            return Ok(file.may_contain_row(self.row)?);
+        };
         for qualifier in qualifiers {
             if file.may_contain_column(self.row, qualifier)? {
                 return Ok(true);
@@ -113,9 +172,9 @@ impl Aim<'_> {
         Ok(file.may_delete_families_of(self.row)?)
     }
 
-    /// Where the first of the columns begins; `None` where something else of the row may hide what is in them.
+    /// Where the first of the columns begins; `None` where something else of the row counts.
     fn column(&self) -> Option<KeyBuf> {
-        let [first, ..] = self.qualifiers.filter(|_| self.newest_counts)? else { return None };
+        let [first, ..] = self.qualifiers.filter(|_| self.newest_counts && self.is_get)? else { return None };
         Some(KeyBuf::first_on_column(self.row, self.family, first))
     }
 
@@ -125,13 +184,24 @@ impl Aim<'_> {
         is_same_row(cell.row(), self.row) && first.is_some_and(|first| cell.qualifier() == first)
     }
 
-    /// Of a file that has nothing of this before some time in the first column: that time.
-    fn newest_in(&self, file: &hfile::Cursor) -> Result<Option<Timestamp>> {
-        let reader = file.reader();
-        let Some(span) = reader.span().filter(|_| reader.bloom() != hfile::BloomType::RowColumn) else {
-            return Ok(None);
-        };
-        Ok((!file.may_delete_families_of(self.row)?).then_some(span.newest))
+    /// Of a source that has nothing of this before its newest timestamp in the first column: that timestamp.
+    fn newest_in(&self, source: &Source) -> Result<Option<Timestamp>> {
+        match source {
+            // The segment that takes writes comes first, when nothing is found yet: that its figures are told behind its cells
+            // puts nothing off wrongly.
+            Source::Memory(cursor) => {
+                let segment = Some(cursor.segment()).filter(|segment| !segment.may_delete_families());
+                let newest = |(_, newest)| newest;
+                Ok(segment.map(|segment| segment.timestamps().map_or(Timestamp::OLDEST, newest)))
+            }
+            Source::File(cursor) => {
+                let reader = cursor.reader();
+                match reader.span().filter(|_| reader.bloom() != hfile::BloomType::RowColumn) {
+                    Some(span) if !cursor.may_delete_families_of(self.row)? => Ok(Some(span.newest)),
+                    _ => Ok(None),
+                }
+            }
+        }
     }
 }
 
@@ -140,11 +210,9 @@ pub(crate) struct Heap {
     comparator: Comparator,
     read_point: SequenceId,
     sources: Sources,
-    /// Reversed: which sources stand on the current row. Forward: all of them.
-    active: SmallVec<[bool; SOURCES]>,
-    /// Places that stand in for the heads of sources which have not been looked into; those of others mean nothing.
+    /// Places that stand in for the heads of sources which are put off; those of others mean nothing, and where none was put
+    /// off yet there are none.
     stand_ins: Vec<KeyBuf>,
-    put_off: SmallVec<[bool; SOURCES]>,
     current: Option<usize>,
     runner_up: Option<usize>,
     /// Steps that are tried before the next seek.
@@ -154,15 +222,11 @@ pub(crate) struct Heap {
 impl Heap {
     /// `sources` come newest first: of two cells that are the same in every respect the first source's counts.
     pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Sources) -> Heap {
-        let active = SmallVec::from_elem(true, sources.len());
-        let put_off = SmallVec::from_elem(false, sources.len());
         Heap {
             comparator,
             read_point,
             sources,
-            active,
             stand_ins: Vec::new(),
-            put_off,
             current: None,
             runner_up: None,
             steps: STEPS_MAX,
@@ -172,18 +236,18 @@ impl Heap {
     /// How many sources there are.
     #[cfg(test)]
     pub(crate) fn sources(&self) -> usize {
-        self.sources.len()
+        self.sources.0.len()
     }
 
     /// How many of them are put off.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.put_off.iter().filter(|put_off| **put_off).count()
+        self.sources.0.iter().filter(|lane| lane.put_off).count()
     }
 
     pub(crate) fn set_options(&mut self, options: hfile::ReadOptions) {
-        for source in &mut self.sources {
-            if let Source::File(cursor) = source {
+        for lane in &mut self.sources.0 {
+            if let Source::File(cursor) = &mut lane.source {
                 cursor.set_options(options);
             }
         }
@@ -191,8 +255,8 @@ impl Heap {
 
     /// From now on blocks of files that were looked at are held.
     pub(crate) fn hold_blocks(&mut self) {
-        for source in &mut self.sources {
-            if let Source::File(cursor) = source {
+        for lane in &mut self.sources.0 {
+            if let Source::File(cursor) = &mut lane.source {
                 cursor.hold_blocks();
             }
         }
@@ -200,110 +264,104 @@ impl Heap {
 
     #[inline]
     pub(crate) fn peek(&self) -> Option<Cell<'_>> {
-        self.sources[self.current?].peek()
+        self.sources.0[self.current?].source.peek()
     }
 
     /// Where the source stands, as far as is known.
     #[inline]
     fn head(&self, index: usize) -> Option<Position<'_>> {
-        if self.put_off[index] {
+        let lane = &self.sources.0[index];
+        if lane.put_off {
             return Some(self.stand_ins[index].position());
         }
-        self.sources[index].peek().map(Position::from)
+        lane.source.peek().map(Position::from)
     }
 
     /// Stands on the first cell at or after `position`, wherever it stood before.
     pub(crate) fn seek(&mut self, position: Position<'_>) -> Result<()> {
-        for (source, active) in self.sources.iter_mut().zip(&mut self.active) {
-            source.seek(position)?;
-            *active = true;
+        for lane in &mut self.sources.0 {
+            lane.source.seek(position)?;
+            (lane.active, lane.put_off) = (true, false);
+            lane.skip_invisible(self.read_point)?;
         }
-        self.put_off.fill(false);
-        self.skip_invisible_heads()?;
         self.settle()
     }
 
     /// Stands on the first cell of the row that is asked for, or of its columns, wherever it stood before; where there is
     /// none, anywhere behind.
     pub(crate) fn seek_row(&mut self, aim: &Aim<'_>) -> Result<()> {
-        let (row, column) = (KeyBuf::first_on_row(aim.row), aim.column());
-        // Where nothing may be put off, or there is nothing to put off for, everything is looked into.
-        let waiting = column.as_ref().filter(|_| self.sources.len() > 1);
-        if waiting.is_some() {
-            if self.stand_ins.is_empty() {
-                self.stand_ins = KEYS.take();
-            }
-            self.stand_ins.resize_with(self.sources.len(), KeyBuf::default);
-        }
+        let (column, mut row) = (aim.column(), None);
         // The newest that was seen of the first column.
         let mut found: Option<Timestamp> = None;
-        for index in 0..self.sources.len() {
-            (self.active[index], self.put_off[index]) = (true, false);
-            let mut put_off = None;
-            match &mut self.sources[index] {
-                Source::Memory(cursor) => match &column {
-                    Some(column) if aim.is_get && !cursor.segment().may_delete_families() => {
-                        // The segment that takes writes comes first, when nothing is found yet: that its figures are told
-                        // behind its cells puts nothing off wrongly.
-                        let newest = cursor.segment().timestamps().map(|(_, newest)| newest);
-                        match newest.filter(|newest| found.is_some_and(|found| found > *newest)) {
-                            Some(newest) => put_off = Some(newest),
-                            None => cursor.seek_in_row(column.position()),
-                        }
-                    }
-                    _ => cursor.seek_in_row(row.position()),
-                },
-                Source::File(cursor) if !aim.is_within(cursor, self.comparator) => cursor.leave(),
-                Source::File(cursor) => {
-                    put_off = if waiting.is_some() { aim.newest_in(cursor)? } else { None };
-                    if put_off.is_some() {
-                        // It may never be looked into.
-                    } else if aim.may_be_in(cursor)? {
-                        cursor.seek_far(row.position())?;
-                    } else {
-                        cursor.leave();
-                    }
-                }
-            }
-            if let (Some(newest), Some(column)) = (put_off, waiting) {
-                self.stand_ins[index].copy_at(column, newest);
-                self.put_off[index] = true;
+        for index in 0..self.sources.0.len() {
+            let lane = &mut self.sources.0[index];
+            (lane.active, lane.put_off) = (true, false);
+            if let Source::File(cursor) = &mut lane.source
+                && !aim.is_within(cursor, self.comparator)
+            {
+                cursor.leave();
                 continue;
             }
-            self.skip_invisible(index)?;
-            if let Some(cell) = self.sources[index].peek().filter(|cell| aim.is_in_column(*cell)) {
+            let newest = if column.is_some() { aim.newest_in(&lane.source)? } else { None };
+            let place = match (&column, newest) {
+                (Some(column), Some(newest)) if found.is_some_and(|found| found > newest) => {
+                    lane.put_off = true;
+                    self.stand_in(index, column, newest);
+                    continue;
+                }
+                (Some(column), Some(_)) => column.position(),
+                _ => row.get_or_insert_with(|| KeyBuf::first_on_row(aim.row)).position(),
+            };
+            match &mut lane.source {
+                Source::Memory(cursor) => cursor.seek_in_row(place),
+                Source::File(cursor) if aim.may_be_in(cursor)? => cursor.seek_far(place)?,
+                Source::File(cursor) => cursor.leave(),
+            }
+            lane.skip_invisible(self.read_point)?;
+            if let Some(cell) = lane.source.peek().filter(|cell| aim.is_in_column(*cell)) {
                 found = found.max(Some(cell.timestamp()));
             }
         }
         self.settle()
     }
 
+    /// Has a place of that time in the column stand in for the head of a source.
+    fn stand_in(&mut self, index: usize, column: &KeyBuf, newest: Timestamp) {
+        if self.stand_ins.is_empty() {
+            self.stand_ins = KEYS.take();
+        }
+        self.stand_ins.resize_with(self.sources.0.len(), KeyBuf::default);
+        self.stand_ins[index].copy_at(column, newest);
+    }
+
     /// Looks into what was put off: from `position` on, or from where it was put off.
     fn look_into(&mut self, index: usize, position: Option<Position<'_>>) -> Result<()> {
-        self.put_off[index] = false;
-        let stand_in = &self.stand_ins[index];
+        let (lane, stand_in) = (&mut self.sources.0[index], &self.stand_ins[index]);
+        lane.put_off = false;
         let position = position.unwrap_or(stand_in.position());
-        match &mut self.sources[index] {
+        match &mut lane.source {
             Source::Memory(cursor) => cursor.seek_in_row(position),
             Source::File(cursor) if cursor.may_contain_row(stand_in.key().row())? => {
                 cursor.seek_far(position)?;
             }
             Source::File(cursor) => cursor.leave(),
         }
-        self.skip_invisible(index)
+        lane.skip_invisible(self.read_point)
     }
 
     /// Goes to the next cell.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<()> {
         let Some(current) = self.current else { return Ok(()) };
-        self.sources[current].advance()?;
-        self.skip_invisible(current)?;
-        let still = match (self.sources[current].peek(), self.runner_up.and_then(|next| self.head(next))) {
-            (Some(_), None) => true,
-            (Some(cell), Some(next)) => self.comparator.compare(cell.into(), next).is_lt(),
-            (None, _) => false,
-        };
+        let lane = &mut self.sources.0[current];
+        lane.source.advance()?;
+        lane.skip_invisible(self.read_point)?;
+        let still =
+            match (self.sources.0[current].source.peek(), self.runner_up.and_then(|next| self.head(next))) {
+                (Some(_), None) => true,
+                (Some(cell), Some(next)) => self.comparator.compare(cell.into(), next).is_lt(),
+                (None, _) => false,
+            };
         if still { Ok(()) } else { self.settle() }
     }
 
@@ -348,14 +406,15 @@ impl Heap {
 
     /// Goes forward to the first cell at or after `position` by seeking, unless it stands there.
     pub(crate) fn forward(&mut self, position: Position<'_>) -> Result<()> {
-        for index in 0..self.sources.len() {
-            let behind = self.active[index]
+        for index in 0..self.sources.0.len() {
+            let behind = self.sources.0[index].active
                 && self.head(index).is_some_and(|head| self.comparator.compare(head, position).is_lt());
-            if behind && self.put_off[index] {
+            let lane = &mut self.sources.0[index];
+            if behind && lane.put_off {
                 self.look_into(index, Some(position))?;
             } else if behind {
-                self.sources[index].seek(position)?;
-                self.skip_invisible(index)?;
+                lane.source.seek(position)?;
+                lane.skip_invisible(self.read_point)?;
             }
         }
         self.settle()
@@ -369,7 +428,9 @@ impl Heap {
         end: Option<&[u8]>,
         refuses: impl Fn(Cell<'_>) -> hfile::Refused,
     ) -> Result<u64> {
-        let Some(current) = self.current.filter(|current| !self.put_off[*current]) else { return Ok(0) };
+        let Some(current) = self.current.filter(|current| !self.sources.0[*current].put_off) else {
+            return Ok(0);
+        };
         let (comparator, read_point) = (self.comparator, self.read_point);
         let other: Option<SmallVec<[u8; 64]>> =
             self.runner_up.and_then(|next| self.head(next)).map(|head| SmallVec::from_slice(head.key.row()));
@@ -377,7 +438,7 @@ impl Heap {
             (Some(end), Some(other)) if comparator.compare_rows(other, end).is_lt() => Some(other),
             (end, other) => end.or(other),
         };
-        let Source::File(cursor) = &mut self.sources[current] else { return Ok(0) };
+        let Source::File(cursor) = &mut self.sources.0[current].source else { return Ok(0) };
         if cursor.reader().newest_write().is_none_or(|newest| newest > read_point) {
             return Ok(0);
         }
@@ -392,10 +453,10 @@ impl Heap {
     /// the sources that have the row take part. `false` when there is none.
     pub(crate) fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {
         let mut wanted = row.map(<[u8]>::to_vec);
-        self.put_off.fill(false);
         loop {
             let mut last: Option<Vec<u8>> = None;
-            for source in &mut self.sources {
+            for Lane { source, put_off, .. } in &mut self.sources.0 {
+                *put_off = false;
                 if source.seek_row_before(wanted.as_deref())?
                     && let Some(cell) = source.peek()
                     && last.as_ref().is_none_or(|last| self.comparator.compare_rows(last, cell.row()).is_lt())
@@ -407,12 +468,11 @@ impl Heap {
                 self.current = None;
                 return Ok(false);
             };
-            for (source, active) in self.sources.iter().zip(&mut self.active) {
-                *active = source.peek().is_some_and(|cell| cell.row() == last);
-            }
-            self.skip_invisible_heads()?;
-            for (source, active) in self.sources.iter().zip(&mut self.active) {
-                *active = *active && source.peek().is_some_and(|cell| cell.row() == last);
+            for lane in &mut self.sources.0 {
+                let stands_in_it = |source: &Source| source.peek().is_some_and(|cell| cell.row() == last);
+                lane.active = stands_in_it(&lane.source);
+                lane.skip_invisible(self.read_point)?;
+                lane.active &= stands_in_it(&lane.source);
             }
             self.settle()?;
             if self.current.is_some() {
@@ -423,28 +483,13 @@ impl Heap {
         }
     }
 
-    fn skip_invisible_heads(&mut self) -> Result<()> {
-        (0..self.sources.len()).try_for_each(|index| self.skip_invisible(index))
-    }
-
-    #[inline]
-    fn skip_invisible(&mut self, index: usize) -> Result<()> {
-        if self.put_off[index] {
-            return Ok(());
-        }
-        while self.sources[index].peek().is_some_and(|cell| cell.sequence() > self.read_point) {
-            self.sources[index].advance()?;
-        }
-        Ok(())
-    }
-
     /// Finds the source with the smallest head, and the one after it. One that was put off is looked into when it comes
     /// first.
     fn settle(&mut self) -> Result<()> {
         loop {
             self.compare_heads();
             match self.current {
-                Some(first) if self.put_off[first] => self.look_into(first, None)?,
+                Some(first) if self.sources.0[first].put_off => self.look_into(first, None)?,
                 _ => return Ok(()),
             }
         }
@@ -452,16 +497,17 @@ impl Heap {
 
     fn compare_heads(&mut self) {
         (self.current, self.runner_up) = (None, None);
-        if let [only] = &self.sources[..] {
-            self.current = only.peek().map(|_| 0).filter(|_| self.active[0]);
+        let lanes = &self.sources.0;
+        if let [only] = &lanes[..] {
+            self.current = only.source.peek().map(|_| 0).filter(|_| only.active);
             return;
         }
-        for index in 0..self.sources.len() {
-            let Some(head) = self.head(index).filter(|_| self.active[index]) else { continue };
+        for index in 0..lanes.len() {
+            let Some(head) = self.head(index).filter(|_| lanes[index].active) else { continue };
             let order = |other: Option<usize>| -> Ordering {
                 match other.and_then(|other| Some((other, self.head(other)?))) {
                     // They differ in their time alone.
-                    Some((other, place)) if self.put_off[index] && self.put_off[other] => {
+                    Some((other, place)) if lanes[index].put_off && lanes[other].put_off => {
                         place.key.timestamp().cmp(&head.key.timestamp())
                     }
                     Some((_, place)) => self.comparator.compare(head, place),
@@ -480,7 +526,7 @@ impl Heap {
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        if !self.stand_ins.is_empty() && self.stand_ins.len() <= KEYS_KEPT_MAX {
+        if !self.stand_ins.is_empty() && self.stand_ins.len() <= KEPT_MAX {
             // At its end a thread has nowhere to keep them.
             let _ended = KEYS.try_with(|keys| keys.set(std::mem::take(&mut self.stand_ins)));
         }
