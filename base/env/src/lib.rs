@@ -74,6 +74,12 @@ impl World {
         self.clock.moment()
     }
 
+    /// The moment of the system's last tick, some milliseconds ago at most: for what need not be exact and is asked all the
+    /// time, at a fifth of the price.
+    pub fn recent_moment(&self) -> Moment {
+        self.clock.recent_moment()
+    }
+
     /// 64 bits of chance.
     pub fn random(&self) -> u64 {
         self.random.lock().next()

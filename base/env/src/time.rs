@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
 /// Milliseconds since 1970-01-01 UTC: the unit of HBase's cell timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallTime(pub i64);
@@ -23,15 +25,26 @@ impl Moment {
     }
 }
 
+fn nanoseconds(time: Timespec) -> u64 {
+    u64::try_from(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)).unwrap_or(0)
+}
+
 /// Both clocks of a world.
 pub(crate) enum Clock {
-    Real { start: Instant },
-    Simulated { start: WallTime, elapsed: AtomicU64 },
+    Real {
+        start: Instant,
+        /// The same moment on the system's own scale, in nanoseconds.
+        start_there: u64,
+    },
+    Simulated {
+        start: WallTime,
+        elapsed: AtomicU64,
+    },
 }
 
 impl Clock {
     pub(crate) fn real() -> Clock {
-        Clock::Real { start: Instant::now() }
+        Clock::Real { start: Instant::now(), start_there: nanoseconds(clock_gettime(ClockId::Monotonic)) }
     }
 
     pub(crate) fn simulated(start: WallTime) -> Clock {
@@ -54,8 +67,19 @@ impl Clock {
 
     pub(crate) fn moment(&self) -> Moment {
         match self {
-            Clock::Real { start } => Moment(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+            Clock::Real { start, .. } => {
+                Moment(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+            }
             Clock::Simulated { elapsed, .. } => Moment(elapsed.load(Ordering::Acquire)),
+        }
+    }
+
+    pub(crate) fn recent_moment(&self) -> Moment {
+        match self {
+            Clock::Real { start_there, .. } => {
+                Moment(nanoseconds(clock_gettime(ClockId::MonotonicCoarse)).saturating_sub(*start_there))
+            }
+            Clock::Simulated { .. } => self.moment(),
         }
     }
 
@@ -73,6 +97,18 @@ impl Clock {
 mod tests {
     use super::*;
     use crate::World;
+
+    #[test]
+    fn what_was_lately_is_a_tick_or_two_ago() {
+        let world = World::real();
+        for _ in 0..100 {
+            let before = world.moment();
+            let lately = world.recent_moment();
+            // The rarest tick that systems are built with is ten milliseconds.
+            assert!(lately <= world.moment() && before.since(lately) < Duration::from_millis(50));
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn simulated_time_moves_only_when_told() {

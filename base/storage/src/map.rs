@@ -103,7 +103,7 @@ impl Map {
     }
 
     fn is_likely_resident(&self, from: usize, length: usize) -> bool {
-        let now = (self.world.moment().since(self.made).as_secs() % u64::from(u16::MAX)) as u16 + 1;
+        let now = (self.world.recent_moment().since(self.made).as_secs() % u64::from(u16::MAX)) as u16 + 1;
         let pages = from / self.page..(from + length).div_ceil(self.page);
         let is_fresh = |seen: &AtomicU16| {
             let at = seen.load(Ordering::Relaxed);

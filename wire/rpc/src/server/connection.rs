@@ -246,7 +246,7 @@ impl Connection {
     fn call(&mut self, request: Request) {
         let Connection { flight, output, shared, shard, session, received, remote, .. } = self;
         let deadline = request.timeout.map(|timeout| received.plus(timeout));
-        if deadline.is_some_and(|deadline| shared.world.moment() > deadline) {
+        if deadline.is_some_and(|deadline| shared.world.recent_moment() > deadline) {
             count(&shard.calls_expired, 1);
             return;
         }
