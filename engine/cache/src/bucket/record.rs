@@ -1,9 +1,9 @@
 //! A block as it lies in a slot of a device: with all that makes it ready to be read, so that nothing is worked out again.
 //!
 //! ```text
-//! head    magic "BKB3" · tag of the file 8B · offset in the file 8B · kind 1B · flags 1B · shared 2B · disk length 4B
+//! head    magic "BKB4" · tag of the file 8B · offset in the file 8B · kind 1B · flags 1B · shared 2B · disk length 4B
 //!         · previous 8B · length 4B · cells 4B · heads 4B · sum of all bytes 4B · cell offsets 4B each · heads 4B each
-//!         · sum of each 1,024 bytes 4B
+//!         · sum of each 512 bytes 4B
 //! bytes
 //! ```
 //!
@@ -12,8 +12,8 @@
 //! written there last, or it is not used. The tag is a hash of the file's name.
 //!
 //! A block that is read whole is the record itself: nothing is copied out of it. Who wants a few cells is given a
-//! [`Part`]: the head, in which they are found, and of the bytes those kilobytes in which they lie. Of a block of 16 KB
-//! that is a sixth, to be brought from memory and to be checked. A head that was found sound once may be [kept](KeptHead) in
+//! [`Part`]: the head, in which they are found, and of the bytes those 512 in which they lie, or 1,024. Of a block of 16 KB
+//! that is an eighth, to be brought from memory and to be checked. A head that was found sound once may be [kept](KeptHead) in
 //! memory, so that only the bytes must be brought.
 
 use std::ops::Range;
@@ -24,12 +24,12 @@ use bytes::{Buf, Bytes};
 use super::buffer::Buffer;
 use crate::{Block, BlockKind, Words};
 
-const MAGIC: &[u8; 4] = b"BKB3";
+const MAGIC: &[u8; 4] = b"BKB4";
 pub(super) const HEADER_LENGTH: usize = 52;
 const HAS_PREVIOUS: u8 = 1;
 const IS_PACKED: u8 = 2;
 /// Bytes that have a sum of their own.
-const CHUNK: usize = 1_024;
+const CHUNK: usize = 512;
 /// Bytes that memory gives at a time.
 const LINE: usize = 64;
 

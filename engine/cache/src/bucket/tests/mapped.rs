@@ -125,13 +125,13 @@ fn blocks_come_out_of_the_map_and_bits_that_flip_in_it_are_found() {
         file.read_exact_at(&mut byte, at).expect("read");
         file.write_all_at(&[byte[0] ^ 1], at).expect("written");
     };
-    // What is wanted of it is in its first kilobyte: a bit behind that harms nobody who wants them, and who wants all finds it.
-    flip(slot.at + u64::from(slot.head) + 1_024);
+    // What is wanted of it is in its first 512 bytes: a bit behind these harms nobody who wants them, and who wants all finds it.
+    flip(slot.at + u64::from(slot.head) + 512);
     assert!(bench.part(17));
     assert_eq!(bench.counts().corrupt, 0);
     assert!(!bench.read(17), "it comes from storage");
     assert_eq!(bench.counts().corrupt, 1);
-    for (offset, at) in [(10, 20), (11, 70), (26, 700)] {
+    for (offset, at) in [(10, 20), (11, 70), (26, 500)] {
         let placed = bench.cache.bucket().expect("there is one").placed();
         let slot = placed.iter().find(|placed| placed.offset == offset).expect("placed");
         assert!(bench.part(offset));
@@ -168,7 +168,7 @@ fn who_holds_a_block_has_it_whatever_becomes_of_the_file() {
         for (offset, block) in held.iter().enumerate() {
             assert_eq!(format!("{block:?}"), format!("{:?}", Bench::content(offset as u64)));
         }
-        assert_eq!(part.bytes(), &Bench::content(17).bytes[..1_024]);
+        assert_eq!(part.bytes(), &Bench::content(17).bytes[..512]);
     };
     assert_eq!(bench.file.evict(), 20);
     for round in 1..6 {
