@@ -13,7 +13,7 @@ use cell::{Cell, KeyBuf, Position, SequenceId, is_same_row};
 use crate::ahead::{Ahead, ReadType};
 use crate::heads::{self, Number};
 use crate::held::{Held, Way};
-use crate::{Reader, Result};
+use crate::{Error, Reader, Result};
 
 /// How blocks are got.
 #[derive(Clone, Copy, Debug)]
@@ -241,6 +241,32 @@ impl Cursor {
             }
         };
         self.settle(position)
+    }
+
+    /// The same where the file may not have the row; then it stands anywhere behind, or nowhere. The file's filter is asked
+    /// first while that is [worth](crate::worth) its time, and before a wait for a disk.
+    pub fn seek_row(&mut self, position: Position<'_>) -> Result<()> {
+        if !self.reader.knows_rows() {
+            return self.seek_far(position);
+        }
+        let row = position.key.row();
+        if !self.reader.worth.is_worth() {
+            let memory_only = std::mem::replace(&mut self.options.memory_only, true);
+            let outcome = self.seek_far(position);
+            self.options.memory_only = memory_only;
+            if !matches!(outcome, Err(Error::NotCached)) {
+                let is_there = self.peek().is_some_and(|cell| is_same_row(cell.row(), row));
+                self.reader.worth.note(row, is_there);
+                return outcome;
+            }
+        }
+        let may_be_there = self.may_contain_row(row)?;
+        self.reader.worth.note(row, may_be_there);
+        if may_be_there {
+            return self.seek_far(position);
+        }
+        self.leave();
+        Ok(())
     }
 
     /// Stands on the first cell at or after `position`, which is in the open block or behind it.

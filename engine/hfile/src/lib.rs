@@ -31,6 +31,7 @@ mod index;
 mod info;
 mod reader;
 mod warm;
+mod worth;
 mod writer;
 
 pub use ahead::ReadType;

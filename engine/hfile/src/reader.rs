@@ -21,6 +21,7 @@ use crate::heads;
 use crate::held::Way;
 use crate::index::{Entries, Leaf, Ordered};
 use crate::info::{FileInfo, TimeSpan, name};
+use crate::worth::Worth;
 use crate::{Error, Result};
 
 /// The part loaded on open may measure this much; a file that claims more is refused.
@@ -48,6 +49,8 @@ pub struct Reader {
     entries: u64,
     info: FileInfo,
     bloom: Option<(BloomType, Filter)>,
+    /// Whether the filter is worth asking for rows.
+    pub(crate) worth: Worth,
     delete_bloom: Option<Filter>,
     pub(crate) sizes: Sizes,
 }
@@ -139,6 +142,7 @@ impl Reader {
             entries: trailer.entry_count.unwrap_or(0),
             info: FileInfo::new(),
             bloom: None,
+            worth: Worth::new(),
             delete_bloom: None,
             sizes: Sizes {
                 uncompressed: trailer.total_uncompressed_bytes.unwrap_or(0),
@@ -709,6 +713,11 @@ impl Reader {
             Some((kind, filter)) => kind.key_of_row(row).map_or(Ok(true), |key| self.ask(filter, key, way)),
             None => Ok(true),
         }
+    }
+
+    /// Whether it has a filter that knows rows.
+    pub(crate) fn knows_rows(&self) -> bool {
+        self.bloom.as_ref().is_some_and(|(kind, _)| *kind != BloomType::RowColumn)
     }
 
     /// Whether the file may have cells of rows from `start` up to `stop`: asked where it has a filter of prefixes and

@@ -158,12 +158,10 @@ impl Aim<'_> {
             && first.is_none_or(|first| !is_behind(first.row(), self.row))
     }
 
-    /// Whether the bloom filters of a file let it have something of this.
-    fn may_be_in(&self, file: &hfile::Cursor) -> Result<bool> {
+    /// Whether a file's filter, if it is one of columns, lets it have something of this.
+    fn columns_may_be_in(&self, file: &hfile::Cursor) -> Result<bool> {
         let by_column = file.reader().bloom() == hfile::BloomType::RowColumn;
-        let Some(qualifiers) = self.qualifiers.filter(|_| by_column) else {
-            return Ok(file.may_contain_row(self.row)?);
-        };
+        let Some(qualifiers) = self.qualifiers.filter(|_| by_column) else { return Ok(true) };
         for qualifier in qualifiers {
             if file.may_contain_column(self.row, qualifier)? {
                 return Ok(true);
@@ -314,7 +312,7 @@ impl Heap {
             };
             match &mut lane.source {
                 Source::Memory(cursor) => cursor.seek_in_row(place),
-                Source::File(cursor) if aim.may_be_in(cursor)? => cursor.seek_far(place)?,
+                Source::File(cursor) if aim.columns_may_be_in(cursor)? => cursor.seek_row(place)?,
                 Source::File(cursor) => cursor.leave(),
             }
             lane.skip_invisible(self.read_point)?;
@@ -341,10 +339,7 @@ impl Heap {
         let position = position.unwrap_or(stand_in.position());
         match &mut lane.source {
             Source::Memory(cursor) => cursor.seek_in_row(position),
-            Source::File(cursor) if cursor.may_contain_row(stand_in.key().row())? => {
-                cursor.seek_far(position)?;
-            }
-            Source::File(cursor) => cursor.leave(),
+            Source::File(cursor) => cursor.seek_row(position)?,
         }
         lane.skip_invisible(self.read_point)
     }

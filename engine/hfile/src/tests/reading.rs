@@ -357,3 +357,45 @@ fn whatever_a_device_does_a_get_finds_its_row() {
         assert!(met(bucket.counts()) > before, "{fault:?} was met");
     }
 }
+
+#[test]
+fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
+    let writing = WriterOptions { block_size: 4 << 10, bloom: BloomType::Row, ..WriterOptions::default() };
+    let (reader, counted) = counted(writing, Options { bytes_max: 64 << 20, ..Options::default() });
+    let cache = reader.cached().cache().clone();
+    let asked = || cache.counts().looks.hits_of(BlockKind::Bloom);
+    let reads = || counted.reads.load(Ordering::Relaxed);
+    let mut cursor = reader.cursor(ReadOptions::default());
+    // Seeks a row and says whether it is there.
+    let mut seek = |row: &[u8]| {
+        cursor.seek_row(KeyBuf::first_on_row(row).position()).expect("sound");
+        cursor.peek().is_some_and(|cell| cell.row() == row)
+    };
+    let (there, absent) = (|at: u64| format!("row-{at:06}"), |at: u64| format!("row-{at:06}+"));
+    (0..8_000).for_each(|at| assert!(seek(there(at).as_bytes())));
+    let first = asked();
+    (0..8_000).for_each(|at| assert!(seek(there(at).as_bytes())));
+    assert_eq!(asked(), first, "all are there");
+    // What is not there is asked for, until that is known, without the filter.
+    (0..8_000).for_each(|at| assert!(!seek(absent(at).as_bytes())));
+    assert!(asked() - first > 5_000, "{} times", asked() - first);
+    let looked = bytes_looked_into(|| (0..8_000).for_each(|at| assert!(!seek(absent(at).as_bytes()))));
+    assert!(looked < 8_000 * 4_096 / 20, "{looked} bytes were looked into");
+    (0..4_000).for_each(|at| assert!(seek(there(at).as_bytes())));
+    let last = asked();
+    assert!(seek(b"row-000007") && asked() == last, "it is not asked again");
+    // What would have to be read is not, if the filter says that it is not there.
+    reader.cached().evict();
+    let before = reads();
+    assert!(!seek(b"row-005000+"));
+    assert_eq!(reads() - before, 1, "the filter's chunk");
+    assert!(seek(b"row-005000"));
+    assert_eq!(reads() - before, 2, "and the block");
+}
+
+/// Bytes of data blocks that were looked into meanwhile.
+fn bytes_looked_into(work: impl FnOnce()) -> u64 {
+    let before = data_bytes_of_thread();
+    work();
+    data_bytes_of_thread() - before
+}
