@@ -216,7 +216,10 @@ impl Cursor {
             _ => {
                 let pick = |part: &Part| wanted_of(part, position);
                 match self.reader.cells(offset, Some(length), self.way(), pick)? {
-                    Cells::Whole(block) => Open::Block(offset, block),
+                    Cells::Whole(block) => {
+                        heads::fetch(&block);
+                        Open::Block(offset, block)
+                    }
                     Cells::Part(part) => {
                         let (index, count) = (self.place_in_part(&part, position), part.offsets().len());
                         self.open = Open::Part(offset, part);
