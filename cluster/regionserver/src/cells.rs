@@ -149,7 +149,7 @@ impl CellsOut {
     pub(crate) fn reply(mut self, message: &impl Message) -> Reply {
         let cells = self.block.cut();
         message.encode(&mut self.block.0).expect("room grows");
-        Reply { message: self.block.cut(), cells }
+        Reply { message: self.block.cut(), cells, share: None }
     }
 }
 

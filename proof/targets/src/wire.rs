@@ -15,7 +15,7 @@ struct Nothing;
 
 impl Service for Nothing {
     fn call(&self, call: Call) -> Answer {
-        Ok(Reply { message: call.param, cells: call.cells }).into()
+        Ok(Reply { message: call.param, cells: call.cells, share: None }).into()
     }
 }
 

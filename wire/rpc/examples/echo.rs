@@ -19,7 +19,7 @@ struct Echo;
 
 impl Service for Echo {
     fn call(&self, call: Call) -> Answer {
-        Answer::Now(Ok(Reply { message: call.param, cells: call.cells }))
+        Answer::Now(Ok(Reply { message: call.param, cells: call.cells, share: None }))
     }
 }
 

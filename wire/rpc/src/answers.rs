@@ -2,7 +2,10 @@
 //!
 //! What one answer may have is bounded by the service, what one connection leaves unread by the connection. Neither
 //! bounds the sum: some dozen clients that ask for much on several calls at once and read nothing would have it all.
-//! So every answer that grows counts here, while it is made and while it waits for its socket. From half of the limit
+//! So every answer that grows counts here, while it is made and while it waits for its socket: its share goes with it,
+//! from who made it to the connection, so that in between, where it may wait for a busy thread, it counts as well. Else
+//! others would find that room free, make answers as large, and all of them would come to their connections at once.
+//! From half of the limit
 //! on, a connection with unread answers is served no further calls and has less time to read; at the limit answers stay
 //! small, and a scan or a batch says that there is more; at four times the limit, which only answers reach that cannot be
 //! cut, new calls are refused as they are when too much is queued. What is small counts for nothing: it needs no look at
@@ -84,6 +87,12 @@ impl Share {
         }
         self.bytes = counted;
     }
+
+    /// Counts from now on for what `other` counted for, too: at no moment for less.
+    pub fn take_over(&mut self, mut other: Share) {
+        debug_assert!(Arc::ptr_eq(&self.of.0, &other.of.0), "shares of two servers");
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
 }
 
 impl Drop for Share {
@@ -109,8 +118,10 @@ mod tests {
         assert!(!second.admits(14 << 20), "there is no room for it");
         assert!(answers.taken() > 16 << 20 && answers.is_over(), "but it is there, and counts");
         assert!(small[0].admits(FREE), "small ones go on");
-        drop(second);
-        assert!(!answers.is_over());
+        first.take_over(second);
+        assert!(answers.taken() > 16 << 20 && answers.is_over(), "it counts whoever has it");
+        first.set(2 << 20);
+        assert_eq!(answers.taken(), 2 << 20);
         first.set(FREE);
         assert_eq!(answers.taken(), 0);
     }

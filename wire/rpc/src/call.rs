@@ -11,7 +11,7 @@ use bytes::Bytes;
 use env::Moment;
 use prost::Message;
 
-use crate::{Answers, Codec, Compressor, Exception, class};
+use crate::{Answers, Codec, Compressor, Exception, Share, class};
 
 /// A piece of a frame that was checked to be UTF-8. Shares the frame's memory.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -156,23 +156,33 @@ impl Call {
 }
 
 /// The good end of a call.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Reply {
     /// The encoded result message.
     pub message: Bytes,
     /// The cell block in the connection's codec, not compressed; empty when there is none.
     pub cells: Bytes,
+    /// What the reply counts for among all answers, if it was counted while it grew: it goes on to count until the
+    /// connection has it.
+    pub share: Option<Share>,
 }
 
 impl Reply {
     /// A reply of `message` alone.
     pub fn of(message: &impl Message) -> Reply {
-        Reply { message: message.encode_to_vec().into(), cells: Bytes::new() }
+        Reply { message: message.encode_to_vec().into(), ..Reply::default() }
     }
 
     /// A reply of `message` and the cells that go with it.
     pub fn with_cells(message: &impl Message, cells: impl Into<Bytes>) -> Reply {
-        Reply { message: message.encode_to_vec().into(), cells: cells.into() }
+        Reply { message: message.encode_to_vec().into(), cells: cells.into(), share: None }
+    }
+
+    /// The same, from now on counted among `answers` by `share`: it may wait for its connection's thread.
+    pub fn counted_by(mut self, mut share: Share) -> Reply {
+        share.set((self.message.len() + self.cells.len()) as u64);
+        self.share = Some(share);
+        self
     }
 }
 

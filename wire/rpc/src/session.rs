@@ -174,7 +174,7 @@ impl Session {
                 if let Some(id) = self.services.cluster_id() {
                     let mut message = Vec::new();
                     crate::pb::put_bytes(&mut message, 1, id.as_bytes());
-                    let reply = crate::Reply { message: message.into(), cells: Bytes::new() };
+                    let reply = crate::Reply { message: message.into(), ..Default::default() };
                     output.put_reply(crate::envelope::NO_CALL, &reply).expect("an id fits into a frame");
                     return self.end(Ending::Close);
                 }

@@ -23,12 +23,12 @@ impl Service for Sample {
     fn call(&self, call: Call) -> Answer {
         self.seen.lock().push(call.clone());
         match &*call.method {
-            "Echo" => Answer::Now(Ok(Reply { message: call.param, cells: call.cells })),
+            "Echo" => Answer::Now(Ok(Reply { message: call.param, cells: call.cells, share: None })),
             "Wait" => {
                 let gate = Arc::clone(&self.gate);
                 Answer::later(async move {
                     gate.acquire().await.expect("never closed").forget();
-                    Ok(Reply { message: call.param, cells: Bytes::new() })
+                    Ok(Reply { message: call.param, ..Reply::default() })
                 })
             }
             "Spin" => {
@@ -42,7 +42,19 @@ impl Service for Sample {
             "Fail" => Exception::not_serving_region("r").into(),
             "Panic" => panic!("on purpose"),
             "PanicLater" => Answer::later(async { panic!("on purpose, later") }),
-            "Large" => Answer::Now(Ok(Reply { message: Bytes::new(), cells: vec![7; 8 << 20].into() })),
+            "Large" => Answer::Now(Ok(Reply { cells: vec![7; 8 << 20].into(), ..Reply::default() })),
+            "Counted" => {
+                let reply = Reply { cells: vec![7; 1 << 20].into(), ..Reply::default() };
+                let reply = reply.counted_by(call.connection.answers.share());
+                Answer::later(async { Ok(reply) })
+            }
+            "Taken" => {
+                let answers = call.connection.answers.clone();
+                Answer::later(async move {
+                    let taken = answers.taken().to_be_bytes().to_vec();
+                    Ok(Reply { message: taken.into(), ..Reply::default() })
+                })
+            }
             other => Exception::unknown_method("Sample", other).into(),
         }
     }
@@ -348,6 +360,37 @@ fn a_client_that_does_not_read_is_cut_off_and_costs_no_more_than_the_mark() {
     });
 }
 
+/// Else what is made meanwhile, on other threads, finds room that there is not.
+#[test]
+fn an_answer_counts_without_a_gap_from_its_making_until_it_is_written() {
+    let fixture = Fixture::new(Options { threads: 1, ..Options::default() });
+    fixture.run(async {
+        let mut stream = raw(&fixture).await;
+        let mut calls = Vec::new();
+        for (id, name) in [(1u8, &b"Counted"[..]), (2, b"Counted"), (3, b"Taken")] {
+            // RequestHeader{call_id, method_name, request_param = true}, an empty parameter
+            let length = 6 + name.len() as u8;
+            calls.extend_from_slice(&[0, 0, 0, length + 2, length, 0x08, id, 0x1a, name.len() as u8]);
+            calls.extend_from_slice(name);
+            calls.extend_from_slice(&[0x20, 1, 0]);
+        }
+        stream.write_all(&calls).await.expect("taken");
+        // All came together: the third looks when the first two are answered and nothing is written.
+        let mut frame = Vec::new();
+        for id in 1..=3u8 {
+            let length = stream.read_u32().await.expect("a length");
+            frame.resize(length as usize, 0);
+            stream.read_exact(&mut frame).await.expect("a frame");
+            assert_eq!(frame[2], id);
+        }
+        let taken = u64::from_be_bytes(*frame.last_chunk().expect("a number"));
+        assert_eq!(taken, 2 << 20);
+        // Of one thread: served when the first connection's turn is over.
+        fixture.connect().await.call(call("Echo", b"")).await.expect("answered");
+    });
+    assert_eq!(fixture.server.counters().answers_size, 0);
+}
+
 #[test]
 fn a_call_goes_on_to_its_end_when_its_client_is_gone() {
     let fixture = Fixture::new(Options { threads: 1, ..Options::default() });
@@ -387,7 +430,7 @@ struct Clock(World);
 impl Service for Clock {
     fn call(&self, call: Call) -> Answer {
         self.0.advance(Duration::from_millis(25));
-        Answer::Now(Ok(Reply { message: call.param, cells: Bytes::new() }))
+        Answer::Now(Ok(Reply { message: call.param, ..Reply::default() }))
     }
 }
 

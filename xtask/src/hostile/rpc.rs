@@ -41,7 +41,7 @@ pub(super) fn attacks() -> Vec<Attack> {
         Attack { name: "eight of them at once", megabytes: 1536, act: bombs_at_once },
         Attack { name: "cell blocks that are no packed bytes", megabytes: 32, act: bad_blocks },
         Attack { name: "calls whose answers are never read", megabytes: 128, act: unread },
-        Attack { name: "scans of 48 MB whose answers are never read", megabytes: 768, act: unread_scans },
+        Attack { name: "scans of 48 MB whose answers are never read", megabytes: 512, act: unread_scans },
     ]
 }
 

@@ -24,8 +24,11 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     match work.run(ReadMode::MemoryOnly) {
         Err(region::Error::WouldBlock) => {
             count(&server.counters().reads_from_disk);
-            let told = server.clone();
-            let read = move || work.run(ReadMode::Any).map_err(|error| told.exception(&error));
+            let (told, share) = (server.clone(), call.connection.answers.share());
+            let read = move || match work.run(ReadMode::Any) {
+                Ok(reply) => Ok(reply.counted_by(share)),
+                Err(error) => Err(told.exception(&error)),
+            };
             later(server, call, env::blocking(read))
         }
         outcome => outcome.map_err(|error| server.exception(&error)).into(),

@@ -687,6 +687,7 @@ impl Work {
             return Err(exception);
         }
         let message = results::encode(&self.results, self.processed);
-        Ok(Reply { message: message.into(), cells: self.out.into_block() })
+        let reply = Reply { message: message.into(), cells: self.out.into_block(), share: None };
+        Ok(reply.counted_by(self.share))
     }
 }

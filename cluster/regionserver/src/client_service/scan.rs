@@ -421,7 +421,7 @@ impl Work {
         } else {
             self.server.scanners.end(&self.held);
         }
-        Ok(self.out.reply(&self.response))
+        Ok(self.out.reply(&self.response).counted_by(self.share))
     }
 
     /// What the client is told: an error that stays one whatever it does, or that the scanner is gone.

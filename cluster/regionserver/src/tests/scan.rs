@@ -93,6 +93,28 @@ fn a_reply_is_cut_after_a_row_while_others_have_the_memory_for_answers() {
 }
 
 #[test]
+fn a_reply_counts_until_its_connection_has_it() {
+    let mut bench = Bench::new();
+    for row in ["a", "b", "c"] {
+        bench.put(row, "f:x", &"v".repeat(80 << 10));
+    }
+    bench.answers = rpc::Answers::new(64 << 20);
+    let scan = pb::ScanRequest {
+        region: Some(bench.region_of(b"")),
+        scan: Some(pb::Scan::default()),
+        number_of_rows: Some(10),
+        ..Default::default()
+    };
+    let scanned = bench.client("Scan", &scan, Bytes::new()).expect("a scan");
+    let bytes = (scanned.message.len() + scanned.cells.len()) as u64;
+    // All three rows, though of the last one nobody asked whether the reply may grow further.
+    assert!(bytes > 240 << 10);
+    assert_eq!(bench.answers.taken(), bytes);
+    drop(scanned);
+    assert_eq!(bench.answers.taken(), 0);
+}
+
+#[test]
 fn without_a_codec_results_are_messages() {
     let mut bench = Bench::new();
     bench.fill();

@@ -199,12 +199,12 @@ impl Connection {
 
     /// Step 2. Says whether anything ran.
     fn go_on(&mut self, context: &mut Context<'_>) -> bool {
-        let Connection { flight, output, shared, shard, session, remote, .. } = self;
+        let Connection { flight, output, share, shared, shard, session, remote, .. } = self;
         flight.poll(context, |waiting, ended| {
             shared.gauges.calls.fetch_sub(1, Ordering::Relaxed);
             shared.gauges.calls_size.fetch_sub(waiting.size, Ordering::Relaxed);
             let result = unpanic(ended, shard, *remote);
-            answer(waiting.call_id, result, session, shared, output);
+            answer(waiting.call_id, result, session, shared, share, output);
         })
     }
 
@@ -244,7 +244,7 @@ impl Connection {
     }
 
     fn call(&mut self, request: Request) {
-        let Connection { flight, output, shared, shard, session, received, remote, .. } = self;
+        let Connection { flight, output, share, shared, shard, session, received, remote, .. } = self;
         let deadline = request.timeout.map(|timeout| received.plus(timeout));
         if deadline.is_some_and(|deadline| shared.world.recent_moment() > deadline) {
             count(&shard.calls_expired, 1);
@@ -264,7 +264,7 @@ impl Connection {
         if let Some(why) = full {
             count(&shard.calls_refused, 1);
             let exception = Exception::new(class::CALL_QUEUE_TOO_BIG, format!("Call queue is full, {why}"));
-            return answer(request.call_id, Err(exception), session, shared, output);
+            return answer(request.call_id, Err(exception), session, shared, share, output);
         }
         count(&shard.calls, 1);
         let (info, service) = session.opened().expect("requests come after the header");
@@ -294,7 +294,7 @@ impl Connection {
             }
             Err(panic) => unpanic(Err(panic), shard, *remote),
         };
-        answer(call_id, result, session, shared, output);
+        answer(call_id, result, session, shared, share, output);
     }
 
     /// Whether more output waits than may; if so, [`write`](Self::write) says when it is gone.
@@ -461,11 +461,16 @@ fn answer(
     result: Result<Reply, Exception>,
     session: &Session,
     shared: &Shared,
+    share: &mut Share,
     output: &mut Output,
 ) {
     let (info, _) = session.opened().expect("calls come after the header");
     let written = result.and_then(|mut reply| {
         reply.cells = info.compressor.compress(reply.cells);
+        // What it is in the end is seen when the output is written.
+        if let Some(made) = reply.share.take() {
+            share.take_over(made);
+        }
         output.put_reply(call_id, &reply)
     });
     if let Err(exception) = written {
