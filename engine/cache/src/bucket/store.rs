@@ -14,6 +14,11 @@
 //! 5. Where a device is mapped ([`Device::is_mapped`]), reads that need no wait are copies out of the map, in the time that
 //!    the check alone would take. A map whose file is cut or whose disk fails is read no more, but its file is.
 
+mod entry;
+mod faults;
+mod kept;
+mod writers;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,88 +26,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use env::{Priority, World};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use storage::Device;
 
 use super::allocator::{Allocator, bucket_size};
 use super::buffer::Buffer;
 use super::health::Health;
-use super::record::{self, KeptHead, Mark, Part};
-use super::{BucketCounts, BucketOptions, Placed};
+use super::record::{self, Mark, Part};
+use super::{BucketCounts, BucketOptions};
 use crate::memory::{Admission, Shelf, hash_of};
 use crate::{Block, BlockKey, Cells, FileId};
-
-/// Places of the index that are looked through before others have the lock.
-const SLICE: usize = 1_024;
-
-/// Evictions for one slot before a whole bucket is emptied.
-const EVICTIONS_MAX: usize = 8;
-
-const REMEDY: &str =
-    "blocks are read from storage instead; put a sound device there and start the server again";
-
-const REMEDY_FULL: &str = "what is there is still read, and everything else from storage; make room where the device lies, \
-     or put one there that can be written, and start the server again";
+use entry::{Entry, Slot};
+use writers::Job;
 
 const REMEDY_UNMAPPED: &str = "the file was cut or its disk cannot be read: it is read and not mapped from now on, which \
      is slower, and what it does not give is read from storage; put a sound file there and start the server again";
-
-/// Where a record lies.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    at: u64,
-    length: u32,
-    /// How much of it is its head, and the sum of that.
-    head: u32,
-    sum: u32,
-    /// Whether an index said so that another process had kept, and nobody has found it there since. What that process wrote
-    /// after it had kept the index may lie there: that is no fault of the device.
-    is_hearsay: bool,
-}
-
-/// The same record, whatever is known of it.
-impl PartialEq for Slot {
-    fn eq(&self, other: &Slot) -> bool {
-        let all = |slot: &Slot| (slot.at, slot.length, slot.head, slot.sum);
-        all(self) == all(other)
-    }
-}
-
-/// What the index has of a block.
-#[derive(Debug)]
-enum Entry {
-    Waiting(Arc<Block>),
-    /// With its head, if that is kept.
-    Written(Slot, Option<KeptHead>),
-}
-
-impl Entry {
-    fn waits_as(&self, block: &Arc<Block>) -> bool {
-        matches!(self, Entry::Waiting(waiting) if Arc::ptr_eq(waiting, block))
-    }
-
-    /// Where it lies, when it is written.
-    fn slot(&self) -> Option<Slot> {
-        match self {
-            Entry::Waiting(_) => None,
-            Entry::Written(slot, _) => Some(*slot),
-        }
-    }
-
-    /// Bytes of the head that is kept.
-    fn head_bytes(&self) -> u64 {
-        match self {
-            Entry::Written(_, Some(head)) => head.weight(),
-            Entry::Written(_, None) | Entry::Waiting(_) => 0,
-        }
-    }
-}
-
-struct Job {
-    key: BlockKey,
-    mark: Mark,
-    block: Arc<Block>,
-}
 
 struct State {
     index: Shelf<Entry>,
@@ -344,56 +282,6 @@ impl Store {
         }
     }
 
-    /// Where all blocks lie that are written, a slice of the index after the other: others get and write between two.
-    ///
-    /// So it is no picture of one moment. A block that comes meanwhile may be missing, or be there twice, of which the first
-    /// is taken when it is restored; and one that goes is there where another lies then. All of this happens to an index
-    /// that is read a moment after it was kept, too: what does not lie where it should fails its check when it is read.
-    pub(super) fn placed(&self) -> Vec<Placed> {
-        let mut placed = Vec::with_capacity(self.0.state.lock().index.len());
-        // What waits for the lock does not wait for memory.
-        let mut slice = Vec::with_capacity(SLICE);
-        let mut places = 0..SLICE;
-        loop {
-            let state = self.0.state.lock();
-            let written = state.index.entries(places.clone()).filter_map(|(key, entry, in_memory)| {
-                let Slot { at, length, head, sum, .. } = entry.slot()?;
-                Some(Placed { file: key.file.0, offset: key.offset, at, length, head, sum, in_memory })
-            });
-            slice.extend(written);
-            let is_done = places.end >= state.index.places();
-            // Else those who wait would be woken to find it taken again.
-            MutexGuard::unlock_fair(state);
-            placed.append(&mut slice);
-            if is_done {
-                return placed;
-            }
-            places = places.end..places.end + SLICE;
-        }
-    }
-
-    pub(super) fn restore(&self, blocks: impl Iterator<Item = Placed>) -> usize {
-        let mut state = self.0.state.lock();
-        for Placed { file, offset, at, length, head, sum, in_memory } in blocks {
-            let key = BlockKey { file: FileId(file), offset };
-            let class = state.slots.class_of(length as usize);
-            let Some(class) = class.filter(|_| !state.index.has(key)) else { continue };
-            let is_head = (record::HEADER_LENGTH as u32..=length).contains(&head);
-            if !is_head || !state.slots.take(key, at, length as usize) {
-                continue;
-            }
-            let weight = state.slots.slot_size(class) as usize;
-            let admission = Admission { weight, in_memory, asked_for: false };
-            let mut gone = Vec::new();
-            let slot = Slot { at, length, head, sum, is_hearsay: true };
-            let entry = Entry::Written(slot, None);
-            state.index.insert(key, hash_of(key), entry, admission, &mut gone);
-            state.free(gone, false);
-        }
-        debug_assert!(state.is_whole(), "index and buckets say the same");
-        state.index.len()
-    }
-
     pub(super) fn settle(&self) {
         let mut state = self.0.state.lock();
         while !state.queue.is_empty() || state.writing > 0 {
@@ -427,41 +315,6 @@ impl State {
             }
             self.slots.free(slot.at, slot.length as usize);
         }
-    }
-
-    /// A slot, though others must go for it.
-    fn make_slot(&mut self, block: BlockKey, length: usize) -> Option<u64> {
-        for _ in 0..EVICTIONS_MAX {
-            if let Some(at) = self.slots.allocate(block, length) {
-                return Some(at);
-            }
-            let gone = self.index.pop()?;
-            self.free(vec![gone], true);
-        }
-        if let Some(bucket) = self.slots.emptiest() {
-            let there: Vec<BlockKey> = self.written_in(bucket).collect();
-            let gone: Vec<Entry> =
-                there.into_iter().filter_map(|block| self.index.remove_key(block)).collect();
-            self.index.evicted += gone.len() as u64;
-            self.free(gone, true);
-        }
-        self.slots.allocate(block, length)
-    }
-
-    /// The blocks that lie in a bucket. In a slot that is being written none lies yet.
-    fn written_in(&self, bucket: usize) -> impl Iterator<Item = BlockKey> {
-        let lies_at = |at, block| self.index.peek(block)?.slot().filter(|slot| slot.at == at);
-        self.slots
-            .blocks_in(bucket)
-            .filter(move |&(at, block)| lies_at(at, block).is_some())
-            .map(|(_, block)| block)
-    }
-
-    /// Whether each block of the index is the one that its slot is said to be of.
-    fn is_whole(&self) -> bool {
-        let lies_there = |key, slot: Slot| self.slots.block_at(slot.at) == Some(key);
-        let mut entries = self.index.entries(0..self.index.places());
-        entries.all(|(key, entry, _)| entry.slot().is_none_or(|slot| lies_there(key, slot)))
     }
 }
 
@@ -523,181 +376,6 @@ impl Shared {
         if lacks_it && has_room() {
             self.head_bytes.fetch_add(head.weight(), Ordering::Relaxed);
             state.index.replace(key, Entry::Written(slot, Some(head)));
-        }
-    }
-
-    /// Writes what waits, until the store is gone.
-    fn write_all(&self) {
-        let mut state = self.state.lock();
-        loop {
-            if state.stopped {
-                return;
-            }
-            match state.queue.pop_front() {
-                Some(job) => {
-                    state.writing += 1;
-                    drop(state);
-                    self.write(job);
-                    state = self.state.lock();
-                    state.writing -= 1;
-                    if state.queue.is_empty() && state.writing == 0 {
-                        self.idle.notify_all();
-                    }
-                }
-                None => self.more.wait(&mut state),
-            }
-        }
-    }
-
-    fn write(&self, Job { key, mark, block }: Job) {
-        let (record, sum) = record::write(mark, &block);
-        let (_, head) = record::lengths_of(&block);
-        let at = {
-            let mut state = self.state.lock();
-            if !state.index.peek(key).is_some_and(|entry| entry.waits_as(&block)) {
-                return;
-            }
-            match state.make_slot(key, record.len()) {
-                Some(at) => at,
-                None => {
-                    state.index.remove_key(key);
-                    self.dropped.fetch_add(1, Ordering::Relaxed);
-                    return;
-                }
-            }
-        };
-        let (device, offset) = self.device_of(at);
-        let written = device.write_at(offset, &record);
-        let mut state = self.state.lock();
-        let waits = state.index.peek(key).is_some_and(|entry| entry.waits_as(&block));
-        match (&written, waits) {
-            (Ok(()), true) => {
-                let (length, head) = (record.len() as u32, head as u32);
-                let slot = Slot { at, length, head, sum, is_hearsay: false };
-                state.index.replace(key, Entry::Written(slot, None));
-            }
-            (_, waits) => {
-                state.slots.free(at, record.len());
-                if waits {
-                    state.index.remove_key(key);
-                }
-            }
-        }
-        drop(state);
-        match written {
-            Ok(()) => self.writes.note_success(),
-            Err(error) => self.note_write_failure(&error),
-        }
-    }
-
-    /// Forgets a record that cannot be had. `false` when the index has forgotten it already.
-    fn drop_slot(&self, key: BlockKey, slot: Slot) -> bool {
-        let mut state = self.state.lock();
-        let same = state.index.peek(key).is_some_and(|entry| entry.slot() == Some(slot));
-        if same {
-            let gone = state.index.remove_key(key);
-            state.free(gone.into_iter().collect(), false);
-        }
-        same
-    }
-
-    /// What was read of a record is as it was written.
-    #[inline]
-    fn note_sound(&self, key: BlockKey, slot: Slot) {
-        self.reads.note_success();
-        if slot.is_hearsay {
-            self.note_found(key, slot);
-        }
-    }
-
-    #[cold]
-    fn note_found(&self, key: BlockKey, slot: Slot) {
-        let mut state = self.state.lock();
-        let found = match state.index.peek(key) {
-            Some(Entry::Written(there, head)) if *there == slot => {
-                Entry::Written(Slot { is_hearsay: false, ..slot }, head.clone())
-            }
-            _ => return,
-        };
-        state.index.replace(key, found);
-    }
-
-    /// Forgets a record that is not what was written, unless its slot has become another block's meanwhile.
-    fn note_unsound(&self, key: BlockKey, slot: Slot) {
-        if !self.drop_slot(key, slot) {
-            return;
-        }
-        if slot.is_hearsay {
-            self.stale.fetch_add(1, Ordering::Relaxed);
-        } else if self.corrupt.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::warn!(device = %self.place_of(slot.at), offset = slot.at,
-                "the bucket cache's device gave back something else than what was written; it is read from storage \
-                 instead, here and whenever it happens again (bellows_bucket_cache_corrupt_total)");
-        }
-    }
-
-    fn note_read_failure(&self, error: &storage::Error) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        let verdict = self.reads.note_failure(self.world.moment());
-        if verdict.is_told {
-            tracing::warn!(%error, tolerated = ?self.errors_tolerated,
-                "cannot read from the bucket cache's device; blocks are read from storage instead");
-        }
-        if verdict.is_given_up {
-            self.disable(&error.to_string());
-        }
-        self.disable_if_useless(error);
-    }
-
-    fn note_write_failure(&self, error: &storage::Error) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        let verdict = self.writes.note_failure(self.world.moment());
-        if verdict.is_told {
-            tracing::warn!(%error, tolerated = ?self.errors_tolerated,
-                "cannot write to the bucket cache's device; blocks are read from storage instead");
-        }
-        if verdict.is_given_up {
-            self.take_nothing_more(error);
-            self.disable_if_useless(error);
-        }
-    }
-
-    /// A device that takes no write, and of whose blocks the last one is gone: there is nothing left whose read could fail
-    /// for too long.
-    fn disable_if_useless(&self, cause: &storage::Error) {
-        if self.read_only.load(Ordering::Relaxed) && self.state.lock().index.len() == 0 {
-            self.disable(&cause.to_string());
-        }
-    }
-
-    fn take_nothing_more(&self, cause: &storage::Error) {
-        if self.read_only.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        tracing::warn!(devices = self.places(), %cause, remedy = REMEDY_FULL, tolerated = ?self.errors_tolerated,
-            "the bucket cache takes in nothing more: its device took no write for longer than is tolerated");
-        let mut state = self.state.lock();
-        for job in std::mem::take(&mut state.queue) {
-            if state.index.peek(job.key).is_some_and(|entry| entry.waits_as(&job.block)) {
-                state.index.remove_key(job.key);
-            }
-        }
-        if state.writing == 0 {
-            self.idle.notify_all();
-        }
-    }
-
-    fn disable(&self, cause: &str) {
-        if self.disabled.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        tracing::warn!(devices = self.places(), cause, remedy = REMEDY, "the bucket cache is used no more");
-        let mut state = self.state.lock();
-        state.queue.clear();
-        let gone = state.index.remove_where(|_| true);
-        state.free(gone, false);
-        if state.writing == 0 {
-            self.idle.notify_all();
         }
     }
 }

@@ -1,0 +1,57 @@
+//! What the index has of a block.
+
+use std::sync::Arc;
+
+use crate::Block;
+use crate::bucket::record::KeptHead;
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) at: u64,
+    pub(super) length: u32,
+    /// How much of it is its head, and the sum of that.
+    pub(super) head: u32,
+    pub(super) sum: u32,
+    /// Whether an index said so that another process had kept, and nobody has found it there since. What that process wrote
+    /// after it had kept the index may lie there: that is no fault of the device.
+    pub(super) is_hearsay: bool,
+}
+
+/// The same record, whatever is known of it.
+impl PartialEq for Slot {
+    fn eq(&self, other: &Slot) -> bool {
+        let all = |slot: &Slot| (slot.at, slot.length, slot.head, slot.sum);
+        all(self) == all(other)
+    }
+}
+
+/// What the index has of a block.
+#[derive(Debug)]
+pub(super) enum Entry {
+    Waiting(Arc<Block>),
+    /// With its head, if that is kept.
+    Written(Slot, Option<KeptHead>),
+}
+
+impl Entry {
+    pub(super) fn waits_as(&self, block: &Arc<Block>) -> bool {
+        matches!(self, Entry::Waiting(waiting) if Arc::ptr_eq(waiting, block))
+    }
+
+    /// Where it lies, when it is written.
+    pub(super) fn slot(&self) -> Option<Slot> {
+        match self {
+            Entry::Waiting(_) => None,
+            Entry::Written(slot, _) => Some(*slot),
+        }
+    }
+
+    /// Bytes of the head that is kept.
+    pub(super) fn head_bytes(&self) -> u64 {
+        match self {
+            Entry::Written(_, Some(head)) => head.weight(),
+            Entry::Written(_, None) | Entry::Waiting(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Where blocks lie, for the next process, and what it makes of that.
+
+use parking_lot::MutexGuard;
+
+use super::{Entry, Slot, State, Store};
+use crate::bucket::{Placed, record};
+use crate::memory::{Admission, hash_of};
+use crate::{BlockKey, FileId};
+
+/// Places of the index that are looked through before others have the lock.
+const SLICE: usize = 1_024;
+
+impl Store {
+    /// Where all blocks lie that are written, a slice of the index after the other: others get and write between two.
+    ///
+    /// So it is no picture of one moment. A block that comes meanwhile may be missing, or be there twice, of which the first
+    /// is taken when it is restored; and one that goes is there where another lies then. All of this happens to an index
+    /// that is read a moment after it was kept, too: what does not lie where it should fails its check when it is read.
+    pub(in crate::bucket) fn placed(&self) -> Vec<Placed> {
+        let mut placed = Vec::with_capacity(self.0.state.lock().index.len());
+        // What waits for the lock does not wait for memory.
+        let mut slice = Vec::with_capacity(SLICE);
+        let mut places = 0..SLICE;
+        loop {
+            let state = self.0.state.lock();
+            let written = state.index.entries(places.clone()).filter_map(|(key, entry, in_memory)| {
+                let Slot { at, length, head, sum, .. } = entry.slot()?;
+                Some(Placed { file: key.file.0, offset: key.offset, at, length, head, sum, in_memory })
+            });
+            slice.extend(written);
+            let is_done = places.end >= state.index.places();
+            // Else those who wait would be woken to find it taken again.
+            MutexGuard::unlock_fair(state);
+            placed.append(&mut slice);
+            if is_done {
+                return placed;
+            }
+            places = places.end..places.end + SLICE;
+        }
+    }
+
+    pub(in crate::bucket) fn restore(&self, blocks: impl Iterator<Item = Placed>) -> usize {
+        let mut state = self.0.state.lock();
+        for Placed { file, offset, at, length, head, sum, in_memory } in blocks {
+            let key = BlockKey { file: FileId(file), offset };
+            let class = state.slots.class_of(length as usize);
+            let Some(class) = class.filter(|_| !state.index.has(key)) else { continue };
+            let is_head = (record::HEADER_LENGTH as u32..=length).contains(&head);
+            if !is_head || !state.slots.take(key, at, length as usize) {
+                continue;
+            }
+            let weight = state.slots.slot_size(class) as usize;
+            let admission = Admission { weight, in_memory, asked_for: false };
+            let mut gone = Vec::new();
+            let slot = Slot { at, length, head, sum, is_hearsay: true };
+            let entry = Entry::Written(slot, None);
+            state.index.insert(key, hash_of(key), entry, admission, &mut gone);
+            state.free(gone, false);
+        }
+        debug_assert!(state.is_whole(), "index and buckets say the same");
+        state.index.len()
+    }
+}
+
+impl State {
+    /// Whether each block of the index is the one that its slot is said to be of.
+    fn is_whole(&self) -> bool {
+        let lies_there = |key, slot: Slot| self.slots.block_at(slot.at) == Some(key);
+        let mut entries = self.index.entries(0..self.index.places());
+        entries.all(|(key, entry, _)| entry.slot().is_none_or(|slot| lies_there(key, slot)))
+    }
+}

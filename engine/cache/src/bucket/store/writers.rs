@@ -1,0 +1,114 @@
+//! Writers: each takes what waits longest, finds a slot for it, and writes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Entry, Shared, Slot, State};
+use crate::bucket::record::{self, Mark};
+use crate::{Block, BlockKey};
+
+/// Evictions for one slot before a whole bucket is emptied.
+const EVICTIONS_MAX: usize = 8;
+
+/// A block that waits.
+pub(super) struct Job {
+    pub(super) key: BlockKey,
+    pub(super) mark: Mark,
+    pub(super) block: Arc<Block>,
+}
+
+impl State {
+    /// A slot, though others must go for it.
+    fn make_slot(&mut self, block: BlockKey, length: usize) -> Option<u64> {
+        for _ in 0..EVICTIONS_MAX {
+            if let Some(at) = self.slots.allocate(block, length) {
+                return Some(at);
+            }
+            let gone = self.index.pop()?;
+            self.free(vec![gone], true);
+        }
+        if let Some(bucket) = self.slots.emptiest() {
+            let there: Vec<BlockKey> = self.written_in(bucket).collect();
+            let gone: Vec<Entry> =
+                there.into_iter().filter_map(|block| self.index.remove_key(block)).collect();
+            self.index.evicted += gone.len() as u64;
+            self.free(gone, true);
+        }
+        self.slots.allocate(block, length)
+    }
+
+    /// The blocks that lie in a bucket. In a slot that is being written none lies yet.
+    fn written_in(&self, bucket: usize) -> impl Iterator<Item = BlockKey> {
+        let lies_at = |at, block| self.index.peek(block)?.slot().filter(|slot| slot.at == at);
+        self.slots
+            .blocks_in(bucket)
+            .filter(move |&(at, block)| lies_at(at, block).is_some())
+            .map(|(_, block)| block)
+    }
+}
+
+impl Shared {
+    /// Writes what waits, until the store is gone.
+    pub(super) fn write_all(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopped {
+                return;
+            }
+            match state.queue.pop_front() {
+                Some(job) => {
+                    state.writing += 1;
+                    drop(state);
+                    self.write(job);
+                    state = self.state.lock();
+                    state.writing -= 1;
+                    if state.queue.is_empty() && state.writing == 0 {
+                        self.idle.notify_all();
+                    }
+                }
+                None => self.more.wait(&mut state),
+            }
+        }
+    }
+
+    fn write(&self, Job { key, mark, block }: Job) {
+        let (record, sum) = record::write(mark, &block);
+        let (_, head) = record::lengths_of(&block);
+        let at = {
+            let mut state = self.state.lock();
+            if !state.index.peek(key).is_some_and(|entry| entry.waits_as(&block)) {
+                return;
+            }
+            match state.make_slot(key, record.len()) {
+                Some(at) => at,
+                None => {
+                    state.index.remove_key(key);
+                    self.dropped.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+            }
+        };
+        let (device, offset) = self.device_of(at);
+        let written = device.write_at(offset, &record);
+        let mut state = self.state.lock();
+        let waits = state.index.peek(key).is_some_and(|entry| entry.waits_as(&block));
+        match (&written, waits) {
+            (Ok(()), true) => {
+                let (length, head) = (record.len() as u32, head as u32);
+                let slot = Slot { at, length, head, sum, is_hearsay: false };
+                state.index.replace(key, Entry::Written(slot, None));
+            }
+            (_, waits) => {
+                state.slots.free(at, record.len());
+                if waits {
+                    state.index.remove_key(key);
+                }
+            }
+        }
+        drop(state);
+        match written {
+            Ok(()) => self.writes.note_success(),
+            Err(error) => self.note_write_failure(&error),
+        }
+    }
+}
