@@ -44,8 +44,6 @@ const REMEDY_UNMAPPED: &str = "the file was cut or its disk cannot be read: it i
 
 struct State {
     index: Shelf<Entry>,
-    /// Changed under the lock, and read by those who do without it: [`Shared::head_bytes`].
-    head_bytes: Arc<AtomicU64>,
     slots: Allocator,
     queue: VecDeque<Job>,
     writing: usize,
@@ -60,8 +58,9 @@ struct Shared {
     /// Bytes of a bucket. Buckets are dealt to the devices in turn, so that all of them work.
     bucket_size: u64,
     queue_max: usize,
-    /// Bytes of the heads that are kept, and those that may be.
-    head_bytes: Arc<AtomicU64>,
+    /// Bytes of the heads that are kept, and those that may be. They change where the index does, under its lock; whether
+    /// there is room is asked without it.
+    head_bytes: AtomicU64,
     head_bytes_max: u64,
     errors_tolerated: Duration,
     reads: Health,
@@ -92,14 +91,13 @@ impl Store {
         let in_memory = (bytes_max as f64 * options.in_memory_share) as usize;
         let writers = options.writer_threads.max(1);
         let mapped = !devices.is_empty() && devices.iter().all(|device| device.is_mapped());
-        let head_bytes = Arc::new(AtomicU64::new(0));
         let shared = Arc::new(Shared {
             devices,
             mapped,
             unmapped: AtomicBool::new(false),
             bucket_size: bucket,
             queue_max: options.queue_length.max(1).saturating_mul(writers),
-            head_bytes: Arc::clone(&head_bytes),
+            head_bytes: AtomicU64::new(0),
             head_bytes_max: if mapped { 0 } else { options.head_bytes_max },
             errors_tolerated: options.errors_tolerated,
             reads: Health::new(options.errors_tolerated),
@@ -107,7 +105,6 @@ impl Store {
             world,
             state: Mutex::new(State {
                 index: Shelf::new(bytes_max, in_memory),
-                head_bytes,
                 slots,
                 queue: VecDeque::new(),
                 writing: 0,
@@ -247,7 +244,7 @@ impl Store {
         let admission = Admission { weight: state.slots.slot_size(class) as usize, ..admission };
         let mut gone = Vec::new();
         state.index.insert(key, hash_of(key), Entry::Waiting(Arc::clone(block)), admission, &mut gone);
-        state.free(gone, true);
+        self.0.free(&mut state, gone, true);
         if state.index.has(key) {
             state.queue.push_back(Job { key, mark, block: Arc::clone(block) });
             self.0.more.notify_one();
@@ -258,7 +255,7 @@ impl Store {
         let mut state = self.0.state.lock();
         let gone = state.index.remove_file(file);
         let count = gone.len();
-        state.free(gone, false);
+        self.0.free(&mut state, gone, false);
         count
     }
 
@@ -305,20 +302,18 @@ impl std::fmt::Debug for Store {
     }
 }
 
-impl State {
+impl Shared {
     /// Gives back the slots of entries that went.
-    fn free(&mut self, gone: Vec<Entry>, evicted: bool) {
+    fn free(&self, state: &mut State, gone: Vec<Entry>, evicted: bool) {
         self.head_bytes.fetch_sub(gone.iter().map(Entry::head_bytes).sum(), Ordering::Relaxed);
         for slot in gone.iter().filter_map(Entry::slot) {
             if evicted {
-                self.slots.note_evicted(slot.length as usize);
+                state.slots.note_evicted(slot.length as usize);
             }
-            self.slots.free(slot.at, slot.length as usize);
+            state.slots.free(slot.at, slot.length as usize);
         }
     }
-}
 
-impl Shared {
     /// The device that has the byte `at`, and where.
     fn device_of(&self, at: u64) -> (&Arc<dyn Device>, u64) {
         let (bucket, within) = (at / self.bucket_size, at % self.bucket_size);

@@ -18,7 +18,7 @@ impl Shared {
         let same = state.index.peek(key).is_some_and(|entry| entry.slot() == Some(slot));
         if same {
             let gone = state.index.remove_key(key);
-            state.free(gone.into_iter().collect(), false);
+            self.free(&mut state, gone.into_iter().collect(), false);
         }
         same
     }
@@ -117,7 +117,7 @@ impl Shared {
         let mut state = self.state.lock();
         state.queue.clear();
         let gone = state.index.remove_where(|_| true);
-        state.free(gone, false);
+        self.free(&mut state, gone, false);
         if state.writing == 0 {
             self.idle.notify_all();
         }

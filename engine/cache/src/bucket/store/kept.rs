@@ -55,7 +55,7 @@ impl Store {
             let slot = Slot { at, length, head, sum, is_hearsay: true };
             let entry = Entry::Written(slot, None);
             state.index.insert(key, hash_of(key), entry, admission, &mut gone);
-            state.free(gone, false);
+            self.0.free(&mut state, gone, false);
         }
         debug_assert!(state.is_whole(), "index and buckets say the same");
         state.index.len()

@@ -18,25 +18,6 @@ pub(super) struct Job {
 }
 
 impl State {
-    /// A slot, though others must go for it.
-    fn make_slot(&mut self, block: BlockKey, length: usize) -> Option<u64> {
-        for _ in 0..EVICTIONS_MAX {
-            if let Some(at) = self.slots.allocate(block, length) {
-                return Some(at);
-            }
-            let gone = self.index.pop()?;
-            self.free(vec![gone], true);
-        }
-        if let Some(bucket) = self.slots.emptiest() {
-            let there: Vec<BlockKey> = self.written_in(bucket).collect();
-            let gone: Vec<Entry> =
-                there.into_iter().filter_map(|block| self.index.remove_key(block)).collect();
-            self.index.evicted += gone.len() as u64;
-            self.free(gone, true);
-        }
-        self.slots.allocate(block, length)
-    }
-
     /// The blocks that lie in a bucket. In a slot that is being written none lies yet.
     fn written_in(&self, bucket: usize) -> impl Iterator<Item = BlockKey> {
         let lies_at = |at, block| self.index.peek(block)?.slot().filter(|slot| slot.at == at);
@@ -79,7 +60,7 @@ impl Shared {
             if !state.index.peek(key).is_some_and(|entry| entry.waits_as(&block)) {
                 return;
             }
-            match state.make_slot(key, record.len()) {
+            match self.make_slot(&mut state, key, record.len()) {
                 Some(at) => at,
                 None => {
                     state.index.remove_key(key);
@@ -110,5 +91,24 @@ impl Shared {
             Ok(()) => self.writes.note_success(),
             Err(error) => self.note_write_failure(&error),
         }
+    }
+
+    /// A slot, though others must go for it.
+    fn make_slot(&self, state: &mut State, block: BlockKey, length: usize) -> Option<u64> {
+        for _ in 0..EVICTIONS_MAX {
+            if let Some(at) = state.slots.allocate(block, length) {
+                return Some(at);
+            }
+            let gone = state.index.pop()?;
+            self.free(state, vec![gone], true);
+        }
+        if let Some(bucket) = state.slots.emptiest() {
+            let there: Vec<BlockKey> = state.written_in(bucket).collect();
+            let gone: Vec<Entry> =
+                there.into_iter().filter_map(|block| state.index.remove_key(block)).collect();
+            state.index.evicted += gone.len() as u64;
+            self.free(state, gone, true);
+        }
+        state.slots.allocate(block, length)
     }
 }
