@@ -80,7 +80,7 @@ impl BucketOptions {
 /// What is known of the bucket cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketCounts {
-    /// Bytes it may take.
+    /// Bytes it may take; of devices that are given nothing more, those that are taken.
     pub bytes_max: u64,
     /// Bytes it takes; of slots, what is lost to rounding up included.
     pub bytes: u64,
@@ -100,12 +100,27 @@ pub struct BucketCounts {
     pub stale: u64,
     /// Reads and writes that failed.
     pub failed: u64,
-    /// Whether it is used no more, because its device failed for too long.
+    /// Whether it is used no more, because its last device failed for too long.
     pub disabled: bool,
-    /// Whether it takes in nothing more, because writes failed for too long. What is there is read.
+    /// Whether it takes in nothing more, because writes to each of its devices failed for too long. What is there is read.
     pub read_only: bool,
+    /// Its devices; none for one in memory.
+    pub devices: Vec<DeviceCounts>,
     /// Its slots by size; empty for one in memory.
     pub slots: Vec<SlotCounts>,
+}
+
+/// What is known of one of its devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounts {
+    /// Where it is.
+    pub place: String,
+    /// Reads and writes that failed.
+    pub failed: u64,
+    /// Whether it is used no more, because it failed for too long.
+    pub disabled: bool,
+    /// Whether it is given nothing more, because writes failed for too long. What is there is read.
+    pub read_only: bool,
 }
 
 /// Where a block lies on the devices.

@@ -22,7 +22,9 @@ mod persist;
 mod prefetch;
 mod words;
 
-pub use bucket::{Bucket, BucketCounts, BucketOptions, HBASE_SLOT_SIZES, Part, SLOT_SIZES, SlotCounts};
+pub use bucket::{
+    Bucket, BucketCounts, BucketOptions, DeviceCounts, HBASE_SLOT_SIZES, Part, SLOT_SIZES, SlotCounts,
+};
 pub use counts::{Counts, Looks, TableCounts, Tier};
 pub use file::{Ask, Caching, File, Kinds};
 pub use persist::Persistence;

@@ -20,7 +20,7 @@
 //!
 //! Looks are those of the last moments, or since the start in the first picture. Slots are shown where there are some.
 
-use cache::{BlockKind, BucketCounts, Cache, Counts, Looks, SlotCounts, TableCounts, Tier};
+use cache::{BlockKind, BucketCounts, Cache, Counts, DeviceCounts, Looks, SlotCounts, TableCounts, Tier};
 use env::Moment;
 use std::time::Duration;
 
@@ -154,6 +154,16 @@ fn draw_bucket(out: &mut String, engine: &str, bucket: &BucketCounts) {
         _ => "",
     };
     line(out, format_args!("bucket {engine}{state}"));
+    for device in bucket.devices.iter().filter(|_| bucket.devices.len() > 1) {
+        let state = match device {
+            DeviceCounts { disabled: true, .. } => "NOT USED: it failed for too long",
+            DeviceCounts { read_only: true, .. } => {
+                "READ ONLY: writes failed for too long, it is given nothing more"
+            }
+            _ => continue,
+        };
+        line(out, format_args!("  {} · {state}", device.place));
+    }
     let used: u64 = bucket.slots.iter().map(|slots| slots.used * u64::from(slots.size)).sum();
     let bytes: u64 = bucket.slots.iter().map(|slots| slots.bytes).sum();
     let lost = if used == 0 {

@@ -44,7 +44,8 @@ keys! {
     BUCKET_FILL: Ratio = "hbase.bucketcache.acceptfactor", "0.95";
     /// The share of the second tier that blocks of in-memory families hold against all others.
     BUCKET_IN_MEMORY: Ratio = "hbase.bucketcache.memory.factor", "0.25";
-    /// How long the second tier's device may fail, without a success in between, before it is used no more.
+    /// How long a device of the second tier may fail, without a success in between, before it is used no more, or, if it is
+    /// writes that fail, is given nothing more. The others go on.
     BUCKET_ERRORS_TOLERATED: Millis = "hbase.bucketcache.ioengine.errors.tolerated.duration", "60000";
     /// Memory, in megabytes, for what tells where the cells of blocks of `file` and `files` lie: gets of those blocks read
     /// the device once and not twice. A block of 16 KB takes 1.7 KB where cells are of 80 bytes, 0.2 where of 1,000.

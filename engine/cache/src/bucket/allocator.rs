@@ -5,9 +5,14 @@
 //! bucket of that size with a free slot, else in a bucket that belongs to nobody. The last slot that is given back makes
 //! its bucket nobody's again.
 //!
+//! Buckets are dealt to devices in turn. Those of a device that is given nothing more are closed: what is in them stays
+//! until it goes, and nothing takes its place.
+//!
 //! A bucket knows whose its slots are, 16 bytes for each: who empties one does not go through the whole index. Nor does who
 //! looks for the one to empty go through all buckets, of which a device of 400 GB has 200,000: they stand in rows by how full
 //! they are, and change the row when a slot is taken or given back.
+
+use std::collections::VecDeque;
 
 use crate::{BlockKey, FileId};
 
@@ -53,6 +58,16 @@ const FILL_STEPS: u32 = 32;
 /// Of the emptiest row so many buckets are compared at most.
 const COMPARED_MAX: usize = 64;
 
+/// The buckets of one device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    buckets: u64,
+    /// Slots in use, and their bytes.
+    used: u64,
+    bytes: u64,
+    is_closed: bool,
+}
+
 /// What is known of slots of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounts {
@@ -60,7 +75,7 @@ pub struct SlotCounts {
     pub size: u32,
     /// Buckets that are cut into such slots.
     pub buckets: u64,
-    /// Slots there are.
+    /// Slots there are; of devices that are given nothing more, those that hold a block.
     pub slots: u64,
     /// Slots that hold a block.
     pub used: u64,
@@ -126,41 +141,104 @@ impl ByFill {
 pub(super) struct Allocator {
     bucket_size: u64,
     buckets: Vec<Bucket>,
+    lanes: Vec<Lane>,
     /// Buckets that are nobody's, and some that were: looking for those that are taken one by one, after a start, would take
     /// as many steps as there are buckets for each of them.
-    nobodys: Vec<u32>,
+    nobodys: VecDeque<u32>,
     /// How many of these were looked at.
     #[cfg(test)]
     looked_at: u64,
-    /// For each size: its buckets with a free slot, and some that were.
-    open: Vec<Vec<u32>>,
+    /// For each size: its buckets with a free slot, and some that were. The last one is taken from.
+    open: Vec<VecDeque<u32>>,
     by_fill: ByFill,
     counts: Vec<SlotCounts>,
 }
 
 impl Allocator {
-    /// Buckets over `bytes`, for slots of these sizes.
+    /// Buckets over `bytes` of one device, for slots of these sizes.
+    #[cfg(test)]
     pub(super) fn new(bytes: u64, sizes: &[u32]) -> Allocator {
+        Allocator::over(1, bytes, sizes)
+    }
+
+    /// Buckets over so many devices of `bytes` each, for slots of these sizes.
+    pub(super) fn over(devices: usize, bytes: u64, sizes: &[u32]) -> Allocator {
         let mut sizes: Vec<u32> = sizes.to_vec();
         sizes.sort_unstable();
         sizes.dedup();
         let bucket_size = bucket_size(&sizes);
-        let buckets = u32::try_from(bytes.checked_div(bucket_size).unwrap_or(0)).unwrap_or(u32::MAX);
+        let each = bytes.checked_div(bucket_size).unwrap_or(0);
+        let each = each.min(u64::from(u32::MAX) / devices.max(1) as u64);
+        let buckets = each as u32 * devices as u32;
         Allocator {
             bucket_size,
+            lanes: vec![Lane { buckets: each, ..Lane::default() }; devices],
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             nobodys: (0..buckets).rev().collect(),
             #[cfg(test)]
             looked_at: 0,
-            open: vec![Vec::new(); sizes.len()],
+            open: vec![VecDeque::new(); sizes.len()],
             by_fill: ByFill(std::array::from_fn(|_| Vec::new())),
             counts: sizes.into_iter().map(|size| SlotCounts { size, ..SlotCounts::default() }).collect(),
         }
     }
 
-    /// Bytes that slots can take.
-    pub(super) fn bytes_max(&self) -> u64 {
-        self.bucket_size * self.buckets.len() as u64
+    /// Bytes that slots can take where blocks are taken in.
+    pub(super) fn bytes_open(&self) -> u64 {
+        let open = self.lanes.iter().filter(|lane| !lane.is_closed);
+        open.map(|lane| lane.buckets * self.bucket_size).sum()
+    }
+
+    /// Bytes of slots in use where none is taken in any more.
+    pub(super) fn bytes_closed(&self) -> u64 {
+        self.lanes.iter().filter(|lane| lane.is_closed).map(|lane| lane.bytes).sum()
+    }
+
+    /// The device that has the byte at `offset`, and where it has it.
+    pub(super) fn device_of(bucket_size: u64, devices: usize, offset: u64) -> (usize, u64) {
+        if devices == 1 {
+            return (0, offset);
+        }
+        let (bucket, within) = (offset / bucket_size, offset % bucket_size);
+        ((bucket % devices as u64) as usize, bucket / devices as u64 * bucket_size + within)
+    }
+
+    fn lane_of(&self, bucket: u32) -> usize {
+        bucket as usize % self.lanes.len()
+    }
+
+    /// Whether the slot at `offset` is on a device that takes nothing more.
+    pub(super) fn is_closed(&self, offset: u64) -> bool {
+        self.lanes[self.lane_of((offset / self.bucket_size) as u32)].is_closed
+    }
+
+    /// Whether some device takes nothing more.
+    pub(super) fn has_closed(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.is_closed)
+    }
+
+    /// Slots in use on a device.
+    pub(super) fn used_on(&self, device: usize) -> u64 {
+        self.lanes[device].used
+    }
+
+    /// From now on no slot of a device is given.
+    pub(super) fn close(&mut self, device: usize) {
+        if std::mem::replace(&mut self.lanes[device].is_closed, true) {
+            return;
+        }
+        let lanes = self.lanes.len();
+        let stays = |at: &u32| *at as usize % lanes != device;
+        self.nobodys.retain(stays);
+        self.open.iter_mut().for_each(|open| open.retain(stays));
+        for at in (device..self.buckets.len()).step_by(lanes) {
+            let bucket = &self.buckets[at];
+            if let Some(class) = bucket.size {
+                self.counts[class].slots -= bucket.free.len() as u64;
+                let row = bucket.fill();
+                self.by_fill.leave(&mut self.buckets, at as u32, row);
+            }
+        }
     }
 
     /// Which size holds so many bytes.
@@ -177,13 +255,13 @@ impl Allocator {
     pub(super) fn allocate(&mut self, block: BlockKey, length: usize) -> Option<u64> {
         let class = self.class_of(length)?;
         let at = loop {
-            match self.open[class].last() {
+            match self.open[class].back() {
                 Some(&at) => {
                     let bucket = &self.buckets[at as usize];
                     if bucket.size == Some(class) && !bucket.free.is_empty() {
                         break at;
                     }
-                    self.open[class].pop();
+                    self.open[class].pop_back();
                 }
                 None => break self.open_bucket(class)?,
             }
@@ -201,14 +279,19 @@ impl Allocator {
         bucket.used += 1;
         bucket.blocks[slot as usize] = block;
         self.by_fill.moved(&mut self.buckets, at, row);
-        self.counts[class].used += 1;
-        self.counts[class].bytes += length as u64;
+        let counts = &mut self.counts[class];
+        counts.used += 1;
+        counts.bytes += length as u64;
+        let size = u64::from(counts.size);
+        let lane = self.lane_of(at);
+        self.lanes[lane].used += 1;
+        self.lanes[lane].bytes += size;
     }
 
     /// Cuts a bucket that is nobody's.
     fn open_bucket(&mut self, class: usize) -> Option<u32> {
         loop {
-            let at = self.nobodys.pop()?;
+            let at = self.nobodys.pop_back()?;
             #[cfg(test)]
             {
                 self.looked_at += 1;
@@ -230,7 +313,7 @@ impl Allocator {
             place: 0,
         };
         self.by_fill.enter(&mut self.buckets, at);
-        self.open[class].push(at);
+        self.open[class].push_back(at);
         self.counts[class].buckets += 1;
         self.counts[class].slots += u64::from(slots);
     }
@@ -238,13 +321,17 @@ impl Allocator {
     /// Gives the slot at `offset` back, which held so many bytes.
     pub(super) fn free(&mut self, offset: u64, length: usize) {
         let at = (offset / self.bucket_size) as u32;
+        let lane = self.lane_of(at);
         let bucket = &mut self.buckets[at as usize];
         let class = bucket.size.expect("a slot in use is in a bucket of its size");
         let counts = &mut self.counts[class];
         let slot = ((offset % self.bucket_size) / u64::from(counts.size)) as u32;
         debug_assert!(!bucket.free.contains(&slot), "slot {slot} of bucket {at} is given back twice");
-        if bucket.free.is_empty() {
-            self.open[class].push(at);
+        let Lane { is_closed, used, bytes, .. } = &mut self.lanes[lane];
+        *used -= 1;
+        *bytes -= u64::from(counts.size);
+        if bucket.free.is_empty() && !*is_closed {
+            self.open[class].push_back(at);
         }
         let row = bucket.fill();
         bucket.free.push(slot);
@@ -252,6 +339,14 @@ impl Allocator {
         bucket.used -= 1;
         counts.used -= 1;
         counts.bytes -= length as u64;
+        if *is_closed {
+            counts.slots -= 1;
+            if bucket.used == 0 {
+                counts.buckets -= 1;
+                *bucket = Bucket::default();
+            }
+            return;
+        }
         if bucket.used > 0 {
             return self.by_fill.moved(&mut self.buckets, at, row);
         }
@@ -259,7 +354,21 @@ impl Allocator {
         counts.slots -= bucket.free.len() as u64;
         self.by_fill.leave(&mut self.buckets, at, row);
         self.buckets[at as usize] = Bucket::default();
-        self.nobodys.push(at);
+        self.nobodys.push_back(at);
+    }
+
+    /// The same for a slot that could not be written. Its bucket is the last to be taken from: another may be on a device
+    /// that is sound.
+    pub(super) fn free_failed(&mut self, offset: u64, length: usize) {
+        self.free(offset, length);
+        let at = (offset / self.bucket_size) as u32;
+        let list = match self.buckets[at as usize].size {
+            Some(class) => &mut self.open[class],
+            None => &mut self.nobodys,
+        };
+        if list.back() == Some(&at) {
+            list.rotate_right(1);
+        }
     }
 
     /// Counts a block of so many bytes that goes to make room.
@@ -278,7 +387,7 @@ impl Allocator {
         let slot = (within / size) as u32;
         let Some(bucket) = usize::try_from(at).ok().and_then(|at| self.buckets.get(at)) else { return false };
         let is_slot = within.is_multiple_of(size) && (u64::from(slot) + 1) * size <= self.bucket_size;
-        if !is_slot || bucket.size.is_some_and(|other| other != class) {
+        if !is_slot || bucket.size.is_some_and(|other| other != class) || self.is_closed(offset) {
             return false;
         }
         if bucket.size.is_none() {
@@ -357,7 +466,7 @@ mod tests {
             }
         }
         let bytes: u64 = slots.counts().iter().map(|counts| counts.bytes).sum();
-        bytes as f64 / slots.bytes_max() as f64
+        bytes as f64 / slots.bytes_open() as f64
     }
 
     #[test]
@@ -405,6 +514,52 @@ mod tests {
         assert_eq!(again, given.len());
     }
 
+    #[test]
+    fn of_a_closed_device_no_slot_is_given_and_none_that_is_given_back() {
+        let mut slots = Allocator::over(3, 2 * 4 * 4_096, &[1_024, 4_096]);
+        let mut taken: Vec<u64> = (0..12).map(|_| slots.allocate(BLOCK, 4_000).expect("room")).collect();
+        taken.extend((0..5).map(|_| slots.allocate(BLOCK, 1_000).expect("room")));
+        let length = |at: u64| if taken[..12].contains(&at) { 4_000 } else { 1_000 };
+        let is_there = |at: u64| Allocator::device_of(4 * 4_096, 3, at).0 == 1;
+        let there: Vec<u64> = taken.iter().copied().filter(|&at| is_there(at)).collect();
+        assert_eq!((slots.used_on(1), slots.bytes_open()), (there.len() as u64, 6 * 16_384));
+        slots.close(1);
+        slots.close(1);
+        assert_eq!(slots.bytes_open(), 4 * 16_384);
+        let bytes =
+            |slots: &Allocator| slots.counts().iter().map(|one| one.used * u64::from(one.size)).sum::<u64>();
+        assert!(slots.bytes_closed() > 0 && slots.bytes_closed() < bytes(&slots));
+        assert!(!slots.take(BLOCK, 16_384 * 4, 4_000), "nor is one taken that lies there");
+        for &at in &there {
+            assert!(slots.is_closed(at) && slots.block_at(at).is_some(), "it is read as before");
+            slots.free(at, length(at));
+        }
+        assert_eq!((slots.used_on(1), slots.bytes_closed()), (0, 0));
+        let mut more: Vec<u64> = std::iter::from_fn(|| slots.allocate(BLOCK, 4_000)).collect();
+        more.extend(std::iter::from_fn(|| slots.allocate(BLOCK, 1_000)));
+        assert!(!more.is_empty() && !more.iter().any(|&at| is_there(at)));
+        assert!(slots.emptiest().is_some_and(|bucket| bucket % 3 != 1));
+        let filled: u64 = slots.counts().iter().map(|one| one.slots * u64::from(one.size)).sum();
+        assert_eq!((filled, bytes(&slots)), (4 * 16_384, 4 * 16_384), "all of the others is used");
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_tried_elsewhere_first() {
+        let mut slots = Allocator::over(2, 4 * 4 * 4_096, &[1_024, 4_096]);
+        let is_sick = |at: u64| Allocator::device_of(4 * 4_096, 2, at).0 == 0;
+        let mut failed = 0;
+        for _ in 0..16 {
+            let mut at = slots.allocate(BLOCK, 4_000).expect("room");
+            while is_sick(at) {
+                failed += 1;
+                assert!(failed <= 16);
+                slots.free_failed(at, 4_000);
+                at = slots.allocate(BLOCK, 4_000).expect("room");
+            }
+        }
+        assert_eq!((slots.used_on(0), slots.used_on(1)), (0, 16));
+    }
+
     /// Every bucket that is cut, how full it is by thousandths.
     fn shares(slots: &Allocator) -> Vec<(usize, u32)> {
         let cut = slots.buckets.iter().enumerate().filter(|(_, bucket)| bucket.size.is_some());
@@ -447,7 +602,7 @@ mod tests {
     #[test]
     fn slots_of_a_size_share_buckets_and_empty_buckets_change_hands() {
         let mut slots = Allocator::new(4 * 4 * 4_096 + 100, &[4_096, 1_024]);
-        assert_eq!(slots.bytes_max(), 4 * 16_384);
+        assert_eq!(slots.bytes_open(), 4 * 16_384);
         assert_eq!(
             (slots.class_of(1_024), slots.class_of(1_025), slots.class_of(4_097)),
             (Some(0), Some(1), None)

@@ -10,10 +10,12 @@
 //!    index, while there is room for it: it goes with its record, and never for another, for where many are wanted each
 //!    would go before it is looked at again.
 //! 4. A device whose reads fail without a success in between for longer than is tolerated is used no more. One whose writes
-//!    do, as those of a full disk, is given nothing more, and what is there is read on while there is something.
+//!    do, as those of a full disk, is given nothing more, and what is there is read on while there is something. Of several
+//!    each is judged by itself, and the others go on with what they have room for; with the last one the cache ends.
 //! 5. Where a device is mapped ([`Device::is_mapped`]), reads that need no wait are copies out of the map, in the time that
 //!    the check alone would take. A map whose file is cut or whose disk fails is read no more, but its file is.
 
+mod disk;
 mod entry;
 mod faults;
 mod kept;
@@ -31,11 +33,11 @@ use storage::Device;
 
 use super::allocator::{Allocator, bucket_size};
 use super::buffer::Buffer;
-use super::health::Health;
 use super::record::{self, Mark, Part};
 use super::{BucketCounts, BucketOptions};
 use crate::memory::{Admission, Shelf, hash_of};
 use crate::{Block, BlockKey, Cells, FileId};
+use disk::Disk;
 use entry::{Entry, Slot};
 use writers::Job;
 
@@ -51,7 +53,7 @@ struct State {
 }
 
 struct Shared {
-    devices: Vec<Arc<dyn Device>>,
+    disks: Vec<Disk>,
     /// Whether all of them were mapped, and whether it was told that one is so no more.
     mapped: bool,
     unmapped: AtomicBool,
@@ -63,19 +65,20 @@ struct Shared {
     head_bytes: AtomicU64,
     head_bytes_max: u64,
     errors_tolerated: Duration,
-    reads: Health,
-    writes: Health,
+    /// The share of the slots' bytes that is filled, and what in-memory families hold of that.
+    fill: f64,
+    in_memory_share: f64,
     world: World,
     state: Mutex<State>,
     more: Condvar,
     idle: Condvar,
+    /// Whether no device is used any more.
     disabled: AtomicBool,
-    /// Whether nothing more is taken in.
+    /// Whether nothing more is taken in, by any device.
     read_only: AtomicBool,
     dropped: AtomicU64,
     corrupt: AtomicU64,
     stale: AtomicU64,
-    failed: AtomicU64,
 }
 
 /// See the file. Its writers end with it.
@@ -85,14 +88,14 @@ impl Store {
     pub(super) fn new(devices: Vec<Arc<dyn Device>>, options: &BucketOptions, world: World) -> Store {
         let bucket = bucket_size(&options.slot_sizes).max(1);
         let least = devices.iter().map(|device| device.size()).min().unwrap_or(0);
-        let device_bytes = least / bucket * bucket;
-        let slots = Allocator::new(device_bytes * devices.len() as u64, &options.slot_sizes);
-        let bytes_max = (slots.bytes_max() as f64 * options.fill.clamp(0.0, 1.0)) as usize;
-        let in_memory = (bytes_max as f64 * options.in_memory_share) as usize;
+        let slots = Allocator::over(devices.len(), least, &options.slot_sizes);
+        let (fill, in_memory_share) = (options.fill.clamp(0.0, 1.0), options.in_memory_share);
+        let (bytes_max, in_memory) = limits(&slots, fill, in_memory_share);
         let writers = options.writer_threads.max(1);
         let mapped = !devices.is_empty() && devices.iter().all(|device| device.is_mapped());
+        let disks = devices.into_iter().map(|device| Disk::new(device, options.errors_tolerated)).collect();
         let shared = Arc::new(Shared {
-            devices,
+            disks,
             mapped,
             unmapped: AtomicBool::new(false),
             bucket_size: bucket,
@@ -100,8 +103,8 @@ impl Store {
             head_bytes: AtomicU64::new(0),
             head_bytes_max: if mapped { 0 } else { options.head_bytes_max },
             errors_tolerated: options.errors_tolerated,
-            reads: Health::new(options.errors_tolerated),
-            writes: Health::new(options.errors_tolerated),
+            fill,
+            in_memory_share,
             world,
             state: Mutex::new(State {
                 index: Shelf::new(bytes_max, in_memory),
@@ -117,7 +120,6 @@ impl Store {
             dropped: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             stale: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
         });
         let mut started = 0;
         for _ in 0..writers {
@@ -207,7 +209,7 @@ impl Store {
     }
 
     pub(super) fn engine(&self) -> String {
-        let kind = match (self.0.mapped, self.0.devices.len()) {
+        let kind = match (self.0.mapped, self.0.disks.len()) {
             (true, _) => "mmap",
             (false, 1) => "file",
             (false, _) => "files",
@@ -263,7 +265,7 @@ impl Store {
         let shared = &self.0;
         let state = shared.state.lock();
         BucketCounts {
-            bytes_max: state.slots.bytes_max(),
+            bytes_max: state.slots.bytes_open() + state.slots.bytes_closed(),
             bytes: state.index.bytes() as u64,
             blocks: state.index.len() as u64,
             head_bytes: shared.head_bytes.load(Ordering::Relaxed),
@@ -272,9 +274,10 @@ impl Store {
             dropped: shared.dropped.load(Ordering::Relaxed),
             corrupt: shared.corrupt.load(Ordering::Relaxed),
             stale: shared.stale.load(Ordering::Relaxed),
-            failed: shared.failed.load(Ordering::Relaxed),
+            failed: shared.disks.iter().map(Disk::failed).sum(),
             disabled: self.is_disabled(),
             read_only: shared.read_only.load(Ordering::Relaxed) && !self.is_disabled(),
+            devices: shared.disks.iter().map(Disk::counts).collect(),
             slots: state.slots.counts().to_vec(),
         }
     }
@@ -285,6 +288,12 @@ impl Store {
             self.0.idle.wait(&mut state);
         }
     }
+}
+
+/// Bytes that the index may have, and those of in-memory families. Whatever is on a device that takes nothing more may stay.
+fn limits(slots: &Allocator, fill: f64, in_memory_share: f64) -> (usize, usize) {
+    let (open, closed) = ((slots.bytes_open() as f64 * fill) as usize, slots.bytes_closed() as usize);
+    (open + closed, (open as f64 * in_memory_share) as usize + closed)
 }
 
 impl Drop for Store {
@@ -305,6 +314,13 @@ impl std::fmt::Debug for Store {
 impl Shared {
     /// Gives back the slots of entries that went.
     fn free(&self, state: &mut State, gone: Vec<Entry>, evicted: bool) {
+        self.give_back(state, gone, evicted);
+        if state.slots.has_closed() {
+            self.fit(state);
+        }
+    }
+
+    fn give_back(&self, state: &mut State, gone: Vec<Entry>, evicted: bool) {
         self.head_bytes.fetch_sub(gone.iter().map(Entry::head_bytes).sum(), Ordering::Relaxed);
         for slot in gone.iter().filter_map(Entry::slot) {
             if evicted {
@@ -314,30 +330,43 @@ impl Shared {
         }
     }
 
-    /// The device that has the byte `at`, and where.
-    fn device_of(&self, at: u64) -> (&Arc<dyn Device>, u64) {
-        let (bucket, within) = (at / self.bucket_size, at % self.bucket_size);
-        let devices = self.devices.len() as u64;
-        (&self.devices[(bucket % devices) as usize], bucket / devices * self.bucket_size + within)
+    /// Lets the index have what there is room for, once a device takes nothing more: what has gone from there finds no room.
+    fn fit(&self, state: &mut State) {
+        loop {
+            let (bytes_max, in_memory_max) = limits(&state.slots, self.fill, self.in_memory_share);
+            let mut gone = Vec::new();
+            state.index.limit(bytes_max, in_memory_max, &mut gone);
+            if gone.is_empty() {
+                return;
+            }
+            self.give_back(state, gone, true);
+        }
+    }
+
+    /// Which device has the byte `at`, and where.
+    fn lane_of(&self, at: u64) -> (usize, u64) {
+        Allocator::device_of(self.bucket_size, self.disks.len(), at)
+    }
+
+    fn disk_of(&self, at: u64) -> &Disk {
+        &self.disks[self.lane_of(at).0]
     }
 
     fn places(&self) -> String {
-        let places: Vec<String> = self.devices.iter().map(|device| device.place()).collect();
+        let places: Vec<String> = self.disks.iter().map(|disk| disk.device.place()).collect();
         places.join(",")
     }
 
-    fn place_of(&self, at: u64) -> String {
-        self.device_of(at).0.place()
-    }
-
     fn read(&self, at: u64, bytes: &mut [u8], now: bool) -> storage::Result<bool> {
-        let (device, offset) = self.device_of(at);
+        let (lane, offset) = self.lane_of(at);
+        let disk = &self.disks[lane];
+        let device = &disk.device;
         if !now {
             return device.read_at(offset, bytes).map(|()| true);
         }
         let read = device.read_now(offset, bytes);
         if self.mapped && !device.is_mapped() && !self.unmapped.swap(true, Ordering::Relaxed) {
-            self.failed.fetch_add(1, Ordering::Relaxed);
+            disk.note_failed();
             tracing::warn!(device = %device.place(), remedy = REMEDY_UNMAPPED,
                 "a page is gone of the file that the bucket cache has mapped");
         }
@@ -349,7 +378,7 @@ impl Shared {
     fn fill(&self, key: BlockKey, slot: Slot, offset: u64, bytes: &mut [u8], now: bool) -> bool {
         self.read(slot.at + offset, bytes, now).unwrap_or_else(|error| {
             self.drop_slot(key, slot);
-            self.note_read_failure(&error);
+            self.note_read_failure(slot.at, &error);
             false
         })
     }

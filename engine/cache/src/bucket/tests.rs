@@ -423,6 +423,111 @@ fn a_device_that_is_full_for_too_long_is_read_on_and_given_nothing_more() {
     assert!(counts.disabled && !counts.read_only && counts.blocks == 0, "{counts:?}");
 }
 
+/// How each device is.
+fn states(counts: &BucketCounts) -> Vec<&'static str> {
+    let state = |device: &DeviceCounts| match (device.disabled, device.read_only) {
+        (true, _) => "disabled",
+        (false, true) => "read only",
+        (false, false) => "sound",
+    };
+    counts.devices.iter().map(state).collect()
+}
+
+#[test]
+fn of_several_devices_the_one_that_is_full_is_given_nothing_more_and_the_others_go_on() {
+    let tolerated = Duration::from_secs(60);
+    let bench = Bench::new(3, 10, &BucketOptions { errors_tolerated: tolerated, ..options() });
+    bench.hits(0..60);
+    bench.settle();
+    let (before, there) = (bench.counts(), bench.counts().blocks);
+    assert_eq!((before.bytes_max, there), (30 * BUCKET, 60));
+    bench.devices[1].set_fault(DeviceFault::Full);
+    // The others take what they are given between the writes that fail.
+    for round in 0..30 {
+        if round < 3 {
+            assert_eq!(states(&bench.counts()), ["sound"; 3], "it may pass");
+        }
+        bench.hits(0..60);
+        bench.hits(1_000 + 10 * round..1_010 + 10 * round);
+        bench.settle();
+        bench.world.advance(tolerated / 3);
+    }
+    let counts = bench.counts();
+    assert_eq!(states(&counts), ["sound", "read only", "sound"]);
+    assert!(!counts.read_only && !counts.disabled, "{counts:?}");
+    assert!(counts.devices[1].failed == counts.failed && counts.failed > 0);
+    let (reads, _) = bench.devices[1].acts();
+    assert!(bench.hits(0..60) > 30 && bench.devices[1].acts().0 > reads, "what is there is read");
+    // Twice as much as there is room for: what was there goes, and nothing takes its place.
+    let (_, writes) = bench.devices[1].acts();
+    bench.devices[1].set_fault(DeviceFault::None);
+    for round in 0..30 {
+        let from = 2_000 + round / 10 * 1_000;
+        bench.hits(from..from + 60);
+        bench.settle();
+    }
+    assert_eq!(bench.devices[1].acts().1, writes, "it is given nothing more");
+    let counts = bench.counts();
+    assert!(counts.bytes_max >= 20 * BUCKET && counts.bytes_max < 30 * BUCKET, "{counts:?}");
+    assert!(counts.bytes <= counts.bytes_max && counts.blocks > 60, "{counts:?}");
+    assert_eq!(counts.blocks, counts.slots.iter().map(|slots| slots.used).sum::<u64>());
+    assert!(counts.slots.iter().map(|one| one.slots * u64::from(one.size)).sum::<u64>() <= counts.bytes_max);
+    let hits = bench.hits(4_000..4_060);
+    assert!(hits > 30, "{hits}: the others go on");
+    // When the last of them is full, nothing more is taken in at all, and what is there stays.
+    bench.devices.iter().for_each(|device| device.set_fault(DeviceFault::Full));
+    for round in 0..100 {
+        let from = 5_000 + 100 * round;
+        bench.hits(from..from + 40);
+        bench.hits(from..from + 40);
+        bench.settle();
+        bench.world.advance(tolerated / 2);
+    }
+    let counts = bench.counts();
+    assert!(counts.read_only && !counts.disabled, "{counts:?}");
+    assert_eq!(states(&counts), ["read only"; 3]);
+    let hits = bench.hits(4_000..4_060);
+    assert!(hits > 10, "{hits}: what is there is read");
+    assert_eq!(bench.hits(4_000..4_060), hits, "nothing more goes or comes");
+}
+
+#[test]
+fn of_several_devices_the_one_that_cannot_be_read_is_left_alone_and_the_others_go_on() {
+    let tolerated = Duration::from_secs(60);
+    let bench = Bench::new(3, 10, &BucketOptions { errors_tolerated: tolerated, ..options() });
+    bench.hits(0..60);
+    bench.settle();
+    bench.devices[2].set_fault(DeviceFault::ReadFails);
+    // What fails is forgotten, and written again, some of it to where it was.
+    for _ in 0..4 {
+        assert_eq!(states(&bench.counts()), ["sound"; 3], "it may pass");
+        bench.hits(0..60);
+        bench.settle();
+        bench.world.advance(tolerated / 3);
+    }
+    bench.hits(0..60);
+    bench.settle();
+    let counts = bench.counts();
+    assert_eq!(states(&counts), ["sound", "sound", "disabled"]);
+    assert!(!counts.read_only && !counts.disabled && counts.bytes_max == 20 * BUCKET, "{counts:?}");
+    assert_eq!(counts.blocks, counts.slots.iter().map(|slots| slots.used).sum::<u64>());
+    let acts = bench.devices[2].acts();
+    bench.hits(0..60);
+    bench.settle();
+    assert_eq!(bench.hits(0..60), 60, "all of it is with the others");
+    assert_eq!(bench.devices[2].acts(), acts, "it is left alone");
+    // With the last one the cache ends.
+    bench.devices.iter().for_each(|device| device.set_fault(DeviceFault::Gone));
+    for _ in 0..3 {
+        bench.hits(0..60);
+        bench.settle();
+        bench.world.advance(tolerated);
+    }
+    let counts = bench.counts();
+    assert!(counts.disabled && counts.blocks == 0 && counts.bytes_max == 0, "{counts:?}");
+    assert_eq!(states(&counts), ["disabled"; 3]);
+}
+
 #[test]
 fn a_device_that_has_nothing_and_takes_nothing_is_used_no_more() {
     let bench = Bench::new(1, 40, &options());

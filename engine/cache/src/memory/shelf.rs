@@ -123,6 +123,14 @@ impl<V> Shelf<V> {
         }
     }
 
+    /// The same limits for another number of bytes. What is too much goes.
+    pub(crate) fn limit(&mut self, bytes_max: usize, in_memory_max: usize, gone: &mut Vec<V>) {
+        self.bytes_max = bytes_max;
+        self.window_max = bytes_max / WINDOW_PART;
+        self.in_memory_max = in_memory_max.min(bytes_max);
+        self.make_room(gone);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.map.len()
     }

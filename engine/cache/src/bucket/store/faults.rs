@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Entry, Shared, Slot};
+use super::disk::Disk;
+use super::{Entry, Shared, Slot, State};
 use crate::BlockKey;
 
 const REMEDY: &str =
@@ -26,7 +27,7 @@ impl Shared {
     /// What was read of a record is as it was written.
     #[inline]
     pub(super) fn note_sound(&self, key: BlockKey, slot: Slot) {
-        self.reads.note_success();
+        self.disk_of(slot.at).reads.note_success();
         if slot.is_hearsay {
             self.note_found(key, slot);
         }
@@ -52,63 +53,111 @@ impl Shared {
         if slot.is_hearsay {
             self.stale.fetch_add(1, Ordering::Relaxed);
         } else if self.corrupt.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::warn!(device = %self.place_of(slot.at), offset = slot.at,
+            tracing::warn!(device = %self.disk_of(slot.at).device.place(), offset = slot.at,
                 "the bucket cache's device gave back something else than what was written; it is read from storage \
                  instead, here and whenever it happens again (bellows_bucket_cache_corrupt_total)");
         }
     }
 
-    pub(super) fn note_read_failure(&self, error: &storage::Error) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        let verdict = self.reads.note_failure(self.world.moment());
+    #[cold]
+    pub(super) fn note_read_failure(&self, at: u64, error: &storage::Error) {
+        let (lane, _) = self.lane_of(at);
+        let disk = &self.disks[lane];
+        disk.note_failed();
+        let verdict = disk.reads.note_failure(self.world.moment());
         if verdict.is_told {
-            tracing::warn!(%error, tolerated = ?self.errors_tolerated,
+            tracing::warn!(device = %disk.device.place(), %error, tolerated = ?self.errors_tolerated,
                 "cannot read from the bucket cache's device; blocks are read from storage instead");
         }
         if verdict.is_given_up {
-            self.disable(&error.to_string());
+            self.give_up(lane, error);
         }
-        self.disable_if_useless(error);
+        self.give_up_if_useless(lane, error);
     }
 
-    pub(super) fn note_write_failure(&self, error: &storage::Error) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        let verdict = self.writes.note_failure(self.world.moment());
+    #[cold]
+    pub(super) fn note_write_failure(&self, lane: usize, error: &storage::Error) {
+        let disk = &self.disks[lane];
+        disk.note_failed();
+        let verdict = disk.writes.note_failure(self.world.moment());
         if verdict.is_told {
-            tracing::warn!(%error, tolerated = ?self.errors_tolerated,
+            tracing::warn!(device = %disk.device.place(), %error, tolerated = ?self.errors_tolerated,
                 "cannot write to the bucket cache's device; blocks are read from storage instead");
         }
         if verdict.is_given_up {
-            self.take_nothing_more(error);
-            self.disable_if_useless(error);
+            self.give_nothing_more(lane, error);
+            self.give_up_if_useless(lane, error);
         }
     }
 
     /// A device that takes no write, and of whose blocks the last one is gone: there is nothing left whose read could fail
     /// for too long.
-    fn disable_if_useless(&self, cause: &storage::Error) {
-        if self.read_only.load(Ordering::Relaxed) && self.state.lock().index.len() == 0 {
-            self.disable(&cause.to_string());
+    fn give_up_if_useless(&self, lane: usize, cause: &storage::Error) {
+        if !self.disks[lane].takes() && self.state.lock().slots.used_on(lane) == 0 {
+            self.give_up(lane, cause);
         }
     }
 
-    fn take_nothing_more(&self, cause: &storage::Error) {
-        if self.read_only.swap(true, Ordering::Relaxed) {
+    /// A device is read and not written any more.
+    fn give_nothing_more(&self, lane: usize, cause: &storage::Error) {
+        let disk = &self.disks[lane];
+        let mut state = self.state.lock();
+        if !disk.takes() || disk.read_only.swap(true, Ordering::Relaxed) {
             return;
         }
-        tracing::warn!(devices = self.places(), %cause, remedy = REMEDY_FULL, tolerated = ?self.errors_tolerated,
-            "the bucket cache takes in nothing more: its device took no write for longer than is tolerated");
+        let others = self.close(&mut state, lane);
+        drop(state);
+        tracing::warn!(device = %disk.device.place(), %cause, remedy = REMEDY_FULL, tolerated = ?self.errors_tolerated,
+            others, "the bucket cache gives a device nothing more: it took no write for longer than is tolerated");
+        self.tell_if_read_only(others);
+    }
+
+    /// A device is used no more. With the last one the cache is not, either.
+    fn give_up(&self, lane: usize, cause: &storage::Error) {
+        let disk = &self.disks[lane];
         let mut state = self.state.lock();
-        for job in std::mem::take(&mut state.queue) {
-            if state.index.peek(job.key).is_some_and(|entry| entry.waits_as(&job.block)) {
-                state.index.remove_key(job.key);
+        if disk.disabled.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let others = self.close(&mut state, lane);
+        let is_there = |entry: &Entry| entry.slot().is_some_and(|slot| self.lane_of(slot.at).0 == lane);
+        let gone = state.index.remove_where(is_there);
+        self.free(&mut state, gone, false);
+        drop(state);
+        if self.disks.iter().all(Disk::is_disabled) {
+            return self.disable(&cause.to_string());
+        }
+        tracing::warn!(device = %disk.device.place(), %cause, remedy = REMEDY, tolerated = ?self.errors_tolerated,
+            others, "the bucket cache uses a device no more");
+        self.tell_if_read_only(others);
+    }
+
+    /// Lets no block come to a device, and says how many others take some. Where none does, nothing waits for a writer any
+    /// more.
+    fn close(&self, state: &mut State, lane: usize) -> usize {
+        state.slots.close(lane);
+        let others = self.disks.iter().filter(|disk| disk.takes()).count();
+        if others == 0 && !self.read_only.swap(true, Ordering::Relaxed) {
+            state.queue.clear();
+            state.index.remove_where(|entry| entry.slot().is_none());
+            if state.writing == 0 {
+                self.idle.notify_all();
             }
         }
-        if state.writing == 0 {
-            self.idle.notify_all();
+        self.fit(state);
+        others
+    }
+
+    fn tell_if_read_only(&self, others: usize) {
+        if others == 0 && !self.disabled.load(Ordering::Relaxed) {
+            tracing::warn!(
+                devices = self.places(),
+                "the bucket cache takes in nothing more: none of its devices can be written"
+            );
         }
     }
 
+    /// The cache is used no more.
     pub(super) fn disable(&self, cause: &str) {
         if self.disabled.swap(true, Ordering::Relaxed) {
             return;

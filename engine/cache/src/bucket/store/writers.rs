@@ -69,18 +69,23 @@ impl Shared {
                 }
             }
         };
-        let (device, offset) = self.device_of(at);
-        let written = device.write_at(offset, &record);
+        let (lane, offset) = self.lane_of(at);
+        let disk = &self.disks[lane];
+        let written = disk.device.write_at(offset, &record);
         let mut state = self.state.lock();
         let waits = state.index.peek(key).is_some_and(|entry| entry.waits_as(&block));
         match (&written, waits) {
-            (Ok(()), true) => {
+            // What is on a device that was given up meanwhile would never be read.
+            (Ok(()), true) if !disk.is_disabled() => {
                 let (length, head) = (record.len() as u32, head as u32);
                 let slot = Slot { at, length, head, sum, is_hearsay: false };
                 state.index.replace(key, Entry::Written(slot, None));
             }
             (_, waits) => {
-                state.slots.free(at, record.len());
+                match written {
+                    Ok(()) => state.slots.free(at, record.len()),
+                    Err(_) => state.slots.free_failed(at, record.len()),
+                }
                 if waits {
                     state.index.remove_key(key);
                 }
@@ -88,8 +93,8 @@ impl Shared {
         }
         drop(state);
         match written {
-            Ok(()) => self.writes.note_success(),
-            Err(error) => self.note_write_failure(&error),
+            Ok(()) => disk.writes.note_success(),
+            Err(error) => self.note_write_failure(lane, &error),
         }
     }
 

@@ -1,0 +1,61 @@
+//! One device of several: what it is asked, and how it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use storage::Device;
+
+use crate::bucket::DeviceCounts;
+use crate::bucket::health::Health;
+
+/// See the file.
+pub(super) struct Disk {
+    pub(super) device: Arc<dyn Device>,
+    pub(super) reads: Health,
+    pub(super) writes: Health,
+    /// Whether it is given nothing more, and whether it is used no more at all. Set under the lock of the index.
+    pub(super) read_only: AtomicBool,
+    pub(super) disabled: AtomicBool,
+    failed: AtomicU64,
+}
+
+impl Disk {
+    pub(super) fn new(device: Arc<dyn Device>, tolerated: Duration) -> Disk {
+        Disk {
+            device,
+            reads: Health::new(tolerated),
+            writes: Health::new(tolerated),
+            read_only: AtomicBool::new(false),
+            disabled: AtomicBool::new(false),
+            failed: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn is_disabled(&self) -> bool {
+        self.disabled.load(Ordering::Relaxed)
+    }
+
+    /// Whether blocks are taken in.
+    pub(super) fn takes(&self) -> bool {
+        !self.read_only.load(Ordering::Relaxed) && !self.is_disabled()
+    }
+
+    /// Counts a read or a write that failed.
+    pub(super) fn note_failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn counts(&self) -> DeviceCounts {
+        DeviceCounts {
+            place: self.device.place(),
+            failed: self.failed(),
+            disabled: self.is_disabled(),
+            read_only: self.read_only.load(Ordering::Relaxed) && !self.is_disabled(),
+        }
+    }
+}
