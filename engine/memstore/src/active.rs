@@ -442,22 +442,13 @@ impl Active {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
-    use cell::{CellParts, CellType, Timestamp};
+    use crate::sample;
 
     #[test]
     fn while_nobody_meets_another_the_first_desk_is_taken_wherever_one_was_elsewhere() {
         let active = Active::new(Comparator::Table, &Pool::new(4 << 10, 1), b"", Vec::new());
         let insert = |row: &[u8]| {
-            let parts = CellParts {
-                row,
-                family: b"f",
-                qualifier: b"",
-                timestamp: Timestamp(1),
-                cell_type: CellType::Put,
-                value: b"",
-                tags: b"",
-            };
-            active.insert([&parts.to_vec().expect("within limits")[..]], SequenceId(1));
+            active.insert([&sample::cell(row, b"", 1, b"")[..]], SequenceId(1));
         };
         let cells =
             || active.desks.each_ref().map(|desk| desk.figures.cells.load(Ordering::Relaxed))[..2].to_vec();

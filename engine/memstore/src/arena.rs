@@ -217,20 +217,11 @@ impl Filler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cell::{CellParts, CellType, Comparator, Timestamp};
+    use crate::sample;
+    use cell::Comparator;
 
     fn cell(row: &str, value: usize) -> Vec<u8> {
-        let value = vec![b'v'; value];
-        let parts = CellParts {
-            row: row.as_bytes(),
-            family: b"f",
-            qualifier: b"q",
-            timestamp: Timestamp(1),
-            cell_type: CellType::Put,
-            value: &value,
-            tags: b"",
-        };
-        parts.to_vec().expect("within limits")
+        sample::cell(row.as_bytes(), b"q", 1, &vec![b'v'; value])
     }
 
     #[test]

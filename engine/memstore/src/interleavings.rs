@@ -10,13 +10,14 @@ use std::sync::Arc;
 #[cfg(not(shuttle))]
 use std::{sync::Barrier, thread};
 
-use cell::{CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
+use cell::{Comparator, KeyBuf, SequenceId, Timestamp};
 
 use crate::Pool;
 use crate::active::Active;
 use crate::arena::{Filler, Place, Source};
 use crate::head::Heads;
 use crate::records::Records;
+use crate::sample;
 use crate::tree::{Trail, Tree};
 
 /// Numbers that may be in the index, each with the place of its cell.
@@ -31,16 +32,7 @@ impl Cells {
         let (source, mut filler) = (Source::new(Pool::new(4 << 10, 1), Vec::new()), Filler::default());
         let mut places = Vec::new();
         for &number in numbers {
-            let parts = CellParts {
-                row: &[number],
-                family: b"f",
-                qualifier: b"",
-                timestamp: Timestamp(1),
-                cell_type: CellType::Put,
-                value: b"",
-                tags: b"",
-            };
-            let bytes = parts.to_vec().expect("within limits");
+            let bytes = sample::cell(&[number], b"", 1, b"");
             let (place, _) = filler.copy(&bytes, SequenceId(1), &source, &records);
             places.push((number, place));
         }
@@ -210,16 +202,7 @@ fn what_was_added_in_turn_is_seen_in_turn() {
 }
 
 fn cell_of(number: u8) -> Vec<u8> {
-    let parts = CellParts {
-        row: &[b'r', number],
-        family: b"f",
-        qualifier: b"",
-        timestamp: Timestamp(i64::from(number)),
-        cell_type: CellType::Put,
-        value: b"",
-        tags: b"",
-    };
-    parts.to_vec().expect("within limits")
+    sample::cell(&[b'r', number], b"", i64::from(number), b"")
 }
 
 fn walk(active: &Active) -> Vec<u8> {
@@ -296,16 +279,7 @@ fn a_segment_is_sealed_while_two_write() {
 
 /// The cell of a column of one row: heads are the same, so that whoever searches looks at cells.
 fn column(number: u8) -> Vec<u8> {
-    let parts = CellParts {
-        row: b"r",
-        family: b"f",
-        qualifier: &[number],
-        timestamp: Timestamp(1),
-        cell_type: CellType::Put,
-        value: b"",
-        tags: b"",
-    };
-    parts.to_vec().expect("within limits")
+    sample::cell(b"r", &[number], 1, b"")
 }
 
 /// Cells are copied and entered while somebody searches among those of the same row.

@@ -51,4 +51,6 @@ pub use segment::{Cleaning, Compacted, Segment};
 #[cfg(test)]
 mod interleavings;
 #[cfg(test)]
+mod sample;
+#[cfg(test)]
 mod tests;

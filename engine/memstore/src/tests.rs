@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
+use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId};
 
-use crate::{Cleaning, Cursor, Pool, Segment};
+use crate::{Cleaning, Cursor, Pool, Segment, sample};
 
 /// SplitMix64: chance that follows from the seed.
 pub(crate) struct Chance(pub(crate) u64);
@@ -97,16 +97,10 @@ impl Rows {
     pub(crate) fn cell(self, number: u64, chance: &mut Chance) -> Known {
         let row = self.row(number, chance);
         let value = vec![b'v'; chance.below(40) as usize * chance.below(20) as usize];
-        let parts = CellParts {
-            row: row.as_bytes(),
-            family: b"f",
-            qualifier: [&b""[..], b"q", b"qualifier"][chance.below(3) as usize],
-            timestamp: Timestamp(chance.below(4) as i64),
-            cell_type: [CellType::Put, CellType::DeleteColumn][usize::from(chance.below(9) == 0)],
-            value: &value,
-            tags: b"",
-        };
-        let bytes = parts.to_vec().expect("within limits");
+        let qualifier = [&b""[..], b"q", b"qualifier"][chance.below(3) as usize];
+        let put = sample::parts(row.as_bytes(), qualifier, chance.below(4) as i64, &value);
+        let cell_type = [CellType::Put, CellType::DeleteColumn][usize::from(chance.below(9) == 0)];
+        let bytes = CellParts { cell_type, ..put }.to_vec().expect("within limits");
         Known { comparator: self.comparator(), bytes, sequence: SequenceId(number + 1) }
     }
 }
@@ -417,16 +411,7 @@ fn several_writers_have_no_more_chunks_than_one() {
                 let cells: Vec<Vec<u8>> = (0..most)
                     .map(|number| {
                         let (row, value) = (format!("row{number:06}-{writer}"), [b'v'; 600]);
-                        let parts = CellParts {
-                            row: row.as_bytes(),
-                            family: b"f",
-                            qualifier: b"q",
-                            timestamp: Timestamp(1),
-                            cell_type: CellType::Put,
-                            value: &value,
-                            tags: b"",
-                        };
-                        parts.to_vec().expect("within limits")
+                        sample::cell(row.as_bytes(), b"q", 1, &value)
                     })
                     .collect();
                 let mut left = cells.iter().map(|cell| &cell[..]);
@@ -499,16 +484,7 @@ fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_s
     let cells: Vec<Vec<u8>> = (0..most + 3)
         .map(|number| {
             let (row, value) = (row(number), [b'v'; 600]);
-            let parts = CellParts {
-                row: row.as_bytes(),
-                family: b"f",
-                qualifier: b"q",
-                timestamp: Timestamp(1),
-                cell_type: CellType::Put,
-                value: &value,
-                tags: b"",
-            };
-            parts.to_vec().expect("within limits")
+            sample::cell(row.as_bytes(), b"q", 1, &value)
         })
         .collect();
     let mut left = cells.iter().map(|cell| &cell[..]);
@@ -533,16 +509,7 @@ fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_s
 fn put_rows(segment: &Segment, rows: impl Iterator<Item = usize>, sequence: u64) {
     for row in rows {
         let row = format!("row{row:06}");
-        let parts = CellParts {
-            row: row.as_bytes(),
-            family: b"f",
-            qualifier: b"q",
-            timestamp: Timestamp(sequence as i64),
-            cell_type: CellType::Put,
-            value: &[b'v'; 60],
-            tags: b"",
-        };
-        let cell = parts.to_vec().expect("within limits");
+        let cell = sample::cell(row.as_bytes(), b"q", sequence as i64, &[b'v'; 60]);
         segment.insert([&cell[..]], SequenceId(sequence));
     }
 }
