@@ -22,11 +22,6 @@ use crate::region::Region;
 use crate::repeats::without_repeats;
 use crate::{Error, Result};
 
-/// How many mutations before it is checked the memory is asked for one, and where in its cells: among the first bytes of the
-/// first row, past the lengths.
-const CHECKED_AHEAD: usize = 3;
-const KEY_BEGINS: usize = 16;
-
 /// What a mutation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MutationKind {
@@ -177,14 +172,8 @@ impl Region {
     /// Applies puts and deletes, each row atomically, not all of them together. With [`Error::WouldBlock`] none of them.
     pub fn apply(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Applied> {
         self.check_writable()?;
-        let mut outcomes: Vec<Result<()>> = Vec::with_capacity(mutations.len());
-        for (index, mutation) in mutations.iter().enumerate() {
-            // A large request is in no near cache when it is looked at: what comes next is asked for meanwhile.
-            if let Some(later) = mutations.get(index + CHECKED_AHEAD) {
-                std::hint::black_box(later.cells.bytes().get(KEY_BEGINS).copied());
-            }
-            outcomes.push(self.check_mutation(mutation));
-        }
+        let mut outcomes: Vec<Result<()>> =
+            mutations.iter().map(|mutation| self.check_mutation(mutation)).collect();
         let good = |outcomes: &[Result<()>]| -> Vec<usize> {
             outcomes
                 .iter()
@@ -212,7 +201,7 @@ impl Region {
         if !locks.is_each_row_once {
             edits = edits.with_each_row_once(self);
         }
-        let pending = self.write(&edits)?;
+        let pending = self.write(&edits, now)?;
         drop(locks);
         Ok(Applied { outcomes, pending })
     }
@@ -333,8 +322,8 @@ impl Region {
 
     /// Writes edits under one sequence id: what is written together is of one moment, in HBase too, and shows where that
     /// decides (`NEW_VERSION_BEHAVIOR`). Each is a record of its own, so that a death takes or leaves it whole. Their rows
-    /// are locked, and none has two.
-    pub(crate) fn write(self: &Arc<Self>, edits: &Edits) -> Result<Pending> {
+    /// are locked, and none has two. It is `now`, or was when the rows had been locked.
+    pub(crate) fn write(self: &Arc<Self>, edits: &Edits, now: WallTime) -> Result<Pending> {
         let strength = |edit: &Edit| self.strength(edit.durability);
         // All of them wait for what the strictest asks.
         let Some(strictest) = edits.edits.iter().map(strength).max() else {
@@ -345,7 +334,6 @@ impl Region {
             Durability::Sync if !self.options.sync_to_disk => Awaits::Log(wal::Level::Os),
             Durability::Sync | Durability::Fsync => Awaits::Log(wal::Level::Disk),
         };
-        let now = self.world.now();
         let is_logged = |edit: &Edit| strength(edit) != Durability::Skip;
         // Before the first of them has a sequence id: what comes after cannot be refused by itself.
         let mut log_bytes = 0;

@@ -91,6 +91,55 @@ impl Collected {
     }
 }
 
+/// The first cell of a row, judged where it lies.
+struct First<'a> {
+    test: &'a Test,
+    /// Its timestamp, and whether the test holds.
+    found: Option<(Timestamp, Result<bool>)>,
+}
+
+impl CellSink for First<'_> {
+    fn cell(&mut self, cell: Cell<'_>) {
+        if self.found.is_none() {
+            self.found = Some((cell.timestamp(), self.test.holds(Some(cell.value()))));
+        }
+    }
+}
+
+impl Test {
+    /// Whether it holds where a filter let pass a cell of this value, or the column has it; or where there is none.
+    fn holds(&self, value: Option<&[u8]>) -> Result<bool> {
+        let Test::Value { operator, comparable, .. } = self else { return Ok(value.is_some()) };
+        let expects_nothing = match comparable {
+            Comparable::Binary(expected) | Comparable::BinaryPrefix(expected) => expected.is_empty(),
+            Comparable::Null => true,
+            _ => false,
+        };
+        Ok(match value {
+            _ if expects_nothing && *operator == CompareOperator::NotEqual => {
+                value.is_some_and(|value| !value.is_empty())
+            }
+            None => expects_nothing,
+            Some(value) if expects_nothing && value.is_empty() => true,
+            Some(_) if expects_nothing => false,
+            Some(value) => {
+                let order = comparable.compare(value).map_err(Error::Filter)?;
+                match operator {
+                    CompareOperator::Less => order.is_lt(),
+                    CompareOperator::LessOrEqual => order.is_le(),
+                    CompareOperator::Equal => order.is_eq(),
+                    CompareOperator::NotEqual => order.is_ne(),
+                    CompareOperator::GreaterOrEqual => order.is_ge(),
+                    CompareOperator::Greater => order.is_gt(),
+                    CompareOperator::NoOp => {
+                        return Err(Error::Filter(filter::Failure::NoOperator));
+                    }
+                }
+            }
+        })
+    }
+}
+
 impl Region {
     /// Adds to numbers, and gives what they are now.
     pub fn increment(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<Changed> {
@@ -185,7 +234,7 @@ impl Region {
         }
         let cells = CellBlock::parse(Bytes::from(results)).expect("cells that were made here are whole");
         whole.make(durability, nonce, self.comparator);
-        let pending = self.write(&whole)?;
+        let pending = self.write(&whole, clock)?;
         Ok((cells, pending))
     }
 
@@ -212,7 +261,8 @@ impl Region {
             qualifiers.sort();
             qualifiers.dedup();
         }
-        let current = self.current(mutation.row.clone(), families, mutation.time_range, None, mode)?;
+        let mut current = Collected::default();
+        self.current(mutation.row.clone(), families, mutation.time_range, None, mode, &mut current)?;
         block.reserve(mutation.cells.bytes().len() + current.bytes.len());
         // In the order in which a get gives them: so they are answered, too.
         let mut deltas: Vec<Cell<'_>> = mutation.cells.cells().collect();
@@ -273,7 +323,7 @@ impl Region {
         Ok(())
     }
 
-    /// What the row has now, writes that are not complete included.
+    /// Gives `sink` what the row has now, writes that are not complete included.
     fn current(
         self: &Arc<Self>,
         row: Bytes,
@@ -281,7 +331,8 @@ impl Region {
         range: Option<TimeRange>,
         filter: Option<Filter>,
         mode: ReadMode,
-    ) -> Result<Collected> {
+        sink: &mut dyn CellSink,
+    ) -> Result<()> {
         let scan = Scan {
             families,
             filter,
@@ -291,9 +342,8 @@ impl Region {
             load_families_on_demand: Some(false),
             ..Scan::get(row)
         };
-        let mut cells = Collected::default();
-        self.get(&scan, mode, &mut cells)?;
-        Ok(cells)
+        self.get(&scan, mode, sink)?;
+        Ok(())
     }
 
     /// Whether the check holds, and the timestamp of what it looked at.
@@ -306,42 +356,13 @@ impl Region {
             }
             Test::Filter(filter) => (Vec::new(), Some(filter.clone())),
         };
-        let found = self.current(check.row.clone(), families, check.time_range, filter, mode)?;
         // Of all that a filter lets pass the first counts, as in HBase.
-        let newest = found.cells().next().map(|cell| cell.timestamp());
-        let Test::Value { operator, comparable, .. } = &check.test else {
-            return Ok((newest.is_some(), newest));
-        };
-        let cell = found.cells().next();
-        let value = cell.map(|cell| cell.value());
-        let expects_nothing = match comparable {
-            Comparable::Binary(expected) | Comparable::BinaryPrefix(expected) => expected.is_empty(),
-            Comparable::Null => true,
-            _ => false,
-        };
-        let holds = match value {
-            _ if expects_nothing && *operator == CompareOperator::NotEqual => {
-                value.is_some_and(|value| !value.is_empty())
-            }
-            None => expects_nothing,
-            Some(value) if expects_nothing && value.is_empty() => true,
-            Some(_) if expects_nothing => false,
-            Some(value) => {
-                let order = comparable.compare(value).map_err(Error::Filter)?;
-                match operator {
-                    CompareOperator::Less => order.is_lt(),
-                    CompareOperator::LessOrEqual => order.is_le(),
-                    CompareOperator::Equal => order.is_eq(),
-                    CompareOperator::NotEqual => order.is_ne(),
-                    CompareOperator::GreaterOrEqual => order.is_ge(),
-                    CompareOperator::Greater => order.is_gt(),
-                    CompareOperator::NoOp => {
-                        return Err(Error::Filter(filter::Failure::NoOperator));
-                    }
-                }
-            }
-        };
-        Ok((holds, newest))
+        let mut first = First { test: &check.test, found: None };
+        self.current(check.row.clone(), families, check.time_range, filter, mode, &mut first)?;
+        match first.found {
+            Some((timestamp, holds)) => Ok((holds?, Some(timestamp))),
+            None => Ok((check.test.holds(None)?, None)),
+        }
     }
 }
 
