@@ -28,7 +28,7 @@ use storage::Device;
 
 pub use allocator::{HBASE_SLOT_SIZES, SLOT_SIZES, SlotCounts};
 pub use record::Part;
-pub(crate) use record::{Mark, checksum};
+pub(crate) use record::{MAGIC as RECORD_MAGIC, Mark, checksum};
 
 use crate::memory::{Admission, Memory};
 use crate::{Block, BlockKey, Cells, FileId};

@@ -6,7 +6,8 @@
 //! which kept records of another kind is none, and the cache begins empty.
 //!
 //! ```text
-//! half     magic "BKI2" · sum of what follows 4B · generation 8B · length of the rest 8B · files · blocks
+//! half     magic "BKI3" · sum of what follows 4B · generation 8B · length of the rest 8B · magic of the records 4B · files
+//!          · blocks
 //! files    count 4B · each: id 8B · size 8B · length of the name 2B · name
 //! blocks   count 4B · each: id of its file 8B · offset 8B · place 8B · length 4B · length of its head 4B · sum of its head 4B
 //!          · in memory 1B
@@ -19,9 +20,9 @@ use bytes::{Buf, BufMut};
 use parking_lot::Mutex;
 use storage::Device;
 
-use crate::bucket::{Placed, checksum};
+use crate::bucket::{Placed, RECORD_MAGIC, checksum};
 
-const MAGIC: &[u8; 4] = b"BKI2";
+const MAGIC: &[u8; 4] = b"BKI3";
 const HEADER_LENGTH: usize = 24;
 /// Bytes of a block in a snapshot.
 const BLOCK_LENGTH: usize = 37;
@@ -130,7 +131,7 @@ impl Persistence {
 
 /// As much of a snapshot as there is room for.
 fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
-    let mut left = room.saturating_sub(8);
+    let mut left = room.saturating_sub(12);
     let mut known = HashMap::new();
     let mut files = Vec::new();
     for file in &snapshot.files {
@@ -146,6 +147,7 @@ fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
         files.put_slice(file.name.as_bytes());
         known.insert(file.id, ());
     }
+    out.put_slice(RECORD_MAGIC);
     out.put_u32_le(known.len() as u32);
     out.put_slice(&files);
     let blocks: Vec<&Placed> = snapshot
@@ -167,6 +169,8 @@ fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
 }
 
 fn parse(mut bytes: &[u8]) -> Option<Snapshot> {
+    // Records of another kind would be looked at one by one, and until then count as there.
+    bytes = bytes.strip_prefix(RECORD_MAGIC)?;
     let mut snapshot = Snapshot::default();
     for _ in 0..bytes.try_get_u32_le().ok()? {
         let (id, size) = (bytes.try_get_u64_le().ok()?, bytes.try_get_u64_le().ok()?);

@@ -24,7 +24,8 @@ use bytes::{Buf, Bytes};
 use super::buffer::Buffer;
 use crate::{Block, BlockKind, Words};
 
-const MAGIC: &[u8; 4] = b"BKB4";
+/// Changes with what a record is; an index that is kept says it, too.
+pub(crate) const MAGIC: &[u8; 4] = b"BKB4";
 pub(super) const HEADER_LENGTH: usize = 52;
 const HAS_PREVIOUS: u8 = 1;
 const IS_PACKED: u8 = 2;
