@@ -148,7 +148,8 @@ pub(super) struct Allocator {
     /// How many of these were looked at.
     #[cfg(test)]
     looked_at: u64,
-    /// For each size: its buckets with a free slot, and some that were. The last one is taken from.
+    /// For each size: its buckets with a free slot, and some that were before they were emptied or taken one by one. The last
+    /// one is taken from.
     open: Vec<VecDeque<u32>>,
     by_fill: ByFill,
     counts: Vec<SlotCounts>,
@@ -266,7 +267,13 @@ impl Allocator {
                 None => break self.open_bucket(class)?,
             }
         };
-        let slot = self.buckets[at as usize].free.pop().expect("it has a free one");
+        let bucket = &mut self.buckets[at as usize];
+        let slot = bucket.free.pop().expect("it has a free one");
+        if bucket.free.is_empty() {
+            // It comes again with the slot that is given back: where one goes for each that comes, nothing else would take
+            // it off, and the list would grow for ever.
+            self.open[class].pop_back();
+        }
         self.give(at, slot, block, length);
         Some(u64::from(at) * self.bucket_size + u64::from(slot) * u64::from(self.counts[class].size))
     }
@@ -436,6 +443,49 @@ impl Allocator {
         slots.find_map(|(at, block)| (at == offset).then_some(block))
     }
 
+    /// Buckets that are nobody's and may be taken.
+    #[cfg(test)]
+    pub(super) fn nobodys_there(&self) -> u64 {
+        let is_there = |at: &u32| self.buckets[*at as usize].size.is_none();
+        self.nobodys.iter().filter(|at| is_there(at)).collect::<std::collections::HashSet<_>>().len() as u64
+    }
+
+    /// Counts everything anew.
+    ///
+    /// # Panics
+    /// When something else was counted.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let mut counts: Vec<SlotCounts> = self.counts.clone();
+        counts.iter_mut().for_each(|of| (of.buckets, of.slots, of.used) = (0, 0, 0));
+        let mut lanes = vec![(0, 0); self.lanes.len()];
+        for (at, bucket) in (0u32..).zip(&self.buckets) {
+            let Some(class) = bucket.size else { continue };
+            let lane = self.lane_of(at);
+            let is_closed = self.lanes[lane].is_closed;
+            let taken = bucket.blocks.iter().filter(|block| **block != NOBODY).count() as u32;
+            assert_eq!((taken, taken > 0), (bucket.used, true), "bucket {at}");
+            assert_eq!(bucket.blocks.len(), bucket.free.len() + bucket.used as usize, "bucket {at}");
+            assert!(bucket.free.iter().all(|slot| bucket.blocks[*slot as usize] == NOBODY), "bucket {at}");
+            let row = self.by_fill.0.iter().position(|row| row.contains(&at));
+            assert_eq!(row, (!is_closed).then(|| bucket.fill()), "bucket {at}");
+            let is_open = self.open[class].contains(&at);
+            assert!(if is_closed { !is_open } else { is_open || bucket.free.is_empty() }, "bucket {at}");
+            counts[class].buckets += 1;
+            counts[class].used += u64::from(taken);
+            counts[class].slots += u64::from(if is_closed { taken } else { bucket.blocks.len() as u32 });
+            lanes[lane].0 += u64::from(taken);
+            lanes[lane].1 += u64::from(taken) * u64::from(self.counts[class].size);
+        }
+        assert_eq!(counts, self.counts);
+        assert_eq!(lanes, self.lanes.iter().map(|lane| (lane.used, lane.bytes)).collect::<Vec<_>>());
+        let in_rows: usize = self.by_fill.0.iter().map(Vec::len).sum();
+        let open = (0u32..).zip(&self.buckets).filter(|(_, bucket)| bucket.size.is_some());
+        assert_eq!(in_rows, open.filter(|(at, _)| !self.lanes[self.lane_of(*at)].is_closed).count());
+        let listed = self.open.iter().map(VecDeque::len).sum::<usize>() + self.nobodys.len();
+        assert!(listed <= 4 * self.buckets.len() + 8, "{listed} in lists of {} buckets", self.buckets.len());
+    }
+
     pub(super) fn counts(&self) -> &[SlotCounts] {
         &self.counts
     }
@@ -467,6 +517,22 @@ mod tests {
         }
         let bytes: u64 = slots.counts().iter().map(|counts| counts.bytes).sum();
         bytes as f64 / slots.bytes_open() as f64
+    }
+
+    #[test]
+    fn where_a_block_goes_for_each_that_comes_no_list_grows() {
+        let mut slots = Allocator::over(2, 4 * 4_096, &[1_024]);
+        let mut taken: Vec<u64> = std::iter::from_fn(|| slots.allocate(BLOCK, 1_000)).collect();
+        assert_eq!(taken.len(), 32);
+        for turn in 0..10_000 {
+            let at = &mut taken[turn * 5 % 32];
+            slots.free(*at, 1_000);
+            *at = slots.allocate(BLOCK, 1_000).expect("the one that was given back");
+        }
+        slots.check();
+        taken.sort_unstable();
+        taken.dedup();
+        assert_eq!(taken.len(), 32);
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod disk;
 mod entry;
 mod faults;
 mod kept;
+#[cfg(test)]
+mod soak;
 mod writers;
 
 use std::collections::VecDeque;

@@ -64,7 +64,7 @@ impl Store {
 
 impl State {
     /// Whether each block of the index is the one that its slot is said to be of.
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         let lies_there = |key, slot: Slot| self.slots.block_at(slot.at) == Some(key);
         let mut entries = self.index.entries(0..self.index.places());
         entries.all(|(key, entry, _)| entry.slot().is_none_or(|slot| lies_there(key, slot)))
