@@ -253,7 +253,8 @@ impl Cursor {
             return self.seek_far(position);
         }
         let row = position.key.row();
-        if !self.reader.worth.is_worth() {
+        let is_asked_late = !self.reader.worth.is_worth();
+        if is_asked_late {
             let memory_only = std::mem::replace(&mut self.options.memory_only, true);
             let outcome = self.seek_far(position);
             self.options.memory_only = memory_only;
@@ -265,11 +266,15 @@ impl Cursor {
         }
         let may_be_there = self.may_contain_row(row)?;
         self.reader.worth.note(row, may_be_there);
-        if may_be_there {
-            return self.seek_far(position);
+        if !may_be_there {
+            self.leave();
+            return Ok(());
         }
-        self.leave();
-        Ok(())
+        if is_asked_late && self.options.memory_only {
+            // Another look would find no more than the one just now.
+            return Err(Error::NotCached);
+        }
+        self.seek_far(position)
     }
 
     /// Stands on the first cell at or after `position`, which is in the open block or behind it.

@@ -393,6 +393,32 @@ fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
     assert_eq!(reads() - before, 2, "and the block");
 }
 
+#[test]
+fn who_must_not_wait_looks_for_what_is_not_at_hand_once() {
+    let writing = WriterOptions { block_size: 256, bloom: BloomType::Row, ..WriterOptions::default() };
+    let (reader, counted) = counted(writing, Options { bytes_max: 64 << 20, ..Options::default() });
+    let cache = reader.cached().cache().clone();
+    let hits = || BlockKind::ALL.map(|kind| cache.counts().looks.hits_of(kind));
+    let seek = |row: u64, memory_only: bool| {
+        let row = format!("row-{row:06}");
+        let mut cursor = reader.cursor(ReadOptions { memory_only, ..ReadOptions::default() });
+        cursor.seek_row(KeyBuf::first_on_row(row.as_bytes()).position())?;
+        assert!(cursor.peek().is_some_and(|cell| cell.row() == row.as_bytes()));
+        assert_eq!(cursor.options().memory_only, memory_only);
+        Ok(())
+    };
+    (0..8_000).for_each(|row| seek(row, false).expect("sound"));
+    reader.cached().evict();
+    seek(5_000, false).expect("sound");
+    let (before, reads) = (hits(), counted.reads.load(Ordering::Relaxed));
+    assert!(matches!(seek(5_010, true), Err(Error::NotCached)));
+    let found: Vec<u64> = hits().iter().zip(before).map(|(hits, before)| hits - before).collect();
+    // One leaf of the index, and one chunk of the filter.
+    assert_eq!(found.iter().sum::<u64>(), 2, "{found:?} of {:?}", BlockKind::ALL);
+    assert_eq!(counted.reads.load(Ordering::Relaxed), reads);
+    seek(5_010, false).expect("sound");
+}
+
 /// Bytes of data blocks that were looked into meanwhile.
 fn bytes_looked_into(work: impl FnOnce()) -> u64 {
     let before = data_bytes_of_thread();
