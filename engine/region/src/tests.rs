@@ -12,6 +12,7 @@ use storage::{FileName, Files, Memory};
 
 use crate::*;
 
+mod gets;
 mod held;
 mod memory;
 mod parts;
