@@ -406,6 +406,49 @@ mod tests {
     }
 
     #[test]
+    fn where_sums_begin_and_end_parts_are_whole_and_each_byte_of_them_is_checked() {
+        let lengths = [1, 69, 511, 512, 513, 1_023, 1_024, 1_025, 1_536];
+        for (length, cell) in
+            lengths.into_iter().flat_map(|length| [1, 70, 511, 512, 513].map(|cell| (length, cell)))
+        {
+            let starts: Words = (0..length).step_by(cell).collect();
+            let whole = Block { offsets: starts, heads: [].into(), ..block(length, false) };
+            let (record, sum) = write(MARK, &whole);
+            let (all, head) = lengths_of(&whole);
+            assert_eq!((record.len(), all - head), (all, length as usize));
+            let found = read_all(record.clone(), head, sum, MARK).expect("the same");
+            assert_eq!(format!("{found:?}"), format!("{whole:?}"));
+            let cells = whole.offsets.len();
+            for from in [0, 1, cells / 2, cells.saturating_sub(1), cells] {
+                for until in [from, from + 1, from + 2, cells + 1] {
+                    let what = format!("{from}..{until} of {length} by {cell}");
+                    let sound = part(&record, head, sum, MARK, from..until).expect(&what);
+                    let bytes = sound.from()..sound.from() + sound.bytes().len();
+                    assert_eq!(sound.bytes(), &whole.bytes[bytes.clone()], "{what}");
+                    let place = |cell: usize| whole.offsets.get(cell).map_or(length, |at| *at) as usize;
+                    let wanted = place(from.min(cells))..place(until.min(cells).max(from.min(cells)));
+                    assert!(bytes.start <= wanted.start && wanted.end <= bytes.end, "{what}");
+                    for at in [bytes.start, bytes.start + bytes.len() / 2, bytes.end.saturating_sub(1)] {
+                        let mut bad = record.clone();
+                        bad[head + at.min(length as usize - 1)] ^= 0x10;
+                        let is_met = bytes.contains(&at);
+                        assert_eq!(
+                            part(&bad, head, sum, MARK, from..until).is_none(),
+                            is_met,
+                            "{what}, byte {at}"
+                        );
+                    }
+                }
+            }
+        }
+        let none = Block { offsets: [].into(), heads: [].into(), ..block(0, false) };
+        let (record, sum) = write(MARK, &none);
+        let found = read_all(record.clone(), record.len(), sum, MARK).expect("the same");
+        assert_eq!(format!("{found:?}"), format!("{none:?}"));
+        assert!(!part(&record, record.len(), sum, MARK, 0..1).expect("sound").has_cells());
+    }
+
+    #[test]
     fn a_bit_that_flips_in_what_is_copied_is_found_and_another_does_no_harm() {
         let whole = block(5_000, false);
         let (record, sum) = write(MARK, &whole);
