@@ -303,14 +303,14 @@ mod tests {
         assert_eq!(lines[0], "block cache · 48.8 % of 41 looks hit since the start");
         assert!(lines[3].contains(" of 4.0 MB in ") && lines[3].contains("1 index, 0 bloom"), "{first}");
         assert_eq!(lines[5], "bucket file:scratch");
-        assert!(lines[6].contains(" of 6.0 MB in 20 blocks · 5 % of the slots is lost"), "{first}");
+        assert!(lines[6].contains(" of 6.0 MB in 20 blocks · 4 % of the slots is lost"), "{first}");
         assert_eq!(lines[7], "  evicted 0 · refused 0 · dropped 0 · corrupt 0 · stale 0 · failed 0");
         assert!(lines[10].starts_with("t · data ") && lines[10].ends_with("        20    50.0 %"), "{first}");
         assert!(
             lines[11].starts_with("t · index ") && lines[11].ends_with("         1     0.0 %"),
             "{first}"
         );
-        assert_eq!(lines[14], "   68.0 KB         1         20         30     67 %      5 %          0");
+        assert_eq!(lines[14], "   68.0 KB         1         20         30     67 %      4 %          0");
         // A second later, only what happened since.
         world.advance(Duration::from_secs(1));
         look(&cache, "t", BlockKind::Data, 0..10);
