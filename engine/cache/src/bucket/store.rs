@@ -233,11 +233,9 @@ impl Store {
     }
 
     pub(super) fn insert(&self, key: BlockKey, mark: Mark, block: &Arc<Block>, admission: Admission) {
-        if self.is_disabled() || self.0.read_only.load(Ordering::Relaxed) {
-            return;
-        }
         let mut state = self.0.state.lock();
-        if state.index.has(key) {
+        // Asked under the lock: behind the end of the writers nothing may come to wait for one, and have others go for it.
+        if self.is_disabled() || self.0.read_only.load(Ordering::Relaxed) || state.index.has(key) {
             return;
         }
         let class = state.slots.class_of(record::lengths_of(block).0);
