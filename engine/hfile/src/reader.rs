@@ -1,5 +1,8 @@
 //! An open file: what was loaded when it was opened, and its blocks.
 
+mod filters;
+mod ready;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,13 +14,11 @@ use proto::pb;
 use storage::{FileName, FileReader};
 
 use crate::ahead::{Ahead, ReadType};
-use crate::bloom::{BloomType, Filter, column_key};
+use crate::bloom::{BloomType, Filter};
 use crate::compress::Compression;
 use crate::cursor::{Cursor, ReadOptions};
-use crate::encode::{self, Layout};
 use crate::facts::{Sizes, note_data};
 use crate::format::{BlockHeader, BlockType, Encoding, HEADER_LENGTH, TRAILER_LENGTH, read_vlong};
-use crate::heads;
 use crate::held::Way;
 use crate::index::{Entries, Leaf, Ordered};
 use crate::info::{FileInfo, TimeSpan, name};
@@ -446,128 +447,6 @@ impl Reader {
         self.to_be_kept(at, self.read_raw(at, disk_length, self.data_end)?)
     }
 
-    /// A block as the cache keeps it: ready to be read, or, where that is wanted, packed as it lies in the file.
-    fn to_be_kept(&self, at: u64, raw: Raw) -> Result<Block> {
-        let is_data = matches!(raw.header.kind, BlockType::Data | BlockType::EncodedData);
-        if !(is_data && self.keeps_packed()) {
-            return self.decode(at, &raw);
-        }
-        Ok(Block {
-            kind: BlockKind::Data,
-            bytes: raw.packed,
-            offsets: [].into(),
-            heads: [].into(),
-            shared: 0,
-            disk_length: raw.disk_length,
-            previous: u64::try_from(raw.header.previous).ok(),
-            packed: true,
-        })
-    }
-
-    /// Whether data blocks are kept as they lie in the file, so that of none a part is of use.
-    fn keeps_packed(&self) -> bool {
-        let is_packed = self.compression != Compression::None || self.encoding != Encoding::None;
-        is_packed && self.cached.cache().options().switches.data_compressed
-    }
-
-    /// Makes a block readable without further checks.
-    fn decode(&self, at: u64, raw: &Raw) -> Result<Block> {
-        let previous = u64::try_from(raw.header.previous).ok();
-        let block = |kind, bytes: Bytes, offsets: Vec<u32>| {
-            let (heads, shared) = self.heads_of(&bytes, &offsets);
-            let (offsets, heads) = (offsets.into_boxed_slice().into(), heads.into());
-            let disk_length = raw.disk_length;
-            Block { kind, bytes, offsets, heads, shared, disk_length, previous, packed: false }
-        };
-        let bytes = self.unpack(at, raw)?;
-        match raw.header.kind {
-            BlockType::Data if self.encoding == Encoding::None => {
-                let offsets = self.check_cells(at, &bytes)?;
-                Ok(block(BlockKind::Data, bytes, offsets))
-            }
-            BlockType::EncodedData if self.encoding == Encoding::RowIndexV1 => {
-                let area = self.cell_area(&bytes).ok_or_else(|| {
-                    self.corrupt(at, "encoded block", "ROW_INDEX_V1 with its row starts", "other bytes")
-                })?;
-                let bytes = bytes.slice(2..2 + area);
-                let offsets = self.check_cells(at, &bytes)?;
-                Ok(block(BlockKind::Data, bytes, offsets))
-            }
-            BlockType::EncodedData => {
-                let plain = self.decode_cells(&bytes).ok_or_else(|| {
-                    self.corrupt(
-                        at,
-                        "encoded block",
-                        format!("{:?} of whole cells", self.encoding),
-                        "other bytes",
-                    )
-                })?;
-                let offsets = self.check_cells(at, &plain)?;
-                Ok(block(BlockKind::Data, plain.into(), offsets))
-            }
-            BlockType::LeafIndex | BlockType::IntermediateIndex => {
-                let sound = Leaf::check(&bytes).is_some_and(|leaf| {
-                    leaf.len() > 0 && leaf.iter().all(|entry| Key::parse(entry.key).is_ok())
-                });
-                if !sound {
-                    return Err(self.corrupt(at, "index block", "whole entries", "other bytes"));
-                }
-                Ok(block(BlockKind::Index, bytes, Vec::new()))
-            }
-            BlockType::BloomChunk => Ok(block(BlockKind::Bloom, bytes, Vec::new())),
-            kind => Err(self.corrupt(at, "block kind", "one between data", format!("{kind:?}"))),
-        }
-    }
-
-    fn heads_of(&self, bytes: &[u8], offsets: &[u32]) -> (Box<[u32]>, u16) {
-        let row = |place: u32| Cell::key_within(&bytes[place as usize..]).row();
-        match (self.comparator, offsets) {
-            (Comparator::Table, [first, .., last]) => {
-                heads::build(row(*first), row(*last), offsets.iter().map(|&place| row(place)))
-            }
-            _ => ([].into(), 0),
-        }
-    }
-
-    fn decode_cells(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let (id, bytes) = bytes.split_first_chunk::<2>()?;
-        let layout =
-            Layout { has_tags: self.has_tags, has_mvcc: self.has_mvcc, tags_by_number: self.tags_by_number };
-        (Some(u16::from_be_bytes(*id)) == self.encoding.id())
-            .then(|| encode::decode(self.encoding, layout, bytes))
-            .flatten()
-    }
-
-    /// How long the cells of a ROW_INDEX_V1 block are.
-    fn cell_area(&self, bytes: &[u8]) -> Option<usize> {
-        let (id, _) = bytes.split_first_chunk::<2>()?;
-        let (rest, area) = bytes.split_last_chunk::<4>()?;
-        let area = u32::from_be_bytes(*area) as usize;
-        let rows = u32::from_be_bytes(*rest.get(2 + area..)?.first_chunk::<4>()?) as usize;
-        let whole = 2 + area + 4 + rows.checked_mul(4)? + 4;
-        (Some(u16::from_be_bytes(*id)) == Encoding::RowIndexV1.id() && whole == bytes.len()).then_some(area)
-    }
-
-    /// Checks every cell of a block and says where each begins.
-    fn check_cells(&self, at: u64, bytes: &[u8]) -> Result<Vec<u32>> {
-        let mut offsets = Vec::with_capacity(bytes.len() / 64);
-        let mut place = 0;
-        while place < bytes.len() {
-            let (cell, next) = self.cell_end(bytes, place).ok_or_else(|| {
-                self.corrupt(at, "cell", "one inside its block", format!("byte {place} of the block"))
-            })?;
-            Cell::parse(&bytes[place..cell], SequenceId::ZERO).map_err(|error| {
-                self.corrupt(at, "cell", format!("a whole one at byte {place} of the block"), error)
-            })?;
-            offsets.push(place as u32);
-            place = next;
-        }
-        if offsets.is_empty() {
-            return Err(self.corrupt(at, "data block", "a cell", "none"));
-        }
-        Ok(offsets)
-    }
-
     /// Where the cell at `place` ends, and where the next begins.
     #[inline]
     fn cell_end(&self, bytes: &[u8], place: usize) -> Option<(usize, usize)> {
@@ -701,70 +580,6 @@ impl Reader {
     /// A cursor that stands nowhere yet.
     pub fn cursor(self: &Arc<Self>, options: ReadOptions) -> Cursor {
         Cursor::new(Arc::clone(self), options)
-    }
-
-    /// Whether the file may have cells of `row`.
-    pub fn may_contain_row(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
-        self.row_may_be_here(row, options.into())
-    }
-
-    pub(crate) fn row_may_be_here(&self, row: &[u8], way: Way<'_>) -> Result<bool> {
-        match &self.bloom {
-            Some((kind, filter)) => kind.key_of_row(row).map_or(Ok(true), |key| self.ask(filter, key, way)),
-            None => Ok(true),
-        }
-    }
-
-    /// Whether it has a filter that knows rows.
-    pub(crate) fn knows_rows(&self) -> bool {
-        self.bloom.as_ref().is_some_and(|(kind, _)| *kind != BloomType::RowColumn)
-    }
-
-    /// Whether the file may have cells of rows from `start` up to `stop`: asked where it has a filter of prefixes and
-    /// all these rows have the same.
-    pub fn may_contain_rows(&self, start: &[u8], stop: &[u8], options: ReadOptions) -> Result<bool> {
-        match &self.bloom {
-            Some((BloomType::RowPrefix(length), filter)) => {
-                let length = usize::from(*length);
-                match (start.get(..length), stop.get(..length)) {
-                    (Some(prefix), Some(same)) if prefix == same => self.ask(filter, prefix, options.into()),
-                    _ => Ok(true),
-                }
-            }
-            _ => Ok(true),
-        }
-    }
-
-    /// Whether the file may have cells of the column, deletes of the whole family aside.
-    pub fn may_contain_column(&self, row: &[u8], qualifier: &[u8], options: ReadOptions) -> Result<bool> {
-        self.column_may_be_here(row, qualifier, options.into())
-    }
-
-    pub(crate) fn column_may_be_here(&self, row: &[u8], qualifier: &[u8], way: Way<'_>) -> Result<bool> {
-        match &self.bloom {
-            Some((BloomType::RowColumn, filter)) => {
-                self.ask(filter, column_key(row, qualifier).key().bytes(), way)
-            }
-            _ => self.row_may_be_here(row, way),
-        }
-    }
-
-    /// Whether the file may have markers that delete whole families of `row`.
-    pub fn may_delete_families_of(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
-        self.families_may_be_deleted(row, options.into())
-    }
-
-    pub(crate) fn families_may_be_deleted(&self, row: &[u8], way: Way<'_>) -> Result<bool> {
-        if self.deletes_no_family {
-            return Ok(false);
-        }
-        self.delete_bloom.as_ref().map_or(Ok(true), |filter| self.ask(filter, row, way))
-    }
-
-    fn ask(&self, filter: &Filter, key: &[u8], way: Way<'_>) -> Result<bool> {
-        let Some((offset, length)) = filter.chunk_of(key) else { return Ok(false) };
-        let chunk = self.block(offset, Some(length), BlockKind::Bloom, way)?;
-        Ok(filter.may_hold(&chunk.bytes, key))
     }
 
     /// The name it was opened under.
