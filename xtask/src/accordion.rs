@@ -16,6 +16,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Outcome;
+use crate::backed::Backed;
 use crate::compare::figure_of;
 use crate::hbase::HBase;
 use crate::server::{Server, fresh_folder, log_of, release};
@@ -198,6 +199,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         plan.memory >> 20,
         plan.writes
     );
+    let _backed = Backed::start()?;
     let mut subjects = Vec::new();
     for (name, level, stretch) in
         [("NONE", "NONE", "1"), ("ADAPTIVE", "ADAPTIVE", "1"), ("with room", "ADAPTIVE", "2")]

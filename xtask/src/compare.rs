@@ -11,6 +11,8 @@
 //! 6. The same bytes go over the loopback interface, through memory and to the disk with nothing else done: the limits.
 //! 7. `bellows bench --beside` sets all results side by side and draws pictures.
 //!
+//! While all this goes on [no memory is free](crate::backed), as on a machine that has run for a day.
+//!
 //! What a server pays is CPU time of its process, which means the same on a busy machine; latencies and throughput do
 //! not, so each workload is told with the load of the machine.
 
@@ -23,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use crate::backed::Backed;
 use crate::server::release;
 use crate::{Outcome, java};
 use load::{Load, loads};
@@ -67,6 +70,8 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     results.begin()?;
     let (machine, settings) = (machine()?, plan.settings());
     println!("{machine}\n{settings}");
+    say(began, "memory is filled");
+    let _backed = Backed::start()?;
 
     let mut servers = Vec::new();
     for kind in &plan.kinds {

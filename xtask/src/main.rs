@@ -13,6 +13,7 @@
 )]
 
 mod accordion;
+mod backed;
 mod cachefaults;
 mod chance;
 mod churn;

@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::backed::Backed;
 use crate::compare::{Running, Sizes, WARM as WARM_JAVA, figure_of, memory_mib};
 use crate::server::{Server, fresh_folder, release};
 use crate::startup::figure;
@@ -145,6 +146,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let plan = Plan::of(options)?;
     let bellows = release(plan.bellows.as_deref())?;
     let folder = std::path::absolute(fresh_folder("readpath")?).map_err(|error| error.to_string())?;
+    let _backed = Backed::start()?;
     let mut fell_short = Vec::new();
     if PARTS.iter().any(|part| !["scans", "restart"].contains(part) && plan.has(part)) {
         fell_short.extend(engines(&plan, &bellows, &folder)?);

@@ -104,10 +104,7 @@ impl Kind {
 
 /// MiB of memory of this machine.
 pub(crate) fn memory_mib() -> Result<u64, String> {
-    let text = fs::read_to_string("/proc/meminfo").map_err(|error| format!("/proc/meminfo: {error}"))?;
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kilobytes = total.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kilobytes.map(|kilobytes| kilobytes >> 10).ok_or_else(|| "/proc/meminfo has another form".to_owned())
+    crate::backed::memory_mib("MemTotal:")
 }
 
 /// The ports of one server, free when they were asked for.
