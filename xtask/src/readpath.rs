@@ -7,9 +7,7 @@
 //! * `get`: uniform gets from many callers (the test that was published for the mmap engine).
 //! * `multi-get`: a hundred rows with one call, from 5 to 75 callers (PerformanceEvaluation, off-heap read path).
 //! * `filter-0`, `filter-10`: scans of 10,000 rows of which the server lets none, or every tenth, through.
-//! * `tail`: gets at 70 % of the greatest rate; how much later the slowest hundredth is answered than half of all. The
-//!   greatest rate is one that is offered, by the same generator in the same way: one that waits for answers reaches
-//!   another, and who goes by 70 % of that may offer more than either can do.
+//! * `tail`: gets at 70 % of the greatest rate; [how much later](tail) the slowest hundredth is answered than half of all.
 //! * `scans`, `restart`: what [stays in the cache](kept) beside scans, and behind SIGKILL.
 //!
 //! With `--with hbase` Apache HBase does the same beside it, engine by engine, as it is shipped but for the engine and sizes:
@@ -19,6 +17,7 @@
 //! does nothing else.
 
 mod kept;
+mod tail;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,23 +47,6 @@ const ROW_BYTES: u64 = 100;
 const CALLERS_SHARE: f64 = 0.95;
 /// How much more CPU time a get may cost with `file` than with `mmap`.
 const FILE_OVER_MMAP: f64 = 1.25;
-/// The share of the greatest rate of gets at which their tail is looked at.
-const TAIL_RATE: f64 = 0.7;
-/// Callers at an offered rate: more than are under way at a time, so that nothing waits for a caller.
-const TAIL_CALLERS: &str = "200";
-/// A rate is kept when so much of what was offered was answered in the time that it was offered in, and no queue stands:
-/// half of all answers take no longer than so many times what they take when next to nothing is asked. Where generator and
-/// server share the processors, more can be had: with a queue each thread finds many things to do when it is woken.
-const KEPT: f64 = 0.98;
-const KEPT_P50: f64 = 2.0;
-/// The share of the rate that is found by callers who wait which is next to nothing, and the one that is tried first.
-const IDLE_RATE: f64 = 0.05;
-const FIRST_RATE: f64 = 0.25;
-/// How near the greatest rate that is kept must be to the least that is not, and tries to find the two.
-const PEAK_BETWEEN: f64 = 1.06;
-const PEAK_TRIES: u32 = 10;
-/// How much later the slowest hundredth may be answered than half of all.
-const TAIL: f64 = 4.0;
 /// How many gets HBase's CPU time for one must be enough for, with `mmap`.
 const HBASE_GET: f64 = 7.0;
 /// The same of rows of multi-gets and of scans that the server filters, with `offheap`.
@@ -257,33 +239,6 @@ type Sheet = BTreeMap<(String, String), Figures>;
 type Load = (String, Vec<&'static str>);
 
 const GET: &str = "get";
-const TAIL_NAME: &str = "tail";
-
-const TAIL_LOAD: &[&str] =
-    &["random-read", "--threads", TAIL_CALLERS, "--connections", "5", "--warm-up", "1"];
-
-/// The greatest rate that is kept when it is offered; callers who wait reach `closed`.
-fn peak(closed: f64, offer: &dyn Fn(f64, &str) -> Result<String, String>) -> Result<f64, String> {
-    let p50_max = KEPT_P50 * figure_of(offer(IDLE_RATE * closed, "2")?.as_bytes(), "p50_us")?;
-    let (mut kept, mut not_kept) = (0.0, f64::INFINITY);
-    for _ in 0..PEAK_TRIES {
-        let rate = match (kept, not_kept) {
-            (0.0, f64::INFINITY) => FIRST_RATE * closed,
-            (0.0, above) => 0.8 * above,
-            (below, f64::INFINITY) => 1.25 * below,
-            (below, above) if above <= PEAK_BETWEEN * below => break,
-            (below, above) => f64::midpoint(below, above),
-        };
-        let said = offer(rate, "2")?;
-        let figure = |name| figure_of(said.as_bytes(), name);
-        let is_kept = figure("rows_per_second")? >= KEPT * rate && figure("p50_us")? <= p50_max;
-        if is_kept { kept = rate } else { not_kept = rate }
-    }
-    match kept {
-        0.0 => Err(format!("no rate is kept, not even {not_kept:.0} gets a second")),
-        kept => Ok(kept),
-    }
-}
 
 /// What is driven, in order; not the tail, which needs to know how fast gets are.
 fn loads(plan: &Plan) -> Vec<Load> {
@@ -313,6 +268,7 @@ fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, St
     server.stop()?;
     let loads = loads(plan);
     let mut figures = Sheet::new();
+    let mut tails: BTreeMap<String, Vec<tail::Try>> = BTreeMap::new();
     let mut fell_short = Vec::new();
     for round in 0..plan.rounds {
         let mut engines = plan.engines.clone();
@@ -339,32 +295,16 @@ fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, St
                 }
                 if name == GET && plan.has("tail") {
                     let offer = |rate: f64, seconds: &str| {
-                        let (rate, words) = (format!("{rate:.0}"), with(TAIL_LOAD));
+                        let (rate, words) = (format!("{rate:.0}"), with(tail::LOAD));
                         drive(
                             bellows,
                             &server,
                             &[&words[..], &["--rate", &rate, "--seconds", seconds]].concat(),
                         )
                     };
-                    let peak = peak(figure_of(said.as_bytes(), "rows_per_second")?, &offer)?;
-                    let said = offer(TAIL_RATE * peak, &seconds)?;
-                    let seen = figures.entry((TAIL_NAME.to_owned(), engine.clone())).or_default();
-                    seen.note(&said)?;
-                    let not_begun = figure_of(said.as_bytes(), "not_begun")?;
-                    let answered = figure_of(said.as_bytes(), "rows_per_second")?;
-                    if !is_within(KEPT * TAIL_RATE * peak, answered) {
-                        fell_short.push(format!(
-                            "{engine}: of {:.0} gets a second that were offered {answered:.0} were answered: p99 tells \
-                             nothing",
-                            TAIL_RATE * peak
-                        ));
-                    }
-                    println!(
-                        "{engine}: {peak:.0} gets a second are kept; at {TAIL_RATE} of that p50 {:.0} µs, p99 {:.0} µs, \
-                         {not_begun} never began",
-                        seen.p50_us.last().unwrap_or(&f64::NAN),
-                        seen.p99_us.last().unwrap_or(&f64::NAN)
-                    );
+                    let closed = figure_of(said.as_bytes(), "rows_per_second")?;
+                    let seen = tail::tries(engine, closed, &seconds, &offer)?;
+                    tails.entry(engine.clone()).or_default().extend(seen);
                 }
             }
             let rate = kept::looks(&server, TABLE)?.since(&before).hit_rate();
@@ -382,6 +322,7 @@ fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, St
     }
     show(plan, &figures);
     fell_short.extend(judge(plan, &figures));
+    fell_short.extend(tails.iter().filter_map(|(engine, tries)| tail::judged(engine, tries)));
     Ok(fell_short)
 }
 
@@ -493,13 +434,6 @@ fn judge(plan: &Plan, figures: &Sheet) -> Vec<String> {
         }
     }
     for engine in &plan.engines {
-        if let Some(seen) = figures.get(&(TAIL_NAME.to_owned(), engine.clone())) {
-            let tail = median(&seen.p99_us) / median(&seen.p50_us);
-            println!("at {TAIL_RATE} of the greatest rate p99 is {tail:.2} of p50 with {engine}");
-            if !is_within(tail, TAIL) {
-                fell_short.push(format!("p99 is {tail:.2} of p50 with {engine} at {TAIL_RATE} of the peak"));
-            }
-        }
         for ((name, _), seen) in figures.iter().filter(|((_, of), _)| *of == of_hbase(engine)) {
             let Some(ours) = cpu(name, engine) else { continue };
             let ratio = median(&seen.cpu_us) / ours;

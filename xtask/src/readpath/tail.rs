@@ -1,0 +1,157 @@
+//! How much later the slowest hundredth of gets is answered than half of all, at a rate that is offered.
+//!
+//! The greatest rate that is kept is found first, offered by the same generator in the same way: callers who wait for
+//! answers reach another, and who goes by 70 % of that may offer more than generator and server can do together.
+//!
+//! A machine that stands still for a hundredth of the time makes the slowest hundredth of gets by itself, whoever answers
+//! them. Processors that a host lends do: 1 to 10 % of the time was seen, in pieces of up to 40 ms, as soon as all of them had
+//! something to do, and little of it in `/proc/stat`. So before and behind each try all processors do nothing but look at the clock, and
+//! the try counts only if they could.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{is_within, median};
+use crate::compare::figure_of;
+
+/// The share of the greatest rate of gets at which their tail is looked at.
+const RATE: f64 = 0.7;
+/// How much later the slowest hundredth may be answered than half of all.
+const BAR: f64 = 4.0;
+/// Callers at an offered rate: more than are under way at a time, so that nothing waits for a caller.
+const CALLERS: &str = "200";
+/// What is offered.
+pub(super) const LOAD: &[&str] =
+    &["random-read", "--threads", CALLERS, "--connections", "5", "--warm-up", "1"];
+/// A rate is kept when so much of what was offered was answered in the time that it was offered in, and no queue stands:
+/// half of all answers take no longer than so many times what they take when next to nothing is asked. Where generator and
+/// server share the processors, more can be had: with a queue each thread finds many things to do when it is woken.
+const KEPT: f64 = 0.98;
+const KEPT_P50: f64 = 2.0;
+/// What is not kept is offered so often: the machine may have stood still.
+const KEPT_TRIES: usize = 3;
+/// The share of the rate that is found by callers who wait which is next to nothing, and the one that is tried first.
+const IDLE_RATE: f64 = 0.05;
+const FIRST_RATE: f64 = 0.25;
+/// How near the greatest rate that is kept must be to the least that is not, and tries to find the two.
+const BETWEEN: f64 = 1.06;
+const PEAK_TRIES: u32 = 10;
+/// Tries at the rate that is looked at.
+const TRIES: u32 = 5;
+/// How long the clock is looked at, what is a gap, and the share of the time that gaps may take: a tenth of a hundredth.
+const LOOK: Duration = Duration::from_millis(700);
+const GAP: Duration = Duration::from_micros(100);
+const STILL_MAX: f64 = 0.001;
+
+/// Offers gets at a rate for so many seconds; what the generator says of it.
+pub(super) type Offer<'a> = dyn Fn(f64, &str) -> Result<String, String> + 'a;
+
+/// What was seen at 70 % of the greatest rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Try {
+    p50_us: f64,
+    p99_us: f64,
+    /// The share of the time in which a processor stood still.
+    still: f64,
+}
+
+/// Looks at the tail of gets; callers who wait reach `closed` a second.
+pub(super) fn tries(engine: &str, closed: f64, seconds: &str, offer: &Offer<'_>) -> Result<Vec<Try>, String> {
+    let peak = peak(closed, offer)?;
+    println!("{engine}: {peak:.0} gets a second are kept");
+    let mut tries = Vec::new();
+    for _ in 0..TRIES {
+        let before = stood_still();
+        let said = offer(RATE * peak, seconds)?;
+        let still = before.max(stood_still());
+        let figure = |name| figure_of(said.as_bytes(), name);
+        let (p50_us, p99_us) = (figure("p50_us")?, figure("p99_us")?);
+        let (answered, offered) = (figure("rows_per_second")?, RATE * peak);
+        let is_kept = is_within(KEPT * offered, answered);
+        println!(
+            "{engine}: {offered:.0} offered, {answered:.0} answered, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs, {:.1} times; a \
+             processor stood still for {:.2} % of the time beside it",
+            p99_us / p50_us,
+            100.0 * still
+        );
+        // What was not answered has no latency.
+        if is_kept {
+            tries.push(Try { p50_us, p99_us, still });
+        }
+    }
+    Ok(tries)
+}
+
+/// What fell short of the bar, or why nothing is known.
+pub(super) fn judged(engine: &str, tries: &[Try]) -> Option<String> {
+    let calm: Vec<Try> = tries.iter().copied().filter(|one| one.still <= STILL_MAX).collect();
+    let of = |figure: fn(&Try) -> f64| median(&calm.iter().map(figure).collect::<Vec<_>>());
+    let tail = of(|one| one.p99_us / one.p50_us);
+    println!(
+        "at {RATE} of the greatest rate p99 is {tail:.2} of p50 with {engine}, in the middle of {} tries of {} in which the \
+         machine did not stand still",
+        calm.len(),
+        tries.len()
+    );
+    match () {
+        () if calm.is_empty() => Some(format!(
+            "{engine}: the machine stood still beside each try at {RATE} of the peak, so that p99 tells of the machine"
+        )),
+        () if is_within(tail, BAR) => None,
+        () => Some(format!("p99 is {tail:.2} of p50 with {engine} at {RATE} of the peak, not {BAR}")),
+    }
+}
+
+/// The greatest rate that is kept when it is offered.
+fn peak(closed: f64, offer: &Offer<'_>) -> Result<f64, String> {
+    let seen = |rate: f64| -> Result<(f64, f64), String> {
+        let said = offer(rate, "2")?;
+        Ok((figure_of(said.as_bytes(), "rows_per_second")?, figure_of(said.as_bytes(), "p50_us")?))
+    };
+    let p50_max = KEPT_P50 * seen(IDLE_RATE * closed)?.1;
+    let is_kept = |rate: f64| -> Result<bool, String> {
+        for _ in 0..KEPT_TRIES {
+            let (answered, p50_us) = seen(rate)?;
+            if answered >= KEPT * rate && p50_us <= p50_max {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    let (mut kept, mut not_kept) = (0.0, f64::INFINITY);
+    for _ in 0..PEAK_TRIES {
+        let rate = match (kept, not_kept) {
+            (0.0, f64::INFINITY) => FIRST_RATE * closed,
+            (0.0, above) => 0.8 * above,
+            (below, f64::INFINITY) => 1.25 * below,
+            (below, above) if above <= BETWEEN * below => break,
+            (below, above) => f64::midpoint(below, above),
+        };
+        if is_kept(rate)? { kept = rate } else { not_kept = rate }
+    }
+    match kept {
+        0.0 => Err(format!("no rate is kept, not even {not_kept:.0} gets a second")),
+        kept => Ok(kept),
+    }
+}
+
+/// The share of some time in which the processor that stood still the longest did, while all had something to do.
+fn stood_still() -> f64 {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let look = || {
+        let began = Instant::now();
+        let (mut last, mut still) = (began, Duration::ZERO);
+        while last - began < LOOK {
+            let now = Instant::now();
+            if now - last > GAP {
+                still += now - last;
+            }
+            last = now;
+        }
+        still.as_secs_f64() / (last - began).as_secs_f64()
+    };
+    thread::scope(|scope| {
+        let looks: Vec<_> = (0..processors).map(|_| scope.spawn(look)).collect();
+        looks.into_iter().map(|look| look.join().unwrap_or(1.0)).fold(0.0, f64::max)
+    })
+}
