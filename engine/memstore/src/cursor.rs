@@ -8,6 +8,9 @@ use crate::Segment;
 use crate::segment::Spot;
 use crate::standing::Standing;
 
+/// Who walks wants the cell soon that comes so many behind the one it steps to: it lies anywhere in memory.
+const AHEAD: usize = 2;
+
 /// A place in a segment, and the cells from there on. Before the first seek it stands nowhere. It keeps the segment,
 /// and with it every cell, alive.
 pub struct Cursor {
@@ -58,6 +61,7 @@ impl Cursor {
         let spot = &mut self.spot;
         self.standing.stand(|segment| {
             segment.advance(spot);
+            segment.fetch_behind(spot, AHEAD);
             segment.cell_at(spot)
         });
     }

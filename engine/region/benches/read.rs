@@ -156,6 +156,33 @@ fn merged(sheet: &Sheet, world: &World, rows: u64, files: u64, value: &[u8]) {
     );
 }
 
+/// A scan over rows of a file that were all written again, in no order and some more than once, and lie in what a server
+/// keeps in memory: nearly every row moves the merge to another segment, whose cell is in no cache line yet, and passes an
+/// older version or two.
+fn updated(sheet: &Sheet, world: &World, rows: u64, value: &[u8]) {
+    let region = served::open(world, "info0");
+    for first in (0..rows).step_by(100) {
+        write(&region, first..first + 100, value);
+    }
+    region.flush(FlushReason::Requested).expect("written");
+    for first in (0..2 * rows).step_by(100) {
+        let any = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(17) % rows;
+        write(&region, (first..first + 100).map(any), value);
+        if region.asks_for_memory_compaction() {
+            region.compact_memory(0.0);
+        }
+    }
+    sheet.time(
+        "scan, a row, updated in memory",
+        400.0,
+        rows,
+        || (),
+        |()| {
+            scan(&region, Scan::default());
+        },
+    );
+}
+
 fn main() {
     let sheet = Sheet::new("region of 1 KB rows");
     let rows = if sheet.is_trial() { 1_000 } else { 50_000 };
@@ -191,4 +218,5 @@ fn main() {
     for files in [1, 3, 10] {
         merged(&sheet, &world, rows, files, &value[..50]);
     }
+    updated(&sheet, &world, rows, &value);
 }

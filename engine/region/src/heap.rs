@@ -1,8 +1,9 @@
 //! Many sorted sources as one.
 //!
-//! Sources are few (a segment or two, some files), so the smallest head is found by looking at all of them, and only
-//! when the current source's head has moved past that of the runner-up: runs of cells from one source cost one
-//! comparison each. Cells newer than the read point are passed over where they lie.
+//! Sources are few (a segment or two, some files), so they stand in a list by their heads. The one that has moved is compared
+//! with the one behind it: runs of cells from one source cost one comparison each. Where it has passed that one it goes down
+//! the list to its place: rows that lie in several sources in turn cost as many comparisons as it passes. Cells newer than the
+//! read point are passed over where they lie.
 //!
 //! A get of some columns looks into a source only when it must. Sources come newest first, and each knows its newest
 //! timestamp: behind one that has the first column, those that are older than what it has are put off. A place of their time
@@ -11,7 +12,6 @@
 //! segment), is looked into from the start of the row: the marker stands there.
 
 use std::cell::Cell as Slot;
-use std::cmp::Ordering;
 
 use bytes::Bytes;
 use cell::{Cell, Comparator, KeyBuf, Position, SequenceId, Timestamp, is_same_row};
@@ -26,7 +26,7 @@ const STEPS_MAX: usize = 8;
 thread_local! {
     /// Room for the sources of the next heaps. A cursor is long: sources that lay in the heap would be moved with it, again
     /// and again on its way to whoever reads.
-    static ROOMS: Slot<Vec<Vec<Lane>>> = const { Slot::new(Vec::new()) };
+    static ROOMS: Slot<Vec<Room>> = const { Slot::new(Vec::new()) };
     /// Keys for the next heap that needs some: most need none.
     static KEYS: Slot<Vec<KeyBuf>> = const { Slot::new(Vec::new()) };
 }
@@ -53,8 +53,16 @@ impl Lane {
     }
 }
 
+/// Room for sources, and for their order.
+#[derive(Default)]
+struct Room {
+    lanes: Vec<Lane>,
+    /// Those that take part and are not at their end, by where they stand; of two that stand on the same the newer first.
+    order: Vec<u32>,
+}
+
 /// What a heap merges, newest first, in room that the thread keeps.
-pub(crate) struct Sources(Vec<Lane>);
+pub(crate) struct Sources(Room);
 
 impl Sources {
     pub(crate) fn new() -> Sources {
@@ -65,7 +73,7 @@ impl Sources {
     }
 
     pub(crate) fn push(&mut self, source: Source) {
-        self.0.push(Lane { source, active: true, put_off: false });
+        self.0.lanes.push(Lane { source, active: true, put_off: false });
     }
 }
 
@@ -81,8 +89,9 @@ impl Drop for Sources {
     fn drop(&mut self) {
         let mut room = std::mem::take(&mut self.0);
         // Blocks and segments are let go of here, whoever keeps the room.
-        room.clear();
-        if room.capacity() == 0 || room.capacity() > KEPT_MAX {
+        room.lanes.clear();
+        room.order.clear();
+        if room.lanes.capacity() == 0 || room.lanes.capacity() > KEPT_MAX {
             return;
         }
         // At its end a thread has nowhere to keep it.
@@ -211,8 +220,6 @@ pub(crate) struct Heap {
     /// Places that stand in for the heads of sources which are put off; those of others mean nothing, and where none was put
     /// off yet there are none.
     stand_ins: Vec<KeyBuf>,
-    current: Option<usize>,
-    runner_up: Option<usize>,
     /// Steps that are tried before the next seek.
     steps: usize,
 }
@@ -220,31 +227,23 @@ pub(crate) struct Heap {
 impl Heap {
     /// `sources` come newest first: of two cells that are the same in every respect the first source's counts.
     pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Sources) -> Heap {
-        Heap {
-            comparator,
-            read_point,
-            sources,
-            stand_ins: Vec::new(),
-            current: None,
-            runner_up: None,
-            steps: STEPS_MAX,
-        }
+        Heap { comparator, read_point, sources, stand_ins: Vec::new(), steps: STEPS_MAX }
     }
 
     /// How many sources there are.
     #[cfg(test)]
     pub(crate) fn sources(&self) -> usize {
-        self.sources.0.len()
+        self.sources.0.lanes.len()
     }
 
     /// How many of them are put off.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.sources.0.iter().filter(|lane| lane.put_off).count()
+        self.sources.0.lanes.iter().filter(|lane| lane.put_off).count()
     }
 
     pub(crate) fn set_options(&mut self, options: hfile::ReadOptions) {
-        for lane in &mut self.sources.0 {
+        for lane in &mut self.sources.0.lanes {
             if let Source::File(cursor) = &mut lane.source {
                 cursor.set_options(options);
             }
@@ -253,7 +252,7 @@ impl Heap {
 
     /// From now on blocks of files that were looked at are held.
     pub(crate) fn hold_blocks(&mut self) {
-        for lane in &mut self.sources.0 {
+        for lane in &mut self.sources.0.lanes {
             if let Source::File(cursor) = &mut lane.source {
                 cursor.hold_blocks();
             }
@@ -262,13 +261,25 @@ impl Heap {
 
     #[inline]
     pub(crate) fn peek(&self) -> Option<Cell<'_>> {
-        self.sources.0[self.current?].source.peek()
+        self.sources.0.lanes[self.current()?].source.peek()
+    }
+
+    /// The source that stands first.
+    #[inline]
+    fn current(&self) -> Option<usize> {
+        self.sources.0.order.first().map(|index| *index as usize)
+    }
+
+    /// The source behind it.
+    #[inline]
+    fn runner_up(&self) -> Option<usize> {
+        self.sources.0.order.get(1).map(|index| *index as usize)
     }
 
     /// Where the source stands, as far as is known.
     #[inline]
     fn head(&self, index: usize) -> Option<Position<'_>> {
-        let lane = &self.sources.0[index];
+        let lane = &self.sources.0.lanes[index];
         if lane.put_off {
             return Some(self.stand_ins[index].position());
         }
@@ -277,7 +288,7 @@ impl Heap {
 
     /// Stands on the first cell at or after `position`, wherever it stood before.
     pub(crate) fn seek(&mut self, position: Position<'_>) -> Result<()> {
-        for lane in &mut self.sources.0 {
+        for lane in &mut self.sources.0.lanes {
             lane.source.seek(position)?;
             (lane.active, lane.put_off) = (true, false);
             lane.skip_invisible(self.read_point)?;
@@ -291,8 +302,8 @@ impl Heap {
         let (column, mut row) = (aim.column(), None);
         // The newest that was seen of the first column.
         let mut found: Option<Timestamp> = None;
-        for index in 0..self.sources.0.len() {
-            let lane = &mut self.sources.0[index];
+        for index in 0..self.sources.0.lanes.len() {
+            let lane = &mut self.sources.0.lanes[index];
             (lane.active, lane.put_off) = (true, false);
             if let Source::File(cursor) = &mut lane.source
                 && !aim.is_within(cursor, self.comparator)
@@ -328,13 +339,13 @@ impl Heap {
         if self.stand_ins.is_empty() {
             self.stand_ins = KEYS.take();
         }
-        self.stand_ins.resize_with(self.sources.0.len(), KeyBuf::default);
+        self.stand_ins.resize_with(self.sources.0.lanes.len(), KeyBuf::default);
         self.stand_ins[index].copy_at(column, newest);
     }
 
     /// Looks into what was put off: from `position` on, or from where it was put off.
     fn look_into(&mut self, index: usize, position: Option<Position<'_>>) -> Result<()> {
-        let (lane, stand_in) = (&mut self.sources.0[index], &self.stand_ins[index]);
+        let (lane, stand_in) = (&mut self.sources.0.lanes[index], &self.stand_ins[index]);
         lane.put_off = false;
         let position = position.unwrap_or(stand_in.position());
         match &mut lane.source {
@@ -347,17 +358,22 @@ impl Heap {
     /// Goes to the next cell.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<()> {
-        let Some(current) = self.current else { return Ok(()) };
-        let lane = &mut self.sources.0[current];
+        let Some(current) = self.current() else { return Ok(()) };
+        let lane = &mut self.sources.0.lanes[current];
         lane.source.advance()?;
         lane.skip_invisible(self.read_point)?;
-        let still =
-            match (self.sources.0[current].source.peek(), self.runner_up.and_then(|next| self.head(next))) {
-                (Some(_), None) => true,
-                (Some(cell), Some(next)) => self.comparator.compare(cell.into(), next).is_lt(),
-                (None, _) => false,
-            };
-        if still { Ok(()) } else { self.settle() }
+        if self.is_first(current) { Ok(()) } else { self.resettle() }
+    }
+
+    /// Whether the source that stood first still does.
+    #[inline]
+    fn is_first(&self, current: usize) -> bool {
+        match (self.sources.0.lanes[current].source.peek(), self.runner_up().and_then(|next| self.head(next)))
+        {
+            (Some(_), None) => true,
+            (Some(cell), Some(next)) => self.comparator.compare(cell.into(), next).is_lt(),
+            (None, _) => false,
+        }
     }
 
     /// Goes on to the first cell that is not `behind`: by steps if it is near, else by seeking `target`, which must be
@@ -401,10 +417,10 @@ impl Heap {
 
     /// Goes forward to the first cell at or after `position` by seeking, unless it stands there.
     pub(crate) fn forward(&mut self, position: Position<'_>) -> Result<()> {
-        for index in 0..self.sources.0.len() {
-            let behind = self.sources.0[index].active
+        for index in 0..self.sources.0.lanes.len() {
+            let behind = self.sources.0.lanes[index].active
                 && self.head(index).is_some_and(|head| self.comparator.compare(head, position).is_lt());
-            let lane = &mut self.sources.0[index];
+            let lane = &mut self.sources.0.lanes[index];
             if behind && lane.put_off {
                 self.look_into(index, Some(position))?;
             } else if behind {
@@ -423,23 +439,25 @@ impl Heap {
         end: Option<&[u8]>,
         refuses: impl Fn(Cell<'_>) -> hfile::Refused,
     ) -> Result<u64> {
-        let Some(current) = self.current.filter(|current| !self.sources.0[*current].put_off) else {
+        let Some(current) = self.current().filter(|current| !self.sources.0.lanes[*current].put_off) else {
             return Ok(0);
         };
         let (comparator, read_point) = (self.comparator, self.read_point);
-        let other: Option<SmallVec<[u8; 64]>> =
-            self.runner_up.and_then(|next| self.head(next)).map(|head| SmallVec::from_slice(head.key.row()));
+        let other: Option<SmallVec<[u8; 64]>> = self
+            .runner_up()
+            .and_then(|next| self.head(next))
+            .map(|head| SmallVec::from_slice(head.key.row()));
         let end = match (end, other.as_deref()) {
             (Some(end), Some(other)) if comparator.compare_rows(other, end).is_lt() => Some(other),
             (end, other) => end.or(other),
         };
-        let Source::File(cursor) = &mut self.sources.0[current].source else { return Ok(0) };
+        let Source::File(cursor) = &mut self.sources.0.lanes[current].source else { return Ok(0) };
         if cursor.reader().newest_write().is_none_or(|newest| newest > read_point) {
             return Ok(0);
         }
         let rows = cursor.pass_rows(end, refuses);
         if rows > 0 {
-            self.settle()?;
+            self.resettle()?;
         }
         Ok(rows)
     }
@@ -450,7 +468,7 @@ impl Heap {
         let mut wanted = row.map(<[u8]>::to_vec);
         loop {
             let mut last: Option<Vec<u8>> = None;
-            for Lane { source, put_off, .. } in &mut self.sources.0 {
+            for Lane { source, put_off, .. } in &mut self.sources.0.lanes {
                 *put_off = false;
                 if source.seek_row_before(wanted.as_deref())?
                     && let Some(cell) = source.peek()
@@ -460,17 +478,17 @@ impl Heap {
                 }
             }
             let Some(last) = last else {
-                self.current = None;
+                self.sources.0.order.clear();
                 return Ok(false);
             };
-            for lane in &mut self.sources.0 {
+            for lane in &mut self.sources.0.lanes {
                 let stands_in_it = |source: &Source| source.peek().is_some_and(|cell| cell.row() == last);
                 lane.active = stands_in_it(&lane.source);
                 lane.skip_invisible(self.read_point)?;
                 lane.active &= stands_in_it(&lane.source);
             }
             self.settle()?;
-            if self.current.is_some() {
+            if self.current().is_some() {
                 return Ok(true);
             }
             // Nothing of the row is visible to this reader.
@@ -478,44 +496,65 @@ impl Heap {
         }
     }
 
-    /// Finds the source with the smallest head, and the one after it. One that was put off is looked into when it comes
-    /// first.
+    /// Puts the sources in order, wherever each was moved to.
     fn settle(&mut self) -> Result<()> {
-        loop {
-            self.compare_heads();
-            match self.current {
-                Some(first) if self.sources.0[first].put_off => self.look_into(first, None)?,
-                _ => return Ok(()),
+        self.sources.0.order.clear();
+        for index in 0..self.sources.0.lanes.len() {
+            if self.sources.0.lanes[index].active
+                && let Some(place) = self.place_of(index, 0)
+            {
+                // Most often it is the only one.
+                let order = &mut self.sources.0.order;
+                order.push(index as u32);
+                order[place..].rotate_right(1);
             }
+        }
+        self.look_into_first()
+    }
+
+    /// The same where only the one that stood first was moved, and forward.
+    fn resettle(&mut self) -> Result<()> {
+        self.reenlist();
+        self.look_into_first()
+    }
+
+    /// One that was put off is looked into when it comes first.
+    fn look_into_first(&mut self) -> Result<()> {
+        while let Some(first) = self.current()
+            && self.sources.0.lanes[first].put_off
+        {
+            self.look_into(first, None)?;
+            self.reenlist();
+        }
+        Ok(())
+    }
+
+    /// Moves the one that stood first down to its place.
+    fn reenlist(&mut self) {
+        let Some(first) = self.current() else { return };
+        let place = self.place_of(first, 1);
+        let order = &mut self.sources.0.order;
+        match place {
+            Some(place) => order[..place].rotate_left(1),
+            None => _ = order.remove(0),
         }
     }
 
-    fn compare_heads(&mut self) {
-        (self.current, self.runner_up) = (None, None);
-        let lanes = &self.sources.0;
-        if let [only] = &lanes[..] {
-            self.current = only.source.peek().map(|_| 0).filter(|_| only.active);
-            return;
-        }
-        for index in 0..lanes.len() {
-            let Some(head) = self.head(index).filter(|_| lanes[index].active) else { continue };
-            let order = |other: Option<usize>| -> Ordering {
-                match other.and_then(|other| Some((other, self.head(other)?))) {
-                    // They differ in their time alone.
-                    Some((other, place)) if lanes[index].put_off && lanes[other].put_off => {
-                        place.key.timestamp().cmp(&head.key.timestamp())
-                    }
-                    Some((_, place)) => self.comparator.compare(head, place),
-                    None => Ordering::Less,
-                }
+    /// The place of a source among those in order, the first few of which are before it; none at its end.
+    fn place_of(&self, index: usize, passed: usize) -> Option<usize> {
+        let head = self.head(index)?;
+        let (lanes, order) = (&self.sources.0.lanes, &self.sources.0.order);
+        let is_before = |other: usize| {
+            let Some(place) = self.head(other) else { return true };
+            let order = match lanes[index].put_off && lanes[other].put_off {
+                // They differ in their time alone.
+                true => place.key.timestamp().cmp(&head.key.timestamp()),
+                false => self.comparator.compare(head, place),
             };
-            if order(self.current).is_lt() {
-                self.runner_up = self.current;
-                self.current = Some(index);
-            } else if order(self.runner_up).is_lt() {
-                self.runner_up = Some(index);
-            }
-        }
+            order.then(index.cmp(&other)).is_lt()
+        };
+        let behind = order[passed..].iter().position(|&other| is_before(other as usize));
+        Some(behind.map_or(order.len(), |behind| passed + behind))
     }
 }
 
