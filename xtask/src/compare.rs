@@ -6,7 +6,8 @@
 //! 3. Each fills the same table. HBase then runs every workload unmeasured, again and again until an operation costs it
 //!    hardly less than the time before: its compiler needs to have seen them, and on a busy machine gets to it late.
 //! 4. Workload by workload the servers take turns, round by round in the other order. The generator drives one server
-//!    at a time; the others idle.
+//!    at a time; the others idle. At the begin of a round each table is flushed and compacted on each server, whatever was
+//!    written to it to warm up and in the round before: scans would have passed other versions of rows on one than on another.
 //! 5. Each is killed with SIGKILL and started again, with the generator waiting once more.
 //! 6. The same bytes go over the loopback interface, through memory and to the disk with nothing else done: the limits.
 //! 7. `bellows bench --beside` sets all results side by side and draws pictures.
@@ -19,6 +20,7 @@
 mod load;
 mod subject;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -88,14 +90,17 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         }
     }
     for round in 0..plan.rounds {
+        let mut tables = BTreeSet::new();
         for load in &plan.loads {
+            let is_first = tables.insert(load.table());
             let mut order: Vec<&Running> = servers.iter().collect();
             if round % 2 == 1 {
                 order.reverse();
             }
             for server in order {
                 say(began, &format!("round {}: {} on {}", round + 1, load.name, server.kind.label()));
-                let lines = results.drive(server, load, &plan, plan.warm_up, plan.seconds)?;
+                let begin = if is_first { &["--compact"][..] } else { &[] };
+                let lines = results.drive(server, load, &plan, begin, (plan.warm_up, plan.seconds))?;
                 results.keep(&lines)?;
             }
         }
@@ -228,7 +233,7 @@ impl Results {
         let (seconds, times) = plan.warm_passes();
         let mut before = f64::INFINITY;
         for time in 1..=times {
-            let lines = self.drive(server, load, plan, 0.0, seconds)?;
+            let lines = self.drive(server, load, plan, &[], (0.0, seconds))?;
             let cost = cpu_us(&lines)?;
             say(began, &format!("{} warms up: {}, {cost:.1} µs", server.kind.label(), load.name));
             if time > 1 && cost > WARM * before {
@@ -239,20 +244,22 @@ impl Results {
         Ok(())
     }
 
-    /// Runs one workload on one server; what the generator says of it.
+    /// Runs one workload on one server, with some words more, for so many seconds behind so many in which nothing is
+    /// recorded; what the generator says of it.
     fn drive(
         &self,
         server: &Running,
         load: &Load,
         plan: &Plan,
-        warm_up: f64,
-        seconds: f64,
+        more: &[&str],
+        (warm_up, seconds): (f64, f64),
     ) -> Result<Vec<u8>, String> {
         let mut command = self.generator(&server.address());
         command.args(["--label", server.kind.label(), "--pid", &server.id().to_string()]);
         command.args(["--rows", &plan.rows.to_string(), "--value-size", &plan.value_size.to_string()]);
         command.args(["--threads", &plan.threads.to_string()]);
         command.args(["--warm-up", &warm_up.to_string(), "--seconds", &seconds.to_string()]);
+        command.args(more);
         // What a workload says of itself comes last, and wins.
         command.args(load.words);
         let output = command.output().map_err(|error| format!("the generator cannot be started: {error}"))?;

@@ -133,6 +133,10 @@ pub struct Args {
     #[arg(long)]
     pub no_flush: bool,
 
+    /// Flushes and compacts the tables before anything is driven, so that what was written to them before is not in the way.
+    #[arg(long)]
+    pub compact: bool,
+
     /// Where chance begins: the same seed asks for the same rows.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
@@ -254,6 +258,7 @@ impl Args {
             regions: self.regions,
             flush_size: self.flush_size,
             flush: !self.no_flush,
+            compact: self.compact,
             count_calls: self.count_calls,
             seed: self.seed,
         })

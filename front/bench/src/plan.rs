@@ -64,6 +64,8 @@ pub struct Plan {
     pub flush_size: Option<u64>,
     /// Whether the rows are flushed to files after they were loaded.
     pub flush: bool,
+    /// Whether tables are flushed and compacted before anything is driven.
+    pub compact: bool,
     /// Whether the server's system calls are counted.
     pub count_calls: bool,
     /// Where chance begins.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use client::{Cluster, Get, Table};
-use proto::{FamilyDescriptor, TableDescriptor};
+use client::{Admin, Cluster, Get, Table};
+use proto::{FamilyDescriptor, TableDescriptor, TableName};
 
 use crate::rows::{Layout, Rows};
 use crate::{Plan, Result};
@@ -13,6 +14,10 @@ use crate::{Plan, Result};
 const REQUEST: usize = 512 << 10;
 /// Requests under way meanwhile.
 const LOADERS: usize = 2;
+
+/// Between two looks whether a table is compacted, and how many there are: a minute in all.
+const LOOK: Duration = Duration::from_millis(250);
+const LOOKS: u32 = 240;
 
 /// Makes sure that a table of `plan` is there with all its rows; says whether it had to be filled.
 ///
@@ -34,14 +39,30 @@ pub(crate) async fn prepare(plan: &Plan, layout: Layout, cluster: &Cluster) -> R
         admin.create_table(&table, &rows.split_keys(plan.regions)).await?;
     }
     let table = cluster.table(&name.to_string())?;
-    if is_full(&table, &rows).await? {
-        return Ok(false);
+    let was_full = is_full(&table, &rows).await?;
+    if !was_full {
+        fill(&table, &rows).await?;
+        if plan.flush {
+            admin.flush(name).await?;
+        }
     }
-    fill(&table, &rows).await?;
-    if plan.flush {
-        admin.flush(name).await?;
+    if plan.compact {
+        compact(&admin, name).await?;
     }
-    Ok(true)
+    Ok(!was_full)
+}
+
+/// Has one file made of each region of a table, for a minute at most: a server that is busy does it later.
+async fn compact(admin: &Admin, name: &TableName) -> Result<()> {
+    admin.flush(name).await?;
+    admin.compact(name, true).await?;
+    for _ in 0..LOOKS {
+        env::sleep(LOOK).await;
+        if admin.region_loads(name).await?.iter().all(|load| load.storefiles() <= 1) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 async fn is_full(table: &Table, rows: &Rows) -> Result<bool> {

@@ -8,6 +8,17 @@ pub(crate) struct Load {
     short: bool,
 }
 
+impl Load {
+    /// The table that it works on.
+    pub(crate) fn table(&self) -> &'static str {
+        let named = self.words.iter().skip_while(|word| **word != "--ycsb-table").nth(1);
+        match self.words.first() {
+            Some(workload) if workload.starts_with("ycsb") => named.copied().unwrap_or("usertable"),
+            _ => "TestTable",
+        }
+    }
+}
+
 /// A table for half reads and half writes at a fixed rate, whose memstore is small: it is flushed and compacted all the
 /// time.
 const MIXED: &[&str] = &[
