@@ -39,8 +39,11 @@ pub(crate) struct Backed {
 }
 
 impl Backed {
-    /// Fills what is free of memory, and goes on in the background.
-    pub(crate) fn start() -> Result<Backed, String> {
+    /// Fills what is free of memory, and goes on in the background; nothing where no host takes memory back.
+    pub(crate) fn start() -> Result<Option<Backed>, String> {
+        if !is_taken_back() {
+            return Ok(None);
+        }
         let file = PathBuf::from("target").join(format!("backed-{}", std::process::id()));
         let failed = |error: std::io::Error| format!("{}: {error}", file.display());
         fs::create_dir_all("target").map_err(failed)?;
@@ -57,7 +60,7 @@ impl Backed {
         while free_mib()? > may_be_free + may_be_free / 4 && began.elapsed() < PATIENCE {
             std::thread::sleep(REST);
         }
-        Ok(backed)
+        Ok(Some(backed))
     }
 }
 
@@ -69,6 +72,13 @@ impl Drop for Backed {
         }
         drop(fs::remove_file(&self.file));
     }
+}
+
+/// Whether a host may take memory back: whether a balloon is at work.
+fn is_taken_back() -> bool {
+    let devices = fs::read_dir("/sys/bus/virtio/drivers/virtio_balloon");
+    let is_device = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("virtio");
+    devices.is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(|entry| is_device(&entry.file_name()))))
 }
 
 /// Reads the file on whenever more is free than should be.
