@@ -15,12 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What may be free, measured against what the system itself keeps free. What is free for long is taken: with 500 MiB of 24
-/// GiB, where the system keeps 115, a put cost 6.5 to 8.3 µs, with 160 or 250 MiB 4.4 to 4.9. With 160 the system made room
-/// as fast as it was filled.
-const FREE: f64 = 2.2;
-/// Bytes of a page.
-const PAGE: u64 = 4_096;
+/// What may be free, measured against [what the system itself keeps free](kept_mib). What is free for long is taken: with 500
+/// MiB of 24 GiB, where the system keeps 211, a put cost 6.5 to 8.3 µs, with 160 or 250 MiB 4.4 to 4.9. With 160 the system made
+/// room as fast as it was filled.
+const FREE: f64 = 1.2;
 /// The file is larger than memory, so that what is read of it is never there already.
 const TIMES_MEMORY: u64 = 2;
 /// Read at a time, and between two looks at what is free.
@@ -28,36 +26,45 @@ const STEP: usize = 1 << 20;
 const STEPS: usize = 16;
 /// Between two looks while little is free.
 const REST: Duration = Duration::from_millis(200);
-/// How long the first filling may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the first filling may take for a GiB: a page that comes from the host, 10 µs, and as much again.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// Bytes of a page, on a machine whose host takes some back.
+const PAGE: u64 = 4_096;
 
 /// Keeps the machine's memory in use until it is dropped.
 pub(crate) struct Backed {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    file: PathBuf,
 }
 
 impl Backed {
-    /// Fills what is free of memory, and goes on in the background; nothing where no host takes memory back.
+    /// Fills what is free of memory, and goes on in the background. Nothing, with a word why, where that cannot be; and where no
+    /// host takes memory back.
     pub(crate) fn start() -> Result<Option<Backed>, String> {
         if !is_taken_back() {
             return Ok(None);
         }
-        let file = PathBuf::from("target").join(format!("backed-{}", std::process::id()));
-        let failed = |error: std::io::Error| format!("{}: {error}", file.display());
-        fs::create_dir_all("target").map_err(failed)?;
-        let opened =
-            File::options().read(true).write(true).create(true).truncate(true).open(&file).map_err(failed)?;
-        let length = (memory_mib("MemTotal:")? << 20) * TIMES_MEMORY;
-        opened.set_len(length).map_err(failed)?;
-        let may_be_free = may_be_free_mib()?;
+        let may_be_free = match kept_mib() {
+            Ok(kept) => (FREE * kept as f64) as u64,
+            Err(why) => {
+                println!("memory is not kept in use: {why}");
+                return Ok(None);
+            }
+        };
+        let memory = memory_mib("MemTotal:")?;
+        let (file, length) = (unnamed()?, (memory << 20) * TIMES_MEMORY);
+        file.set_len(length).map_err(|error| format!("a file of {length} bytes without blocks: {error}"))?;
         let ends = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&ends);
-        let thread = std::thread::spawn(move || fill(&opened, length, may_be_free, &told));
-        let backed = Backed { ends, thread: Some(thread), file };
-        let began = Instant::now();
-        while free_mib()? > may_be_free + may_be_free / 4 && began.elapsed() < PATIENCE {
+        let thread = std::thread::spawn(move || fill(&file, length, may_be_free, &told));
+        let backed = Backed { ends, thread: Some(thread) };
+        let (began, patience) = (Instant::now(), PATIENCE * (1 + (memory >> 10) as u32));
+        while free_mib()? > may_be_free + may_be_free / 4 {
+            if began.elapsed() > patience {
+                println!("memory is not kept in use: {} MiB are still free", free_mib()?);
+                return Ok(None);
+            }
             std::thread::sleep(REST);
         }
         Ok(Some(backed))
@@ -70,8 +77,17 @@ impl Drop for Backed {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-        drop(fs::remove_file(&self.file));
     }
+}
+
+/// A file that is gone with this process, however it ends.
+fn unnamed() -> Result<File, String> {
+    let path = PathBuf::from("target").join(format!("backed-{}", std::process::id()));
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    fs::create_dir_all("target").map_err(failed)?;
+    let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
+    fs::remove_file(&path).map_err(failed)?;
+    Ok(file)
 }
 
 /// Whether a host may take memory back: whether a balloon is at work.
@@ -86,14 +102,18 @@ fn fill(file: &File, length: u64, may_be_free: u64, ends: &AtomicBool) {
     step_back();
     let (mut buffer, mut at) = (vec![0; STEP], 0);
     while !ends.load(Ordering::Relaxed) {
-        if free_mib().is_ok_and(|free| free <= may_be_free) {
-            std::thread::sleep(REST);
-            continue;
+        match free_mib() {
+            Ok(free) if free > may_be_free => {}
+            Ok(_) => {
+                std::thread::sleep(REST);
+                continue;
+            }
+            Err(_) => return,
         }
         for _ in 0..STEPS {
             match file.read_at(&mut buffer, at) {
-                Ok(read) => at = (at + read as u64) % length,
-                Err(_) => return,
+                Ok(read) if read > 0 => at = (at + read as u64) % length,
+                _ => return,
             }
         }
     }
@@ -108,13 +128,27 @@ fn step_back() {
     drop(command.status());
 }
 
-/// MiB that may be free: some more than the marks up to which the system makes room by itself, or the file would be read for
-/// ever.
-fn may_be_free_mib() -> Result<u64, String> {
+/// MiB up to which the system makes room by itself. A zone keeps its `high` mark, and besides what it protects from those who
+/// could do with another one.
+fn kept_mib() -> Result<u64, String> {
     let text = fs::read_to_string("/proc/zoneinfo").map_err(|error| format!("/proc/zoneinfo: {error}"))?;
-    let marks = text.lines().filter_map(|line| line.trim().strip_prefix("high "));
-    let pages: u64 = marks.filter_map(|pages| pages.trim().parse::<u64>().ok()).sum();
-    Ok((FREE * (pages * PAGE) as f64) as u64 >> 20)
+    let numbers = |line: &str| -> Vec<u64> {
+        line.split(|next: char| !next.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+    };
+    let (mut pages, mut high, mut managed) = (0, 0, 0);
+    for line in text.lines().map(str::trim) {
+        match line.split_once(' ') {
+            Some(("high", rest)) => high = numbers(rest).first().copied().unwrap_or(0),
+            Some(("managed", rest)) => managed = numbers(rest).first().copied().unwrap_or(0),
+            // The last of a zone's lines that matter.
+            Some(("protection:", rest)) => {
+                pages += managed.min(high + numbers(rest).into_iter().max().unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
+    let kept = pages * PAGE >> 20;
+    if kept > 0 { Ok(kept) } else { Err("/proc/zoneinfo tells no marks".to_owned()) }
 }
 
 /// MiB of memory that nobody uses, not even for files.

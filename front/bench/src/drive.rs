@@ -78,11 +78,15 @@ impl Bench {
         for layout in layouts {
             let (plan, cluster) = (Arc::clone(&self.plan), self.clusters[0].clone());
             let began = self.world.moment();
-            let filled = self.wait_for(async move { prepare(&plan, layout, &cluster).await })?;
-            if filled {
-                let seconds = self.world.moment().since(began).as_secs_f64();
-                let name = self.plan.table(layout);
+            let done = self.wait_for(async move { prepare(&plan, layout, &cluster).await })?;
+            let (name, seconds) = (self.plan.table(layout), self.world.moment().since(began).as_secs_f64());
+            if done.filled {
                 say(&format!("{name} has {} rows after {seconds:.1} s", self.plan.rows));
+            }
+            if done.in_pieces {
+                say(&format!(
+                    "{name} still has several files after {seconds:.1} s, though a compaction was asked for"
+                ));
             }
         }
         Ok(())

@@ -19,10 +19,18 @@ const LOADERS: usize = 2;
 const LOOK: Duration = Duration::from_millis(250);
 const LOOKS: u32 = 240;
 
-/// Makes sure that a table of `plan` is there with all its rows; says whether it had to be filled.
+/// What was found, and done.
+pub(crate) struct Prepared {
+    /// Whether the table had to be filled.
+    pub(crate) filled: bool,
+    /// Whether it should be compacted and is not.
+    pub(crate) in_pieces: bool,
+}
+
+/// Makes sure that a table of `plan` is there with all its rows.
 ///
 /// A table is taken to be full when its first and its last row have their values.
-pub(crate) async fn prepare(plan: &Plan, layout: Layout, cluster: &Cluster) -> Result<bool> {
+pub(crate) async fn prepare(plan: &Plan, layout: Layout, cluster: &Cluster) -> Result<Prepared> {
     let rows = plan.rows(layout);
     let name = plan.table(layout);
     let admin = cluster.admin();
@@ -46,23 +54,22 @@ pub(crate) async fn prepare(plan: &Plan, layout: Layout, cluster: &Cluster) -> R
             admin.flush(name).await?;
         }
     }
-    if plan.compact {
-        compact(&admin, name).await?;
-    }
-    Ok(!was_full)
+    let in_pieces = plan.compact && !compact(&admin, name).await?;
+    Ok(Prepared { filled: !was_full, in_pieces })
 }
 
-/// Has one file made of each region of a table, for a minute at most: a server that is busy does it later.
-async fn compact(admin: &Admin, name: &TableName) -> Result<()> {
+/// Has one file made of each family of each region; says whether that came true within a minute. A family of one file may be
+/// rewritten still: that is waited for before each workload.
+async fn compact(admin: &Admin, name: &TableName) -> Result<bool> {
     admin.flush(name).await?;
     admin.compact(name, true).await?;
     for _ in 0..LOOKS {
         env::sleep(LOOK).await;
-        if admin.region_loads(name).await?.iter().all(|load| load.storefiles() <= 1) {
-            break;
+        if admin.region_loads(name).await?.iter().all(|load| load.storefiles() <= load.stores().max(1)) {
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 async fn is_full(table: &Table, rows: &Rows) -> Result<bool> {

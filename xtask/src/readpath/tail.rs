@@ -36,8 +36,9 @@ const FIRST_RATE: f64 = 0.25;
 /// How near the greatest rate that is kept must be to the least that is not, and tries to find the two.
 const BETWEEN: f64 = 1.06;
 const PEAK_TRIES: u32 = 10;
-/// Tries at the rate that is looked at.
+/// Tries at the rate that is looked at, and how many must be calm.
 const TRIES: u32 = 5;
+const CALM_MIN: usize = 3;
 /// How long the clock is looked at, what is a gap, and the share of the time that gaps may take: a tenth of a hundredth.
 const LOOK: Duration = Duration::from_millis(300);
 const GAP: Duration = Duration::from_micros(100);
@@ -55,6 +56,8 @@ pub(super) type Offer<'a> = dyn Fn(f64, &str) -> Result<String, String> + 'a;
 pub(super) struct Try {
     p50_us: f64,
     p99_us: f64,
+    /// Whether what was offered was answered: what was not has no latency.
+    is_kept: bool,
     /// The share of the time in which a processor stood still.
     still: f64,
 }
@@ -78,32 +81,39 @@ pub(super) fn tries(engine: &str, closed: f64, seconds: &str, offer: &Offer<'_>)
             p99_us / p50_us,
             100.0 * still
         );
-        // What was not answered has no latency.
-        if is_kept {
-            tries.push(Try { p50_us, p99_us, still });
-        }
+        tries.push(Try { p50_us, p99_us, is_kept, still });
     }
     Ok(tries)
 }
 
 /// What fell short of the bar, or why nothing is known.
 pub(super) fn judged(engine: &str, tries: &[Try]) -> Option<String> {
-    let calm: Vec<Try> = tries.iter().copied().filter(|one| one.still <= STILL_MAX).collect();
-    let of = |figure: fn(&Try) -> f64| median(&calm.iter().map(figure).collect::<Vec<_>>());
-    let tail = of(|one| one.p99_us / one.p50_us);
+    let kept: Vec<&Try> = tries.iter().filter(|one| one.is_kept).collect();
+    let calm: Vec<f64> =
+        kept.iter().filter(|one| one.still <= STILL_MAX).map(|one| one.p99_us / one.p50_us).collect();
     println!(
-        "at {RATE} of the greatest rate p99 is {tail:.2} of p50 with {engine}, in the middle of {} tries of {} in which the \
-         machine did not stand still",
-        calm.len(),
-        tries.len()
+        "{engine}: of {} tries at {RATE} of the greatest rate {} were kept, {} of them beside a machine that did not stand still",
+        tries.len(),
+        kept.len(),
+        calm.len()
     );
-    match () {
-        () if calm.is_empty() => Some(format!(
-            "{engine}: the machine stood still beside each try at {RATE} of the peak, so that p99 tells of the machine"
-        )),
-        () if is_within(tail, BAR) => None,
-        () => Some(format!("p99 is {tail:.2} of p50 with {engine} at {RATE} of the peak, not {BAR}")),
+    if kept.len() < tries.len() / 2 {
+        return Some(format!(
+            "{engine}: {RATE} of the peak was kept in {} tries of {}",
+            kept.len(),
+            tries.len()
+        ));
     }
+    if calm.len() < CALM_MIN {
+        return Some(format!(
+            "{engine}: the machine stood still beside all but {} tries at {RATE} of the peak, so that p99 tells of the machine",
+            calm.len()
+        ));
+    }
+    let tail = median(&calm);
+    println!("{engine}: p99 is {tail:.2} of p50 in the middle of them");
+    (!is_within(tail, BAR))
+        .then(|| format!("p99 is {tail:.2} of p50 with {engine} at {RATE} of the peak, not {BAR}"))
 }
 
 /// The greatest rate that is kept when it is offered.
@@ -112,6 +122,7 @@ fn peak(closed: f64, offer: &Offer<'_>) -> Result<f64, String> {
         let said = offer(rate, "2")?;
         Ok((figure_of(said.as_bytes(), "rows_per_second")?, figure_of(said.as_bytes(), "p50_us")?))
     };
+    calm();
     let p50_max = KEPT_P50 * seen(IDLE_RATE * closed)?.1;
     let is_kept = |rate: f64| -> Result<bool, String> {
         for _ in 0..KEPT_TRIES {
