@@ -501,9 +501,11 @@ impl Heap {
         self.sources.0.order.clear();
         for index in 0..self.sources.0.lanes.len() {
             if self.sources.0.lanes[index].active
-                && let Some(place) = self.place_of(index, 0)
+                && let Some(head) = self.head(index)
             {
-                // Most often it is the only one.
+                // From the end: most often older sources stand further on, too.
+                let behind = |other: &u32| !self.is_before(index, head, *other as usize);
+                let place = self.sources.0.order.iter().rposition(behind).map_or(0, |last| last + 1);
                 let order = &mut self.sources.0.order;
                 order.push(index as u32);
                 order[place..].rotate_right(1);
@@ -529,10 +531,14 @@ impl Heap {
         Ok(())
     }
 
-    /// Moves the one that stood first down to its place.
+    /// Moves the one that stood first down to its place; out of the list at its end.
     fn reenlist(&mut self) {
         let Some(first) = self.current() else { return };
-        let place = self.place_of(first, 1);
+        let place = self.head(first).map(|head| {
+            let order = &self.sources.0.order;
+            let behind = order[1..].iter().position(|&other| self.is_before(first, head, other as usize));
+            behind.map_or(order.len(), |behind| 1 + behind)
+        });
         let order = &mut self.sources.0.order;
         match place {
             Some(place) => order[..place].rotate_left(1),
@@ -540,21 +546,17 @@ impl Heap {
         }
     }
 
-    /// The place of a source among those in order, the first few of which are before it; none at its end.
-    fn place_of(&self, index: usize, passed: usize) -> Option<usize> {
-        let head = self.head(index)?;
-        let (lanes, order) = (&self.sources.0.lanes, &self.sources.0.order);
-        let is_before = |other: usize| {
-            let Some(place) = self.head(other) else { return true };
-            let order = match lanes[index].put_off && lanes[other].put_off {
-                // They differ in their time alone.
-                true => place.key.timestamp().cmp(&head.key.timestamp()),
-                false => self.comparator.compare(head, place),
-            };
-            order.then(index.cmp(&other)).is_lt()
+    /// Whether a source that stands at `head` comes before another one.
+    #[inline]
+    fn is_before(&self, index: usize, head: Position<'_>, other: usize) -> bool {
+        let Some(place) = self.head(other) else { return true };
+        let lanes = &self.sources.0.lanes;
+        let order = match lanes[index].put_off && lanes[other].put_off {
+            // They differ in their time alone.
+            true => place.key.timestamp().cmp(&head.key.timestamp()),
+            false => self.comparator.compare(head, place),
         };
-        let behind = order[passed..].iter().position(|&other| is_before(other as usize));
-        Some(behind.map_or(order.len(), |behind| passed + behind))
+        order.then(index.cmp(&other)).is_lt()
     }
 }
 

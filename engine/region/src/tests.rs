@@ -15,6 +15,7 @@ use crate::*;
 mod gets;
 mod held;
 mod memory;
+mod merged;
 mod parts;
 mod passed;
 mod put_off;
