@@ -147,7 +147,7 @@ fn kept_mib() -> Result<u64, String> {
             _ => {}
         }
     }
-    let kept = pages * PAGE >> 20;
+    let kept = (pages * PAGE) >> 20;
     if kept > 0 { Ok(kept) } else { Err("/proc/zoneinfo tells no marks".to_owned()) }
 }
 
