@@ -362,18 +362,16 @@ impl Heap {
         let lane = &mut self.sources.0.lanes[current];
         lane.source.advance()?;
         lane.skip_invisible(self.read_point)?;
-        if self.is_first(current) { Ok(()) } else { self.resettle() }
-    }
-
-    /// Whether the source that stood first still does.
-    #[inline]
-    fn is_first(&self, current: usize) -> bool {
-        match (self.sources.0.lanes[current].source.peek(), self.runner_up().and_then(|next| self.head(next)))
-        {
-            (Some(_), None) => true,
-            (Some(cell), Some(next)) => self.comparator.compare(cell.into(), next).is_lt(),
-            (None, _) => false,
+        let is_still_first = match (self.head(current), self.runner_up()) {
+            (Some(head), Some(next)) => self.is_before(current, head, next),
+            (head, _) => head.is_some(),
+        };
+        if is_still_first {
+            return Ok(());
         }
+        // It is behind the second, which need not be asked again.
+        self.reenlist(2);
+        self.look_into_first()
     }
 
     /// Goes on to the first cell that is not `behind`: by steps if it is near, else by seeking `target`, which must be
@@ -457,7 +455,8 @@ impl Heap {
         }
         let rows = cursor.pass_rows(end, refuses);
         if rows > 0 {
-            self.resettle()?;
+            self.reenlist(1);
+            self.look_into_first()?;
         }
         Ok(rows)
     }
@@ -514,30 +513,25 @@ impl Heap {
         self.look_into_first()
     }
 
-    /// The same where only the one that stood first was moved, and forward.
-    fn resettle(&mut self) -> Result<()> {
-        self.reenlist();
-        self.look_into_first()
-    }
-
     /// One that was put off is looked into when it comes first.
     fn look_into_first(&mut self) -> Result<()> {
         while let Some(first) = self.current()
             && self.sources.0.lanes[first].put_off
         {
             self.look_into(first, None)?;
-            self.reenlist();
+            self.reenlist(1);
         }
         Ok(())
     }
 
-    /// Moves the one that stood first down to its place; out of the list at its end.
-    fn reenlist(&mut self) {
+    /// Moves the one that stood first, and was moved forward, down to its place behind so many, itself among them; out of the
+    /// list at its end.
+    fn reenlist(&mut self, behind: usize) {
         let Some(first) = self.current() else { return };
         let place = self.head(first).map(|head| {
             let order = &self.sources.0.order;
-            let behind = order[1..].iter().position(|&other| self.is_before(first, head, other as usize));
-            behind.map_or(order.len(), |behind| 1 + behind)
+            let others = order[behind..].iter();
+            behind + others.take_while(|&&other| !self.is_before(first, head, other as usize)).count()
         });
         let order = &mut self.sources.0.order;
         match place {
