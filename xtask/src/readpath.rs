@@ -7,7 +7,8 @@
 //! * `get`: uniform gets from many callers (the test that was published for the mmap engine).
 //! * `multi-get`: a hundred rows with one call, from 5 to 75 callers (PerformanceEvaluation, off-heap read path).
 //! * `filter-0`, `filter-10`: scans of 10,000 rows of which the server lets none, or every tenth, through.
-//! * `tail`: gets at 70 % of the greatest rate; [how much later](tail) the slowest hundredth is answered than half of all.
+//! * `tail`: gets at 70 % of the greatest rate; [how much later](tail) the slowest hundredth is answered than half of all,
+//!   with server and generator [apart].
 //! * `scans`, `restart`: what [stays in the cache](kept) beside scans, and behind SIGKILL.
 //!
 //! With `--with hbase` Apache HBase does the same beside it, engine by engine, as it is shipped but for the engine and sizes:
@@ -16,6 +17,7 @@
 //! The judge is the CPU time of the server's process; throughput is told beside it, and means something on a machine that
 //! does nothing else.
 
+mod apart;
 mod kept;
 mod tail;
 
@@ -23,6 +25,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use self::apart::Apart;
 use crate::backed::Backed;
 use crate::compare::{Running, Sizes, WARM as WARM_JAVA, figure_of, memory_mib};
 use crate::server::{Server, fresh_folder, release};
@@ -166,8 +169,17 @@ fn settings(engine: &str, cache_mib: u64, folder: &Path) -> Result<Vec<String>, 
 }
 
 fn start(bellows: &Path, folder: &Path, settings: &[String]) -> Result<Server, String> {
+    start_behind(&[], bellows, folder, settings)
+}
+
+fn start_behind(
+    before: &[&str],
+    bellows: &Path,
+    folder: &Path,
+    settings: &[String],
+) -> Result<Server, String> {
     let words: Vec<&str> = settings.iter().flat_map(|setting| ["-D", &setting[..]]).collect();
-    Server::start_binary(bellows, &folder.join("data"), &folder.join("server.log"), &words)
+    Server::start_behind(before, bellows, &folder.join("data"), &folder.join("server.log"), &words)
 }
 
 /// Runs a workload; the line of JSON that the generator says of it.
@@ -176,14 +188,17 @@ fn drive(bellows: &Path, server: &Server, words: &[&str]) -> Result<String, Stri
 }
 
 fn drive_at(bellows: &Path, address: &str, id: u32, words: &[&str]) -> Result<String, String> {
-    let output = generator(bellows, address, TABLE, words)
-        .args(["--json", "--pid", &id.to_string()])
-        .output()
-        .map_err(|error| format!("the generator cannot be started: {error}"))?;
+    let mut generator = generator(bellows, address, TABLE, words);
+    said(generator.args(["--json", "--pid", &id.to_string()]))
+}
+
+/// What a generator says, if nothing was wrong.
+fn said(generator: &mut Command) -> Result<String, String> {
+    let output = generator.output().map_err(|error| format!("the generator cannot be started: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() || !said.contains("\"wrong\":0") || !said.contains("\"failures\":{}") {
         let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{words:?}: {} {said}", errors.lines().last().unwrap_or_default()));
+        return Err(format!("{generator:?}: {} {said}", errors.lines().last().unwrap_or_default()));
     }
     Ok(said)
 }
@@ -240,10 +255,10 @@ type Load = (String, Vec<&'static str>);
 
 const GET: &str = "get";
 
-/// What is driven, in order; not the tail, which needs to know how fast gets are.
+/// What is driven, in order; not the tail, which has a server of its own.
 fn loads(plan: &Plan) -> Vec<Load> {
     let mut loads: Vec<Load> = Vec::new();
-    if plan.has("get") || plan.has("tail") {
+    if plan.has("get") {
         loads.push((GET.to_owned(), vec!["random-read", "--threads", "50", "--connections", "5"]));
     }
     if plan.has("multi-get") {
@@ -259,13 +274,23 @@ fn loads(plan: &Plan) -> Vec<Load> {
     loads
 }
 
+/// What stays the same for all engines.
+struct Ground<'a> {
+    plan: &'a Plan,
+    bellows: &'a Path,
+    folder: &'a Path,
+    /// The table's shape, in the generator's words.
+    table: &'a [&'a str],
+}
+
 fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
     let rows = plan.rows.to_string();
     let table = ["--rows", &rows, "--value-size", "32", "--key-size", "22", "--block-size", "16384"];
-    let with = |words: &[&'static str]| [&table[..], words].concat();
     let server = start(bellows, folder, &settings("memory", plan.cache_mib, folder)?)?;
-    drive(bellows, &server, &with(&["random-read", "--seconds", "0.1", "--warm-up", "0"]))?;
+    let load = ["random-read", "--seconds", "0.1", "--warm-up", "0"];
+    drive(bellows, &server, &[&table[..], &load].concat())?;
     server.stop()?;
+    let ground = Ground { plan, bellows, folder, table: &table };
     let loads = loads(plan);
     let mut figures = Sheet::new();
     let mut tails: BTreeMap<String, Vec<tail::Try>> = BTreeMap::new();
@@ -276,45 +301,15 @@ fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, St
             engines.reverse();
         }
         for engine in &engines {
-            let server = start(bellows, folder, &settings(engine, plan.cache_mib, folder)?)?;
-            // Twice: once to fill the tier, and once to look at each block where it is now.
-            println!("round {}: {engine} is filled", round + 1);
-            for _ in 0..2 {
-                drive(bellows, &server, &with(FILL))?;
+            println!("round {}: {engine}", round + 1);
+            if !loads.is_empty() {
+                fell_short.extend(ground.cost(engine, &loads, &mut figures)?);
             }
-            let before = kept::looks(&server, TABLE)?;
-            for (name, words) in &loads {
-                let seconds = plan.seconds.to_string();
-                let words = [&with(words)[..], &["--warm-up", "1", "--seconds", &seconds]].concat();
-                let calls = calls(&server)?;
-                let said = drive(bellows, &server, &words)?;
-                figures.entry((name.clone(), engine.clone())).or_default().note(&said)?;
-                let inline = calls_inline_since(calls, &server)?;
-                if name == GET && !is_within(INLINE, inline) {
-                    fell_short.push(format!("{engine}: {inline:.4} of gets were answered in their task"));
-                }
-                if name == GET && plan.has("tail") {
-                    let offer = |rate: f64, seconds: &str| {
-                        let (rate, words) = (format!("{rate:.0}"), with(tail::LOAD));
-                        drive(
-                            bellows,
-                            &server,
-                            &[&words[..], &["--rate", &rate, "--seconds", seconds]].concat(),
-                        )
-                    };
-                    let closed = figure_of(said.as_bytes(), "rows_per_second")?;
-                    let seen = tail::tries(engine, closed, &seconds, &offer)?;
-                    tails.entry(engine.clone()).or_default().extend(seen);
-                }
+            if plan.has("tail") {
+                let (tries, not_in_tier) = ground.tail(engine)?;
+                tails.entry(engine.clone()).or_default().extend(tries);
+                fell_short.extend(not_in_tier);
             }
-            let rate = kept::looks(&server, TABLE)?.since(&before).hit_rate();
-            if !is_within(IN_TIER, rate) {
-                fell_short.push(format!(
-                    "{engine} had {:.2} % of the data blocks, not all: something else was measured",
-                    100.0 * rate
-                ));
-            }
-            server.stop()?;
         }
     }
     if plan.hbase {
@@ -324,6 +319,71 @@ fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, St
     fell_short.extend(judge(plan, &figures));
     fell_short.extend(tails.iter().filter_map(|(engine, tries)| tail::judged(engine, tries)));
     Ok(fell_short)
+}
+
+impl Ground<'_> {
+    fn start(&self, before: &[&str], engine: &str) -> Result<Server, String> {
+        start_behind(before, self.bellows, self.folder, &settings(engine, self.plan.cache_mib, self.folder)?)
+    }
+
+    /// Drives the loads on one engine and notes what they cost; what fell short.
+    fn cost(&self, engine: &str, loads: &[Load], figures: &mut Sheet) -> Result<Vec<String>, String> {
+        let mut fell_short = Vec::new();
+        let server = self.start(&[], engine)?;
+        let drive = |words: &[&str]| drive(self.bellows, &server, &[self.table, words].concat());
+        fill(&drive)?;
+        let before = kept::looks(&server, TABLE)?;
+        for (name, words) in loads {
+            let seconds = self.plan.seconds.to_string();
+            let calls = calls(&server)?;
+            let said = drive(&[words, &["--warm-up", "1", "--seconds", &seconds][..]].concat())?;
+            figures.entry((name.clone(), engine.to_owned())).or_default().note(&said)?;
+            let inline = calls_inline_since(calls, &server)?;
+            if name == GET && !is_within(INLINE, inline) {
+                fell_short.push(format!("{engine}: {inline:.4} of gets were answered in their task"));
+            }
+        }
+        fell_short.extend(not_in_tier(engine, &server, &before)?);
+        server.stop()?;
+        Ok(fell_short)
+    }
+
+    /// The tail of gets on one engine, of a server that is apart from its generator; and what fell short besides.
+    fn tail(&self, engine: &str) -> Result<(Vec<tail::Try>, Option<String>), String> {
+        let apart = Apart::new()?;
+        let server = self.start(&apart.before_server(), engine)?;
+        let id = server.id().to_string();
+        let drive = |words: &[&str]| {
+            let words = [self.table, words, &["--json", "--pid", &id]].concat();
+            said(&mut apart.generator(&generator(self.bellows, &server.rpc, TABLE, &words)))
+        };
+        fill(&drive)?;
+        let before = kept::looks(&server, TABLE)?;
+        let closed = figure_of(drive(tail::CLOSED)?.as_bytes(), "rows_per_second")?;
+        let offer = |rate: f64, seconds: &str| {
+            drive(&[tail::LOAD, &["--rate", &format!("{rate:.0}"), "--seconds", seconds]].concat())
+        };
+        let tries = tail::tries(engine, closed, &self.plan.seconds.to_string(), &offer)?;
+        let not_in_tier = not_in_tier(engine, &server, &before)?;
+        server.stop()?;
+        Ok((tries, not_in_tier))
+    }
+}
+
+/// Fills the tier, and looks at each block where it is then.
+fn fill(drive: &dyn Fn(&[&str]) -> Result<String, String>) -> Outcome {
+    for _ in 0..2 {
+        drive(FILL)?;
+    }
+    Ok(())
+}
+
+/// Says so when not all blocks of data that were looked for were in the tier.
+fn not_in_tier(engine: &str, server: &Server, before: &kept::Looks) -> Result<Option<String>, String> {
+    let rate = kept::looks(server, TABLE)?.since(before).hit_rate();
+    Ok((!is_within(IN_TIER, rate)).then(|| {
+        format!("{engine} had {:.2} % of the data blocks, not all: something else was measured", 100.0 * rate)
+    }))
 }
 
 /// What fills a tier: all rows, a few times over.

@@ -67,7 +67,14 @@ pub(crate) fn no_panic(log: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn spawn(binary: &Path, folder: &Path, log: &Path, more: &[&str], output: Stdio) -> Result<Child, String> {
+fn spawn(
+    before: &[&str],
+    binary: &Path,
+    folder: &Path,
+    log: &Path,
+    more: &[&str],
+    output: Stdio,
+) -> Result<Child, String> {
     let file = OpenOptions::new()
         .create(true)
         .append(true)
@@ -75,6 +82,7 @@ fn spawn(binary: &Path, folder: &Path, log: &Path, more: &[&str], output: Stdio)
         .map_err(|error| format!("{}: {error}", log.display()))?;
     Command::new("bash")
         .args(["-c", FEW_FILES])
+        .args(before)
         .arg(binary)
         .args(["start", "--bind", "127.0.0.1", "--data-dir"])
         .arg(folder)
@@ -127,8 +135,19 @@ impl Server {
         log: &Path,
         more: &[&str],
     ) -> Result<Server, String> {
+        Server::start_behind(&[], binary, folder, log, more)
+    }
+
+    /// The same by a program that becomes the server, with the words `before` it.
+    pub(crate) fn start_behind(
+        before: &[&str],
+        binary: &Path,
+        folder: &Path,
+        log: &Path,
+        more: &[&str],
+    ) -> Result<Server, String> {
         let began = Instant::now();
-        let mut child = spawn(binary, folder, log, more, Stdio::piped())?;
+        let mut child = spawn(before, binary, folder, log, more, Stdio::piped())?;
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = || {
             let mut line = String::new();
@@ -167,7 +186,7 @@ impl Server {
 
     /// Starts the server and kills it after `time`, ready or not.
     pub(crate) fn start_and_kill(folder: &Path, more: &[&str], time: Duration) -> Result<(), String> {
-        let mut child = spawn(&binary(), folder, &log_of(folder), more, Stdio::null())?;
+        let mut child = spawn(&[], &binary(), folder, &log_of(folder), more, Stdio::null())?;
         std::thread::sleep(time);
         child.kill().and_then(|()| child.wait()).map(drop).map_err(|error| error.to_string())
     }

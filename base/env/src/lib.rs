@@ -19,6 +19,7 @@ mod machine;
 mod network;
 mod random;
 mod signals;
+mod stalls;
 mod threads;
 mod time;
 mod weight;
@@ -28,6 +29,7 @@ pub use limits::raise_open_files;
 pub use machine::host_name;
 pub use network::{Listener, Stream, dial, listen};
 pub use signals::told_to_stop;
+pub use stalls::{Stall, Stalls};
 pub use threads::{
     Priority, Runtime, Thread, blocking, caught, sleep, spawn, spawn_thread, timeout, together,
 };

@@ -10,13 +10,18 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 pub struct WallTime(pub i64);
 
 /// Nanoseconds on a clock that only goes forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
     /// The time from `earlier` to here; zero when `earlier` is later.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The moment `by` earlier; the clock's first one when there is none.
+    pub fn before(self, by: Duration) -> Moment {
+        Moment(self.0.saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     /// The moment `by` later.

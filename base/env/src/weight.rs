@@ -11,6 +11,7 @@
 //! right to do so (`CAP_SYS_NICE`, or a `RLIMIT_NICE`). So a [`Crew`] whose threads could not be raised keeps to a weight
 //! that work gets done with.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -49,7 +50,7 @@ impl Crew {
         self: &Arc<Self>,
         name: &str,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> std::io::Result<Thread<T>> {
+    ) -> io::Result<Thread<T>> {
         let crew = Arc::clone(self);
         spawn_thread(name, Priority::Foreground, move || {
             let _member = Member::join(crew);
@@ -131,15 +132,28 @@ pub(crate) fn lower() {
 /// Lets the calling thread run as soon as it is woken, and its timers end when they should. Where the system does not
 /// allow it, nothing changes; says whether it did.
 pub(crate) fn be_prompt() -> bool {
-    system::be_prompt()
+    system::be_prompt(1).is_ok()
+}
+
+/// The processors that the calling thread may run on.
+pub(crate) fn processors() -> io::Result<Vec<usize>> {
+    system::processors()
+}
+
+/// Binds the calling thread to one processor, where it goes before all others, those that are
+/// [prompt](Priority::Prompt) too.
+pub(crate) fn be_first_on(processor: usize) -> io::Result<()> {
+    system::bind(processor)?;
+    system::be_prompt(2)
 }
 
 #[cfg(target_os = "linux")]
 mod system {
+    use std::io;
     use std::num::NonZeroU64;
 
     use rustix::process::{getpriority_process, setpriority_process};
-    use rustix::thread::Pid;
+    use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
     pub(super) type Id = Pid;
 
@@ -163,17 +177,28 @@ mod system {
         setpriority_process(Some(thread), now - 1).is_ok() && setpriority_process(Some(thread), now).is_ok()
     }
 
-    /// `SCHED_FIFO`, the lowest rank of it: before all threads that share by weight.
+    /// `SCHED_FIFO` with this rank, 1 to 99: before all threads that share by weight, and those of a lower rank.
     #[expect(unsafe_code, reason = "no library that is here asks for a policy")]
-    pub(super) fn be_prompt() -> bool {
+    pub(super) fn be_prompt(rank: libc::c_int) -> io::Result<()> {
         // The system may put timers off by 50 µs so that several end together.
-        let exact = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).is_ok();
+        rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
         // The system's own call: the parameter is one number, and not every libc passes the call on.
-        let rank: libc::c_int = 1;
         // SAFETY: 0 names the calling thread, and the system only reads `rank`, which outlives the call.
-        exact
-            && unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const rank) }
-                == 0
+        match unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const rank) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    pub(super) fn processors() -> io::Result<Vec<usize>> {
+        let set = sched_getaffinity(None)?;
+        Ok((0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect())
+    }
+
+    pub(super) fn bind(processor: usize) -> io::Result<()> {
+        let mut set = CpuSet::new();
+        set.set(processor);
+        Ok(sched_setaffinity(None, &set)?)
     }
 }
 
@@ -194,8 +219,16 @@ mod system {
         false
     }
 
-    pub(super) fn be_prompt() -> bool {
-        false
+    pub(super) fn be_prompt(_rank: i32) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn processors() -> std::io::Result<Vec<usize>> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn bind(_processor: usize) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
     }
 }
 

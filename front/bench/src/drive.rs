@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use client::{Cluster, Options};
-use env::{Moment, Priority, Runtime, World};
+use env::{Moment, Priority, Runtime, Stalls, World};
 use parking_lot::Mutex;
 
 use crate::calls::Tally;
@@ -25,7 +25,7 @@ use crate::recorder::{Counts, Recorder};
 use crate::rows::Layout;
 use crate::watch::Watch;
 use crate::worker::Worker;
-use crate::{Error, Plan, Report, Result, Workload};
+use crate::{Calm, Error, Plan, Report, Result, Workload};
 
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -121,12 +121,22 @@ impl Bench {
             .collect::<std::io::Result<_>>()
             .map_err(Error::Thread)?;
         let counts = if plan.rate.is_some() { Counts::Due } else { Counts::Ended };
-        let recorder = || Recorder::new(workload.kinds().len(), counts, from, to);
+        let recorder = || {
+            let recorder = Recorder::new(workload.kinds().len(), counts, from, to);
+            // Threads take turns at what is due; one that is late for a while leaves more to another.
+            let expected =
+                plan.rate.filter(|_| plan.calm).map(|rate| 1.1 * rate * plan.measured.as_secs_f64());
+            match expected {
+                Some(expected) => recorder.with_each((expected / threads as f64) as usize),
+                None => recorder,
+            }
+        };
         let recorders: Vec<_> = self.runtimes.iter().map(|_| Arc::new(Mutex::new(recorder()))).collect();
         let left = Arc::new(AtomicU64::new(plan.operations.unwrap_or(u64::MAX)));
         let watch = Arc::new(Watch::default());
         let looking = Arc::clone(&watch).look(self.world.clone(), self.observer.admin(), table.clone());
         let looking = self.runtimes[0].spawn(looking);
+        let stalls = plan.calm.then(|| Stalls::watch(&self.world)).transpose().map_err(Error::Calm)?;
         let (alive, ended) = channel::<()>();
         for index in 0..plan.threads {
             let connection = index % plan.connections;
@@ -180,7 +190,11 @@ impl Bench {
         looking.abort();
         let not_begun = paces.iter().map(|pace| pace.left()).sum();
 
+        let stalls = stalls.map(Stalls::finish).transpose().map_err(Error::Calm)?;
         let recorders: Vec<_> = recorders.iter().map(|recorder| recorder.lock()).collect();
+        let calm = stalls.map(|stalls| {
+            Calm::of(recorders.iter().filter_map(|recorder| recorder.each()).flatten(), &stalls, from, to)
+        });
         let kinds = Recorder::merged(recorders.iter().map(|recorder| &**recorder));
         Ok(Report {
             workload,
@@ -188,6 +202,7 @@ impl Bench {
             elapsed,
             recorded: Recorder::total(&kinds),
             kinds,
+            calm,
             not_begun,
             server: server_before.zip(server_after).map(|(before, after)| Cost::between(before, after)),
             server_calls: tally.map(Tally::finish).transpose()?,

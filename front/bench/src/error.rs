@@ -23,6 +23,12 @@ pub enum Error {
         "system calls cannot be counted: {0}; leave out --count-calls, or let perf read tracepoints of this process"
     )]
     Calls(String),
+    /// The processors cannot be watched.
+    #[error(
+        "the processors cannot be watched: {0}; leave out --calm, or run as root or with the right to go before other \
+         threads (CAP_SYS_NICE)"
+    )]
+    Calm(std::io::Error),
     /// A file of results cannot be read or written.
     #[error("{file}: {reason}")]
     File {

@@ -21,6 +21,7 @@
 mod args;
 mod beside;
 mod calls;
+mod calm;
 mod chance;
 mod chart;
 mod drive;
@@ -43,6 +44,7 @@ mod worker;
 mod workload;
 
 pub use args::Args;
+pub use calm::Calm;
 pub use error::Error;
 pub use first::First;
 pub use keys::Keys;

@@ -87,6 +87,14 @@ pub(crate) fn line(label: &str, report: &Report) -> String {
         "seen": seen(recorded),
         "kinds": kinds,
         "not_begun": report.not_begun,
+        "calm": report.calm.as_ref().map(|calm| json!({
+            "calm_part": calm.part,
+            "calm_p50_us": calm.latency_us(0.5),
+            "calm_p99_us": calm.latency_us(0.99),
+            "calm_p999_us": calm.latency_us(0.999),
+            "calm_max_us": calm.latency_us(1.0),
+            "stood_still": calm.stood_still,
+        })),
         "server": report.server.map(|cost| json!({
             "cpu_us_per_operation": report.server_us(),
             "system_us_per_operation": report.server_system_us(),

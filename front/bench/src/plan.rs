@@ -68,6 +68,8 @@ pub struct Plan {
     pub compact: bool,
     /// Whether the server's system calls are counted.
     pub count_calls: bool,
+    /// Whether the processors are watched.
+    pub calm: bool,
     /// Where chance begins.
     pub seed: u64,
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use env::Moment;
 use hdrhistogram::Histogram;
 
+use crate::calm::{self, Timed};
+
 /// Latencies above this are counted as this.
 pub(crate) const LATENCY_MAX_NS: u64 = 600_000_000_000;
 /// One step of what is shown over time.
@@ -54,6 +56,11 @@ pub struct Slot {
     pub latency_max_ns: u64,
 }
 
+/// Latencies in ns, none so far.
+pub(crate) fn latencies() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constants that fit each other")
+}
+
 impl Recorded {
     fn new() -> Recorded {
         Recorded {
@@ -62,8 +69,7 @@ impl Recorded {
             wrong: 0,
             written: 0,
             failures: BTreeMap::new(),
-            latencies: Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)
-                .expect("constants that fit each other"),
+            latencies: latencies(),
             slots: Vec::new(),
         }
     }
@@ -113,12 +119,25 @@ pub(crate) struct Recorder {
     from: Moment,
     to: Moment,
     kinds: Vec<Recorded>,
+    /// Every operation, if they are wanted one by one.
+    each: Option<Vec<Timed>>,
 }
 
 impl Recorder {
     /// For a workload with so many kinds of operations.
     pub(crate) fn new(kinds: usize, counts: Counts, from: Moment, to: Moment) -> Recorder {
-        Recorder { counts, from, to, kinds: vec![Recorded::new(); kinds] }
+        Recorder { counts, from, to, kinds: vec![Recorded::new(); kinds], each: None }
+    }
+
+    /// The same, and each operation is kept; about so many are expected.
+    pub(crate) fn with_each(mut self, expected: usize) -> Recorder {
+        self.each = Some(calm::room(expected));
+        self
+    }
+
+    /// Every operation, if they were kept.
+    pub(crate) fn each(&self) -> Option<&[Timed]> {
+        self.each.as_deref()
     }
 
     /// An operation that succeeded.
@@ -137,6 +156,9 @@ impl Recorder {
         recorded.wrong += done.wrong;
         recorded.written += done.written;
         recorded.latencies.saturating_record(latency);
+        if let Some(each) = &mut self.each {
+            each.push((began, latency));
+        }
         let at = (moment.since(self.from).as_nanos() / SLOT.as_nanos()) as usize;
         if recorded.slots.len() <= at {
             recorded.slots.resize(at + 1, Slot { operations: 0, latency_max_ns: 0 });

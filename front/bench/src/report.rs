@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::watch::Mark;
-use crate::{Cost, Recorded, Workload};
+use crate::{Calm, Cost, Recorded, Workload};
 
 /// The result of one workload.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Report {
     pub recorded: Recorded,
     /// The same for each of [`Workload::kinds`].
     pub kinds: Vec<Recorded>,
+    /// What was due while no processor stood still, if they were watched.
+    pub calm: Option<Calm>,
     /// Operations that were due at the [rate](crate::Plan::rate) and never began.
     pub not_begun: u64,
     /// What the server paid, if its process is known.
@@ -114,6 +116,20 @@ pub fn table(reports: &[Report]) -> String {
     }
     let mut text = lined_up(&lines);
     for report in reports {
+        if let Some(calm) = &report.calm {
+            let latency = |part| grouped(calm.latency_us(part).round() as u64);
+            text += &format!(
+                "\n{}: a processor stood still for {:.2} % of the time; {:.0} % of the operations were due when none did: p50 {} \
+                 us, p99 {} us, p99.9 {} us, max {} us",
+                report.name,
+                100.0 * calm.stood_still,
+                100.0 * calm.part,
+                latency(0.5),
+                latency(0.99),
+                latency(0.999),
+                latency(1.0)
+            );
+        }
         if report.not_begun > 0 {
             text += &format!(
                 "\n{}: {} operations were due and never began: the rate is too high for so many callers",

@@ -4,12 +4,9 @@
 //! answers reach another, and who goes by 70 % of that may offer more than generator and server can do together.
 //!
 //! A machine that stands still for a hundredth of the time makes the slowest hundredth of gets by itself, whoever answers
-//! them. Processors that a host lends do: 1 to 10 % of the time was seen, in pieces of up to 40 ms, as soon as all of them had
-//! something to do, and little of it in `/proc/stat`. So before and behind each try all processors do nothing but look at the clock, and
-//! the try counts only if they could.
-
-use std::thread;
-use std::time::{Duration, Instant};
+//! them. Processors that a host lends do: for 1 to 10 % of the time, in pieces of up to 40 ms, was seen. So the generator
+//! watches them (`bellows bench --calm`), and what is judged is the tail of gets that were due while none stood still, from
+//! 1 ms before a standstill on until it can be worked off. The tail of all of them is told beside it.
 
 use super::{is_within, median};
 use crate::compare::figure_of;
@@ -20,9 +17,12 @@ const RATE: f64 = 0.7;
 const BAR: f64 = 4.0;
 /// Callers at an offered rate: more than are under way at a time, so that nothing waits for a caller.
 const CALLERS: &str = "200";
+/// What callers who wait for answers ask for.
+pub(super) const CLOSED: &[&str] =
+    &["random-read", "--threads", "50", "--connections", "5", "--warm-up", "1", "--seconds", "2"];
 /// What is offered.
 pub(super) const LOAD: &[&str] =
-    &["random-read", "--threads", CALLERS, "--connections", "5", "--warm-up", "1"];
+    &["random-read", "--threads", CALLERS, "--connections", "5", "--warm-up", "1", "--calm"];
 /// A rate is kept when so much of what was offered was answered in the time that it was offered in, and no queue stands:
 /// half of all answers take no longer than so many times what they take when next to nothing is asked. Where generator and
 /// server share the processors, more can be had: with a queue each thread finds many things to do when it is woken.
@@ -36,17 +36,10 @@ const FIRST_RATE: f64 = 0.25;
 /// How near the greatest rate that is kept must be to the least that is not, and tries to find the two.
 const BETWEEN: f64 = 1.06;
 const PEAK_TRIES: u32 = 10;
-/// Tries at the rate that is looked at, and how many must be calm.
+/// Tries at the rate that is looked at.
 const TRIES: u32 = 5;
-const CALM_MIN: usize = 3;
-/// How long the clock is looked at, what is a gap, and the share of the time that gaps may take: a tenth of a hundredth.
-const LOOK: Duration = Duration::from_millis(300);
-const GAP: Duration = Duration::from_micros(100);
-const STILL_MAX: f64 = 0.001;
-/// Before a try so many looks wait for a machine that does not, with a rest between two: who takes all that a host lends for
-/// long is given less.
-const LOOKS: u32 = 15;
-const REST: Duration = Duration::from_secs(1);
+/// The least share of the gets that must have been due in calm for them to stand for all.
+const CALM_MIN: f64 = 0.25;
 
 /// Offers gets at a rate for so many seconds; what the generator says of it.
 pub(super) type Offer<'a> = dyn Fn(f64, &str) -> Result<String, String> + 'a;
@@ -54,12 +47,12 @@ pub(super) type Offer<'a> = dyn Fn(f64, &str) -> Result<String, String> + 'a;
 /// What was seen at 70 % of the greatest rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Try {
-    p50_us: f64,
-    p99_us: f64,
+    /// How many times as long as half of all answers the slowest hundredth took, of gets due in calm.
+    tail: f64,
+    /// Their share.
+    calm: f64,
     /// Whether what was offered was answered: what was not has no latency.
     is_kept: bool,
-    /// The share of the time in which a processor stood still.
-    still: f64,
 }
 
 /// Looks at the tail of gets; callers who wait reach `closed` a second.
@@ -68,49 +61,47 @@ pub(super) fn tries(engine: &str, closed: f64, seconds: &str, offer: &Offer<'_>)
     println!("{engine}: {peak:.0} gets a second are kept");
     let mut tries = Vec::new();
     for _ in 0..TRIES {
-        let before = calm();
         let said = offer(RATE * peak, seconds)?;
-        let still = before.max(stood_still());
         let figure = |name| figure_of(said.as_bytes(), name);
-        let (p50_us, p99_us) = (figure("p50_us")?, figure("p99_us")?);
         let (answered, offered) = (figure("rows_per_second")?, RATE * peak);
-        let is_kept = is_within(KEPT * offered, answered);
+        let (p50_us, p99_us) = (figure("calm_p50_us")?, figure("calm_p99_us")?);
+        let one = Try {
+            tail: p99_us / p50_us,
+            calm: figure("calm_part")?,
+            is_kept: is_within(KEPT * offered, answered),
+        };
         println!(
-            "{engine}: {offered:.0} offered, {answered:.0} answered, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs, {:.1} times; a \
-             processor stood still for {:.2} % of the time beside it",
-            p99_us / p50_us,
-            100.0 * still
+            "{engine}: {offered:.0} offered, {answered:.0} answered; {:.0} % due in calm, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs, \
+             {:.2} times; all: p50 {:.0} µs, p99 {:.0} µs; a processor stood still for {:.2} % of the time",
+            100.0 * one.calm,
+            one.tail,
+            figure("p50_us")?,
+            figure("p99_us")?,
+            100.0 * figure("stood_still")?
         );
-        tries.push(Try { p50_us, p99_us, is_kept, still });
+        tries.push(one);
     }
     Ok(tries)
 }
 
 /// What fell short of the bar, or why nothing is known.
 pub(super) fn judged(engine: &str, tries: &[Try]) -> Option<String> {
-    let kept: Vec<&Try> = tries.iter().filter(|one| one.is_kept).collect();
-    let calm: Vec<f64> =
-        kept.iter().filter(|one| one.still <= STILL_MAX).map(|one| one.p99_us / one.p50_us).collect();
+    let kept: Vec<f64> =
+        tries.iter().filter(|one| one.is_kept && one.calm >= CALM_MIN).map(|one| one.tail).collect();
     println!(
-        "{engine}: of {} tries at {RATE} of the greatest rate {} were kept, {} of them beside a machine that did not stand still",
-        tries.len(),
+        "{engine}: {} of {} tries at {RATE} of the greatest rate were kept, with {CALM_MIN} of the gets due in calm",
         kept.len(),
-        calm.len()
+        tries.len()
     );
-    if kept.len() < tries.len() / 2 {
+    if kept.len() <= tries.len() / 2 {
         return Some(format!(
-            "{engine}: {RATE} of the peak was kept in {} tries of {}",
+            "{engine}: {RATE} of the peak was kept, with enough gets due in calm, in {} tries of {}: p99 would tell of the \
+             machine",
             kept.len(),
             tries.len()
         ));
     }
-    if calm.len() < CALM_MIN {
-        return Some(format!(
-            "{engine}: the machine stood still beside all but {} tries at {RATE} of the peak, so that p99 tells of the machine",
-            calm.len()
-        ));
-    }
-    let tail = median(&calm);
+    let tail = median(&kept);
     println!("{engine}: p99 is {tail:.2} of p50 in the middle of them");
     (!is_within(tail, BAR))
         .then(|| format!("p99 is {tail:.2} of p50 with {engine} at {RATE} of the peak, not {BAR}"))
@@ -122,7 +113,6 @@ fn peak(closed: f64, offer: &Offer<'_>) -> Result<f64, String> {
         let said = offer(rate, "2")?;
         Ok((figure_of(said.as_bytes(), "rows_per_second")?, figure_of(said.as_bytes(), "p50_us")?))
     };
-    calm();
     let p50_max = KEPT_P50 * seen(IDLE_RATE * closed)?.1;
     let is_kept = |rate: f64| -> Result<bool, String> {
         for _ in 0..KEPT_TRIES {
@@ -148,38 +138,4 @@ fn peak(closed: f64, offer: &Offer<'_>) -> Result<f64, String> {
         0.0 => Err(format!("no rate is kept, not even {not_kept:.0} gets a second")),
         kept => Ok(kept),
     }
-}
-
-/// Waits until the machine does not stand still, for a while at most; the least that was seen.
-fn calm() -> f64 {
-    let mut least = 1.0_f64;
-    for _ in 0..LOOKS {
-        least = least.min(stood_still());
-        if least <= STILL_MAX {
-            break;
-        }
-        thread::sleep(REST);
-    }
-    least
-}
-
-/// The share of some time in which the processor that stood still the longest did, while all had something to do.
-fn stood_still() -> f64 {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let look = || {
-        let began = Instant::now();
-        let (mut last, mut still) = (began, Duration::ZERO);
-        while last - began < LOOK {
-            let now = Instant::now();
-            if now - last > GAP {
-                still += now - last;
-            }
-            last = now;
-        }
-        still.as_secs_f64() / (last - began).as_secs_f64()
-    };
-    thread::scope(|scope| {
-        let looks: Vec<_> = (0..processors).map(|_| scope.spawn(look)).collect();
-        looks.into_iter().map(|look| look.join().unwrap_or(1.0)).fold(0.0, f64::max)
-    })
 }

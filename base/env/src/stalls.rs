@@ -1,0 +1,120 @@
+//! When a processor stood still, whoever had something to do on it.
+//!
+//! A processor that a host lends is taken away now and then, for 0.1 to 40 ms, and nothing that runs on it can tell: a
+//! latency measured then is the machine's, and not that of the server that was measured. Little of it is in `/proc/stat`.
+//!
+//! So a thread for each processor, which goes before all others on it, sleeps for a [step](Stalls::STEP) and looks how late it was woken.
+//! No load on the machine makes it late, and no fault of a server: only what holds the processor itself. It sees every
+//! standstill longer than that and [`LATE`] together, and of shorter ones a part. It takes 2 to 4 % of a processor.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::threads::{Priority, Thread, spawn_thread};
+use crate::{Moment, World, weight};
+
+/// Who is woken so much too late was on a processor that stood still: 20 to 60 µs are usual on virtual machines.
+const LATE: Duration = Duration::from_micros(100);
+
+/// A time in which one processor stood still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// When it was noticed: it may have begun [`Stalls::STEP`] before.
+    pub from: Moment,
+    /// Its end.
+    pub to: Moment,
+}
+
+/// Watches all processors of the process until it is asked what it saw.
+#[derive(Debug)]
+pub struct Stalls {
+    is_over: Arc<AtomicBool>,
+    watchers: Vec<Thread<io::Result<Vec<Stall>>>>,
+}
+
+impl Stalls {
+    /// Between two looks.
+    pub const STEP: Duration = Duration::from_micros(500);
+
+    /// Begins to watch.
+    pub fn watch(world: &World) -> io::Result<Stalls> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut watchers = Vec::new();
+        for processor in weight::processors()? {
+            let (world, is_over) = (world.clone(), Arc::clone(&is_over));
+            watchers.push(spawn_thread("stalls", Priority::Foreground, move || {
+                weight::be_first_on(processor)?;
+                Ok(stalls(&world, &is_over))
+            })?);
+        }
+        Ok(Stalls { is_over, watchers })
+    }
+
+    /// What each of them saw, in the order of time. An error says that it may not watch.
+    pub fn finish(self) -> io::Result<Vec<Vec<Stall>>> {
+        self.is_over.store(true, Ordering::Relaxed);
+        let seen = self.watchers.into_iter();
+        seen.map(|watcher| watcher.join().map_err(|_| io::Error::other("a watcher panicked"))?).collect()
+    }
+}
+
+fn stalls(world: &World, is_over: &AtomicBool) -> Vec<Stall> {
+    let mut stalls = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let due = world.moment().plus(Stalls::STEP);
+        thread::sleep(Stalls::STEP);
+        let woken = world.moment();
+        if woken.since(due) > LATE {
+            stalls.push(Stall { from: due, to: woken });
+        }
+    }
+    stalls
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_is_no_standstill() {
+        let world = World::real();
+        let seen = |beside: usize| {
+            let is_over = AtomicBool::new(false);
+            thread::scope(|scope| {
+                for _ in 0..beside {
+                    scope.spawn(|| {
+                        while !is_over.load(Ordering::Relaxed) {
+                            std::hint::spin_loop()
+                        }
+                    });
+                }
+                let watched = Stalls::watch(&world)?;
+                thread::sleep(Duration::from_millis(200));
+                is_over.store(true, Ordering::Relaxed);
+                watched.finish()
+            })
+        };
+        let stood = |seen: &[Vec<Stall>]| {
+            let times = seen.iter().map(|stalls| stalls.iter().map(|stall| stall.to.since(stall.from)).sum());
+            times.max().unwrap_or(Duration::ZERO)
+        };
+        // A thread that waits its turn among eight busy ones on each processor is late half of the time. The machine itself
+        // may stand still once, but not again and again.
+        let busy = 8 * thread::available_parallelism().map_or(1, usize::from);
+        let mut least = Duration::MAX;
+        for _ in 0..5 {
+            match seen(busy) {
+                Ok(seen) => {
+                    assert!(!seen.is_empty());
+                    assert!(seen.iter().flatten().all(|stall| stall.to.since(stall.from) > LATE));
+                    least = least.min(stood(&seen));
+                }
+                Err(error) => return assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}"),
+            }
+        }
+        assert!(least < Duration::from_millis(20), "{least:?}");
+    }
+}

@@ -1,0 +1,123 @@
+//! What callers saw while no processor stood still.
+//!
+//! On processors that a host lends, a standstill of 5 ms makes a latency of 5 ms, whoever serves; a few in a second, and the
+//! slowest hundredth of all operations is theirs. So the processors are [watched](env::Stalls) while a workload runs, and
+//! what was due in a standstill, shortly before it, or while what it held up was worked off is counted apart.
+//!
+//! When something was due decides, not how long it took, so that what a server does slowly itself is left out as often as
+//! what it does quickly: as often as processors stand still.
+
+use std::time::Duration;
+
+use env::{Moment, Stall, Stalls};
+use hdrhistogram::Histogram;
+
+use crate::recorder::latencies;
+
+/// What is due so long before a standstill may still be under way when it begins.
+const BEFORE: Duration = Duration::from_millis(1);
+/// What was held up is worked off in so many times as long as it was: at 70 % of what a server can do it takes 2.4.
+const BEHIND: u32 = 3;
+
+/// An operation: when it was due, and its latency in ns.
+pub(crate) type Timed = (Moment, u64);
+
+/// Room for so many operations, all of it written to once: to be given a page of memory for the first time is a standstill
+/// of its own where a host has to find it, of 5 ms for a large one.
+pub(crate) fn room(operations: usize) -> Vec<Timed> {
+    let mut room = vec![(Moment::default(), 1); operations];
+    room.clear();
+    room
+}
+
+/// Operations that no standstill was near.
+#[derive(Clone, Debug)]
+pub struct Calm {
+    /// Their latencies in ns.
+    pub latencies: Histogram<u64>,
+    /// Their share of all operations.
+    pub part: f64,
+    /// The share of the time in which the processor stood still that did so the longest.
+    pub stood_still: f64,
+}
+
+impl Calm {
+    /// Of operations between two moments, and the standstills of each processor.
+    pub(crate) fn of<'a>(
+        operations: impl IntoIterator<Item = &'a Timed>,
+        stalls: &[Vec<Stall>],
+        from: Moment,
+        to: Moment,
+    ) -> Calm {
+        let time = |stall: &Stall| stall.to.min(to).since(stall.from.max(from));
+        let still = stalls.iter().map(|stalls| stalls.iter().map(time).sum::<Duration>());
+        let longest = still.max().unwrap_or(Duration::ZERO);
+        let disturbed = disturbed(stalls);
+        let (mut seen, mut all) = (latencies(), 0);
+        for (due, latency) in operations {
+            all += 1;
+            let next = disturbed.partition_point(|(_, to)| to <= due);
+            if disturbed.get(next).is_none_or(|(from, _)| due < from) {
+                seen.saturating_record(*latency);
+            }
+        }
+        Calm {
+            part: seen.len() as f64 / all.max(1) as f64,
+            latencies: seen,
+            stood_still: longest.as_secs_f64() / to.since(from).as_secs_f64(),
+        }
+    }
+
+    /// The latency that this part of them did not exceed, in µs. `part` is from 0 to 1.
+    pub fn latency_us(&self, part: f64) -> f64 {
+        self.latencies.value_at_quantile(part) as f64 / 1_000.0
+    }
+}
+
+/// The times that standstills disturb, in order, none of which meet.
+fn disturbed(stalls: &[Vec<Stall>]) -> Vec<(Moment, Moment)> {
+    let time = |stall: &Stall| {
+        let longest = stall.to.since(stall.from) + Stalls::STEP;
+        (stall.from.before(BEFORE), stall.to.plus(longest * BEHIND))
+    };
+    let mut times: Vec<_> = stalls.iter().flatten().map(time).collect();
+    times.sort();
+    let mut apart: Vec<(Moment, Moment)> = Vec::new();
+    for (from, to) in times {
+        match apart.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => apart.push((from, to)),
+        }
+    }
+    apart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::{WallTime, World};
+
+    #[test]
+    fn what_is_due_near_a_standstill_is_left_out_and_nothing_else() {
+        let start = World::simulated(1, WallTime(0)).moment();
+        let at = |ms| start.plus(Duration::from_millis(ms));
+        let stall = |from, to| Stall { from: at(from), to: at(to) };
+        // On two processors: from 9 on, in which the second is, to 12 + 3 × 2.5; and from 49 to 51 + 3 × 1.5.
+        let stalls = [vec![stall(10, 12), stall(50, 51)], vec![stall(11, 12)]];
+        let due = [0, 8, 9, 10, 11, 15, 19, 20, 30, 48, 49, 55, 56, 99];
+        let operations: Vec<Timed> = due.iter().map(|ms| (at(*ms), 1_000 * ms)).collect();
+        let calm = Calm::of(&operations, &stalls, at(0), at(100));
+        let kept: Vec<u64> = calm.latencies.iter_recorded().map(|value| value.value_iterated_to()).collect();
+        let near = |latency: &u64| due.iter().copied().find(|ms| latency.abs_diff(1_000 * ms) <= 100);
+        assert_eq!(kept.iter().filter_map(near).collect::<Vec<_>>(), [0, 8, 20, 30, 48, 56, 99]);
+        assert!((calm.part - 0.5).abs() < 1e-9);
+        assert!((calm.stood_still - 0.03).abs() < 1e-9, "the first one for 3 of 100 ms");
+    }
+
+    #[test]
+    fn without_standstills_all_is_calm() {
+        let start = World::simulated(1, WallTime(0)).moment();
+        let calm = Calm::of(&[(start, 5), (start, 7)], &[vec![], vec![]], start, start.plus(BEFORE));
+        assert_eq!((calm.latencies.len(), calm.part, calm.stood_still), (2, 1.0, 0.0));
+    }
+}
