@@ -97,6 +97,15 @@ pub(crate) fn record_bytes(cell: Cell<'_>) -> u64 {
     (head + length).next_multiple_of(GRAIN) as u64
 }
 
+/// Lines that a record of a cell of so many bytes lies in, but no more than are worth asking for: behind some lines in a row a
+/// processor asks by itself.
+#[inline]
+pub(crate) fn lines_of(length: usize) -> usize {
+    const LINES_MAX: usize = 32;
+    // Its own head is before the cell.
+    (length / LINE + KEY_LINES).min(LINES_MAX)
+}
+
 /// Asks the memory for the first lines of the record at `place` in `chunk`, which is wanted soon.
 #[inline]
 pub(crate) fn fetch_in(chunk: &Chunk, place: Place, lines: usize) {

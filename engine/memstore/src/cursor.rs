@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cell::{Cell, KeyBuf, Position};
 
 use crate::Segment;
+use crate::arena;
 use crate::segment::Spot;
 use crate::standing::Standing;
 
@@ -64,6 +65,16 @@ impl Cursor {
             segment.fetch_behind(spot, AHEAD);
             segment.cell_at(spot)
         });
+    }
+
+    /// Asks the memory for the whole cell that comes after the next one, if it is as long as this one: for who reads the
+    /// values, too, and has just read this one's.
+    #[inline]
+    pub fn fetch_ahead(&self) {
+        if let Some(cell) = self.standing.cell() {
+            let lines = arena::lines_of(cell.bytes().len());
+            self.standing.owner().fetch_lines_behind(&self.spot, AHEAD, lines);
+        }
     }
 
     /// Stands on the first cell of the last row before `row`, or, without `row`, of the last row of all. Says whether

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cell::{Cell, Comparator};
 
-use crate::arena::{CHUNKS_MAX, KEY_LINES, Place, cell_in, fetch_in};
+use crate::arena::{CHUNKS_MAX, Place, cell_in, fetch_in};
 use crate::chunk::Chunk;
 use crate::table::Table;
 
@@ -54,11 +54,11 @@ impl Records {
         (0..).map_while(|number| self.chunks.get(number))
     }
 
-    /// Asks the memory for the cell at a place.
+    /// Asks the memory for so many lines of the cell at a place.
     #[inline]
-    pub(crate) fn fetch(&self, place: Place) {
+    pub(crate) fn fetch(&self, place: Place, lines: usize) {
         if let Some(chunk) = self.chunks.get(place.chunk()) {
-            fetch_in(chunk, place, KEY_LINES);
+            fetch_in(chunk, place, lines);
         }
     }
 

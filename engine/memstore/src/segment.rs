@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cell::{Cell, CellType, Comparator, Position, SequenceId, Timestamp};
 
 use crate::active::{self, Active};
-use crate::arena::Place;
+use crate::arena::{KEY_LINES, Place};
 use crate::flat::Flat;
 use crate::head::Heads;
 use crate::records::Records;
@@ -340,13 +340,19 @@ impl Segment {
         }
     }
 
-    /// Asks the memory for the cell that is `far` entries from there.
+    /// Asks the memory for the first bytes of the cell that is `far` entries from there.
     #[inline]
     pub(crate) fn fetch_behind(&self, spot: &Spot, far: usize) {
+        self.fetch_lines_behind(spot, far, KEY_LINES);
+    }
+
+    /// The same for so many lines of it.
+    #[inline]
+    pub(crate) fn fetch_lines_behind(&self, spot: &Spot, far: usize, lines: usize) {
         if let (Body::Flat(flat, ..), Spot::Flat(index)) = (&self.body, spot)
             && let Some((_, place)) = flat.entry(index + far)
         {
-            flat.records().fetch(place);
+            flat.records().fetch(place, lines);
         }
     }
 

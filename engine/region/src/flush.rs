@@ -242,6 +242,7 @@ impl Region {
             let mut read = 0u64;
             while let Some(cell) = heap.peek() {
                 if rewrite.keeps(cell) {
+                    heap.fetch_ahead();
                     writer.append(cell)?;
                 }
                 heap.advance()?;

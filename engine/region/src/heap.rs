@@ -264,6 +264,16 @@ impl Heap {
         self.sources.0.lanes[self.current()?].source.peek()
     }
 
+    /// Asks the memory for a cell that comes soon: for who reads whole cells one after the other.
+    #[inline]
+    pub(crate) fn fetch_ahead(&self) {
+        match self.current().map(|index| &self.sources.0.lanes[index].source) {
+            Some(Source::Memory(cursor)) => cursor.fetch_ahead(),
+            Some(Source::File(cursor)) => cursor.fetch_ahead(),
+            None => {}
+        }
+    }
+
     /// The source that stands first.
     #[inline]
     fn current(&self) -> Option<usize> {

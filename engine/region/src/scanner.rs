@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::{Cell, Comparator, KeyBuf, SequenceId, is_same_row};
-use filter::Filter;
+use filter::{Filter, Transform};
 use hfile::ReadOptions;
 use smallvec::SmallVec;
 
@@ -141,6 +141,8 @@ pub struct RegionScanner<'q> {
     may_end: bool,
     judges_rows: bool,
     is_dear: bool,
+    /// Whether cells are likely given as they are, with their values.
+    gives_values: bool,
     /// Whether it knows more than what belongs to a row: it is kept as it was at the row's start, should that be begun anew.
     remembers_rows: bool,
     /// Whether rows that the filter refuses can be passed without being judged cell by cell, and whether that is likely to
@@ -199,6 +201,7 @@ impl<'q> RegionScanner<'q> {
             may_end: filter.as_ref().is_some_and(Filter::may_end),
             judges_rows: filter.as_ref().is_some_and(Filter::has_filter_row),
             is_dear: filter.as_ref().is_some_and(Filter::is_dear),
+            gives_values: filter.as_ref().is_none_or(|filter| filter.transform() == Transform::Keep),
             remembers_rows: filter.as_ref().is_some_and(Filter::remembers_rows),
             filter,
             read_point,

@@ -324,7 +324,7 @@ impl RegionScanner<'_> {
 
     /// Reads what a family has of the row, or what is left of it behind `earlier` cells that were let through.
     fn read_family(&mut self, index: usize, earlier: Option<u32>, part: &mut Part<'_>) -> Result<Ended> {
-        let RegionScanner { region, scan, filter, may_end, stores, row, one_row, .. } = self;
+        let RegionScanner { region, scan, filter, may_end, gives_values, stores, row, one_row, .. } = self;
         let (comparator, row) = (region.comparator, &row[..]);
         let store = &mut stores[index];
         let wanted = store.wanted(scan);
@@ -345,6 +345,9 @@ impl RegionScanner<'_> {
                 Verdict::Skip(next) => next,
                 Verdict::Include(next) => {
                     included += 1;
+                    if *gives_values && !*one_row {
+                        store.heap.fetch_ahead();
+                    }
                     is_full = included > offset && included <= last && part.give(cell, filter)?.is_break();
                     if included >= last { Next::Row } else { next }
                 }
