@@ -131,10 +131,15 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let plan = Plan::of(options)?;
     let bellows = release(plan.bellows.as_deref())?;
     let folder = std::path::absolute(fresh_folder("readpath")?).map_err(|error| error.to_string())?;
-    let _backed = Backed::start()?;
     let mut fell_short = Vec::new();
-    if PARTS.iter().any(|part| !["scans", "restart"].contains(part) && plan.has(part)) {
-        fell_short.extend(engines(&plan, &bellows, &folder)?);
+    if plan.has("tail") {
+        // Memory is not filled up beside it: what is mapped would be dropped now and then to make room.
+        fell_short.extend(tails(&plan, &bellows, &folder)?);
+    }
+    let is_more = plan.parts.iter().any(|part| part != "tail");
+    let _backed = if is_more { Backed::start()? } else { None };
+    if ["get", "multi-get", "filter"].iter().any(|part| plan.has(part)) {
+        fell_short.extend(costs(&plan, &bellows, &folder)?);
     }
     if plan.has("scans") {
         fell_short.extend(kept::scans(&plan, &bellows, &folder)?);
@@ -280,48 +285,74 @@ struct Ground<'a> {
     bellows: &'a Path,
     folder: &'a Path,
     /// The table's shape, in the generator's words.
-    table: &'a [&'a str],
+    table: Vec<String>,
 }
 
-fn engines(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
-    let rows = plan.rows.to_string();
-    let table = ["--rows", &rows, "--value-size", "32", "--key-size", "22", "--block-size", "16384"];
-    let server = start(bellows, folder, &settings("memory", plan.cache_mib, folder)?)?;
-    let load = ["random-read", "--seconds", "0.1", "--warm-up", "0"];
-    drive(bellows, &server, &[&table[..], &load].concat())?;
-    server.stop()?;
-    let ground = Ground { plan, bellows, folder, table: &table };
+/// What a read costs on each engine; what fell short.
+fn costs(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
+    let ground = Ground::new(plan, bellows, folder)?;
     let loads = loads(plan);
     let mut figures = Sheet::new();
-    let mut tails: BTreeMap<String, Vec<tail::Try>> = BTreeMap::new();
     let mut fell_short = Vec::new();
-    for round in 0..plan.rounds {
-        let mut engines = plan.engines.clone();
-        if round % 2 == 1 {
-            engines.reverse();
-        }
-        for engine in &engines {
-            println!("round {}: {engine}", round + 1);
-            if !loads.is_empty() {
-                fell_short.extend(ground.cost(engine, &loads, &mut figures)?);
-            }
-            if plan.has("tail") {
-                let (tries, not_in_tier) = ground.tail(engine)?;
-                tails.entry(engine.clone()).or_default().extend(tries);
-                fell_short.extend(not_in_tier);
-            }
-        }
-    }
+    ground.rounds(&mut |engine| {
+        fell_short.extend(ground.cost(engine, &loads, &mut figures)?);
+        Ok(())
+    })?;
     if plan.hbase {
-        hbase(plan, bellows, &folder.join("hbase"), &table, &loads, &mut figures)?;
+        hbase(plan, bellows, &folder.join("hbase"), &ground.with(&[]), &loads, &mut figures)?;
     }
     show(plan, &figures);
     fell_short.extend(judge(plan, &figures));
+    Ok(fell_short)
+}
+
+/// The tail of gets on each engine; what fell short.
+fn tails(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<String>, String> {
+    let ground = Ground::new(plan, bellows, folder)?;
+    let mut tails: BTreeMap<String, Vec<tail::Try>> = BTreeMap::new();
+    let mut fell_short = Vec::new();
+    ground.rounds(&mut |engine| {
+        let (tries, not_in_tier) = ground.tail(engine)?;
+        tails.entry(engine.to_owned()).or_default().extend(tries);
+        fell_short.extend(not_in_tier);
+        Ok(())
+    })?;
     fell_short.extend(tails.iter().filter_map(|(engine, tries)| tail::judged(engine, tries)));
     Ok(fell_short)
 }
 
-impl Ground<'_> {
+impl<'a> Ground<'a> {
+    /// Loads the table, if it is not there.
+    fn new(plan: &'a Plan, bellows: &'a Path, folder: &'a Path) -> Result<Ground<'a>, String> {
+        let rows = plan.rows.to_string();
+        let table = ["--rows", &rows, "--value-size", "32", "--key-size", "22", "--block-size", "16384"];
+        let ground = Ground { plan, bellows, folder, table: table.map(str::to_owned).to_vec() };
+        let server = ground.start(&[], "memory")?;
+        drive(bellows, &server, &ground.with(&["random-read", "--seconds", "0.1", "--warm-up", "0"]))?;
+        server.stop()?;
+        Ok(ground)
+    }
+
+    /// The table's shape, and these words.
+    fn with<'w>(&'w self, words: &[&'w str]) -> Vec<&'w str> {
+        self.table.iter().map(String::as_str).chain(words.iter().copied()).collect()
+    }
+
+    /// Does something with each engine in turn, round by round.
+    fn rounds(&self, each: &mut dyn FnMut(&str) -> Outcome) -> Outcome {
+        for round in 0..self.plan.rounds {
+            let mut engines = self.plan.engines.clone();
+            if round % 2 == 1 {
+                engines.reverse();
+            }
+            for engine in &engines {
+                println!("round {}: {engine}", round + 1);
+                each(engine)?;
+            }
+        }
+        Ok(())
+    }
+
     fn start(&self, before: &[&str], engine: &str) -> Result<Server, String> {
         start_behind(before, self.bellows, self.folder, &settings(engine, self.plan.cache_mib, self.folder)?)
     }
@@ -330,7 +361,7 @@ impl Ground<'_> {
     fn cost(&self, engine: &str, loads: &[Load], figures: &mut Sheet) -> Result<Vec<String>, String> {
         let mut fell_short = Vec::new();
         let server = self.start(&[], engine)?;
-        let drive = |words: &[&str]| drive(self.bellows, &server, &[self.table, words].concat());
+        let drive = |words: &[&str]| drive(self.bellows, &server, &self.with(words));
         fill(&drive)?;
         let before = kept::looks(&server, TABLE)?;
         for (name, words) in loads {
@@ -354,7 +385,7 @@ impl Ground<'_> {
         let server = self.start(&apart.before_server(), engine)?;
         let id = server.id().to_string();
         let drive = |words: &[&str]| {
-            let words = [self.table, words, &["--json", "--pid", &id]].concat();
+            let words = [&self.with(words)[..], &["--json", "--pid", &id]].concat();
             said(&mut apart.generator(&generator(self.bellows, &server.rpc, TABLE, &words)))
         };
         fill(&drive)?;

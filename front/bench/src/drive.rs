@@ -132,6 +132,7 @@ impl Bench {
             }
         };
         let recorders: Vec<_> = self.runtimes.iter().map(|_| Arc::new(Mutex::new(recorder()))).collect();
+        let counted = Arc::new(AtomicU64::new(0));
         let left = Arc::new(AtomicU64::new(plan.operations.unwrap_or(u64::MAX)));
         let watch = Arc::new(Watch::default());
         let looking = Arc::clone(&watch).look(self.world.clone(), self.observer.admin(), table.clone());
@@ -147,6 +148,7 @@ impl Bench {
                 world: self.world.clone(),
                 worker: Worker::new(plan, rows.clone(), growth, table, workload, index),
                 recorder: Arc::clone(&recorders[place]),
+                counted: Arc::clone(&counted),
                 left: Arc::clone(&left),
                 to,
             };
@@ -175,7 +177,8 @@ impl Bench {
         while step < to {
             step = step.plus(PROGRESS).min(to);
             let is_over = self.wait(&ended, step);
-            let so_far = recorders.iter().map(|recorder| recorder.lock().operations()).sum();
+            // Not from the recorders: who waits for one that this thread holds would wait for all that goes before it.
+            let so_far = counted.load(Ordering::Relaxed);
             let seconds = step.since(from).as_secs_f64();
             say(&format!("{workload} {seconds:.0} s: {} operations, {so_far} in all", so_far - operations));
             operations = so_far;
@@ -249,6 +252,8 @@ struct Caller {
     world: World,
     worker: Worker,
     recorder: Arc<Mutex<Recorder>>,
+    /// Operations of all callers that were recorded.
+    counted: Arc<AtomicU64>,
     /// Operations that all callers have still to begin.
     left: Arc<AtomicU64>,
     to: Moment,
@@ -280,7 +285,10 @@ impl Caller {
 
     async fn step(&mut self, began: Moment) {
         match self.worker.step().await {
-            Ok(done) => self.recorder.lock().done(done, began, self.world.moment()),
+            Ok(done) => {
+                let counts = self.recorder.lock().done(done, began, self.world.moment());
+                self.counted.fetch_add(u64::from(counts), Ordering::Relaxed);
+            }
             Err(error) => {
                 self.recorder.lock().failed(0, error.to_string());
                 env::sleep(AFTER_FAILURE).await;

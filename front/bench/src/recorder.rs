@@ -140,14 +140,14 @@ impl Recorder {
         self.each.as_deref()
     }
 
-    /// An operation that succeeded.
-    pub(crate) fn done(&mut self, done: Done, began: Moment, ended: Moment) {
+    /// An operation that succeeded; whether it belongs to the measured time.
+    pub(crate) fn done(&mut self, done: Done, began: Moment, ended: Moment) -> bool {
         let moment = match self.counts {
             Counts::Ended => ended,
             Counts::Due => began,
         };
         if moment < self.from || moment >= self.to {
-            return;
+            return false;
         }
         let latency = u64::try_from(ended.since(began).as_nanos()).unwrap_or(u64::MAX);
         let recorded = &mut self.kinds[done.kind];
@@ -166,6 +166,7 @@ impl Recorder {
         let slot = &mut recorded.slots[at];
         slot.operations += 1;
         slot.latency_max_ns = slot.latency_max_ns.max(latency);
+        true
     }
 
     /// An operation that failed; what failed before the time counts too, for it may explain what follows.
@@ -176,11 +177,6 @@ impl Recorder {
         } else {
             *failures.entry("other failures".to_owned()).or_default() += 1;
         }
-    }
-
-    /// Operations so far.
-    pub(crate) fn operations(&self) -> u64 {
-        self.kinds.iter().map(|kind| kind.operations).sum()
     }
 
     /// Everything of several recorders, kind by kind.
@@ -234,8 +230,9 @@ mod tests {
         for (began, ended) in [(999, 1_500), (1_000, 1_001), (1_999, 9_999), (2_000, 2_001)] {
             recorder.done(done, at(began), at(ended));
         }
-        assert_eq!(recorder.operations(), 2);
-        let longest = Recorder::merged([&recorder])[0].latency_us(1.0);
+        let merged = Recorder::merged([&recorder]);
+        assert_eq!(merged[0].operations, 2);
+        let longest = merged[0].latency_us(1.0);
         assert!((longest - 8_000_000.0).abs() < 8_000.0, "{longest}");
     }
 }
