@@ -115,6 +115,9 @@ impl Plan {
                 _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
             }
         }
+        if plan.rounds == 0 {
+            return Err("--rounds 0: nothing would be measured".to_owned());
+        }
         if plan.rows * ROW_BYTES > plan.cache_mib << 20 {
             return Err(format!("--cache {}: {} rows would not fit", plan.cache_mib, plan.rows));
         }

@@ -14,7 +14,7 @@ const LINES_MAX: usize = 32;
 #[inline]
 pub fn fetch(bytes: &[u8], at: usize) {
     line(bytes, at);
-    line(bytes, at + LINE);
+    line(bytes, at.wrapping_add(LINE));
 }
 
 /// Asks the memory for a whole cell, whose value is wanted, too.
@@ -39,7 +39,7 @@ fn line(bytes: &[u8], at: usize) {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast()) }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = bytes.get(at);
+    std::hint::black_box(bytes.get(at).copied());
 }
 
 #[cfg(test)]

@@ -3,13 +3,15 @@
 //! A processor that a host lends is taken away now and then, for 0.1 to 40 ms, and nothing that runs on it can tell: a
 //! latency measured then is the machine's, and not that of the server that was measured. Little of it is in `/proc/stat`.
 //!
-//! So a thread for each processor, which goes before all others on it, sleeps for a [step](Stalls::STEP) and looks how late it was woken.
-//! No load on the machine makes it late, and no fault of a server: only what holds the processor itself. It sees every
-//! standstill longer than that and [`LATE`] together, and of shorter ones a part. It takes 2 to 4 % of a processor.
+//! So a thread for each processor of the machine, which goes before all others on it, sleeps for a [step](Stalls::STEP) and looks
+//! how late it was woken. No thread that shares by weight makes it late, nor one that is prompt; the system's own work of a
+//! moment does, and what Linux grants to threads that starve behind prompt ones. It sees every standstill longer than a step
+//! and [`LATE`] together, and of shorter ones a part. It takes 2 to 4 % of a processor.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -28,48 +30,61 @@ pub struct Stall {
     pub to: Moment,
 }
 
-/// Watches all processors of the process until it is asked what it saw.
+/// Watches all processors of the machine until it is asked what it saw, or dropped.
 #[derive(Debug)]
 pub struct Stalls {
     is_over: Arc<AtomicBool>,
-    watchers: Vec<Thread<io::Result<Vec<Stall>>>>,
+    watchers: Vec<Thread<Vec<Stall>>>,
 }
 
 impl Stalls {
     /// Between two looks.
     pub const STEP: Duration = Duration::from_micros(500);
 
-    /// Begins to watch.
+    /// Begins to watch: when this returns all are watched. An error says that they may not be.
     pub fn watch(world: &World) -> io::Result<Stalls> {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let mut watchers = Vec::new();
+        let mut all = Stalls { is_over: Arc::default(), watchers: Vec::new() };
+        let (begins, begun) = channel();
         for processor in weight::processors()? {
-            let (world, is_over) = (world.clone(), Arc::clone(&is_over));
-            watchers.push(spawn_thread("stalls", Priority::Foreground, move || {
-                weight::be_first_on(processor)?;
-                Ok(stalls(&world, &is_over))
+            let (world, is_over, begins) = (world.clone(), Arc::clone(&all.is_over), begins.clone());
+            all.watchers.push(spawn_thread("stalls", Priority::Foreground, move || {
+                let outcome = weight::be_first_on(processor);
+                let may_watch = outcome.is_ok();
+                // Who began it may have given up because of another.
+                let _told = begins.send(outcome);
+                drop(begins);
+                if may_watch { stalls(&world, &is_over) } else { Vec::new() }
             })?);
         }
-        Ok(Stalls { is_over, watchers })
+        drop(begins);
+        begun.iter().collect::<io::Result<()>>()?;
+        Ok(all)
     }
 
-    /// What each of them saw, in the order of time. An error says that it may not watch.
-    pub fn finish(self) -> io::Result<Vec<Vec<Stall>>> {
+    /// What each of them saw, in the order of time.
+    pub fn finish(mut self) -> io::Result<Vec<Vec<Stall>>> {
         self.is_over.store(true, Ordering::Relaxed);
-        let seen = self.watchers.into_iter();
-        seen.map(|watcher| watcher.join().map_err(|_| io::Error::other("a watcher panicked"))?).collect()
+        let watchers = std::mem::take(&mut self.watchers).into_iter();
+        watchers.map(|watcher| watcher.join().map_err(|_| io::Error::other("a watcher panicked"))).collect()
+    }
+}
+
+impl Drop for Stalls {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
 fn stalls(world: &World, is_over: &AtomicBool) -> Vec<Stall> {
     let mut stalls = Vec::new();
+    let mut last = world.moment();
     while !is_over.load(Ordering::Relaxed) {
-        let due = world.moment().plus(Stalls::STEP);
         thread::sleep(Stalls::STEP);
-        let woken = world.moment();
+        let (due, woken) = (last.plus(Stalls::STEP), world.moment());
         if woken.since(due) > LATE {
             stalls.push(Stall { from: due, to: woken });
         }
+        last = woken;
     }
     stalls
 }
@@ -91,10 +106,10 @@ mod tests {
                         }
                     });
                 }
-                let watched = Stalls::watch(&world)?;
+                let watched = Stalls::watch(&world);
                 thread::sleep(Duration::from_millis(200));
                 is_over.store(true, Ordering::Relaxed);
-                watched.finish()
+                watched.and_then(Stalls::finish)
             })
         };
         let stood = |seen: &[Vec<Stall>]| {
@@ -108,7 +123,7 @@ mod tests {
         for _ in 0..5 {
             match seen(busy) {
                 Ok(seen) => {
-                    assert!(!seen.is_empty());
+                    assert!(seen.len() >= thread::available_parallelism().map_or(1, usize::from));
                     assert!(seen.iter().flatten().all(|stall| stall.to.since(stall.from) > LATE));
                     least = least.min(stood(&seen));
                 }

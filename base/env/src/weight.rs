@@ -135,7 +135,7 @@ pub(crate) fn be_prompt() -> bool {
     system::be_prompt(1).is_ok()
 }
 
-/// The processors that the calling thread may run on.
+/// The processors of the machine: those that its first process may run on.
 pub(crate) fn processors() -> io::Result<Vec<usize>> {
     system::processors()
 }
@@ -143,8 +143,9 @@ pub(crate) fn processors() -> io::Result<Vec<usize>> {
 /// Binds the calling thread to one processor, where it goes before all others, those that are
 /// [prompt](Priority::Prompt) too.
 pub(crate) fn be_first_on(processor: usize) -> io::Result<()> {
-    system::bind(processor)?;
-    system::be_prompt(2)
+    // First before others, or it would wait for its turn there.
+    system::be_prompt(2)?;
+    system::bind(processor)
 }
 
 #[cfg(target_os = "linux")]
@@ -191,7 +192,7 @@ mod system {
     }
 
     pub(super) fn processors() -> io::Result<Vec<usize>> {
-        let set = sched_getaffinity(None)?;
+        let set = sched_getaffinity(Some(Pid::INIT))?;
         Ok((0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect())
     }
 

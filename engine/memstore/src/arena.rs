@@ -97,7 +97,7 @@ pub(crate) fn record_bytes(cell: Cell<'_>) -> u64 {
     (head + length).next_multiple_of(GRAIN) as u64
 }
 
-/// Lines that a record of a cell of so many bytes lies in, but no more than are worth asking for: behind some lines in a row a
+/// About as many lines as a record of a cell of so many bytes lies in, but no more than are worth asking for: behind some lines in a row a
 /// processor asks by itself.
 #[inline]
 pub(crate) fn lines_of(length: usize) -> usize {

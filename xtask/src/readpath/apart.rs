@@ -20,6 +20,12 @@ impl Apart {
     pub(super) fn new() -> Result<Apart, String> {
         let file = Path::new("/proc/self/status");
         let status = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let may = Command::new("chrt").args(["-f", "1", "taskset", "-c", "0", "true"]).status();
+        if !may.is_ok_and(|status| status.success()) {
+            return Err("`chrt -f 1` and `taskset` cannot be used: install util-linux, and be root or have the right to go \
+                        before other threads (CAP_SYS_NICE); or leave out `tail`"
+                .to_owned());
+        }
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         Apart::of(list.unwrap_or_default())
     }
