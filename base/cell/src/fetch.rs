@@ -13,33 +13,50 @@ const LINES_MAX: usize = 32;
 /// in two lines of memory wherever it begins.
 #[inline]
 pub fn fetch(bytes: &[u8], at: usize) {
-    line(bytes, at);
-    line(bytes, at.wrapping_add(LINE));
+    byte(bytes, at);
+    byte(bytes, at.wrapping_add(LINE));
 }
 
 /// Asks the memory for a whole cell, whose value is wanted, too.
 #[inline]
 pub fn fetch_whole(cell: &[u8]) {
-    // Wherever it begins in its first line, its last byte is in the last of these or in one that is asked for.
-    let last = cell.len().saturating_sub(1);
-    (0..=last).step_by(LINE).take(LINES_MAX).chain([last]).for_each(|at| line(cell, at));
+    places(cell.len()).for_each(|at| byte(cell, at));
+}
+
+/// Bytes of a cell of this length whose lines are all of its lines, but no more than are worth asking for.
+#[inline]
+fn places(length: usize) -> impl Iterator<Item = usize> {
+    // Wherever the cell begins in its first line, its end may be in a line more.
+    let last = length.saturating_sub(1);
+    (0..=last).step_by(LINE).take(LINES_MAX).chain([last])
 }
 
 /// Asks for the line of the byte at `at`, be it beyond the end.
+#[inline]
+fn byte(bytes: &[u8], at: usize) {
+    if cfg!(all(target_arch = "x86_64", not(miri))) {
+        fetch_line(bytes.as_ptr().wrapping_add(at));
+    } else {
+        std::hint::black_box(bytes.get(at).copied());
+    }
+}
+
+/// Asks the memory for the line that has this address, whoever's it is; nothing where the processor has no instruction that is
+/// known here.
 #[inline]
 #[cfg_attr(
     all(target_arch = "x86_64", not(miri)),
     expect(unsafe_code, reason = "an instruction that has no other name")
 )]
-fn line(bytes: &[u8], at: usize) {
+pub fn fetch_line(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: every x86-64 has the instruction, and it reads nothing that can be seen, wherever it points.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    std::hint::black_box(bytes.get(at).copied());
+    let _ = address;
 }
 
 #[cfg(test)]
@@ -47,12 +64,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_may_be_asked_for() {
-        for length in [0, 1, LINE, 5 * LINE + 3, 100 * LINE] {
-            let bytes = vec![7; length];
-            fetch_whole(&bytes);
-            [0, length, length + LINE, usize::MAX - LINE].into_iter().for_each(|at| fetch(&bytes, at));
-            assert!(bytes.iter().all(|byte| *byte == 7));
+    fn all_lines_of_a_cell_are_asked_for_wherever_it_begins() {
+        for length in 1..=LINES_MAX * LINE {
+            for begin in 0..LINE {
+                let lines: std::collections::BTreeSet<usize> =
+                    places(length).map(|at| (begin + at) / LINE).collect();
+                assert!(lines.into_iter().eq(0..=(begin + length - 1) / LINE), "{length} bytes from {begin}");
+            }
         }
+        assert_eq!(places(1 << 20).count(), LINES_MAX + 1);
+    }
+
+    #[test]
+    fn what_is_not_there_may_be_asked_for() {
+        fetch_whole(&[]);
+        [0, 1, LINE, usize::MAX].into_iter().for_each(|at| fetch(b"x", at));
     }
 }

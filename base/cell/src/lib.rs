@@ -29,7 +29,7 @@ mod view;
 
 pub use block::CellBlock;
 pub use build::{CellParts, KeyBuf};
-pub use fetch::{fetch, fetch_whole};
+pub use fetch::{fetch, fetch_line, fetch_whole};
 pub use key::Key;
 pub use kind::{CellType, SequenceId, Timestamp};
 pub use order::{Comparator, Position, compare_within_row, is_same_row};

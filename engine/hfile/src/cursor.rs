@@ -412,11 +412,10 @@ impl Cursor {
     #[inline]
     pub fn fetch_ahead(&self) {
         if let Some(block) = self.block()
-            && let Some(&[from, to]) =
-                block.offsets.get(self.index + 2..self.index + 4).and_then(<[u32]>::as_array)
-            && let Some(cell) = block.bytes.get(from as usize..to as usize)
+            && let Some(&[from, ref behind @ ..]) = block.offsets.get(self.index + 2..)
         {
-            cell::fetch_whole(cell);
+            let end = behind.first().map_or(block.bytes.len(), |next| *next as usize);
+            cell::fetch_whole(block.bytes.get(from as usize..end).unwrap_or_default());
         }
     }
 

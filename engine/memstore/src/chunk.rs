@@ -60,22 +60,12 @@ impl Chunk {
 }
 
 impl Chunk {
-    /// Asks the memory for the bytes from `at` on, which are wanted soon, and waits for nothing.
+    /// Asks the memory for the bytes from `at` on, which are wanted soon, and waits for nothing. They may be written meanwhile.
     #[inline]
-    #[cfg_attr(
-        all(target_arch = "x86_64", not(miri)),
-        expect(unsafe_code, reason = "an instruction that has no other name")
-    )]
     pub(crate) fn fetch(&self, at: usize) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
         if at < self.memory.size() {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: every x86-64 has the instruction, and it reads nothing that can be seen, wherever it points: here
-            // into the chunk's own memory.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.memory.start().as_ptr().wrapping_add(at).cast()) }
+            cell::fetch_line(self.memory.start().as_ptr().wrapping_add(at));
         }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = at;
     }
 }
 

@@ -19,13 +19,16 @@ const BEFORE: Duration = Duration::from_millis(1);
 /// What was held up is worked off in so many times as long as it was: at 70 % of what a server can do it takes 2.4.
 const BEHIND: u32 = 3;
 
+/// Operations that room is made for before: 1.6 GB of them. Beyond it grows as they come.
+const ROOM_MAX: usize = 100_000_000;
+
 /// An operation: when it was due, and its latency in ns.
 pub(crate) type Timed = (Moment, u64);
 
 /// Room for so many operations, all of it written to once: to be given a page of memory for the first time is a standstill
 /// of its own where a host has to find it, of 5 ms for a large one.
 pub(crate) fn room(operations: usize) -> Vec<Timed> {
-    let mut room = vec![(Moment::default(), 1); operations];
+    let mut room = vec![(Moment::default(), 1); operations.min(ROOM_MAX)];
     room.clear();
     room
 }
