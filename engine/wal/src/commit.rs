@@ -10,6 +10,8 @@ use crate::{Level, Result, Ticket};
 
 /// Somebody who waits.
 pub(crate) struct Waiter {
+    /// Of one [`Durable`] alone, for as long as it waits.
+    pub(crate) seat: u64,
     pub(crate) ticket: Ticket,
     pub(crate) level: Level,
     /// Whether it waits on while the disk is full.
@@ -24,16 +26,19 @@ pub struct Durable {
     ticket: Ticket,
     level: Level,
     patient: bool,
+    /// Where it waits, or has waited.
+    seat: Option<u64>,
 }
 
 impl Durable {
     pub(crate) fn new(shared: Arc<Shared>, ticket: Ticket, level: Level) -> Durable {
-        Durable { shared, ticket, level, patient: false }
+        Durable { shared, ticket, level, patient: false, seat: None }
     }
 
     /// Waits on while the disk is full: only the log's end is an error.
-    pub fn patiently(self) -> Durable {
-        Durable { patient: true, ..self }
+    pub fn patiently(mut self) -> Durable {
+        self.patient = true;
+        self
     }
 
     /// The answer, if it is known already.
@@ -50,7 +55,7 @@ impl Durable {
     /// Writes for everybody, if nobody else is at it. Only the system's level is reached that way.
     fn lead(&self, when_full: WhenFull) {
         if self.level == Level::Os
-            && let Some(mut back) = self.shared.back.try_lock()
+            && let Some(mut back) = self.shared.try_back()
         {
             // The caller looks for the failure that this may have left.
             let _seen = self.shared.drain(&mut back);
@@ -58,14 +63,33 @@ impl Durable {
                 self.shared.ask_for_roll(&back);
             }
             drop(back);
-            self.shared.wake_reached();
             if when_full == WhenFull::Roll {
                 self.shared.roll_if_due();
             }
         }
     }
 
-    fn advance(&self, context: &mut Context<'_>, when_full: WhenFull) -> Poll<Result<()>> {
+    /// Waits among the others, to be woken once.
+    fn take_seat(&mut self, context: &Context<'_>) {
+        let mut front = self.shared.front.lock();
+        let known = self.seat.and_then(|seat| front.waiters.iter().position(|waiter| waiter.seat == seat));
+        let seat = *self.seat.get_or_insert_with(|| {
+            front.seats += 1;
+            front.seats
+        });
+        let (ticket, level, patient) = (self.ticket, self.level, self.patient);
+        let waiter = Waiter { seat, ticket, level, patient, waker: context.waker().clone() };
+        match known {
+            Some(at) => front.waiters[at] = waiter,
+            None => front.waiters.push(waiter),
+        }
+        if level == Level::Disk && front.disk_wanted < ticket.0 {
+            front.disk_wanted = ticket.0;
+            self.shared.disk_wanted.notify_one();
+        }
+    }
+
+    fn advance(&mut self, context: &mut Context<'_>, when_full: WhenFull) -> Poll<Result<()>> {
         if let Some(known) = self.known() {
             return Poll::Ready(known);
         }
@@ -73,21 +97,9 @@ impl Durable {
         if let Some(known) = self.known() {
             return Poll::Ready(known);
         }
-        {
-            let mut front = self.shared.front.lock();
-            front.waiters.push(Waiter {
-                ticket: self.ticket,
-                level: self.level,
-                patient: self.patient,
-                waker: context.waker().clone(),
-            });
-            if self.level == Level::Disk && front.disk_wanted < self.ticket.0 {
-                front.disk_wanted = self.ticket.0;
-                self.shared.disk_wanted.notify_one();
-            }
-        }
+        self.take_seat(context);
         // Who held the back when it was tried above may have woken the waiters before this one was among them. If the
-        // back is still held now, its holder wakes us when done; if not, the act is ours.
+        // back is still held now, its holder wakes us when it lets go; if not, the act is ours.
         self.lead(when_full);
         match self.known() {
             Some(known) => Poll::Ready(known),
@@ -96,7 +108,7 @@ impl Durable {
     }
 
     /// Waits, holding the thread.
-    pub fn wait(self) -> Result<()> {
+    pub fn wait(mut self) -> Result<()> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
         loop {
@@ -111,9 +123,27 @@ impl Durable {
 impl Future for Durable {
     type Output = Result<()>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         // A task's thread serves others too: it writes to the system, it never waits for the disk.
         self.advance(context, WhenFull::Ask)
+    }
+}
+
+impl Drop for Durable {
+    /// Nobody is to be woken who does not wait any more. One who was, to write for all, leaves that to another.
+    fn drop(&mut self) {
+        let Some(seat) = self.seat else { return };
+        if self.shared.reached(self.level) >= self.ticket.0 {
+            return;
+        }
+        let was_waiting = {
+            let waiters = &mut self.shared.front.lock().waiters;
+            let at = waiters.iter().position(|waiter| waiter.seat == seat);
+            at.map(|at| waiters.swap_remove(at)).is_some()
+        };
+        if !was_waiting {
+            self.shared.wake_reached();
+        }
     }
 }
 

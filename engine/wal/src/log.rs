@@ -12,6 +12,7 @@
 //! who waits for it is told, new writes are [refused](Log::admits), and the log's thread tries again until there is room.
 
 mod back;
+mod held;
 mod roll;
 mod write;
 
@@ -82,7 +83,8 @@ pub(crate) struct Shared {
     /// Held by who waits for the disk. What it guards is that the file before the current one is durable.
     rolling: Mutex<()>,
     pub(crate) front: Mutex<Front>,
-    pub(crate) back: Mutex<Back>,
+    /// Taken by [`back`](Shared::back), which sees to it that letting go is told.
+    back: Mutex<Back>,
     /// Told when somebody waits for the disk, or the log ends.
     pub(crate) disk_wanted: Condvar,
     /// Stream positions handed to the system, and on the disk.
@@ -109,6 +111,8 @@ pub(crate) struct Front {
     appended: u64,
     records: u64,
     pub(crate) waiters: Vec<Waiter>,
+    /// How many seats among those who wait were given.
+    pub(crate) seats: u64,
     pub(crate) disk_wanted: u64,
     /// The file is full, and who found it so could not wait for the disk.
     roll_wanted: bool,
@@ -165,6 +169,7 @@ impl Log {
                 appended: 0,
                 records: 0,
                 waiters: Vec::new(),
+                seats: 0,
                 disk_wanted: 0,
                 roll_wanted: false,
                 failure: None,
@@ -236,13 +241,12 @@ impl Log {
                 }
                 drop(front);
                 {
-                    let mut back = self.shared.back.lock();
+                    let mut back = self.shared.back();
                     // A failure is found again, with the same words, below; a full disk lets the buffer grow by the
                     // writes that have begun.
                     let _told = self.shared.drain(&mut back);
                     self.shared.ask_for_roll(&back);
                 }
-                self.shared.wake_reached();
                 front = self.shared.front.lock();
             }
             if let Some(failure) = &front.failure {
@@ -280,16 +284,14 @@ impl Log {
     /// Ends the current file and begins another. All that was appended before is on the disk afterwards. When the next
     /// file cannot be made, the error says so and the log goes on in the current one.
     pub fn roll(&self) -> Result<()> {
-        let rolled = self.shared.roll(&self.shared.rolling.lock());
-        self.shared.wake_reached();
-        rolled
+        self.shared.roll(&self.shared.rolling.lock())
     }
 
     /// `region` needs nothing up to and with `through` any more: its cells are in store files. Files that no region
     /// needs are removed.
     pub fn flushed(&self, region: &[u8], through: SequenceId) {
         {
-            let mut back = self.shared.back.lock();
+            let mut back = self.shared.back();
             match back.flushed.get_mut(region) {
                 Some(known) => *known = (*known).max(through),
                 None => {
@@ -308,7 +310,7 @@ impl Log {
 
     /// Files that are kept, the current one included, and their bytes.
     pub fn size(&self) -> (usize, u64) {
-        let back = self.shared.back.lock();
+        let back = self.shared.back();
         // The current one is among them; its bytes are noted at its end.
         let current = back.writer.as_ref().map_or(0, |writer| writer.size());
         (back.live.len(), back.live.values().map(|file| file.bytes).sum::<u64>() + current)
@@ -316,7 +318,7 @@ impl Log {
 
     /// When there are more files than the limit: the regions because of which the oldest is kept.
     pub fn regions_holding_back(&self) -> Vec<Box<[u8]>> {
-        let back = self.shared.back.lock();
+        let back = self.shared.back();
         if back.live.len() < self.shared.options.files_max {
             return Vec::new();
         }
@@ -338,14 +340,16 @@ impl Log {
 
     /// The number of the current file: it grows with every roll.
     pub fn file_number(&self) -> u64 {
-        self.shared.back.lock().number
+        self.shared.back().number
     }
 
     /// Whether the current file has no record yet.
     pub fn is_fresh(&self) -> bool {
-        let back = self.shared.back.lock();
-        let is_empty = back.writer.as_ref().is_none_or(|writer| writer.size() <= HEADER_LENGTH as u64);
-        is_empty && self.shared.front.lock().buffer.len() == BATCH_HEADER_LENGTH
+        let is_empty = |back: &Back| {
+            let no_records = back.writer.as_ref().is_none_or(|writer| writer.size() <= HEADER_LENGTH as u64);
+            no_records && self.shared.front.lock().buffer.len() == BATCH_HEADER_LENGTH
+        };
+        is_empty(&self.shared.back())
     }
 
     /// Why nothing is acknowledged any more; `None` while all is well.
@@ -362,7 +366,7 @@ impl Log {
     pub fn close(&self) -> Result<()> {
         let closed = {
             let _rolling = self.shared.rolling.lock();
-            let mut back = self.shared.back.lock();
+            let mut back = self.shared.back();
             self.shared.drain(&mut back).and_then(|()| self.shared.finish_current(&mut back))
         };
         self.shared.fail(Error::Closed);

@@ -34,18 +34,16 @@ impl Shared {
     /// Rolls if the file is full and nobody else is at it. A roll that came to nothing is told in the log and tried
     /// again when the file has grown.
     pub(crate) fn roll_if_due(&self) {
-        if !self.is_due(&self.back.lock()) {
+        if !self.is_due(&self.back()) {
             return;
         }
         if let Some(rolling) = self.rolling.try_lock() {
             self.roll_if_still_due(&rolling);
-            drop(rolling);
-            self.wake_reached();
         }
     }
 
     pub(super) fn roll_if_still_due(&self, rolling: &MutexGuard<'_, ()>) {
-        if self.is_due(&self.back.lock()) {
+        if self.is_due(&self.back()) {
             // A dead log has told everybody; one that could not roll has told the operator.
             let _told = self.roll(rolling);
         }
@@ -53,17 +51,17 @@ impl Shared {
 
     pub(super) fn roll(&self, _rolling: &MutexGuard<'_, ()>) -> Result<()> {
         let number = {
-            let mut back = self.back.lock();
+            let mut back = self.back();
             self.drain(&mut back)?;
             back.number_tried += 1;
             back.number_tried
         };
         let next = match make_file(&*self.files, &self.folder, self.epoch, number) {
             Ok(next) => next,
-            Err(error) => return Err(self.put_off(&mut self.back.lock(), &error)),
+            Err(error) => return Err(self.put_off(&mut self.back(), &error)),
         };
         let (retired, old, upto) = {
-            let mut back = self.back.lock();
+            let mut back = self.back();
             match self.write_end(&mut back) {
                 Ok(()) => {}
                 Err(error) => {
@@ -90,7 +88,7 @@ impl Shared {
             front.appended += whole.size() as u64;
         }
         {
-            let mut back = self.back.lock();
+            let mut back = self.back();
             back.live.get_mut(&old).expect("it is kept while it retires").bytes = bytes;
             back.retiring = None;
             back.forget();
@@ -142,11 +140,11 @@ impl Shared {
 
     /// Removes files outside of the locks: a large one takes the system its time.
     pub(super) fn remove_unneeded(&self) {
-        let mut names = std::mem::take(&mut self.back.lock().unneeded);
+        let mut names = std::mem::take(&mut self.back().unneeded);
         // A file that could not be removed is tried again at the next occasion.
         names.retain(|name| self.files.delete(name).is_err());
         if !names.is_empty() {
-            self.back.lock().unneeded.append(&mut names);
+            self.back().unneeded.append(&mut names);
         }
     }
 }

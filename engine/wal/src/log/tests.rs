@@ -9,6 +9,7 @@ use storage::{FileWriter, Memory, Outcome};
 
 use super::back::file_name;
 use super::*;
+use crate::commit::Durable;
 use crate::format::{Header, Kind, VERSION};
 
 /// A folder of its own for each test, removed at the end.
@@ -682,4 +683,108 @@ fn what_a_killed_process_left_unsynced_and_the_next_one_read_survives_the_loss_o
         let (_log, recovered) = in_memory(&place.crash(seed), Options::default());
         assert_eq!(replayed(&recovered, "a"), read, "seed {seed}");
     }
+}
+
+/// A task, of which only is known how often it was woken.
+#[derive(Default)]
+struct Woken(std::sync::atomic::AtomicUsize);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A write that waits for the system, and its task.
+struct Waiting {
+    durable: Durable,
+    woken: Arc<Woken>,
+}
+
+impl Waiting {
+    fn begin(log: &Log, sequence: u64) -> Waiting {
+        let ticket = log.append(&edit("a", sequence, b"cells")).expect("alive");
+        Waiting { durable: log.sync(ticket, Level::Os), woken: Arc::default() }
+    }
+
+    fn is_done(&mut self) -> bool {
+        let waker = std::task::Waker::from(Arc::clone(&self.woken));
+        let outcome = std::pin::Pin::new(&mut self.durable).poll(&mut std::task::Context::from_waker(&waker));
+        outcome.map(|outcome| outcome.expect("alive")).is_ready()
+    }
+
+    fn times_woken(&self) -> usize {
+        self.woken.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A log in memory whose thread does nothing by itself for so long.
+fn without_help(idle_write: Duration) -> Log {
+    let options = Options { idle_write, ..Options::default() };
+    Log::open(Arc::new(Memory::new()), FileName::new("WALs"), options).expect("new").0
+}
+
+#[test]
+fn who_finds_the_back_held_is_told_when_it_is_let_go() {
+    let log = without_help(Duration::from_secs(3_600));
+    let mut write = Waiting::begin(&log, 1);
+    let look = log.shared.back();
+    assert!(!write.is_done() && !write.is_done(), "somebody has the back");
+    assert_eq!(log.shared.front.lock().waiters.len(), 1, "who asks twice waits once");
+    drop(look);
+    assert_eq!(write.times_woken(), 1);
+    assert!(write.is_done());
+    assert!(log.shared.front.lock().waiters.is_empty());
+}
+
+#[test]
+fn who_was_to_write_for_all_and_goes_leaves_it_to_another() {
+    let log = without_help(Duration::from_secs(3_600));
+    let (mut first, mut second, mut third) =
+        (Waiting::begin(&log, 1), Waiting::begin(&log, 2), Waiting::begin(&log, 3));
+    let look = log.shared.back();
+    assert!(!first.is_done() && !second.is_done() && !third.is_done());
+    drop(second);
+    drop(look);
+    assert_eq!((first.times_woken(), third.times_woken()), (1, 0), "one is enough to write for all");
+    drop(first);
+    assert_eq!(third.times_woken(), 1);
+    assert!(third.is_done());
+}
+
+#[test]
+fn writes_go_on_beside_everybody_who_looks_at_the_log() {
+    const WRITES: u64 = 20_000;
+    const HELP: Duration = Duration::from_secs(10);
+    let log = without_help(HELP);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                log.flushed(b"a", SequenceId(1));
+                assert!(log.size().0 > 0);
+            }
+        });
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let world = World::real();
+                    let one = |sequence| {
+                        let began = world.moment();
+                        let ticket = log.append(&edit("a", sequence, b"cells")).expect("alive");
+                        log.sync_blocking(ticket, Level::Os).expect("alive");
+                        let took = world.moment().since(began);
+                        // Who is not told waits for the log's own thread.
+                        assert!(took < HELP / 2, "write {sequence} took {took:?}");
+                    };
+                    (1..=WRITES).for_each(one);
+                })
+            })
+            .collect();
+        let ended: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        for writer in ended {
+            writer.expect("no write was slow");
+        }
+    });
 }

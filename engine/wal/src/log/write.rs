@@ -25,8 +25,8 @@ impl Shared {
         }
     }
 
-    /// Writes all that was appended as one batch, after the one that found no room if there is one. Must be followed by
-    /// [`wake_reached`](Shared::wake_reached) once the back is free.
+    /// Writes all that was appended as one batch, after the one that found no room if there is one. Who waits for it is
+    /// told when the back is let go.
     pub(crate) fn drain(&self, back: &mut Back) -> Result<()> {
         if let Some(failure) = &self.front.lock().failure {
             return Err(failure.clone());
@@ -200,15 +200,14 @@ impl Shared {
             {
                 let rolling = self.rolling.lock();
                 // A failure has told everybody already.
-                let drained = self.drain(&mut self.back.lock());
+                let drained = self.drain(&mut self.back());
                 if drained.is_ok() {
                     self.roll_if_still_due(&rolling);
                     if wanted && self.front.lock().disk_wanted > self.reached(Level::Disk) {
-                        let _told = self.sync_file(&mut self.back.lock());
+                        let _told = self.sync_file(&mut self.back());
                     }
                 }
             }
-            self.wake_reached();
         }
     }
 
