@@ -8,11 +8,13 @@
 //! 4. Workload by workload the servers take turns, round by round in the other order. The generator drives one server
 //!    at a time; the others idle. At the begin of a round each table is flushed and compacted on each server, whatever was
 //!    written to it to warm up and in the round before: scans would have passed other versions of rows on one than on another.
-//! 5. Each is killed with SIGKILL and started again, with the generator waiting once more.
-//! 6. The same bytes go over the loopback interface, through memory and to the disk with nothing else done: the limits.
-//! 7. `bellows bench --beside` sets all results side by side and draws pictures.
+//! 5. Half reads and half writes at a rate come behind all rounds, as often: the server and the generator have [processors of
+//!    their own](crate::apart) then, and those are watched, so that what was due while one stood still is told apart.
+//! 6. Each is killed with SIGKILL and started again, with the generator waiting once more.
+//! 7. The same bytes go over the loopback interface, through memory and to the disk with nothing else done: the limits.
+//! 8. `bellows bench --beside` sets all results side by side and draws pictures.
 //!
-//! While all this goes on [no memory is free](crate::backed), as on a machine that has run for a day.
+//! Before 5 [no memory is free](crate::backed), as on a machine that has run for a day.
 //!
 //! What a server pays is CPU time of its process, which means the same on a busy machine; latencies and throughput do
 //! not, so each workload is told with the load of the machine.
@@ -27,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use crate::apart::Apart;
 use crate::backed::Backed;
 use crate::server::release;
 use crate::{Outcome, java};
@@ -37,6 +40,9 @@ pub(crate) use subject::{Running, Sizes, memory_mib};
 
 /// Java is warm when an operation costs more than this part of what it cost before.
 pub(crate) const WARM: f64 = 0.85;
+
+/// At least so long: a memstore is flushed every other second, and files are compacted less often.
+const APART_SECONDS: f64 = 15.0;
 
 /// What is asked for.
 struct Plan {
@@ -68,12 +74,12 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let jars =
         if plan.kinds.iter().any(|kind| kind.is_java()) { java::class_path("tools")? } else { String::new() };
     let results = plan.out.join("results.jsonl");
-    let mut results = Results { file: results.clone(), bellows: bellows.clone() };
+    let mut results = Results { file: results.clone(), bellows: bellows.clone(), apart: None };
     results.begin()?;
     let (machine, settings) = (machine()?, plan.settings());
     println!("{machine}\n{settings}");
     say(began, "memory is filled");
-    let _backed = Backed::start()?;
+    let backed = Backed::start()?;
 
     let mut servers = Vec::new();
     for kind in &plan.kinds {
@@ -89,21 +95,12 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
             results.warm(server, load, &plan, began)?;
         }
     }
-    for round in 0..plan.rounds {
-        let mut tables = BTreeSet::new();
-        for load in &plan.loads {
-            let is_first = tables.insert(load.table());
-            let mut order: Vec<&Running> = servers.iter().collect();
-            if round % 2 == 1 {
-                order.reverse();
-            }
-            for server in order {
-                say(began, &format!("round {}: {} on {}", round + 1, load.name, server.kind.label()));
-                let begin = if is_first { &["--compact"][..] } else { &[] };
-                let lines = results.drive(server, load, &plan, begin, (plan.warm_up, plan.seconds))?;
-                results.keep(&lines)?;
-            }
-        }
+    let (apart, beside): (Vec<&Load>, Vec<&Load>) = plan.loads.iter().partition(|load| load.apart);
+    results.rounds(&servers, &beside, &plan, began)?;
+    drop(backed);
+    if !apart.is_empty() {
+        results.stand_apart(&servers)?;
+        results.rounds(&servers, &apart, &plan, began)?;
     }
     for server in servers {
         say(began, &format!("{} is killed and started again", server.kind.label()));
@@ -208,6 +205,8 @@ impl Plan {
 struct Results {
     file: PathBuf,
     bellows: PathBuf,
+    /// Where the generator is, when it is apart from the servers.
+    apart: Option<Apart>,
 }
 
 impl Results {
@@ -226,6 +225,40 @@ impl Results {
         let mut command = Command::new(&self.bellows);
         command.args(["bench", "--json", "--at", server]);
         command
+    }
+
+    /// Runs these workloads on all servers, round by round.
+    fn rounds(&mut self, servers: &[Running], loads: &[&Load], plan: &Plan, began: Instant) -> Outcome {
+        for round in 0..plan.rounds {
+            let mut tables = BTreeSet::new();
+            for load in loads {
+                let is_first = tables.insert(load.table());
+                let mut order: Vec<&Running> = servers.iter().collect();
+                if round % 2 == 1 {
+                    order.reverse();
+                }
+                for server in order {
+                    say(began, &format!("round {}: {} on {}", round + 1, load.name, server.kind.label()));
+                    let begin = if is_first { &["--compact"][..] } else { &[] };
+                    let seconds = if load.apart { plan.seconds.max(APART_SECONDS) } else { plan.seconds };
+                    let lines = self.drive(server, load, plan, begin, (plan.warm_up, seconds))?;
+                    self.keep(&lines)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on the servers and the generator use different processors. Where that cannot be they go on beside each other.
+    fn stand_apart(&mut self, servers: &[Running]) -> Outcome {
+        match Apart::new() {
+            Ok(apart) => {
+                servers.iter().try_for_each(|server| apart.settle(server.id()))?;
+                self.apart = Some(apart);
+            }
+            Err(why) => println!("servers and generator are not apart: {why}"),
+        }
+        Ok(())
     }
 
     /// Runs one workload on one server until an operation costs it hardly less than the time before.
@@ -262,6 +295,10 @@ impl Results {
         command.args(more);
         // What a workload says of itself comes last, and wins.
         command.args(load.words);
+        if let Some(apart) = &self.apart {
+            command.arg("--calm");
+            command = apart.generator(&command);
+        }
         let output = command.output().map_err(|error| format!("the generator cannot be started: {error}"))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);

@@ -13,6 +13,7 @@
 )]
 
 mod accordion;
+mod apart;
 mod backed;
 mod cachefaults;
 mod chance;

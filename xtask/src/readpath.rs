@@ -17,7 +17,6 @@
 //! The judge is the CPU time of the server's process; throughput is told beside it, and means something on a machine that
 //! does nothing else.
 
-mod apart;
 mod kept;
 mod tail;
 
@@ -25,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use self::apart::Apart;
+use crate::apart::Apart;
 use crate::backed::Backed;
 use crate::compare::{Running, Sizes, WARM as WARM_JAVA, figure_of, memory_mib};
 use crate::server::{Server, fresh_folder, release};

@@ -26,6 +26,7 @@ pub(crate) struct Outcome {
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
+    /// Infinite where more than one in a thousand never began.
     pub(crate) p999_us: f64,
     pub(crate) server_us: Option<f64>,
     pub(crate) generator_us: f64,
@@ -193,14 +194,20 @@ fn workload(label: String, line: &Value) -> Option<Outcome> {
         Some(numbers.map(|(at, number)| ((at as f64 + 0.5) * slot, number * factor)).collect())
     };
     let curve = line["curve_nines_us"].as_array()?.iter();
+    let name = line["workload"].as_str()?;
+    // Where the processors were watched, what was due while none of them stood still is what the server did.
+    let (latencies, before, behind) =
+        if line["calm"].is_object() { (&line["calm"], "calm_", ", calm") } else { (seen, "", "") };
+    let latency = |quantile: &str| latencies[format!("{before}{quantile}_us")].as_f64();
+    let never = line["not_begun"].as_f64().unwrap_or(0.0) > (1.0 - 0.999) * operations;
     Some(Outcome {
         label,
-        workload: line["workload"].as_str()?.to_owned(),
+        workload: format!("{name}{behind}"),
         rows_per_operation: if operations > 0.0 { rows / operations } else { 1.0 },
         per_second: line["operations_per_second"].as_f64()?,
-        p50_us: seen["p50_us"].as_f64()?,
-        p99_us: seen["p99_us"].as_f64()?,
-        p999_us: seen["p999_us"].as_f64()?,
+        p50_us: latency("p50")?,
+        p99_us: latency("p99")?,
+        p999_us: if never { f64::INFINITY } else { latency("p999")? },
         server_us: server["cpu_us_per_operation"].as_f64(),
         generator_us: line["generator_cpu_us_per_operation"].as_f64().unwrap_or(0.0),
         memory_mib: server["memory_bytes"].as_f64().map(|bytes| bytes / f64::from(1 << 20)),
@@ -212,4 +219,37 @@ fn workload(label: String, line: &Value) -> Option<Outcome> {
         flushes: numbers("flushes_at_seconds")?,
         compactions: numbers("compactions_at_seconds")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Outcome {
+        let mut outcomes = Outcomes::default();
+        outcomes.add(line).expect("a line of results");
+        outcomes.workloads.remove(0)
+    }
+
+    fn line(calm: &str, not_begun: u64) -> String {
+        format!(
+            "{{\"label\":\"a\",\"workload\":\"mix at 4/s\",\"operations_per_second\":4.0,\"calm\":{calm},\
+             \"not_begun\":{not_begun},\"seen\":{{\"operations\":5000,\"rows\":5000,\"p50_us\":1.0,\"p99_us\":2.0,\
+             \"p999_us\":900.0}},\"curve_nines_us\":[],\"slot_seconds\":1.0,\"slot_operations\":[],\
+             \"slot_latency_max_us\":[],\"flushes_at_seconds\":[],\"compactions_at_seconds\":[]}}"
+        )
+    }
+
+    #[test]
+    fn where_processors_were_watched_the_calm_part_is_compared() {
+        let all = read(&line("null", 5));
+        assert_eq!((all.workload.as_str(), all.p50_us, all.p999_us), ("mix at 4/s", 1.0, 900.0));
+        let calm = read(&line("{\"calm_p50_us\":3.0,\"calm_p99_us\":4.0,\"calm_p999_us\":5.0}", 0));
+        assert_eq!((calm.workload.as_str(), calm.p50_us, calm.p999_us), ("mix at 4/s, calm", 3.0, 5.0));
+    }
+
+    #[test]
+    fn what_never_began_is_in_the_tail() {
+        assert_eq!(read(&line("null", 6)).p999_us, f64::INFINITY);
+    }
 }

@@ -3,27 +3,34 @@
 //! Beside each other they wait for each other's turns. And a machine has chores: a thread of the system that looks which
 //! memory is in use (DAMON's `kdamond`) was seen to take a processor for 3 to 6 ms at a time, several times in a tenth of a
 //! second. So each has processors that the other does not use, by `taskset`, and the server goes before what the machine
-//! does besides, by `chrt`, as the generator does by itself. Both programs are in Debian's util-linux.
+//! does besides: by `chrt`, as the generator does by itself, where its threads do one thing; by `renice` where they compact
+//! beside those that answer, for who goes before all others by `chrt` does not make way for its own either. The programs are
+//! in Debian's util-linux and bsdutils.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use crate::Outcome;
+
+/// What `renice` makes of a thread that goes before all that have not asked for it.
+const FIRST: &str = "-20";
 
 /// The processors of one and of the other, as `taskset` wants them.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Apart {
+pub(crate) struct Apart {
     server: String,
     generator: String,
 }
 
 impl Apart {
     /// The processors that this process may use, one half each; the greater half is the generator's.
-    pub(super) fn new() -> Result<Apart, String> {
+    pub(crate) fn new() -> Result<Apart, String> {
         let file = Path::new("/proc/self/status");
         let status = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         let may = Command::new("chrt").args(["-f", "1", "taskset", "-c", "0", "true"]).status();
         if !may.is_ok_and(|status| status.success()) {
             return Err("`chrt -f 1` and `taskset` cannot be used: install util-linux, and be root or have the right to go \
-                        before other threads (CAP_SYS_NICE); or leave out `tail`"
+                        before other threads (CAP_SYS_NICE)"
                 .to_owned());
         }
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -47,12 +54,33 @@ impl Apart {
     }
 
     /// What a server's command line begins with.
-    pub(super) fn before_server(&self) -> [&str; 6] {
+    pub(crate) fn before_server(&self) -> [&str; 6] {
         ["taskset", "-c", &self.server, "chrt", "-f", "1"]
     }
 
+    /// Moves the threads of a server that runs, and those that they will start, to its processors and before other threads.
+    pub(crate) fn settle(&self, id: u32) -> Outcome {
+        let tasks = format!("/proc/{id}/task");
+        let threads = std::fs::read_dir(&tasks).map_err(|error| format!("{tasks}: {error}"))?;
+        for thread in threads.flatten() {
+            let thread = thread.file_name().to_string_lossy().into_owned();
+            for (program, words) in
+                [("taskset", ["-c", "-p", &self.server, &thread]), ("renice", ["-n", FIRST, "-p", &thread])]
+            {
+                let done =
+                    Command::new(program).args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
+                let is_done = done.map_err(|error| format!("{program}: {error}"))?.success();
+                // A thread that has ended meanwhile needs no place.
+                if !is_done && Path::new(&tasks).join(&thread).exists() {
+                    return Err(format!("{program} could not move thread {thread} of server {id}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// A command on the generator's processors.
-    pub(super) fn generator(&self, command: &Command) -> Command {
+    pub(crate) fn generator(&self, command: &Command) -> Command {
         let mut apart = Command::new("taskset");
         apart.args(["-c", &self.generator]).arg(command.get_program()).args(command.get_args());
         apart
