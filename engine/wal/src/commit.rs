@@ -52,9 +52,11 @@ impl Durable {
         front.failure.as_ref().or(full).cloned().map(Err)
     }
 
-    /// Writes for everybody, if nobody else is at it. Only the system's level is reached that way.
+    /// Writes for everybody, if nobody else is at it. Only the system's level is reached that way, and only while there is
+    /// room.
     fn lead(&self, when_full: WhenFull) {
         if self.level == Level::Os
+            && !self.shared.is_full()
             && let Some(mut back) = self.shared.try_back()
         {
             // The caller looks for the failure that this may have left.
@@ -71,6 +73,8 @@ impl Durable {
 
     /// Waits among the others, to be woken once.
     fn take_seat(&mut self, context: &Context<'_>) {
+        // It goes when the front is free: a waker may be the last of a task that waits here, too.
+        let _known;
         let mut front = self.shared.front.lock();
         let known = self.seat.and_then(|seat| front.waiters.iter().position(|waiter| waiter.seat == seat));
         let seat = *self.seat.get_or_insert_with(|| {
@@ -80,7 +84,7 @@ impl Durable {
         let (ticket, level, patient) = (self.ticket, self.level, self.patient);
         let waiter = Waiter { seat, ticket, level, patient, waker: context.waker().clone() };
         match known {
-            Some(at) => front.waiters[at] = waiter,
+            Some(at) => _known = std::mem::replace(&mut front.waiters[at], waiter),
             None => front.waiters.push(waiter),
         }
         if level == Level::Disk && front.disk_wanted < ticket.0 {
@@ -136,12 +140,12 @@ impl Drop for Durable {
         if self.shared.reached(self.level) >= self.ticket.0 {
             return;
         }
-        let was_waiting = {
+        let waiting = {
             let waiters = &mut self.shared.front.lock().waiters;
             let at = waiters.iter().position(|waiter| waiter.seat == seat);
-            at.map(|at| waiters.swap_remove(at)).is_some()
+            at.map(|at| waiters.swap_remove(at))
         };
-        if !was_waiting {
+        if waiting.is_none() {
             self.shared.wake_reached();
         }
     }

@@ -200,7 +200,7 @@ impl Log {
     /// Whether new writes should be begun: not while the disk is full. A write that has begun may be appended all the
     /// same; it reaches the disk when there is room.
     pub fn admits(&self) -> Result<()> {
-        if !self.shared.full.load(Ordering::Relaxed) {
+        if !self.shared.is_full() {
             return Ok(());
         }
         match &self.shared.front.lock().full {
@@ -367,7 +367,10 @@ impl Log {
         let closed = {
             let _rolling = self.shared.rolling.lock();
             let mut back = self.shared.back();
-            self.shared.drain(&mut back).and_then(|()| self.shared.finish_current(&mut back))
+            let closed = self.shared.drain(&mut back).and_then(|()| self.shared.finish_current(&mut back));
+            // Before the back is let go: who is told then shall not try to write.
+            self.shared.front.lock().failure.get_or_insert(Error::Closed);
+            closed
         };
         self.shared.fail(Error::Closed);
         self.stop();

@@ -5,6 +5,8 @@
 //! tells those who wait. That nobody is missed needs no flag: who waits is in the front's list before it tries the back,
 //! and the holder looks at the list after the back is free. If it does not see one who waits there, that one came to the
 //! list later, and finds the back free.
+//!
+//! Who is told may run at once, on the thread that let go, which may be at rolling: it must neither roll nor end the log.
 
 use std::ops::{Deref, DerefMut};
 

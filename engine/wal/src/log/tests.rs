@@ -753,6 +753,31 @@ fn who_was_to_write_for_all_and_goes_leaves_it_to_another() {
 }
 
 #[test]
+fn who_waits_for_room_is_left_alone_until_there_is_some() {
+    let place = Memory::new();
+    let retry = Duration::from_millis(20);
+    let (log, _) = in_memory(&place, Options { full_retry: retry, ..Options::default() });
+    place.set_bytes_max(Some(1_000));
+    let ticket = log.append(&edit("a", 1, &[1; 2_000])).expect("alive");
+    log.sync_blocking(ticket, Level::Os).expect_err("there is no room");
+    let durable = log.sync(ticket, Level::Os).patiently();
+    let mut write = Waiting { durable, woken: Arc::default() };
+    assert!(!write.is_done());
+    let tried = log.shared.counts.full.value();
+    while log.shared.counts.full.value() < tried + 3 {
+        std::thread::sleep(retry);
+    }
+    assert_eq!(write.times_woken(), 0, "nothing can be done about it");
+    assert!(log.shared.counts.full.value() < tried + 100, "it is tried now and then");
+    place.set_bytes_max(None);
+    while write.times_woken() == 0 {
+        std::thread::sleep(retry);
+    }
+    assert!(write.is_done());
+    assert_eq!(write.times_woken(), 1);
+}
+
+#[test]
 fn writes_go_on_beside_everybody_who_looks_at_the_log() {
     const WRITES: u64 = 20_000;
     const HELP: Duration = Duration::from_secs(10);

@@ -149,13 +149,20 @@ impl Shared {
         }
     }
 
-    /// Wakes, in one pass, those whose ticket was reached; and one that waits for the system alone, to be the next
-    /// leader.
+    /// Whether a batch waits for room. The log's thread alone tries again then.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Wakes, in one pass, those whose ticket was reached; and, while there is something to write and room for it, one that
+    /// waits for the system alone, to be the next leader.
     pub(crate) fn wake_reached(&self) {
         let (written, durable) = (self.reached(Level::Os), self.reached(Level::Disk));
         let woken: Vec<Waiter> = {
             let mut front = self.front.lock();
-            let mut leader = false;
+            let can_lead =
+                front.failure.is_none() && front.full.is_none() && front.buffer.len() > BATCH_HEADER_LENGTH;
+            let mut leader = !can_lead;
             front
                 .waiters
                 .extract_if(.., |waiter| match waiter.level {
