@@ -7,6 +7,7 @@
 //! beside those that answer, for who goes before all others by `chrt` does not make way for its own either. The programs are
 //! in Debian's util-linux and bsdutils.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -27,14 +28,20 @@ impl Apart {
     pub(crate) fn new() -> Result<Apart, String> {
         let file = Path::new("/proc/self/status");
         let status = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        let may = Command::new("chrt").args(["-f", "1", "taskset", "-c", "0", "true"]).status();
-        if !may.is_ok_and(|status| status.success()) {
-            return Err("`chrt -f 1` and `taskset` cannot be used: install util-linux, and be root or have the right to go \
-                        before other threads (CAP_SYS_NICE)"
-                .to_owned());
-        }
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        Apart::of(list.unwrap_or_default())
+        let apart = Apart::of(list.unwrap_or_default())?;
+        for before in [&apart.before_server()[..], &["nice", "-n", FIRST, "taskset", "-c", &apart.generator]]
+        {
+            let may = Command::new(before[0]).args(&before[1..]).arg("true").status();
+            if !may.is_ok_and(|status| status.success()) {
+                return Err(format!(
+                    "`{}` cannot be used: install util-linux, and be root or have the right to go before other threads \
+                     (CAP_SYS_NICE)",
+                    before.join(" ")
+                ));
+            }
+        }
+        Ok(apart)
     }
 
     fn of(list: &str) -> Result<Apart, String> {
@@ -58,25 +65,44 @@ impl Apart {
         ["taskset", "-c", &self.server, "chrt", "-f", "1"]
     }
 
-    /// Moves the threads of a server that runs, and those that they will start, to its processors and before other threads.
+    /// Moves the threads of a server that runs, and those that they will start, to its processors, and before other threads
+    /// those that have not stepped back themselves.
     pub(crate) fn settle(&self, id: u32) -> Outcome {
         let tasks = format!("/proc/{id}/task");
-        let threads = std::fs::read_dir(&tasks).map_err(|error| format!("{tasks}: {error}"))?;
-        for thread in threads.flatten() {
-            let thread = thread.file_name().to_string_lossy().into_owned();
-            for (program, words) in
-                [("taskset", ["-c", "-p", &self.server, &thread]), ("renice", ["-n", FIRST, "-p", &thread])]
-            {
-                let done =
-                    Command::new(program).args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
-                let is_done = done.map_err(|error| format!("{program}: {error}"))?.success();
+        let mut settled = BTreeSet::new();
+        // One that is not settled may start another meanwhile.
+        loop {
+            let all = std::fs::read_dir(&tasks).map_err(|error| format!("{tasks}: {error}"))?;
+            let all: BTreeSet<String> =
+                all.flatten().map(|thread| thread.file_name().to_string_lossy().into_owned()).collect();
+            let new: Vec<String> = all.difference(&settled).cloned().collect();
+            if new.is_empty() {
+                return Ok(());
+            }
+            for thread in new {
+                let done = self.settle_thread(&thread, &format!("{tasks}/{thread}/stat"));
                 // A thread that has ended meanwhile needs no place.
-                if !is_done && Path::new(&tasks).join(&thread).exists() {
-                    return Err(format!("{program} could not move thread {thread} of server {id}"));
+                if done.is_err() && Path::new(&tasks).join(&thread).exists() {
+                    return done;
                 }
+                settled.insert(thread);
             }
         }
-        Ok(())
+    }
+
+    fn settle_thread(&self, thread: &str, stat: &str) -> Outcome {
+        let quiet = |program: &str, words: [&str; 4]| {
+            let status =
+                Command::new(program).args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            match status {
+                Ok(status) if status.success() => Ok(()),
+                Ok(status) => Err(format!("{program} {}: {status}", words.join(" "))),
+                Err(error) => Err(format!("{program}: {error}")),
+            }
+        };
+        quiet("taskset", ["-c", "-p", &self.server, thread])?;
+        let text = std::fs::read_to_string(stat).map_err(|error| format!("{stat}: {error}"))?;
+        if nice_of(&text) == Some(0) { quiet("renice", ["-n", FIRST, "-p", thread]) } else { Ok(()) }
     }
 
     /// A command on the generator's processors.
@@ -87,9 +113,21 @@ impl Apart {
     }
 }
 
+/// A thread's nice value, as its `stat` has it: the 19th field. The second, its name in parentheses, may be anything.
+fn nice_of(stat: &str) -> Option<i32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(16)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_stepped_back_is_known() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 39 19 14 0 100 0";
+        assert_eq!((nice_of(stat), nice_of("7 (a")), (Some(19), None));
+    }
 
     #[test]
     fn each_has_a_half() {

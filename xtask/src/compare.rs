@@ -99,7 +99,12 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     results.rounds(&servers, &beside, &plan, began)?;
     drop(backed);
     if !apart.is_empty() {
-        results.stand_apart(&servers)?;
+        results.stand_apart(&servers);
+        for server in servers.iter().filter(|server| server.kind.is_java()) {
+            for load in &apart {
+                results.warm(server, load, &plan, began)?;
+            }
+        }
         results.rounds(&servers, &apart, &plan, began)?;
     }
     for server in servers {
@@ -250,15 +255,15 @@ impl Results {
     }
 
     /// From now on the servers and the generator use different processors. Where that cannot be they go on beside each other.
-    fn stand_apart(&mut self, servers: &[Running]) -> Outcome {
-        match Apart::new() {
-            Ok(apart) => {
-                servers.iter().try_for_each(|server| apart.settle(server.id()))?;
-                self.apart = Some(apart);
-            }
+    fn stand_apart(&mut self, servers: &[Running]) {
+        let settled = |apart: Apart| {
+            servers.iter().try_for_each(|server| apart.settle(server.id()))?;
+            Ok::<Apart, String>(apart)
+        };
+        match Apart::new().and_then(settled) {
+            Ok(apart) => self.apart = Some(apart),
             Err(why) => println!("servers and generator are not apart: {why}"),
         }
-        Ok(())
     }
 
     /// Runs one workload on one server until an operation costs it hardly less than the time before.

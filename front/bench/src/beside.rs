@@ -159,7 +159,10 @@ pub(crate) fn medians(outcomes: &Outcomes) -> Vec<Outcome> {
             continue;
         }
         let all: Vec<&Outcome> = outcomes.workloads.iter().filter(|other| is_same(other)).collect();
-        let of = |figure: fn(&Outcome) -> f64| median(all.iter().map(|one| figure(one))).unwrap_or(0.0);
+        // What could not be told in one round is told by the others.
+        let of = |figure: fn(&Outcome) -> f64| {
+            median(all.iter().map(|one| figure(one)).filter(|figure| !figure.is_nan())).unwrap_or(f64::NAN)
+        };
         let maybe = |figure: fn(&Outcome) -> Option<f64>| median(all.iter().filter_map(|one| figure(one)));
         medians.push(Outcome {
             rows_per_operation: of(|one| one.rows_per_operation),
@@ -211,7 +214,8 @@ fn ratios(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
     let latency = |figure: fn(&Outcome) -> f64| maybe(ratio(Some(figure(theirs)), Some(figure(ours))));
     let mut tail = latency(|one| one.p999_us);
     if ours.workload.contains(OFFERED) {
-        let reached = theirs.p999_us >= TAIL_BAR * ours.p999_us;
+        let reached =
+            ours.p999_us > 0.0 && ours.p999_us.is_finite() && theirs.p999_us >= TAIL_BAR * ours.p999_us;
         tail += &format!(" ({TAIL_BAR} {})", if reached { "reached" } else { "short" });
     }
     vec![
@@ -279,5 +283,14 @@ mod tests {
         assert!(beside(&outcomes).contains("8 short"));
         outcomes.workloads.iter_mut().for_each(|one| one.workload = "mixed at 5/s".to_owned());
         assert!(beside(&outcomes).contains("1.00 (4 short)"));
+        let reached = |ours: f64, theirs: f64| {
+            let mut outcomes = outcomes.clone();
+            for one in &mut outcomes.workloads {
+                one.p999_us = if one.label == "a" { ours } else { theirs };
+            }
+            beside(&outcomes).contains("(4 reached)")
+        };
+        assert!(reached(10.0, 40.0) && reached(10.0, f64::INFINITY));
+        assert!(!reached(f64::INFINITY, f64::INFINITY) && !reached(0.0, 0.0) && !reached(f64::NAN, 40.0));
     }
 }

@@ -13,6 +13,9 @@ use crate::recorder::SLOT;
 use crate::watch::Event;
 use crate::{Error, Limit, Recorded, Report, Result};
 
+/// Of what was due, the part beside no standstill that a tail can be told of.
+const CALM_PART_MIN: f64 = 0.25;
+
 /// Points of a curve of latencies for every nine of the quantile, and so many nines.
 const POINTS_PER_NINE: u32 = 8;
 const NINES: u32 = 5;
@@ -26,7 +29,8 @@ pub(crate) struct Outcome {
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// Infinite where more than one in a thousand never began.
+    /// Infinite where more than one in a thousand never began; not a number where processors stood still for so long that it
+    /// cannot be told.
     pub(crate) p999_us: f64,
     pub(crate) server_us: Option<f64>,
     pub(crate) generator_us: f64,
@@ -200,6 +204,12 @@ fn workload(label: String, line: &Value) -> Option<Outcome> {
         if line["calm"].is_object() { (&line["calm"], "calm_", ", calm") } else { (seen, "", "") };
     let latency = |quantile: &str| latencies[format!("{before}{quantile}_us")].as_f64();
     let never = line["not_begun"].as_f64().unwrap_or(0.0) > (1.0 - 0.999) * operations;
+    let is_told = latencies["calm_part"].as_f64().is_none_or(|part| part >= CALM_PART_MIN);
+    let tail = match (is_told, never) {
+        (false, _) => f64::NAN,
+        (true, true) => f64::INFINITY,
+        (true, false) => latency("p999")?,
+    };
     Some(Outcome {
         label,
         workload: format!("{name}{behind}"),
@@ -207,7 +217,7 @@ fn workload(label: String, line: &Value) -> Option<Outcome> {
         per_second: line["operations_per_second"].as_f64()?,
         p50_us: latency("p50")?,
         p99_us: latency("p99")?,
-        p999_us: if never { f64::INFINITY } else { latency("p999")? },
+        p999_us: tail,
         server_us: server["cpu_us_per_operation"].as_f64(),
         generator_us: line["generator_cpu_us_per_operation"].as_f64().unwrap_or(0.0),
         memory_mib: server["memory_bytes"].as_f64().map(|bytes| bytes / f64::from(1 << 20)),
@@ -244,8 +254,13 @@ mod tests {
     fn where_processors_were_watched_the_calm_part_is_compared() {
         let all = read(&line("null", 5));
         assert_eq!((all.workload.as_str(), all.p50_us, all.p999_us), ("mix at 4/s", 1.0, 900.0));
-        let calm = read(&line("{\"calm_p50_us\":3.0,\"calm_p99_us\":4.0,\"calm_p999_us\":5.0}", 0));
-        assert_eq!((calm.workload.as_str(), calm.p50_us, calm.p999_us), ("mix at 4/s, calm", 3.0, 5.0));
+        let calm = |part: f64| {
+            let latencies = "\"calm_p50_us\":3.0,\"calm_p99_us\":4.0,\"calm_p999_us\":5.0";
+            read(&line(&format!("{{\"calm_part\":{part},{latencies}}}"), 0))
+        };
+        let most = calm(0.9);
+        assert_eq!((most.workload.as_str(), most.p50_us, most.p999_us), ("mix at 4/s, calm", 3.0, 5.0));
+        assert!(calm(0.1).p999_us.is_nan(), "too little of it");
     }
 
     #[test]
