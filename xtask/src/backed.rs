@@ -74,9 +74,7 @@ impl Backed {
         }
         Ok(Some(backed))
     }
-}
 
-impl Backed {
     /// Reads no more; what was read stays.
     fn leave_off(&mut self) {
         self.ends.store(true, Ordering::Relaxed);

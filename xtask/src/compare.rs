@@ -95,7 +95,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
             results.warm(server, load, &plan, began)?;
         }
     }
-    let (apart, beside): (Vec<&Load>, Vec<&Load>) = plan.loads.iter().partition(|load| load.apart);
+    let (apart, beside): (Vec<&Load>, Vec<&Load>) = plan.loads.iter().partition(|load| load.is_apart());
     results.rounds(&servers, &beside, &plan, began)?;
     drop(backed);
     if !apart.is_empty() {
@@ -245,7 +245,8 @@ impl Results {
                 for server in order {
                     say(began, &format!("round {}: {} on {}", round + 1, load.name, server.kind.label()));
                     let begin = if is_first { &["--compact"][..] } else { &[] };
-                    let seconds = if load.apart { plan.seconds.max(APART_SECONDS) } else { plan.seconds };
+                    let seconds =
+                        if load.is_apart() { plan.seconds.max(APART_SECONDS) } else { plan.seconds };
                     let lines = self.drive(server, load, plan, begin, (plan.warm_up, seconds))?;
                     self.keep(&lines)?;
                 }

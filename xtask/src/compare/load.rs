@@ -6,11 +6,15 @@ pub(crate) struct Load {
     pub(crate) words: &'static [&'static str],
     /// Whether the short form has it.
     short: bool,
-    /// Whether its latencies are judged: it comes last, with the server and the generator apart.
-    pub(crate) apart: bool,
 }
 
 impl Load {
+    /// Whether its latencies are judged, at a rate that all can keep up with: it comes last, with the server and the generator
+    /// apart.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.words.contains(&"--rate")
+    }
+
     /// The table that it works on.
     pub(crate) fn table(&self) -> &'static str {
         let named = self.words.iter().skip_while(|word| **word != "--ycsb-table").nth(1);
@@ -42,39 +46,38 @@ const MIXED: &[&str] = &[
 ];
 
 const ALL: &[Load] = &[
-    Load { name: "random-read", words: &["random-read"], short: true, apart: false },
-    Load { name: "multi-get", words: &["multi-get"], short: true, apart: false },
+    Load { name: "random-read", words: &["random-read"], short: true },
+    Load { name: "multi-get", words: &["multi-get"], short: true },
     // Thirty rows with one call, as PerformanceEvaluation asks for.
-    Load { name: "scan-30", words: &["scan", "--caching", "30"], short: true, apart: false },
-    Load { name: "scan", words: &["scan"], short: true, apart: false },
-    Load { name: "scan-range-10", words: &["scan-range-10"], short: false, apart: false },
-    Load { name: "scan-range-100", words: &["scan-range-100"], short: true, apart: false },
-    Load { name: "scan-range-1000", words: &["scan-range-1000"], short: false, apart: false },
-    Load { name: "scan-range-10000", words: &["scan-range-10000"], short: false, apart: false },
+    Load { name: "scan-30", words: &["scan", "--caching", "30"], short: true },
+    Load { name: "scan", words: &["scan"], short: true },
+    Load { name: "scan-range-10", words: &["scan-range-10"], short: false },
+    Load { name: "scan-range-100", words: &["scan-range-100"], short: true },
+    Load { name: "scan-range-1000", words: &["scan-range-1000"], short: false },
+    Load { name: "scan-range-10000", words: &["scan-range-10000"], short: false },
     // A cold Java needs seconds for ten thousand such rows.
-    Load { name: "filter-scan", words: &["filter-scan", "--range", "2000"], short: true, apart: false },
-    Load { name: "filter-0", words: &["filter-0"], short: true, apart: false },
-    Load { name: "filter-10", words: &["filter-10"], short: true, apart: false },
-    Load { name: "sequential-read", words: &["sequential-read"], short: false, apart: false },
-    Load { name: "random-write", words: &["random-write"], short: true, apart: false },
+    Load { name: "filter-scan", words: &["filter-scan", "--range", "2000"], short: true },
+    Load { name: "filter-0", words: &["filter-0"], short: true },
+    Load { name: "filter-10", words: &["filter-10"], short: true },
+    Load { name: "sequential-read", words: &["sequential-read"], short: false },
+    Load { name: "random-write", words: &["random-write"], short: true },
     Load {
         name: "random-write-fsync",
         words: &["random-write", "--durability", "fsync", "--threads", "64"],
         short: true,
-        apart: false,
     },
-    Load { name: "sequential-write", words: &["sequential-write"], short: false, apart: false },
-    Load { name: "batch-write", words: &["batch-write"], short: true, apart: false },
-    Load { name: "increment", words: &["increment"], short: true, apart: false },
-    Load { name: "append", words: &["append"], short: false, apart: false },
-    Load { name: "check-and-put", words: &["check-and-put"], short: true, apart: false },
-    Load { name: "ycsb-a", words: &["ycsb-a"], short: false, apart: false },
-    Load { name: "ycsb-b", words: &["ycsb-b"], short: false, apart: false },
-    Load { name: "ycsb-c", words: &["ycsb-c"], short: false, apart: false },
-    Load { name: "ycsb-f", words: &["ycsb-f"], short: false, apart: false },
-    Load { name: "ycsb-d", words: &["ycsb-d"], short: false, apart: false },
-    Load { name: "ycsb-e", words: &["ycsb-e"], short: false, apart: false },
-    Load { name: "mixed", words: MIXED, short: true, apart: true },
+    Load { name: "sequential-write", words: &["sequential-write"], short: false },
+    Load { name: "batch-write", words: &["batch-write"], short: true },
+    Load { name: "increment", words: &["increment"], short: true },
+    Load { name: "append", words: &["append"], short: false },
+    Load { name: "check-and-put", words: &["check-and-put"], short: true },
+    Load { name: "ycsb-a", words: &["ycsb-a"], short: false },
+    Load { name: "ycsb-b", words: &["ycsb-b"], short: false },
+    Load { name: "ycsb-c", words: &["ycsb-c"], short: false },
+    Load { name: "ycsb-f", words: &["ycsb-f"], short: false },
+    Load { name: "ycsb-d", words: &["ycsb-d"], short: false },
+    Load { name: "ycsb-e", words: &["ycsb-e"], short: false },
+    Load { name: "mixed", words: MIXED, short: true },
 ];
 
 /// The workloads of the short form, or all.

@@ -686,12 +686,22 @@ fn what_a_killed_process_left_unsynced_and_the_next_one_read_survives_the_loss_o
 }
 
 /// A task, of which only is known how often it was woken.
-#[derive(Default)]
-struct Woken(std::sync::atomic::AtomicUsize);
+struct Woken {
+    times: std::sync::atomic::AtomicUsize,
+    /// Who made it, and may [wait](Waiting::until_woken).
+    thread: std::thread::Thread,
+}
+
+impl Default for Woken {
+    fn default() -> Woken {
+        Woken { times: Default::default(), thread: std::thread::current() }
+    }
+}
 
 impl std::task::Wake for Woken {
     fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.times.fetch_add(1, Ordering::Relaxed);
+        self.thread.unpark();
     }
 }
 
@@ -714,7 +724,16 @@ impl Waiting {
     }
 
     fn times_woken(&self) -> usize {
-        self.woken.0.load(Ordering::Relaxed)
+        self.woken.times.load(Ordering::Relaxed)
+    }
+
+    fn until_woken(&self) {
+        let world = World::real();
+        let began = world.moment();
+        while self.times_woken() == 0 {
+            std::thread::park_timeout(Duration::from_secs(1));
+            assert!(world.moment().since(began) < Duration::from_secs(60), "nobody wakes it");
+        }
     }
 }
 
@@ -765,14 +784,12 @@ fn who_waits_for_room_is_left_alone_until_there_is_some() {
     assert!(!write.is_done());
     let tried = log.shared.counts.full.value();
     while log.shared.counts.full.value() < tried + 3 {
-        std::thread::sleep(retry);
+        std::thread::yield_now();
     }
     assert_eq!(write.times_woken(), 0, "nothing can be done about it");
     assert!(log.shared.counts.full.value() < tried + 100, "it is tried now and then");
     place.set_bytes_max(None);
-    while write.times_woken() == 0 {
-        std::thread::sleep(retry);
-    }
+    write.until_woken();
     assert!(write.is_done());
     assert_eq!(write.times_woken(), 1);
 }
