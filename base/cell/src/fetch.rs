@@ -6,15 +6,18 @@
 
 /// What memory gives at a time.
 const LINE: usize = 64;
+/// The first bytes of a cell: a key as most are, and of the value what a comparison takes at once. They lie in up to three
+/// lines: with two of them a filter waited for the third of every other row.
+const FIRST: usize = 96;
 /// Lines of a cell that are asked for: behind so many in a row a processor asks by itself.
 const LINES_MAX: usize = 32;
 
-/// Asks the memory for the first bytes of the cell that begins at `at`: the key of most, and the begin of the value, which lie
-/// in two lines of memory wherever it begins.
+/// Asks the memory for the first bytes of the cell that begins at `at`, wherever in a line that is.
 #[inline]
 pub fn fetch(bytes: &[u8], at: usize) {
     byte(bytes, at);
     byte(bytes, at.wrapping_add(LINE));
+    byte(bytes, at.wrapping_add(FIRST - 1));
 }
 
 /// Asks the memory for a whole cell, whose value is wanted, too.
@@ -28,7 +31,7 @@ pub fn fetch_whole(cell: &[u8]) {
 fn places(length: usize) -> impl Iterator<Item = usize> {
     // Wherever the cell begins in its first line, its end may be in a line more.
     let last = length.saturating_sub(1);
-    (0..=last).step_by(LINE).take(LINES_MAX).chain([last])
+    (0..length.min(LINES_MAX * LINE)).step_by(LINE).chain([last])
 }
 
 /// Asks for the line of the byte at `at`, be it beyond the end.

@@ -24,6 +24,7 @@ mod fetch;
 mod key;
 mod kind;
 mod order;
+mod sink;
 pub mod tags;
 mod view;
 
@@ -33,6 +34,7 @@ pub use fetch::{fetch, fetch_line, fetch_whole};
 pub use key::Key;
 pub use kind::{CellType, SequenceId, Timestamp};
 pub use order::{Comparator, Position, compare_within_row, is_same_row};
+pub use sink::CellSink;
 pub use tags::{Tag, TagType, Tags};
 pub use view::Cell;
 

@@ -6,10 +6,9 @@
 use std::cell::Cell as Slot;
 
 use bytes::{Bytes, BytesMut};
-use cell::{Cell, block};
+use cell::{Cell, CellSink, block};
 use prost::Message;
 use proto::pb;
-use region::CellSink;
 use rpc::{Codec, Reply};
 
 /// Bytes of the room that a thread begins with.
@@ -63,6 +62,10 @@ pub(crate) struct CellsOut {
     messages: Vec<pb::Cell>,
     count: usize,
     heap_size: u64,
+    /// How many cells each of the rows has that [ended](CellSink::row_ends) since [a step began](CellsOut::begin_step), and
+    /// how many cells there were in all when the last of them did.
+    ended: Vec<u32>,
+    counted: usize,
 }
 
 /// A place between two cells.
@@ -75,7 +78,15 @@ pub(crate) struct Mark {
 
 impl CellsOut {
     pub(crate) fn new(codec: Codec) -> CellsOut {
-        CellsOut { codec, block: Room::of_thread(), messages: Vec::new(), count: 0, heap_size: 0 }
+        CellsOut {
+            codec,
+            block: Room::of_thread(),
+            messages: Vec::new(),
+            count: 0,
+            heap_size: 0,
+            ended: Vec::new(),
+            counted: 0,
+        }
     }
 
     /// Makes room for so many bytes of cells in all, so that a large block is not copied each time that it doubles.
@@ -103,6 +114,18 @@ impl CellsOut {
     /// The place after the last cell.
     pub(crate) fn mark(&self) -> Mark {
         Mark { block: self.block.0.len(), count: self.count, heap_size: self.heap_size }
+    }
+
+    /// The same where a step begins that may give several rows.
+    pub(crate) fn begin_step(&mut self) -> Mark {
+        self.ended.clear();
+        self.counted = self.count;
+        self.mark()
+    }
+
+    /// How many cells each row has that the step has ended. Of a step that cut its only row, or judged it, nothing is told.
+    pub(crate) fn ended(&self) -> &[u32] {
+        &self.ended
     }
 
     /// How many cells came after `mark`.
@@ -164,6 +187,11 @@ impl CellSink for CellsOut {
             Codec::None => self.messages.push(to_message(cell)),
         }
     }
+
+    fn row_ends(&mut self) {
+        self.ended.push(u32::try_from(self.count - self.counted).unwrap_or(u32::MAX));
+        self.counted = self.count;
+    }
 }
 
 /// A cell as a message. One copy of its bytes is shared by all fields. Tags stay on the server, as with `KeyValueCodec`.
@@ -219,6 +247,24 @@ mod tests {
         }
         .to_vec()
         .expect("within limits")
+    }
+
+    #[test]
+    fn rows_that_a_step_ends_are_counted_from_where_it_began() {
+        let (one, two) = (bytes(b"one", b"1"), bytes(b"two", b"22"));
+        let cell = |bytes| Cell::parse(bytes, SequenceId::ZERO).expect("whole");
+        let mut out = CellsOut::new(Codec::KeyValue);
+        out.cell(cell(&one));
+        let start = out.begin_step();
+        assert!(out.ended().is_empty());
+        out.cell(cell(&one));
+        out.row_ends();
+        out.cell(cell(&two));
+        out.cell(cell(&two));
+        out.row_ends();
+        assert_eq!((out.ended(), out.since(start)), (&[1, 2][..], 3));
+        out.begin_step();
+        assert!(out.ended().is_empty());
     }
 
     #[test]

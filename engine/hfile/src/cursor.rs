@@ -10,6 +10,10 @@ use std::sync::Arc;
 use cache::{Block, BlockKind, Cells, Part};
 use cell::{Cell, KeyBuf, Position, SequenceId, is_same_row};
 
+mod rows;
+
+pub use rows::{Most, Refused};
+
 use crate::ahead::{Ahead, ReadType};
 use crate::heads::{self, Number};
 use crate::held::{Held, Way};
@@ -30,21 +34,6 @@ impl Default for ReadOptions {
     fn default() -> ReadOptions {
         ReadOptions { cache_blocks: true, memory_only: false, read_type: ReadType::Default }
     }
-}
-
-/// Cells whose first bytes are [asked for](cell::fetch) ahead when rows are [passed](Cursor::pass_rows): as many as memory has
-/// time for.
-const AHEAD: usize = 8;
-
-/// What becomes of a cell when rows are [passed](Cursor::pass_rows).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// It may be wanted.
-    No,
-    /// It is not.
-    Cell,
-    /// Nor is any other of its row.
-    Row,
 }
 
 /// What a cursor has open, and where that begins in the file.
@@ -411,61 +400,9 @@ impl Cursor {
     /// one's.
     #[inline]
     pub fn fetch_ahead(&self) {
-        if let Some(block) = self.block()
-            && let Some(&[from, ref behind @ ..]) = block.offsets.get(self.index + 2..)
-        {
-            let end = behind.first().map_or(block.bytes.len(), |next| *next as usize);
-            cell::fetch_whole(block.bytes.get(from as usize..end).unwrap_or_default());
+        if let Some(block) = self.block() {
+            rows::fetch_whole(block, self.index + 2);
         }
-    }
-
-    /// From the first cell of a row on, passes the rows that `refuses` does not want any cell of, as far as the open block
-    /// shows where they end. Stands on the first cell of the row after them, and says how many they were.
-    ///
-    /// `refuses` is asked of the cells of a row one after the other until it wants one, or not the row
-    /// ([`Refused::Row`]). No row at or behind `end` is passed, and none of a file with tags. The number of the write is
-    /// not told of the cells: it stands behind the value, in another line of memory.
-    pub fn pass_rows(&mut self, end: Option<&[u8]>, refuses: impl Fn(Cell<'_>) -> Refused) -> u64 {
-        let Some(block) = self.block().filter(|_| !self.reader.may_have_tags()) else { return 0 };
-        let (bytes, offsets) = (&block.bytes[..], &block.offsets[..]);
-        let row = |index: usize| Cell::key_within(&bytes[offsets[index] as usize..]).row();
-        let comparator = self.reader.comparator();
-        let is_before_end = |row: &[u8]| end.is_none_or(|end| comparator.compare_rows(row, end).is_lt());
-        // Where the block's last row is before the end, all are.
-        let all_before = is_before_end(row(offsets.len() - 1));
-        let mut rows = 0;
-        let (mut first, mut first_row) = (self.index, row(self.index));
-        'rows: while all_before || is_before_end(first_row) {
-            let mut index = first;
-            let mut refused = Refused::Cell;
-            let next_row = loop {
-                if refused == Refused::Cell {
-                    // By the time that they are asked for, the first bytes of a cell of a kilobyte are there.
-                    if let Some(&ahead) = offsets.get(index + AHEAD) {
-                        cell::fetch(bytes, ahead as usize);
-                    }
-                    refused = refuses(Reader::untagged_at(bytes, offsets[index] as usize));
-                    if refused == Refused::No {
-                        break 'rows;
-                    }
-                }
-                index += 1;
-                // Whether the row goes on is for the next block to say.
-                if index == offsets.len() {
-                    break 'rows;
-                }
-                let row = row(index);
-                if !is_same_row(row, first_row) {
-                    break row;
-                }
-            };
-            rows += 1;
-            (first, first_row) = (index, next_row);
-        }
-        if rows > 0 {
-            self.stand_on(first);
-        }
-        rows
     }
 
     /// Stands on the first cell of all.

@@ -37,7 +37,7 @@ mod writer;
 pub use ahead::ReadType;
 pub use bloom::BloomType;
 pub use compress::Compression;
-pub use cursor::{Cursor, ReadOptions, Refused};
+pub use cursor::{Cursor, Most, ReadOptions, Refused};
 pub use error::{Error, Result};
 pub use facts::{Sizes, data_bytes_of_thread};
 pub use format::Encoding;

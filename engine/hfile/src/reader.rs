@@ -38,6 +38,8 @@ pub struct Reader {
     comparator: Comparator,
     has_tags: bool,
     has_mvcc: bool,
+    may_have_tags: bool,
+    newest_write: Option<SequenceId>,
     tags_by_number: bool,
     /// Whether the file says that no marker in it deletes a family.
     deletes_no_family: bool,
@@ -132,6 +134,8 @@ impl Reader {
             comparator,
             has_tags: false,
             has_mvcc: false,
+            may_have_tags: true,
+            newest_write: None,
             tags_by_number: false,
             deletes_no_family: false,
             span: None,
@@ -212,7 +216,12 @@ impl Reader {
         if compressed && self.encoding == Encoding::RowIndexV1 {
             return Err(Error::Unsupported { file: self.name.clone(), what: "compressed tags".to_owned() });
         }
+        self.may_have_tags = self.has_tags && self.number(name::TAGS_LENGTH_MAX) != Some(0);
         self.has_mvcc = self.number(name::KEY_VALUE_VERSION) == Some(1);
+        self.newest_write = match self.has_mvcc {
+            true => self.number(name::MVCC_MAX).map(SequenceId),
+            false => Some(SequenceId::ZERO),
+        };
         // A length that no row has is none.
         let prefix = self.number(name::BLOOM_PREFIX).and_then(|length| u16::try_from(length).ok());
         let kind = self.text(name::BLOOM_TYPE).and_then(|kind| BloomType::of_name(&kind, prefix));
@@ -476,13 +485,15 @@ impl Reader {
     }
 
     /// Whether a cell of it may have a tag.
+    #[inline]
     pub(crate) fn may_have_tags(&self) -> bool {
-        self.has_tags && self.number(name::TAGS_LENGTH_MAX) != Some(0)
+        self.may_have_tags
     }
 
     /// No cell is of a later write; `None` when the file does not say.
+    #[inline]
     pub fn newest_write(&self) -> Option<SequenceId> {
-        if self.has_mvcc { self.number(name::MVCC_MAX).map(SequenceId) } else { Some(SequenceId::ZERO) }
+        self.newest_write
     }
 
     /// The cell that begins at `place` of a checked block of a file in which none has a tag, without its number.

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use cell::{Cell, CellBlock, CellType, SequenceId, Timestamp};
+use cell::{Cell, CellBlock, CellSink, CellType, SequenceId, Timestamp};
 use env::WallTime;
 use proto::descriptor::Durability as TableDurability;
 
 use crate::mvcc::Awaits;
 use crate::pending::Pending;
-use crate::query::{CellSink, FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
+use crate::query::{FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
 use crate::region::Region;
 use crate::repeats::without_repeats;
 use crate::{Error, Result};

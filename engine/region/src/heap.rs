@@ -14,7 +14,8 @@
 use std::cell::Cell as Slot;
 
 use bytes::Bytes;
-use cell::{Cell, Comparator, KeyBuf, Position, SequenceId, Timestamp, is_same_row};
+use cell::{Cell, CellSink, Comparator, KeyBuf, Position, SequenceId, Timestamp, is_same_row};
+use hfile::Most;
 use smallvec::SmallVec;
 
 use crate::Result;
@@ -447,6 +448,27 @@ impl Heap {
         end: Option<&[u8]>,
         refuses: impl Fn(Cell<'_>) -> hfile::Refused,
     ) -> Result<u64> {
+        self.run(end, |cursor, end| cursor.pass_rows(end, refuses))
+    }
+
+    /// The same for rows that are given [as they lie](hfile::Cursor::give_rows).
+    pub(crate) fn give_rows(
+        &mut self,
+        end: Option<&[u8]>,
+        most: Most,
+        wanted: Option<&[Bytes]>,
+        sink: &mut dyn CellSink,
+    ) -> Result<u64> {
+        self.run(end, |cursor, end| cursor.give_rows(end, most, wanted, sink) as u64)
+    }
+
+    /// Has rows `done` that lie in a file, if all of it is visible, before any other source's and before `end`; `done` leaves
+    /// the file on the first cell of the row after them, and says how many they were.
+    fn run(
+        &mut self,
+        end: Option<&[u8]>,
+        done: impl FnOnce(&mut hfile::Cursor, Option<&[u8]>) -> u64,
+    ) -> Result<u64> {
         let Some(current) = self.current().filter(|current| !self.sources.0.lanes[*current].put_off) else {
             return Ok(0);
         };
@@ -463,7 +485,7 @@ impl Heap {
         if cursor.reader().newest_write().is_none_or(|newest| newest > read_point) {
             return Ok(0);
         }
-        let rows = cursor.pass_rows(end, refuses);
+        let rows = done(cursor, end);
         if rows > 0 {
             self.reenlist(1);
             self.look_into_first()?;

@@ -39,6 +39,7 @@ mod tracker;
 mod young;
 
 pub use apply::{Applied, Durability, Mutation, MutationKind};
+pub use cell::CellSink;
 pub use compact::{CompactionRequest, select_files};
 pub use error::{Error, Result};
 pub use flush::{FlushReason, Flushed};
@@ -48,7 +49,7 @@ pub use memstore::{Level, Pool};
 pub use open::Opening;
 pub use options::RegionOptions;
 pub use pending::Pending;
-pub use query::{CellSink, FamilyQuery, Isolation, Limits, ReadMode, Scan, TimeRange};
+pub use query::{FamilyQuery, Isolation, Limits, ReadMode, Scan, TimeRange};
 pub use read_modify_write::{Changed, Check, Checked, Test};
 pub use region::{Load, RecoveredNonce, Region, StoreLoad};
 pub use scanner::{INLINE_TIME, RegionScanner, RowReader, Step};

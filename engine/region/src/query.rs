@@ -1,7 +1,7 @@
 //! What can be asked of a region.
 
 use bytes::Bytes;
-use cell::{Cell, SequenceId, Timestamp};
+use cell::{SequenceId, Timestamp};
 use env::Moment;
 use filter::Filter;
 use hfile::ReadType;
@@ -136,6 +136,11 @@ impl Scan {
         Scan { start: row.clone(), stop: row, include_stop: true, ..Scan::default() }
     }
 
+    /// Up to where all rows belong that follow one that does; `None` for the region's end. Of a scan from small to great.
+    pub(crate) fn rows_end(&self) -> Option<&[u8]> {
+        Some(&self.stop[..]).filter(|stop| !stop.is_empty())
+    }
+
     /// Whether no second row can belong.
     pub fn is_one_row(&self) -> bool {
         !self.start.is_empty() && self.start == self.stop
@@ -145,6 +150,8 @@ impl Scan {
 /// How much one step of a scanner may give.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// Rows. Where a step gives more than one, it is told [where each ends](cell::CellSink::row_ends), and none is cut.
+    pub rows: usize,
     /// Heap size of cells after which a row may be cut, in HBase's counting.
     pub bytes: u64,
     /// When a row is cut, if it may be, for whoever waits. Rows that the filter judges as a whole are not.
@@ -154,12 +161,6 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// None.
-    pub const NONE: Limits = Limits { bytes: u64::MAX, deadline: None, allow_partial: false };
-}
-
-/// Where cells go that a read gives.
-pub trait CellSink {
-    /// Takes one cell; its bytes are only lent.
-    fn cell(&mut self, cell: Cell<'_>);
+    /// A row, whatever it takes.
+    pub const NONE: Limits = Limits { rows: 1, bytes: u64::MAX, deadline: None, allow_partial: false };
 }

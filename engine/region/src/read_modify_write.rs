@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::tags::{Tag, write_tag};
-use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, TagType, Timestamp};
+use cell::{Cell, CellBlock, CellParts, CellSink, CellType, SequenceId, TagType, Timestamp};
 use env::WallTime;
 use filter::{Comparable, CompareOperator, Filter};
 use smallvec::SmallVec;
 
 use crate::apply::Edits;
-use crate::query::{CellSink, FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
+use crate::query::{FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
 use crate::region::Region;
 use crate::{Durability, Error, Mutation, MutationKind, Pending, Result};
 

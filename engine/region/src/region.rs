@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use cache::Cache;
-use cell::{Comparator, SequenceId};
+use cell::{CellSink, Comparator, SequenceId};
 use env::{WallTime, World};
 use parking_lot::Mutex;
 use proto::descriptor::Durability as TableDurability;
@@ -17,7 +17,7 @@ use crate::ledger::Account;
 use crate::locks::RowLocks;
 use crate::memory::MemoryLoad;
 use crate::mvcc::Mvcc;
-use crate::query::{CellSink, ReadMode, Scan};
+use crate::query::{ReadMode, Scan};
 use crate::scanner::{RegionScanner, RowReader};
 use crate::store::Store;
 use crate::{Error, RegionOptions, Result};

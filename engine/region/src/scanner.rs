@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::{Cell, Comparator, KeyBuf, SequenceId, is_same_row};
+use cell::{Cell, CellSink, Comparator, KeyBuf, SequenceId, is_same_row};
 use filter::{Filter, Transform};
 use hfile::ReadOptions;
 use smallvec::SmallVec;
 
 use crate::heap::{Aim, Heap};
 use crate::matcher::{Matcher, Wanted};
-use crate::query::{CellSink, Isolation, Limits, ReadMode, Scan};
+use crate::query::{Isolation, Limits, ReadMode, Scan};
 use crate::region::Region;
 use crate::store::View;
 use crate::{Error, Result};
@@ -149,6 +149,8 @@ pub struct RegionScanner<'q> {
     /// help where it stands.
     may_pass: bool,
     refuses: bool,
+    /// Whether rows in which there is nothing to judge can be given as they lie.
+    may_give: bool,
     /// Whether rows were passed right before the row under way.
     passed: bool,
     read_point: SequenceId,
@@ -215,6 +217,7 @@ impl<'q> RegionScanner<'q> {
             judged: 0,
             standing: None,
             may_pass: false,
+            may_give: false,
             refuses: true,
             passed: false,
             buffer: row::RowBuffer::default(),
@@ -338,7 +341,9 @@ impl<'q> RegionScanner<'q> {
         };
         if self.stores.is_empty() {
             self.stores = self.open_stores(options)?;
-            self.may_pass = self.may_pass();
+            let is_plain = self.is_plain();
+            self.may_pass = is_plain && self.filter.as_ref().is_some_and(Filter::is_plain);
+            self.may_give = is_plain && self.filter.is_none() && self.scan.batch.is_none();
         }
         for store in &mut self.stores {
             store.heap.set_options(options);
@@ -354,13 +359,13 @@ impl<'q> RegionScanner<'q> {
             let rows = self.pass_refused()?;
             self.passed = rows > 0;
             if rows > 0 {
-                self.counted += rows;
-                self.has_row = false;
-                let more = self.find_row();
-                if !more {
-                    self.finish();
-                }
-                return Ok(Step { more, rows_scanned: rows, rows_filtered: rows, ..Step::default() });
+                return Ok(self.run_is_over(rows, rows));
+            }
+        }
+        if self.may_give {
+            let rows = self.give_as_they_lie(limits, sink)?;
+            if rows > 0 {
+                return Ok(self.run_is_over(rows, 0));
             }
         }
         let step = self.read_row(limits, sink, mode)?;
@@ -381,6 +386,17 @@ impl<'q> RegionScanner<'q> {
             self.finish();
         }
         Ok(Step { more, ..step })
+    }
+
+    /// So many rows were passed or given as a whole; the heaps stand behind them.
+    fn run_is_over(&mut self, rows: u64, filtered: u64) -> Step {
+        self.counted += rows;
+        self.has_row = false;
+        let more = self.find_row();
+        if !more {
+            self.finish();
+        }
+        Step { more, rows_scanned: rows, rows_filtered: filtered, ..Step::default() }
     }
 
     fn open_stores(&self, options: ReadOptions) -> Result<SmallVec<[StoreScanner; 1]>> {

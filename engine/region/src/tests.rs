@@ -13,6 +13,7 @@ use storage::{FileName, Files, Memory};
 use crate::*;
 
 mod gets;
+mod given;
 mod held;
 mod memory;
 mod merged;
@@ -366,7 +367,7 @@ fn scans_keep_their_bounds_directions_and_limits() {
     // One cell at a time, by batch and by size.
     for scan in [Scan { batch: Some(1), ..Scan::default() }, Scan::default()] {
         let mut scanner = bench.region.scanner(scan).expect("serving");
-        let limits = Limits { bytes: 1, deadline: None, allow_partial: true };
+        let limits = Limits { rows: 1, bytes: 1, deadline: None, allow_partial: true };
         let mut shown = Shown::default();
         let mut partial = 0;
         loop {

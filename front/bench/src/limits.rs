@@ -87,6 +87,7 @@ pub(crate) fn limits(plan: &Plan, folder: &Path, during: Duration) -> Result<Vec
         ("random-write", cell + 2 * ENVELOPE, ENVELOPE, 1, depth),
         ("multi-get", batch * get / 2, batch * cell, batch, depth),
         ("batch-write", batch * cell, batch * 8, batch, depth),
+        ("scan by 30", ENVELOPE, 30 * cell, 30, depth),
         ("scan", ENVELOPE, SCAN_ANSWER, SCAN_ANSWER / cell, depth),
     ];
     let mut limits = Vec::new();

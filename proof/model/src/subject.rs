@@ -190,12 +190,20 @@ fn memstore_pool() -> Arc<region::Pool> {
     region::Pool::new(1 << 16, 16)
 }
 
+/// Rows that a step of a scan may give.
+const ROWS_AT_ONCE: usize = 3;
+
+/// Cells, and how many there were when a row ended.
 #[derive(Default)]
-struct Sink(Vec<Given>);
+struct Sink(Vec<Given>, Vec<usize>);
 
 impl CellSink for Sink {
     fn cell(&mut self, cell: Cell<'_>) {
         self.0.push(given(cell));
+    }
+
+    fn row_ends(&mut self) {
+        self.1.push(self.0.len());
     }
 }
 
@@ -1276,6 +1284,7 @@ impl Held {
     /// One step; says how many cells it gave.
     fn step(&mut self) -> Outcome<u64> {
         let limits = Limits {
+            rows: ROWS_AT_ONCE,
             bytes: self.walk.bytes.unwrap_or(u64::MAX),
             deadline: None,
             allow_partial: self.walk.bytes.is_some(),
@@ -1292,7 +1301,15 @@ impl Held {
         if step.partial && count == 0 {
             return Err("a part of a row without cells".to_owned());
         }
-        self.part.extend(sink.0);
+        // Of several rows the last is looked at below.
+        let mut from = 0;
+        if let [ends @ .., _] = &sink.1[..] {
+            for &end in ends {
+                same("row of several", &self.left.next().unwrap_or_default(), &sink.0[from..end])?;
+                from = end;
+            }
+        }
+        self.part.extend(sink.0.drain(from..));
         if step.more && step.partial {
             return Ok(count as u64);
         }

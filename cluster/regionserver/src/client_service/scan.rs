@@ -32,6 +32,12 @@ use crate::watch::later;
 /// as dear as one that a filter thinks about for long, and makes the looks come after every row in the same way.
 const STEPS_PER_LOOK_MAX: u32 = 16;
 
+/// Rows that one step may give: between two it is seen to it that the reply has room and the call has time.
+const ROWS_AT_ONCE: usize = 16;
+
+/// Results for which there is room from the start, if the client asks for as many.
+const RESULTS_AT_ONCE: usize = 64;
+
 /// Two looks that are further apart than this are too far apart: from then on every row is looked after.
 const LOOKS_APART_MAX: Duration = Duration::from_micros(100);
 
@@ -202,7 +208,7 @@ impl Work {
         request: &pb::ScanRequest,
         held: Arc<Held>,
         kept: Box<Kept>,
-        response: pb::ScanResponse,
+        mut response: pb::ScanResponse,
     ) -> Work {
         let options = server.options();
         let now = server.foundation().world.moment();
@@ -217,8 +223,13 @@ impl Work {
             call.deadline.map_or(server.scanners.lease(), |end| end.since(now).min(server.scanners.lease()));
         let mut out = CellsOut::new(call.connection.codec);
         out.make_room(kept.block_bytes);
+        let results_max = request.number_of_rows.unwrap_or(if close { 0 } else { 1 }) as usize;
+        if out.is_block() {
+            response.cells_per_result.reserve(results_max.min(RESULTS_AT_ONCE));
+            response.partial_flag_per_result.reserve(results_max.min(RESULTS_AT_ONCE));
+        }
         Work {
-            results_max: request.number_of_rows.unwrap_or(if close { 0 } else { 1 }) as usize,
+            results_max,
             complete_rows_max: request.limit_of_rows.filter(|limit| *limit > 0).map(|limit| limit as usize),
             bytes_max,
             allow_partial,
@@ -255,8 +266,9 @@ impl Work {
     fn read_rows(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
         let mut looks = Looks::new(self.server.foundation().world.moment());
         while self.results < self.results_max {
-            let mark = self.out.mark();
+            let mark = self.out.begin_step();
             let limits = Limits {
+                rows: self.rows_at_once(),
                 bytes: self.bytes_max.saturating_sub(self.out.heap_size()),
                 deadline: self.deadline,
                 allow_partial: self.allow_partial,
@@ -276,7 +288,11 @@ impl Work {
                     self.out.rewind(mark);
                     break;
                 }
-                self.add_result(mark, step.partial);
+                if self.out.ended().len() > 1 {
+                    self.add_rows();
+                } else {
+                    self.add_result(mark, step.partial);
+                }
                 if self.is_row_limit_reached() {
                     break;
                 }
@@ -311,6 +327,28 @@ impl Work {
             }
         }
         Ok(Read::Done)
+    }
+
+    /// How many rows the next step may give.
+    fn rows_at_once(&self) -> usize {
+        // Results in a message are made one by one; and behind a part of a row may come more of it.
+        let may_go_on = if self.results == 0 { self.last_row.is_some() } else { self.last_is_partial };
+        if !self.out.is_block() || may_go_on {
+            return 1;
+        }
+        let complete_rows_max = self.complete_rows_max.unwrap_or(usize::MAX);
+        let left = complete_rows_max.saturating_sub(self.complete_rows).min(self.results_max - self.results);
+        left.clamp(1, ROWS_AT_ONCE)
+    }
+
+    /// Adds the rows that a step has given, one result each.
+    fn add_rows(&mut self) {
+        let rows = self.out.ended();
+        self.results += rows.len();
+        self.complete_rows += rows.len();
+        (self.last_is_partial, self.last_row) = (false, None);
+        self.response.cells_per_result.extend_from_slice(rows);
+        self.response.partial_flag_per_result.resize(self.response.cells_per_result.len(), false);
     }
 
     fn add_result(&mut self, mark: crate::cells::Mark, partial: bool) {

@@ -185,6 +185,51 @@ fn a_client_may_close_early() {
 }
 
 #[test]
+fn replies_are_the_same_when_rows_are_given_out_of_a_file() {
+    let bench = Bench::new();
+    const ROWS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    for at in 0..ROWS.len() {
+        bench.put(&ROWS[at..=at], "f:x", "1");
+        if at % 7 == 0 {
+            bench.put(&ROWS[at..=at], "f:y", &"2".repeat(at));
+        }
+    }
+    let replies = |number: u32, limit: Option<u32>, size: Option<u64>| {
+        let column = pb::Column { family: b"f".as_slice().into(), qualifier: Vec::new() };
+        let scan = pb::Scan { column: vec![column], max_result_size: size, ..Default::default() };
+        let (mut response, cells) = bench.open(scan, |request| {
+            (request.number_of_rows, request.limit_of_rows) = (Some(number), limit);
+        });
+        let (id, mut all) = (response.scanner_id.expect("an id"), Vec::new());
+        let mut cells = Some(cells);
+        loop {
+            let more = response.more_results() && response.more_results_in_region();
+            (response.scanner_id, response.mvcc_read_point) = (None, None);
+            all.push((rows(cells.take().expect("those of the reply")), response.clone()));
+            if !more {
+                return all;
+            }
+            let call = Some(all.len() as u64 - 1);
+            let (next, of_next) = bench.next(id, number, call).expect("goes on");
+            (response, cells) = (next, Some(of_next));
+        }
+    };
+    let ways: Vec<_> = [1, 7, 16, 30, 1_000]
+        .into_iter()
+        .flat_map(|number| [None, Some(1), Some(20)].map(|limit| (number, limit)))
+        .flat_map(|(number, limit)| [None, Some(1), Some(1_000)].map(|size| (number, limit, size)))
+        .collect();
+    let judged: Vec<_> = ways.iter().map(|way| replies(way.0, way.1, way.2)).collect();
+    let region = bench.server.regions().all().remove(0);
+    bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
+    let major = region::CompactionRequest { major: true, families: Vec::new() };
+    region.compact(&major).expect("compacts");
+    for (way, judged) in ways.iter().zip(judged) {
+        assert_eq!(replies(way.0, way.1, way.2), judged, "rows, limit of rows and size {way:?}");
+    }
+}
+
+#[test]
 fn a_limit_of_rows_ends_the_whole_scan() {
     let bench = Bench::new();
     bench.fill();

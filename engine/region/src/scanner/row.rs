@@ -2,14 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use cell::{Cell, CellType, Comparator, KeyBuf, SequenceId, is_same_row};
+use cell::{Cell, CellSink, CellType, Comparator, KeyBuf, SequenceId, is_same_row};
 use filter::{Filter, Refusal, Transform};
-use hfile::Refused;
+use hfile::{Most, Refused};
 
 use super::patience::Patience;
 use super::{RegionScanner, Standing, Step};
 use crate::matcher::{Next, Verdict};
-use crate::query::{CellSink, Limits, ReadMode};
+use crate::query::{Limits, ReadMode};
 use crate::{Error, Result};
 
 /// Collects the cells of a row until it is certain that they are given. Rows of one scan use it one after the other.
@@ -239,23 +239,34 @@ impl RegionScanner<'_> {
         Ok(step)
     }
 
-    /// Whether [`pass_refused`](RegionScanner::pass_refused) may pass rows: where all that decides about a cell is the
-    /// filter, which depends on that cell alone.
-    pub(super) fn may_pass(&self) -> bool {
+    /// Whether nothing decides about a cell but the filter, deletes, and how many versions there are: whether rows may be
+    /// [passed](RegionScanner::pass_refused) or [given](RegionScanner::give_as_they_lie) as a whole.
+    pub(super) fn is_plain(&self) -> bool {
         let (scan, [asked], [store]) = (&*self.scan, &self.asked[..], &self.stores[..]) else { return false };
         let keeping = &self.region.stores[asked.store].keeping;
         let range = asked.query.and_then(|query| scan.families[query].time_range).unwrap_or(scan.time_range);
         !(self.one_row || scan.reversed || scan.raw || self.is_dear || store.on_demand)
-            && self.filter.as_ref().is_some_and(Filter::is_plain)
             && (scan.store_limit, scan.store_offset) == (None, 0)
             && range.is_all()
             && keeping.ttl.is_none()
             && !keeping.new_versions
     }
 
+    /// Gives the row under way and those behind it, as long as nothing is to be judged in them: most rows of most scans.
+    /// Says how many. None is given so that a limit would cut.
+    pub(super) fn give_as_they_lie(&mut self, limits: &Limits, sink: &mut dyn CellSink) -> Result<u64> {
+        let (scan, [store]) = (&*self.scan, &mut self.stores[..]) else { return Ok(0) };
+        if self.given > 0 || self.standing.is_some() || store.is_closed() {
+            return Ok(0);
+        }
+        let wanted = store.wanted(scan);
+        let most = Most { rows: limits.rows, heap_size: limits.bytes.min(self.region.options.row_size_max) };
+        store.heap.give_rows(scan.rows_end(), most, wanted, sink)
+    }
+
     /// Passes the row under way, and those behind it, of which the filter wants nothing: most of a search that finds
     /// little. Nothing is noted of them but their number, where else each would be judged, left, and looked for in turn: a
-    /// row of a kilobyte costs a server 50 to 75 ns in place of 160 to 180.
+    /// row of a kilobyte costs a server 40 to 55 ns in place of 160 to 180.
     ///
     /// A marker is left to be judged in its turn, with what it masks. So is what the filter would let through, for it may
     /// be a version too many. What it refuses among those that it would not be shown makes no difference.
@@ -270,8 +281,7 @@ impl RegionScanner<'_> {
         let is_wanted = |cell: Cell<'_>| {
             wanted.is_none_or(|wanted| wanted.iter().any(|qualifier| *qualifier == cell.qualifier()))
         };
-        let end = Some(&scan.stop[..]).filter(|stop| !stop.is_empty());
-        store.heap.pass_rows(end, |cell| match filter.refusal(cell) {
+        store.heap.pass_rows(scan.rows_end(), |cell| match filter.refusal(cell) {
             _ if cell.key().type_code() != CellType::Put.code() => Refused::No,
             Refusal::Cell => Refused::Cell,
             Refusal::Row if is_wanted(cell) => Refused::Row,

@@ -263,7 +263,7 @@ fn read(bench: &Bench, mut scan: Scan, way: Way, seed: u64) -> std::result::Resu
         let may = |chance: &mut Chance, of: Way| way == of || way == Way::Mixed && chance.one_in(2);
         let bytes = if may(&mut chance, Way::Bytes) { 1 + chance.below(400) } else { u64::MAX };
         let deadline = may(&mut chance, Way::Deadline).then(|| bench.world.moment());
-        let limits = Limits { bytes, deadline, allow_partial };
+        let limits = Limits { rows: 1, bytes, deadline, allow_partial };
         let mode = if may(&mut chance, Way::Memory) { ReadMode::MemoryOnly } else { ReadMode::Any };
         let mark = sink.shown.0.len();
         let step = match scanner.next_row(&limits, &mut sink, mode) {
@@ -392,7 +392,8 @@ fn a_row_that_is_begun_anew_is_not_cut_before_it_is_where_it_was() {
     let refused = scanner.next_row(&Limits::NONE, &mut sink, ReadMode::MemoryOnly);
     assert!(matches!(refused, Err(Error::WouldBlock)));
     sink.shown.0.truncate(200);
-    let limits = Limits { bytes: u64::MAX, deadline: Some(bench.world.moment()), allow_partial: true };
+    let limits =
+        Limits { rows: 1, bytes: u64::MAX, deadline: Some(bench.world.moment()), allow_partial: true };
     while scanner.next_row(&limits, &mut sink, ReadMode::Any).expect("read").more {}
     assert_eq!(sink.shown.0.join(" "), bench.all());
 }

@@ -40,22 +40,22 @@ fn slow(filter: &Filter) -> Filter {
     Filter::list(Operator::MustPassAll, vec![filter.clone(), everything])
 }
 
-fn of_f(qualifiers: Option<&[&'static str]>) -> FamilyQuery {
+pub(super) fn of_f(qualifiers: Option<&[&'static str]>) -> FamilyQuery {
     let qualifiers = qualifiers.map(|all| all.iter().map(|qualifier| Bytes::from(*qualifier)).collect());
     FamilyQuery { family: "f".into(), qualifiers, time_range: None }
 }
 
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 }
 
 /// Writes what chance says: few rows, so that versions, markers and files meet in one.
-fn write(bench: &Bench, dice: &mut Dice) {
+pub(super) fn write(bench: &Bench, dice: &mut Dice) {
     for _ in 0..60 {
         let row = format!("row-{:02}", dice.below(30));
         let column = ["f:a", "f:b", "f:c"][dice.below(3) as usize];

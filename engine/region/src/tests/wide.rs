@@ -138,7 +138,7 @@ fn a_client_that_handles_parts_does_not_wait_for_a_row() {
     loop {
         let began = bench.world.moment();
         let deadline = Some(began.plus(Duration::from_millis(5)));
-        let limits = Limits { bytes: u64::MAX, deadline, allow_partial: true };
+        let limits = Limits { rows: 1, bytes: u64::MAX, deadline, allow_partial: true };
         let step = scanner.next_row(&limits, &mut sink, ReadMode::Any).expect("read");
         assert!(bench.world.moment().since(began) < Duration::from_millis(6));
         assert_eq!(step.time_limit, step.partial);
@@ -150,7 +150,8 @@ fn a_client_that_handles_parts_does_not_wait_for_a_row() {
     assert!(sink.shown.0.join(" ") == whole);
     assert!((10..13).contains(&cut), "cut {cut} times");
     // Who takes whole rows only waits.
-    let limits = Limits { bytes: u64::MAX, deadline: Some(bench.world.moment()), allow_partial: false };
+    let limits =
+        Limits { rows: 1, bytes: u64::MAX, deadline: Some(bench.world.moment()), allow_partial: false };
     let mut scanner = bench.region.scanner(Scan::default()).expect("serving");
     let step = scanner.next_row(&limits, &mut sink, ReadMode::Any).expect("read");
     assert!(!step.partial && !step.time_limit);
@@ -178,7 +179,8 @@ fn a_filter_that_may_think_for_long_is_not_asked_where_others_wait() {
     // It is looked after cell by cell, also when it lets nothing through.
     let none = Filter::qualifier(equal, Comparable::Regex(Pattern::new("none", 0).expect("a pattern")));
     let mut scanner = bench.region.scanner(Scan { filter: Some(none), ..Scan::default() }).expect("serving");
-    let limits = Limits { bytes: u64::MAX, deadline: Some(bench.world.moment()), allow_partial: true };
+    let limits =
+        Limits { rows: 1, bytes: u64::MAX, deadline: Some(bench.world.moment()), allow_partial: true };
     let mut steps = 0;
     loop {
         let mut shown = Shown::default();

@@ -1,0 +1,159 @@
+//! Rows are given as they lie, where that is the same as judging them.
+
+use super::passed::{Dice, of_f, write};
+use super::*;
+
+/// What a step gave, and whether its row may go on.
+type Given = (Vec<String>, bool);
+
+/// Cells, and how many there were when a row ended.
+#[derive(Default)]
+struct Rows {
+    cells: Shown,
+    ends: Vec<usize>,
+}
+
+impl CellSink for Rows {
+    fn cell(&mut self, cell: Cell<'_>) {
+        self.cells.cell(cell);
+    }
+
+    fn row_ends(&mut self) {
+        self.ends.push(self.cells.0.len());
+    }
+}
+
+/// What a scan gives, row by row or part by part; how many rows it looked at, and the steps that it made.
+fn read(bench: &Bench, scan: Scan, limits: &Limits) -> ((Vec<Given>, u64), usize) {
+    let mut scanner = bench.region.scanner(scan).expect("serving");
+    let (mut given, mut scanned, mut steps) = (Vec::new(), 0, 0);
+    loop {
+        let mut rows = Rows::default();
+        let step = scanner.next_row(limits, &mut rows, ReadMode::Any).expect("read");
+        (scanned, steps) = (scanned + step.rows_scanned, steps + 1);
+        assert!(rows.ends.len() <= limits.rows, "{} rows in a step", rows.ends.len());
+        if rows.ends.is_empty() && !rows.cells.0.is_empty() {
+            rows.row_ends();
+        }
+        assert_eq!(
+            rows.ends.last().copied().unwrap_or(0),
+            rows.cells.0.len(),
+            "all cells are of rows that ended"
+        );
+        let mut from = 0;
+        for end in rows.ends {
+            given.push((rows.cells.0[from..end].to_vec(), step.partial));
+            from = end;
+        }
+        if !step.more {
+            return ((given, scanned), steps);
+        }
+    }
+}
+
+fn all_of_f() -> Scan {
+    Scan { families: vec![of_f(None)], ..Scan::default() }
+}
+
+/// The same scan, but that it is judged cell by cell, for a limit that none comes to.
+fn judged(scan: Scan) -> Scan {
+    Scan { batch: Some(u32::MAX), ..scan }
+}
+
+#[test]
+fn a_scan_that_gives_rows_as_they_lie_gives_what_one_gives_that_judges_them() {
+    let (mut saved, mut compared) = (0, 0);
+    for seed in 0..60 {
+        let mut dice = Dice(seed);
+        let mut family = FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", 150 + dice.below(900));
+        family = family.with("VERSIONS", 1 + dice.below(3));
+        if dice.below(3) == 0 {
+            family = family.with("KEEP_DELETED_CELLS", "TRUE");
+        }
+        let bench = Bench::with(family);
+        for _ in 0..1 + dice.below(3) {
+            write(&bench, &mut dice);
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+        if dice.below(3) > 0 {
+            let request = CompactionRequest { major: dice.below(4) > 0, families: Vec::new() };
+            bench.region.compact(&request).expect("compacted");
+        }
+        let read_point = bench.region.scanner(Scan::default()).expect("serving").read_point();
+        if dice.below(2) == 0 {
+            write(&bench, &mut dice);
+            if dice.below(2) == 0 {
+                bench.region.flush(FlushReason::Requested).expect("flushed");
+            }
+        }
+        for families in [None, Some(&["a"][..]), Some(&["b", "c"][..]), Some(&["a", "b", "c"][..])] {
+            for (start, stop, include_stop) in
+                [("", "", false), ("row-05", "row-20", false), ("row-1", "row-17", true)]
+            {
+                let scan = || Scan {
+                    families: vec![of_f(families)],
+                    start: start.into(),
+                    stop: stop.into(),
+                    include_stop,
+                    max_versions: 1 + (seed % 2) as u32,
+                    read_point: (seed % 3 == 0).then_some(read_point),
+                    ..Scan::default()
+                };
+                let about = format!("seed {seed}, {families:?} {start}..{stop}");
+                let (expected, slow_steps) = read(&bench, judged(scan()), &Limits::NONE);
+                let several = Limits { rows: 1 + dice.below(8) as usize, ..Limits::NONE };
+                let (found, steps) = read(&bench, scan(), &several);
+                assert_eq!(found, expected, "{about}, {several:?}");
+                (saved, compared) = (saved + slow_steps - steps, compared + 1);
+                // Where a row is cut does not depend on how it is given.
+                let small = Limits { bytes: 1 + dice.below(400), allow_partial: true, ..Limits::NONE };
+                let (cut, _) = read(&bench, judged(scan()), &small);
+                assert_eq!(read(&bench, scan(), &small).0, cut, "{about}, {small:?}");
+            }
+        }
+    }
+    assert!(saved > compared / 2, "{saved} steps were saved in {compared} scans");
+}
+
+#[test]
+fn rows_of_a_block_are_given_in_one_step_up_to_a_limit() {
+    let bench = Bench::new();
+    for row in 0..100 {
+        bench.put(&format!("row-{row:03}"), "f:a", 1, "x");
+    }
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let steps = |limits: Limits| {
+        let ((given, scanned), steps) = read(&bench, all_of_f(), &limits);
+        assert_eq!((given.len(), scanned), (100, 100), "{limits:?}");
+        steps
+    };
+    assert_eq!(
+        steps(Limits { rows: 1_000, ..Limits::NONE }),
+        2,
+        "the last one's end is for the next block to say"
+    );
+    assert_eq!(steps(Limits { rows: 10, ..Limits::NONE }), 11);
+    // A cell counts as 56 bytes and its own, here 88 in all.
+    let (below, at) = (5 * 88 + 1, 5 * 88);
+    assert_eq!(steps(Limits { rows: 10, bytes: below, allow_partial: true, ..Limits::NONE }), 21);
+    assert_eq!(steps(Limits { rows: 10, bytes: at, allow_partial: true, ..Limits::NONE }), 26);
+}
+
+#[test]
+fn a_row_that_grows_too_big_is_not_given_as_it_lies() {
+    let options = RegionOptions { row_size_max: 200, ..RegionOptions::default() };
+    let table = table(FamilyDescriptor::new("f").expect("a name"));
+    let bench = Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table, options);
+    bench.put("row-1", "f:a", 1, "x");
+    for column in ["f:a", "f:b", "f:c"] {
+        bench.put("row-2", column, 1, "x");
+    }
+    bench.put("row-3", "f:a", 1, "x");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let mut scanner = bench.region.scanner(all_of_f()).expect("serving");
+    let (limits, mut shown) = (Limits { rows: 10, ..Limits::NONE }, Shown::default());
+    let step = scanner.next_row(&limits, &mut shown, ReadMode::Any).expect("small");
+    assert_eq!((step.rows_scanned, shown.0.len()), (1, 1));
+    let error = scanner.next_row(&limits, &mut shown, ReadMode::Any).expect_err("three cells of 88 bytes");
+    assert!(matches!(&error, Error::RowTooBig { limit: 200, row } if row == "row-2"), "{error}");
+}
