@@ -244,6 +244,9 @@ impl Results {
                 }
                 for server in order {
                     say(began, &format!("round {}: {} on {}", round + 1, load.name, server.kind.label()));
+                    if load.is_apart() {
+                        write_back()?;
+                    }
                     let begin = if is_first { &["--compact"][..] } else { &[] };
                     let seconds =
                         if load.is_apart() { plan.seconds.max(APART_SECONDS) } else { plan.seconds };
@@ -352,6 +355,12 @@ pub(crate) fn figure_of(line: &[u8], name: &str) -> Result<f64, String> {
     let line = String::from_utf8_lossy(line);
     let figure = line.split_once(&name).and_then(|(_, rest)| rest.split([',', '}']).next()?.parse().ok());
     figure.ok_or_else(|| format!("the generator did not say {name} {line}"))
+}
+
+/// Has the system write what others have left unwritten: whose latencies are judged shall not wait for that.
+fn write_back() -> Outcome {
+    let status = Command::new("sync").status().map_err(|error| format!("sync: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("sync: {status}")) }
 }
 
 /// One line about this machine.

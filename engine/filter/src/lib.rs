@@ -60,6 +60,8 @@ impl ReturnCode {
 pub enum Refusal {
     /// Nothing, or it cannot be said: the cell must be judged in its turn.
     None,
+    /// This one does not say: it goes with the row, should another cell of it be the one that refuses that.
+    Undecided,
     /// The cell. A row of which every cell is refused is dropped.
     Cell,
     /// The whole row.

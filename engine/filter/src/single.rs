@@ -201,9 +201,10 @@ impl Single {
         let mut failure = None;
         let (with, operator, refusal) = match &self.rule {
             Rule::Value { with, operator } => (with, *operator, Refusal::Cell),
-            Rule::SingleValue(rule) if rule.latest_only && rule.is_of(cell) => {
-                (&rule.with, rule.operator, Refusal::Row)
-            }
+            Rule::SingleValue(rule) if rule.latest_only => match rule.is_of(cell) {
+                true => (&rule.with, rule.operator, Refusal::Row),
+                false => return Refusal::Undecided,
+            },
             _ => return Refusal::None,
         };
         if with.keeps(operator, cell.value(), &mut failure) || failure.is_some() {

@@ -284,8 +284,11 @@ impl RegionScanner<'_> {
         store.heap.pass_rows(scan.rows_end(), |cell| match filter.refusal(cell) {
             _ if cell.key().type_code() != CellType::Put.code() => Refused::No,
             Refusal::Cell => Refused::Cell,
-            Refusal::Row if is_wanted(cell) => Refused::Row,
-            Refusal::None | Refusal::Row => Refused::No,
+            // It is not shown what is not asked for.
+            _ if !is_wanted(cell) => Refused::Cell,
+            Refusal::Undecided => Refused::Undecided,
+            Refusal::Row => Refused::Row,
+            Refusal::None => Refused::No,
         })
     }
 

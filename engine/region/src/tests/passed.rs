@@ -119,6 +119,8 @@ fn a_scan_that_passes_rows_gives_and_counts_what_one_gives_that_judges_them() {
             column_is("a", "x", false, false),
             column_is("a", "x", true, false),
             column_is("b", "nothing", true, false),
+            column_is("c", "x", true, false),
+            column_is("c", "y", false, true),
             column_is("a", "y", false, true),
             Filter::list(Operator::MustPassOne, vec![column_is("a", "z", true, false)]),
         ];
