@@ -305,6 +305,8 @@ impl Cursor {
     #[inline]
     fn place_in(&self, block: &Block, position: Position<'_>) -> usize {
         let candidates = candidates_of(&block.offsets, &block.heads, block.shared, position);
+        // Most often it is the first, and its value is wanted, too: all of it comes while its key is compared.
+        rows::fetch_whole(block, candidates.start);
         let shared = (!block.heads.is_empty()).then_some(block.shared);
         self.place_among(&block.bytes, 0, &block.offsets, shared, candidates, position)
     }
