@@ -32,7 +32,7 @@ use crate::watch::later;
 /// as dear as one that a filter thinks about for long, and makes the looks come after every row in the same way.
 const STEPS_PER_LOOK_MAX: u32 = 16;
 
-/// Rows that one step may give: between two it is seen to it that the reply has room and the call has time.
+/// Rows that one step may give: as many as there may be between two looks.
 const ROWS_AT_ONCE: usize = 16;
 
 /// Results for which there is room from the start, if the client asks for as many.
@@ -80,9 +80,10 @@ impl Looks {
         Looks { steps_per_look: 1, steps: 0, last: now }
     }
 
-    /// Counts a step; says whether the clock is to be looked at after it.
-    fn is_due_after_step(&mut self) -> bool {
-        self.steps += 1;
+    /// Counts what a step has read: a row, or some that it has given at once. Says whether the clock is to be looked at after
+    /// it.
+    fn is_due_after(&mut self, rows: usize) -> bool {
+        self.steps = self.steps.saturating_add(u32::try_from(rows).unwrap_or(u32::MAX));
         self.steps >= self.steps_per_look
     }
 
@@ -305,7 +306,7 @@ impl Work {
             let is_full = step.size_limit
                 || self.out.heap_size() >= self.bytes_max
                 || !self.share.admits(self.out.heap_size());
-            let is_due = looks.is_due_after_step() || step.time_limit;
+            let is_due = looks.is_due_after(self.out.ended().len().max(1)) || step.time_limit;
             if !is_full && !is_due {
                 continue;
             }
@@ -488,7 +489,7 @@ mod tests {
     fn looks(world: &World, looks: &mut Looks, cost: Duration, steps: u32) -> Vec<u32> {
         let is_looked_after = |_: &u32| {
             world.advance(cost);
-            let is_due = looks.is_due_after_step();
+            let is_due = looks.is_due_after(1);
             if is_due {
                 looks.looked(world.moment());
             }

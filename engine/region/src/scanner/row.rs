@@ -1,5 +1,6 @@
 //! One row: its families one after the other, each cell judged and given, until the row or the step ends.
 
+use std::cell::Cell as Slot;
 use std::ops::ControlFlow;
 
 use cell::{Cell, CellSink, CellType, Comparator, KeyBuf, SequenceId, is_same_row};
@@ -281,11 +282,18 @@ impl RegionScanner<'_> {
         let is_wanted = |cell: Cell<'_>| {
             wanted.is_none_or(|wanted| wanted.iter().any(|qualifier| *qualifier == cell.qualifier()))
         };
+        // A row that grows too big says so when it is judged, also where a later cell would drop it.
+        let (undecided, row_size_max) = (Slot::new(0), self.region.options.row_size_max);
+        let may_be_too_big = |cell: Cell<'_>| {
+            undecided.set(undecided.get() + cell.heap_size() as u64);
+            undecided.get() > row_size_max
+        };
         store.heap.pass_rows(scan.rows_end(), |cell| match filter.refusal(cell) {
             _ if cell.key().type_code() != CellType::Put.code() => Refused::No,
             Refusal::Cell => Refused::Cell,
             // It is not shown what is not asked for.
             _ if !is_wanted(cell) => Refused::Cell,
+            Refusal::Undecided if may_be_too_big(cell) => Refused::No,
             Refusal::Undecided => Refused::Undecided,
             Refusal::Row => Refused::Row,
             Refusal::None => Refused::No,

@@ -168,3 +168,23 @@ fn rows_of_a_block_are_passed_in_one_step() {
     bench.put("row-050", "f:a", 2, "y");
     assert_eq!(read(&bench, scan()).0, (vec!["row-050/f:a@2=y".to_owned()], 100, 99));
 }
+
+#[test]
+fn a_row_that_grows_too_big_is_not_passed() {
+    let table = table(FamilyDescriptor::new("f").expect("a name"));
+    let options = RegionOptions { row_size_max: 200, ..RegionOptions::default() };
+    let bench = Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table, options);
+    for column in ["f:a", "f:b", "f:c", "f:d"] {
+        bench.put("row-1", column, 1, "x");
+    }
+    bench.put("row-2", "f:d", 1, "x");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let scan = Scan {
+        families: vec![of_f(None)],
+        filter: Some(column_is("d", "y", true, false)),
+        ..Scan::default()
+    };
+    let mut scanner = bench.region.scanner(scan).expect("serving");
+    let error = scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::Any);
+    assert!(matches!(&error, Err(Error::RowTooBig { limit: 200, .. })), "{error:?}");
+}
