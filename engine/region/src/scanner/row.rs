@@ -282,7 +282,8 @@ impl RegionScanner<'_> {
         let is_wanted = |cell: Cell<'_>| {
             wanted.is_none_or(|wanted| wanted.iter().any(|qualifier| *qualifier == cell.qualifier()))
         };
-        // A row that grows too big says so when it is judged, also where a later cell would drop it.
+        // A row that grows too big says so when it is judged, also where a later cell would drop it. All rows of the block are
+        // added up: less is to be known of each.
         let (undecided, row_size_max) = (Slot::new(0), self.region.options.row_size_max);
         let may_be_too_big = |cell: Cell<'_>| {
             undecided.set(undecided.get() + cell.heap_size() as u64);

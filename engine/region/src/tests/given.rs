@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cell::TagType;
 
-use super::passed::{Dice, of_f, write};
+use super::passed::{Dice, lived, of_f};
 use super::*;
 
 /// What a step gave, and whether its row may go on.
@@ -80,23 +80,7 @@ fn a_scan_that_gives_rows_as_they_lie_gives_what_one_gives_that_judges_them() {
         if dice.below(3) == 0 {
             family = family.with("KEEP_DELETED_CELLS", "TRUE");
         }
-        let bench = Bench::with(family);
-        for _ in 0..1 + dice.below(3) {
-            write(&bench, &mut dice);
-            bench.region.flush(FlushReason::Requested).expect("flushed");
-        }
-        if dice.below(3) > 0 {
-            let request = CompactionRequest { major: dice.below(4) > 0, families: Vec::new() };
-            bench.region.compact(&request).expect("compacted");
-        }
-        bench.world.advance(Duration::from_millis(5));
-        let read_point = bench.region.scanner(Scan::default()).expect("serving").read_point();
-        if dice.below(2) == 0 {
-            write(&bench, &mut dice);
-            if dice.below(2) == 0 {
-                bench.region.flush(FlushReason::Requested).expect("flushed");
-            }
-        }
+        let (bench, read_point) = lived(family, &mut dice);
         for families in [None, Some(&["a"][..]), Some(&["b", "c"][..]), Some(&["a", "b", "c"][..])] {
             for (start, stop, include_stop) in
                 [("", "", false), ("row-05", "row-20", false), ("row-1", "row-17", true)]

@@ -1,5 +1,7 @@
 //! Rows that a filter refuses are passed, where that is the same as judging them.
 
+use std::time::Duration;
+
 use filter::Operator;
 
 use super::*;
@@ -55,7 +57,7 @@ impl Dice {
 }
 
 /// Writes what chance says: few rows, so that versions, markers and files meet in one.
-pub(super) fn write(bench: &Bench, dice: &mut Dice) {
+fn write(bench: &Bench, dice: &mut Dice) {
     for _ in 0..60 {
         let row = format!("row-{:02}", dice.below(30));
         let column = ["f:a", "f:b", "f:c"][dice.below(3) as usize];
@@ -67,6 +69,29 @@ pub(super) fn write(bench: &Bench, dice: &mut Dice) {
             _ => bench.put(&row, column, timestamp, ["x", "y", "z"][dice.below(3) as usize]),
         }
     }
+}
+
+/// A region with a past that chance has made, in files and perhaps in memory; and what a scanner sees that was opened before
+/// the last of it came.
+pub(super) fn lived(family: FamilyDescriptor, dice: &mut Dice) -> (Bench, cell::SequenceId) {
+    let bench = Bench::with(family);
+    for _ in 0..1 + dice.below(3) {
+        write(&bench, dice);
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+    }
+    if dice.below(3) > 0 {
+        let request = CompactionRequest { major: dice.below(4) > 0, families: Vec::new() };
+        bench.region.compact(&request).expect("compacted");
+    }
+    bench.world.advance(Duration::from_millis(5));
+    let read_point = bench.region.scanner(Scan::default()).expect("serving").read_point();
+    if dice.below(2) == 0 {
+        write(&bench, dice);
+        if dice.below(2) == 0 {
+            bench.region.flush(FlushReason::Requested).expect("flushed");
+        }
+    }
+    (bench, read_point)
 }
 
 #[test]
@@ -96,23 +121,7 @@ fn a_scan_that_passes_rows_gives_and_counts_what_one_gives_that_judges_them() {
         if dice.below(3) == 0 {
             family = family.with("KEEP_DELETED_CELLS", "TRUE");
         }
-        let bench = Bench::with(family);
-        for _ in 0..1 + dice.below(3) {
-            write(&bench, &mut dice);
-            bench.region.flush(FlushReason::Requested).expect("flushed");
-        }
-        if dice.below(2) == 0 {
-            let request = CompactionRequest { major: dice.below(2) == 0, families: Vec::new() };
-            bench.region.compact(&request).expect("compacted");
-        }
-        // What a scanner sees that was opened before the rest came.
-        let read_point = bench.region.scanner(Scan::default()).expect("serving").read_point();
-        if dice.below(2) == 0 {
-            write(&bench, &mut dice);
-            if dice.below(2) == 0 {
-                bench.region.flush(FlushReason::Requested).expect("flushed");
-            }
-        }
+        let (bench, read_point) = lived(family, &mut dice);
         let filters = [
             value_is(CompareOperator::Equal, "x"),
             value_is(CompareOperator::Less, "a"),
