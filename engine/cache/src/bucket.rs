@@ -176,6 +176,15 @@ impl Bucket {
         }
     }
 
+    /// Where its blocks lie, if that is in memory.
+    #[inline]
+    pub(crate) fn memory(&self) -> Option<&Memory> {
+        match &self.engine {
+            Engine::Memory(memory) => Some(memory),
+            Engine::Devices(_) => None,
+        }
+    }
+
     /// Whether a part of a block can be had of it.
     #[inline]
     pub(crate) fn has_parts(&self) -> bool {

@@ -4,10 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use smallvec::SmallVec;
+
 use crate::bucket::Mark;
 use crate::counts::{Tally, Tier};
 use crate::flight::Role;
-use crate::memory::Admission;
+use crate::memory::{Admission, PEEKED};
 use crate::{Block, BlockKey, BlockKind, Cache, Cells, FileId, Part};
 
 /// What a family wants of the cache. The server's [switches](crate::Switches) are added to it.
@@ -186,6 +188,31 @@ impl File {
         }
         self.tally.hit(BlockKind::Data, Tier::Bucket, keep);
         Some(cells)
+    }
+
+    /// The blocks at `offsets`, in their order, as far as they lie in memory, for who only prepares looks that count: nobody is
+    /// noted as having asked.
+    pub fn peek(
+        &self,
+        expected: BlockKind,
+        offsets: impl Iterator<Item = u64>,
+    ) -> SmallVec<[Option<Arc<Block>>; PEEKED]> {
+        let bucket =
+            self.cache.bucket.as_ref().filter(|bucket| bucket.combined && expected == BlockKind::Data);
+        let memory = match bucket {
+            Some(bucket) => bucket.memory(),
+            None => self.cache.memory.as_ref(),
+        };
+        memory.map(|memory| memory.peek(offsets.map(|offset| self.key(offset)))).unwrap_or_default()
+    }
+
+    /// Whether the file's blocks of data can lie in memory.
+    #[inline]
+    pub fn has_data_in_memory(&self) -> bool {
+        match self.cache.bucket.as_ref().filter(|bucket| bucket.combined) {
+            Some(bucket) => bucket.memory().is_some(),
+            None => self.cache.memory.is_some(),
+        }
     }
 
     fn mark(&self, offset: u64) -> Mark {

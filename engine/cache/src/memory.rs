@@ -10,6 +10,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 pub(crate) use shelf::{Admission, Shelf};
 
@@ -19,6 +20,9 @@ use crate::{Block, BlockKey, Counts, FileId};
 const SHARDS_MAX: usize = 16;
 /// A shard smaller than this holds too few blocks to choose among.
 const SHARD_BYTES_MIN: usize = 8 << 20;
+
+/// So many are mostly looked for together.
+pub(crate) const PEEKED: usize = 16;
 
 /// See the file.
 #[derive(Debug)]
@@ -45,6 +49,30 @@ impl Memory {
     pub(crate) fn get(&self, key: BlockKey) -> Option<Arc<Block>> {
         let hash = hash_of(key);
         self.shard(hash).lock().get(key, hash).map(Arc::clone)
+    }
+
+    /// The blocks that are here, in the order of their keys; nobody counts that they were looked for. Each step is done for all
+    /// of them, and asks the memory for what the next one looks at.
+    pub(crate) fn peek(
+        &self,
+        keys: impl Iterator<Item = BlockKey>,
+    ) -> SmallVec<[Option<Arc<Block>>; PEEKED]> {
+        let spot = |key| {
+            let hash = hash_of(key);
+            let shard = self.shard(hash);
+            let spot = shard.lock().spot(hash);
+            (key, shard, spot)
+        };
+        let spots: SmallVec<[_; PEEKED]> = keys.map(spot).collect();
+        for (key, shard, spot) in &spots {
+            if let Some(block) = spot.and_then(|spot| shard.lock().at(spot, *key).map(Arc::as_ptr)) {
+                // The counts of an `Arc` stand before its value; what is of use in a block lies in its first lines.
+                let start: *const u8 = block.cast();
+                cell::fetch_line(start.wrapping_sub(2 * size_of::<usize>()));
+                cell::fetch_line(start.wrapping_add(size_of::<Block>() - 1));
+            }
+        }
+        spots.into_iter().map(|(key, shard, spot)| shard.lock().at(spot?, key).map(Arc::clone)).collect()
     }
 
     pub(crate) fn has(&self, key: BlockKey) -> bool {

@@ -62,6 +62,28 @@ fn what_was_kept_is_found_until_its_file_is_gone() {
 }
 
 #[test]
+fn what_is_peeked_at_is_what_is_kept_and_nobody_counts_it() {
+    for of_bucket in [false, true] {
+        let cache = Cache::with_bytes(1 << 20);
+        let bucket = Bucket::offheap(1 << 20, &BucketOptions::default());
+        let cache = Arc::new(if of_bucket { cache.with_bucket(bucket) } else { cache });
+        let file = cache.open_file("a", 9, of_table("t"));
+        assert!(file.has_data_in_memory());
+        let kept: Vec<_> = (0..40).step_by(2).map(|offset| read(&file, offset, KEEP).0).collect();
+        let before = cache.tables();
+        let peeked = file.peek(BlockKind::Data, 0..40);
+        assert_eq!(peeked.len(), 40, "one for each, beyond what is mostly looked for, too");
+        for (offset, block) in peeked.iter().enumerate() {
+            let expected = (offset % 2 == 0).then(|| &kept[offset / 2]);
+            assert_eq!(block.as_ref().map(Arc::as_ptr), expected.map(Arc::as_ptr), "at {offset}");
+        }
+        let of_index = file.peek(BlockKind::Index, 0..40);
+        assert_eq!(of_index.iter().flatten().count(), if of_bucket { 0 } else { 20 }, "beside a bucket");
+        assert_eq!(format!("{:?}", cache.tables()), format!("{before:?}"));
+    }
+}
+
+#[test]
 fn looks_are_counted_by_kind_and_by_what_was_wanted() {
     let cache = Arc::new(Cache::with_bytes(1 << 20));
     let file = cache.open_file("a", 9, of_table("t"));

@@ -18,8 +18,10 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
-use super::Mix;
+use hashbrown::HashTable;
+
 use super::sketch::{FREQUENCY_MAX, Sketch};
+use super::{Mix, hash_of};
 use crate::{BlockKey, FileId};
 
 /// The share of the bytes that the window takes: one of so many.
@@ -53,16 +55,22 @@ pub(crate) struct Admission {
     pub(crate) asked_for: bool,
 }
 
+/// What a look at an entry needs, and no more: with blocks for values two lie in a cache line.
 #[derive(Debug)]
-struct Entry<V> {
+struct Kept<V> {
     key: BlockKey,
-    hash: u64,
     /// `None` for an entry that is free.
     value: Option<V>,
+    marks: u8,
+}
+
+/// The rest of an entry.
+#[derive(Debug)]
+struct Entry {
+    hash: u64,
     weight: usize,
     place: Place,
     asked_for: bool,
-    marks: u8,
     newer: u32,
     older: u32,
     /// The neighbours among the entries of the same file.
@@ -84,16 +92,22 @@ impl Default for List {
     }
 }
 
-type Map<K> = HashMap<K, u32, BuildHasherDefault<Mix>>;
+/// Where an entry is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot(u32);
 
 /// See the file.
 #[derive(Debug)]
 pub(crate) struct Shelf<V> {
-    entries: Vec<Entry<V>>,
+    kept: Vec<Kept<V>>,
+    /// As many as are kept.
+    entries: Vec<Entry>,
     free: Vec<u32>,
-    map: Map<BlockKey>,
+    /// The entries that are not free, by their keys' hashes. Keys stand with the entries alone, so that all of this is seldom far
+    /// from the processor.
+    places: HashTable<u32>,
     /// An entry of each file, from which the others are reached.
-    files: Map<FileId>,
+    files: HashMap<FileId, u32, BuildHasherDefault<Mix>>,
     lists: [List; 3],
     sketch: Sketch,
     bytes_max: usize,
@@ -109,10 +123,11 @@ impl<V> Shelf<V> {
     /// A shelf for `bytes_max`, of which in-memory families hold `in_memory_max` against all others.
     pub(crate) fn new(bytes_max: usize, in_memory_max: usize) -> Shelf<V> {
         Shelf {
+            kept: Vec::new(),
             entries: Vec::new(),
             free: Vec::new(),
-            map: Map::default(),
-            files: Map::default(),
+            places: HashTable::new(),
+            files: HashMap::default(),
             lists: [List::default(); 3],
             sketch: Sketch::new(),
             bytes_max,
@@ -132,7 +147,7 @@ impl<V> Shelf<V> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.map.len()
+        self.places.len()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -140,7 +155,7 @@ impl<V> Shelf<V> {
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
-        self.entries.iter().filter_map(|entry| entry.value.as_ref())
+        self.kept.iter().filter_map(|kept| kept.value.as_ref())
     }
 
     /// How many places for entries there are. What stays keeps its place.
@@ -151,13 +166,19 @@ impl<V> Shelf<V> {
     /// What is in these places, as far as there are so many, and whether it is of an in-memory family.
     pub(crate) fn entries(&self, places: Range<usize>) -> impl Iterator<Item = (BlockKey, &V, bool)> {
         let end = places.end.min(self.entries.len());
-        self.entries[places.start.min(end)..end].iter().filter_map(|entry| {
-            entry.value.as_ref().map(|value| (entry.key, value, entry.place == Place::InMemory))
+        let places = places.start.min(end)..end;
+        self.kept[places.clone()].iter().zip(&self.entries[places]).filter_map(|(kept, entry)| {
+            kept.value.as_ref().map(|value| (kept.key, value, entry.place == Place::InMemory))
         })
     }
 
+    #[inline]
+    fn find(&self, key: BlockKey, hash: u64) -> Option<u32> {
+        self.places.find(hash, |&at| self.kept[at as usize].key == key).copied()
+    }
+
     pub(crate) fn has(&self, key: BlockKey) -> bool {
-        self.map.contains_key(&key)
+        self.find(key, hash_of(key)).is_some()
     }
 
     pub(crate) fn has_file(&self, file: FileId) -> bool {
@@ -167,11 +188,25 @@ impl<V> Shelf<V> {
     /// What is kept under `key`; a hit counts.
     #[inline]
     pub(crate) fn get(&mut self, key: BlockKey, hash: u64) -> Option<&V> {
-        let &at = self.map.get(&key)?;
+        let at = self.find(key, hash)?;
         self.sketch.count(hash);
-        let entry = &mut self.entries[at as usize];
-        entry.marks = (entry.marks + 1).min(MARKS_MAX);
-        entry.value.as_ref()
+        let kept = &mut self.kept[at as usize];
+        kept.marks = (kept.marks + 1).min(MARKS_MAX);
+        kept.value.as_ref()
+    }
+
+    /// Where what has this hash is, or something else of a like hash; asks the memory for what is kept there.
+    #[inline]
+    pub(crate) fn spot(&self, hash: u64) -> Option<Spot> {
+        let &at = self.places.iter_hash(hash).next()?;
+        cell::fetch_line(std::ptr::from_ref(&self.kept[at as usize]).cast());
+        Some(Spot(at))
+    }
+
+    /// What is kept at a spot, if that has this key; not counted as a hit.
+    #[inline]
+    pub(crate) fn at(&self, spot: Spot, key: BlockKey) -> Option<&V> {
+        self.kept.get(spot.0 as usize).filter(|kept| kept.key == key)?.value.as_ref()
     }
 
     /// Takes `value` in. What goes for it is put into `gone`: it may be dear to drop under a lock.
@@ -185,7 +220,7 @@ impl<V> Shelf<V> {
     ) {
         let Admission { weight, in_memory, asked_for } = admission;
         let limit = if in_memory { self.in_memory_max } else { self.bytes_max };
-        gone.extend(self.map.get(&key).copied().and_then(|at| self.remove(at)));
+        gone.extend(self.find(key, hash).and_then(|at| self.remove(at)));
         // What shall be kept from the start counts as asked for again already.
         (0..if asked_for { 2 } else { 1 }).for_each(|_| self.sketch.count(hash));
         if weight > limit {
@@ -194,14 +229,12 @@ impl<V> Shelf<V> {
             return;
         }
         let place = if in_memory { Place::InMemory } else { Place::Window };
+        let kept = Kept { key, value: Some(value), marks: 0 };
         let entry = Entry {
-            key,
             hash,
-            value: Some(value),
             weight,
             place,
             asked_for,
-            marks: 0,
             newer: NONE,
             older: NONE,
             file_next: NONE,
@@ -209,18 +242,19 @@ impl<V> Shelf<V> {
         };
         let at = match self.free.pop() {
             Some(at) => {
-                self.entries[at as usize] = entry;
+                (self.kept[at as usize], self.entries[at as usize]) = (kept, entry);
                 at
             }
             None => {
+                self.kept.push(kept);
                 self.entries.push(entry);
                 (self.entries.len() - 1) as u32
             }
         };
-        self.map.insert(key, at);
+        self.places.insert_unique(hash, at, |&at| self.entries[at as usize].hash);
         self.enter_file(at);
         self.push(at, place);
-        self.sketch.fit(self.map.len());
+        self.sketch.fit(self.places.len());
         self.make_room(gone);
     }
 
@@ -317,11 +351,11 @@ impl<V> Shelf<V> {
     fn victim(&mut self, place: Place) -> Option<u32> {
         loop {
             let oldest = self.lists[place as usize].oldest;
-            let entry = self.entries.get_mut(oldest as usize)?;
-            if entry.marks == 0 {
+            let kept = self.kept.get_mut(oldest as usize)?;
+            if kept.marks == 0 {
                 return Some(oldest);
             }
-            entry.marks -= 1;
+            kept.marks -= 1;
             self.unlink(oldest);
             self.push(oldest, place);
         }
@@ -334,13 +368,13 @@ impl<V> Shelf<V> {
 
     /// What is kept under `key`; not counted as a hit.
     pub(crate) fn peek(&self, key: BlockKey) -> Option<&V> {
-        self.map.get(&key).and_then(|&at| self.entries[at as usize].value.as_ref())
+        self.find(key, hash_of(key)).and_then(|at| self.kept[at as usize].value.as_ref())
     }
 
     /// Puts `value` in the place of what is kept under `key`, which keeps its weight and its standing.
     pub(crate) fn replace(&mut self, key: BlockKey, value: V) {
-        if let Some(&at) = self.map.get(&key) {
-            self.entries[at as usize].value = Some(value);
+        if let Some(at) = self.find(key, hash_of(key)) {
+            self.kept[at as usize].value = Some(value);
         }
     }
 
@@ -354,15 +388,15 @@ impl<V> Shelf<V> {
 
     /// Drops all of which `wanted` is true.
     pub(crate) fn remove_where(&mut self, wanted: impl Fn(&V) -> bool) -> Vec<V> {
-        let found: Vec<u32> = (0..self.entries.len() as u32)
-            .filter(|&at| self.entries[at as usize].value.as_ref().is_some_and(&wanted))
+        let found: Vec<u32> = (0..self.kept.len() as u32)
+            .filter(|&at| self.kept[at as usize].value.as_ref().is_some_and(&wanted))
             .collect();
         found.into_iter().filter_map(|at| self.remove(at)).collect()
     }
 
     /// Drops what is kept under a key.
     pub(crate) fn remove_key(&mut self, key: BlockKey) -> Option<V> {
-        let &at = self.map.get(&key)?;
+        let at = self.find(key, hash_of(key))?;
         self.remove(at)
     }
 
@@ -378,11 +412,12 @@ impl<V> Shelf<V> {
     fn remove(&mut self, at: u32) -> Option<V> {
         self.unlink(at);
         self.leave_file(at);
-        let entry = &mut self.entries[at as usize];
-        let value = entry.value.take();
-        self.map.remove(&entry.key);
+        let hash = self.entries[at as usize].hash;
+        if let Ok(place) = self.places.find_entry(hash, |&other| other == at) {
+            place.remove();
+        }
         self.free.push(at);
-        value
+        self.kept[at as usize].value.take()
     }
 
     fn push(&mut self, at: u32, place: Place) {
@@ -413,7 +448,7 @@ impl<V> Shelf<V> {
     }
 
     fn enter_file(&mut self, at: u32) {
-        let file = self.entries[at as usize].key.file;
+        let file = self.kept[at as usize].key.file;
         let next = self.files.insert(file, at).unwrap_or(NONE);
         self.entries[at as usize].file_next = next;
         if let Some(next) = self.entries.get_mut(next as usize) {
@@ -422,17 +457,18 @@ impl<V> Shelf<V> {
     }
 
     fn leave_file(&mut self, at: u32) {
-        let Entry { key, file_next, file_before, .. } = self.entries[at as usize];
+        let Entry { file_next, file_before, .. } = self.entries[at as usize];
+        let file = self.kept[at as usize].key.file;
         if let Some(next) = self.entries.get_mut(file_next as usize) {
             next.file_before = file_before;
         }
         match self.entries.get_mut(file_before as usize) {
             Some(before) => before.file_next = file_next,
             None if file_next == NONE => {
-                self.files.remove(&key.file);
+                self.files.remove(&file);
             }
             None => {
-                self.files.insert(key.file, file_next);
+                self.files.insert(file, file_next);
             }
         }
     }
