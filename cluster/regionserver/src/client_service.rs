@@ -2,6 +2,7 @@
 
 mod bulk_load;
 mod exec;
+mod foresee;
 mod get;
 mod multi;
 mod mutate;
@@ -10,7 +11,7 @@ mod write;
 
 use std::sync::Arc;
 
-use rpc::{Answer, Call, Exception, Service};
+use rpc::{Answer, Call, Coming, Exception, Service};
 
 use crate::RegionServer;
 use crate::watch::watch;
@@ -29,6 +30,10 @@ impl ClientService {
 }
 
 impl Service for ClientService {
+    fn foresee(&self, coming: Coming<'_>) {
+        foresee::foresee(&self.server, coming);
+    }
+
     fn call(&self, call: Call) -> Answer {
         if let Err(stopped) = self.server.check_open() {
             return stopped.into();

@@ -11,6 +11,8 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use env::{Moment, World};
 use parking_lot::Mutex;
+use prost::Message;
+use proto::pb::region_specifier::RegionSpecifierType;
 use proto::region_info::EncodedName;
 use proto::{ServerName, TableName, pb};
 use region::Region;
@@ -35,6 +37,15 @@ struct Open {
     by_encoded: HashMap<Bytes, Arc<Region>>,
 }
 
+impl Open {
+    fn get(&self, by: RegionSpecifierType, name: &Bytes) -> Option<&Arc<Region>> {
+        match by {
+            RegionSpecifierType::RegionName => self.by_name.get(name),
+            RegionSpecifierType::EncodedRegionName => self.by_encoded.get(name),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Elsewhere {
     opening: HashMap<EncodedName, Bytes>,
@@ -57,16 +68,18 @@ impl Regions {
 
     /// The open region that a request names, or what the client shall do instead.
     pub fn find(&self, specifier: &pb::RegionSpecifier) -> Result<Arc<Region>, Exception> {
-        use pb::region_specifier::RegionSpecifierType as By;
-        let open = self.open.load();
-        let by = By::try_from(specifier.r#type).map_err(|_| {
+        let by = RegionSpecifierType::try_from(specifier.r#type).map_err(|_| {
             Exception::do_not_retry(format!("Unsupported region specifier type: {}", specifier.r#type))
         })?;
-        let found = match by {
-            By::RegionName => open.by_name.get(&specifier.value),
-            By::EncodedRegionName => open.by_encoded.get(&specifier.value),
-        };
-        found.cloned().ok_or_else(|| self.absent(by, &specifier.value))
+        let open = self.open.load();
+        open.get(by, &specifier.value).cloned().ok_or_else(|| self.absent(by, &specifier.value))
+    }
+
+    /// The open region that an encoded `RegionSpecifier` names, for who does without it if there is none.
+    pub fn glance(&self, specifier: &[u8]) -> Option<Arc<Region>> {
+        let specifier = pb::RegionSpecifier::decode(specifier).ok()?;
+        let by = RegionSpecifierType::try_from(specifier.r#type).ok()?;
+        self.open.load().get(by, &specifier.value).cloned()
     }
 
     /// The open region of this encoded name.
@@ -141,11 +154,10 @@ impl Regions {
         Some(region)
     }
 
-    fn absent(&self, by: pb::region_specifier::RegionSpecifierType, value: &Bytes) -> Exception {
-        use pb::region_specifier::RegionSpecifierType as By;
+    fn absent(&self, by: RegionSpecifierType, value: &Bytes) -> Exception {
         let encoded = match by {
-            By::RegionName => EncodedName::of_region_name(value),
-            By::EncodedRegionName => EncodedName::parse(&String::from_utf8_lossy(value)),
+            RegionSpecifierType::RegionName => EncodedName::of_region_name(value),
+            RegionSpecifierType::EncodedRegionName => EncodedName::parse(&String::from_utf8_lossy(value)),
         };
         let shown = value.escape_ascii();
         if let Ok(encoded) = encoded {

@@ -12,6 +12,8 @@ use cell::{Cell, KeyBuf, Position, SequenceId, is_same_row};
 
 mod rows;
 
+pub(crate) use rows::fetch_whole;
+
 pub use rows::{Most, Refused};
 
 use crate::ahead::{Ahead, ReadType};

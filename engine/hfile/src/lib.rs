@@ -24,6 +24,7 @@ mod cursor;
 mod encode;
 mod error;
 mod facts;
+mod foresee;
 pub mod format;
 mod heads;
 mod held;

@@ -512,6 +512,14 @@ impl Reader {
         Cell::trusted(&bytes[cell], sequence)
     }
 
+    pub(crate) fn root(&self) -> &Entries {
+        &self.root
+    }
+
+    pub(crate) fn levels(&self) -> u32 {
+        self.levels
+    }
+
     /// Where the data block begins that would hold `position`, or the first one when it lies before all.
     pub(crate) fn find_block(&self, position: Position<'_>, way: Way<'_>) -> Result<Option<(u64, u32)>> {
         if self.root.is_empty() {

@@ -102,6 +102,40 @@ fn what_is_written_is_read_in_every_codec_and_encoding() {
 }
 
 #[test]
+fn rows_are_foreseen_as_far_as_their_blocks_are_cached_and_nobody_counts_it() {
+    for (block_size, comparator) in
+        [(16 << 10, Comparator::Table), (64, Comparator::Table), (64, Comparator::Meta)]
+    {
+        let cells = sample(4_000, 10);
+        let (files, name) = (Memory::new(), FileName::new("f"));
+        write(
+            &files,
+            &name,
+            &cells,
+            WriterOptions { block_size, comparator, bloom: BloomType::None, ..Default::default() },
+        );
+        let cache = Arc::new(Cache::with_bytes(64 << 20));
+        let file = files.open(&name).expect("written");
+        let reader =
+            Reader::open(file, name, Arc::clone(&cache), Caching::default()).map(Arc::new).expect("sound");
+        let rows: Vec<String> = (0..40).map(|row| format!("row-{:06}", row * 97)).collect();
+        let mut all: Vec<&[u8]> = rows.iter().map(|row| row.as_bytes()).collect();
+        all.extend([&b""[..], b"a", b"row-", b"row-001000-and-more", b"z", &[0xff; 300]]);
+        assert_eq!(reader.foresee(&all), 0, "nothing was read yet");
+        read_all(&reader).expect("sound");
+        let mut cursor = reader.cursor(ReadOptions::default());
+        all.iter().for_each(|row| cursor.seek(KeyBuf::first_on_row(row).position()).expect("sound"));
+        let before = format!("{:?}", cache.tables());
+        // Heads are of rows in the order of their bytes.
+        let expected = if comparator == Comparator::Table { all.len() } else { 0 };
+        assert_eq!(reader.foresee(&all), expected, "{block_size} {comparator:?}");
+        assert_eq!(format!("{:?}", cache.tables()), before);
+        reader.cached().evict();
+        assert_eq!(reader.foresee(&all), 0);
+    }
+}
+
+#[test]
 fn every_place_is_found_over_several_index_levels() {
     let cells = sample(6_000, 10);
     let (files, name) = (Memory::new(), FileName::new("f"));

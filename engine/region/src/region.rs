@@ -22,6 +22,9 @@ use crate::scanner::{RegionScanner, RowReader};
 use crate::store::Store;
 use crate::{Error, RegionOptions, Result};
 
+/// In a region of more families nothing is foreseen.
+const FORESEEN_MAX: usize = 2;
+
 /// What only one write at a time may touch.
 pub(crate) struct WriteState {
     pub(crate) last_sequence: SequenceId,
@@ -236,6 +239,15 @@ impl Region {
     pub fn get(self: &Arc<Self>, scan: &Scan, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
         self.check_get(&scan.start)?;
         RegionScanner::open(Arc::clone(self), Cow::Borrowed(scan))?.read_only_row(mode, sink)
+    }
+
+    /// Is told of rows that are read soon, at best some ten of them: what they need is asked of memory for all at once. Where it is
+    /// not likely known what that is, nothing is done.
+    pub fn foresee(&self, rows: &[&[u8]]) {
+        // Of many families a reader mostly wants one.
+        if rows.len() > 1 && self.stores.len() <= FORESEEN_MAX {
+            self.stores.iter().for_each(|store| store.foresee(rows));
+        }
     }
 
     /// What reads rows as `scan` asks, a get without a filter, one after the other. They see what is complete now.

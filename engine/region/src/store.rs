@@ -22,6 +22,10 @@ use crate::swept::{self, Swept};
 use crate::tracker::{Listed, Tracker};
 use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
+/// In a store of more files nothing is foreseen, nor where memory has more than one cell for so many in files.
+const FORESEEN_FILES_MAX: usize = 2;
+const FORESEEN_PART: u64 = 8;
+
 /// A file of a store.
 #[derive(Debug)]
 pub(crate) struct StoreFile {
@@ -212,6 +216,19 @@ impl Store {
             }
         }
         Ok(Heap::new(self.comparator, read_point, sources))
+    }
+
+    /// Is told of rows that are read soon. Where it is likely that a reader finds them in memory, or in one of many files,
+    /// nothing is done: what was asked of memory in vain costs as much as what was not.
+    pub(crate) fn foresee(&self, rows: &[&[u8]]) {
+        let view = self.view.load();
+        let in_memory: u64 = view.segments().map(|segment| segment.cells()).sum();
+        let in_files: u64 = view.files.iter().map(|file| file.reader.entries()).sum();
+        if view.files.len() <= FORESEEN_FILES_MAX && in_memory <= in_files / FORESEEN_PART {
+            for file in &view.files {
+                file.reader.foresee(rows);
+            }
+        }
     }
 
     /// Whether rows of a scan can lie in a file, by its first and last key.

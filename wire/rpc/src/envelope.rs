@@ -240,6 +240,18 @@ fn put_cell_block_meta(out: &mut Vec<u8>, field: u32, length: u32) {
     put_number(out, 1, length);
 }
 
+/// The name of the method in the request header at `from..to` of the frame, for who wants nothing else of it.
+#[inline]
+pub(crate) fn method_of(frame: &[u8], from: usize, to: usize) -> Option<&[u8]> {
+    let mut fields = Fields::new(frame, from, to);
+    loop {
+        if let (3, at, value) = fields.next().ok()?? {
+            let (from, to) = value.range(at).ok()?;
+            return Some(&frame[from..to]);
+        }
+    }
+}
+
 /// The message with its length before it, at `at` of the frame: where it begins and ends.
 pub(crate) fn delimited(frame: &[u8], at: usize) -> Result<(usize, usize), Malformed> {
     let Some((length, taken)) = varint(&frame[at..], at)? else {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Answer, Call};
+use crate::{Answer, Call, Coming};
 
 /// Something that answers the calls of one protobuf service.
 ///
@@ -13,6 +13,10 @@ use crate::{Answer, Call};
 pub trait Service: Send + Sync + 'static {
     /// Answers one call. A method that is not known gets [`Exception::unknown_method`](crate::Exception::unknown_method).
     fn call(&self, call: Call) -> Answer;
+
+    /// Is told of requests that have come together, before the first of them is served, so that what they need can be asked of
+    /// memory at once. Each is served as if nobody had been told.
+    fn foresee(&self, _coming: Coming<'_>) {}
 }
 
 /// The services that a listener offers, by the unqualified name in their `.proto` file.

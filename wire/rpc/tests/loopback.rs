@@ -8,7 +8,9 @@ use bytes::{Bytes, BytesMut};
 use env::{Runtime, World};
 use parking_lot::Mutex;
 use rpc::client::{self, Connection, Error, Invocation};
-use rpc::{Answer, Call, Codec, Compressor, Exception, Options, Reply, Server, Service, Services, class};
+use rpc::{
+    Answer, Call, Codec, Coming, Compressor, Exception, Options, Reply, Server, Service, Services, class,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 
@@ -422,6 +424,57 @@ fn a_timed_out_call_is_forgotten_and_the_connection_goes_on() {
         fixture.gate.add_permits(1);
         connection.call(call("Echo", b"")).await.expect("answered");
     });
+}
+
+/// Notes what it is told and what it is called, in order.
+#[derive(Default)]
+struct Diary(Mutex<Vec<String>>);
+
+impl Service for Diary {
+    fn call(&self, call: Call) -> Answer {
+        self.0.lock().push(format!("{}", call.param[0]));
+        Answer::Now(Ok(Reply::default()))
+    }
+
+    fn foresee(&self, coming: Coming<'_>) {
+        let seen: Vec<String> = coming
+            .map(|(method, param)| {
+                assert_eq!(method, b"Go");
+                param[0].to_string()
+            })
+            .collect();
+        self.0.lock().push(format!("foreseen {}", seen.join(" ")));
+    }
+}
+
+#[test]
+fn a_service_is_told_of_what_has_come_together_and_called_for_each_as_ever() {
+    let diary = Arc::new(Diary::default());
+    let services = Services::new().with("Sample", Arc::clone(&diary) as Arc<dyn Service>);
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Server::bind(World::real(), Options { threads: 1, ..Options::default() }, &[address]);
+    let fixture = Fixture {
+        server: server.expect("loopback").serve(services),
+        runtime: Runtime::start("client", 1).expect("a thread"),
+        gate: Arc::new(Semaphore::new(0)),
+        seen: Arc::default(),
+    };
+    let count = Coming::TOGETHER as u8 + 3;
+    fixture.run(async {
+        let mut stream = raw(&fixture).await;
+        // RequestHeader{call_id, method_name = "Go", request_param = true}, a parameter of one byte
+        let frame = |id| [0, 0, 0, 11, 8, 0x08, id, 0x1a, 2, b'G', b'o', 0x20, 1, 1, id];
+        let frames: Vec<u8> = (1..=count).flat_map(|id| frame(id).map(|byte: u8| byte)).collect();
+        stream.write_all(&frames).await.expect("taken");
+        stream.read_exact(&mut vec![0; 8 * usize::from(count)]).await.expect("answered");
+    });
+    let list = |ids: std::ops::RangeInclusive<u8>| ids.map(|id| id.to_string()).collect::<Vec<_>>();
+    let mut expected = vec![format!("foreseen {}", list(1..=16).join(" "))];
+    expected.extend(list(1..=16));
+    expected.push("foreseen 17 18 19".to_owned());
+    expected.extend(list(17..=19));
+    let noted: Vec<String> = diary.0.lock().iter().filter(|line| *line != "foreseen ").cloned().collect();
+    assert_eq!(noted, expected);
 }
 
 /// Moves the server's clock.

@@ -211,6 +211,18 @@ impl MultiRequest {
         }
     }
 
+    /// The row that an action gets, if it does.
+    #[inline]
+    pub(crate) fn row_of_get<'a>(&'a self, action: &'a Action) -> Option<&'a [u8]> {
+        match action {
+            Action::Like { alike, row, .. } => {
+                let is_get = matches!(self.alike[*alike as usize].what, What::Get(_));
+                is_get.then(|| &self.bytes[row.start as usize..row.end as usize])
+            }
+            Action::Whole(action) => action.get.as_ref().map(|get| &get.row[..]),
+        }
+    }
+
     /// What an action writes, if it does.
     pub(crate) fn mutation<'a>(
         &'a self,

@@ -192,7 +192,7 @@ fn is_next(wanted: &mut Option<&[Bytes]>, qualifier: &[u8]) -> bool {
 
 /// Asks the memory for a whole cell of a block, if there is one.
 #[inline]
-pub(super) fn fetch_whole(block: &Block, index: usize) {
+pub(crate) fn fetch_whole(block: &Block, index: usize) {
     if let Some(&[from, ref behind @ ..]) = block.offsets.get(index..) {
         let end = behind.first().map_or(block.bytes.len(), |next| *next as usize);
         cell::fetch_whole(block.bytes.get(from as usize..end).unwrap_or_default());

@@ -2,7 +2,8 @@
 //!
 //! A round of the task, as long as anything moves:
 //!
-//! 1. All whole frames in the input are served, each in this task; answers that are ready are appended to the output.
+//! 1. All whole frames in the input are served, each in this task; answers that are ready are appended to the output. The service
+//!    is told of those that [come](Coming) next.
 //! 2. What waited and can go on, goes on; so does what has just begun to wait: all that came together has been begun by
 //!    then, and waits for one write of the log.
 //! 3. The output is written, as much as the socket takes: one write for all answers of a round.
@@ -31,7 +32,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use super::Shared;
 use crate::counters::{Shard, count};
 use crate::flight::{Ended, Flight};
-use crate::{Answer, Call, Ending, Exception, Output, Reply, Request, Session, Share, Step, class};
+use crate::{Answer, Call, Coming, Ending, Exception, Output, Reply, Request, Session, Share, Step, class};
 
 /// The least room there is for a read.
 const READ_MIN: usize = 16 << 10;
@@ -211,7 +212,15 @@ impl Connection {
     /// Step 1.
     fn serve(&mut self) -> Served {
         let mut served = 0;
+        // Requests from here on of which the service was told.
+        let mut foreseen = 0;
         while served < REQUESTS_PER_WRITE && !self.holds_back() {
+            if foreseen == 0
+                && let Some((_, service)) = self.session.opened()
+            {
+                service.foresee(Coming::of(&self.input));
+                foreseen = Coming::TOGETHER;
+            }
             let before = self.output.len();
             match self.session.next(&mut self.input, &mut self.output) {
                 Step::Starved(wanted) => {
@@ -225,6 +234,7 @@ impl Connection {
                     self.arm();
                 }
                 Step::Request(request) => {
+                    foreseen = foreseen.saturating_sub(1);
                     let large = request.size > READ_MAX;
                     self.call(request);
                     if large {

@@ -1,0 +1,86 @@
+//! Requests that have come and are not served yet.
+//!
+//! A client sends several requests at once. While the first is served the others lie in the buffer behind it. Who serves them may
+//! look there, so that what all of them need is asked of memory at once and does not come one by one. A look decodes no more than
+//! where the parts lie, and takes nothing out: what is not as expected ends it, and is found by who serves it.
+
+use crate::envelope::{delimited, method_of};
+
+/// Walks over the whole requests at the front of a buffer: the name of each one's method, and its parameter.
+#[derive(Clone, Debug)]
+pub struct Coming<'a> {
+    input: &'a [u8],
+    left: usize,
+}
+
+impl<'a> Coming<'a> {
+    /// So many are looked at together: what they ask of memory has room in the cache that is nearest to a processor.
+    pub const TOGETHER: usize = 16;
+
+    pub(crate) fn of(input: &'a [u8]) -> Coming<'a> {
+        Coming { input, left: Coming::TOGETHER }
+    }
+
+    fn look(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        let (length, rest) = self.input.split_first_chunk::<4>()?;
+        let (frame, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        self.input = rest;
+        let (from, header_end) = delimited(frame, 0).ok()?;
+        let method = method_of(frame, from, header_end)?;
+        let (from, to) = delimited(frame, header_end).ok()?;
+        Some((method, &frame[from..to]))
+    }
+}
+
+impl<'a> Iterator for Coming<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        self.look()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use env::{WallTime, World};
+
+    use super::*;
+    use crate::envelope::RequestHeader;
+    use crate::{Output, Text};
+
+    fn request(method: &'static str, param: &[u8]) -> Vec<u8> {
+        let method = Text::from_static(method);
+        let header = RequestHeader { call_id: 7, method, has_param: true, ..RequestHeader::default() };
+        let mut output = Output::default();
+        output.put_request(&header, &Bytes::copy_from_slice(param), Bytes::from_static(b"cells"));
+        output.take().to_vec()
+    }
+
+    #[test]
+    fn whole_requests_are_seen_and_the_one_that_is_cut_is_not() {
+        let all = [request("Get", b"one"), request("Mutate", b""), request("Get", b"three")].concat();
+        let seen = |end| Coming::of(&all[..end]).collect::<Vec<_>>();
+        assert_eq!(seen(all.len()), [(&b"Get"[..], &b"one"[..]), (b"Mutate", b""), (b"Get", b"three")]);
+        let ends = [1, 2].map(|whole| (1..all.len()).find(|&end| seen(end).len() == whole).expect("an end"));
+        assert_eq!(ends, [request("Get", b"one").len(), all.len() - request("Get", b"three").len()]);
+        let many = request("Get", b"again").repeat(Coming::TOGETHER + 1);
+        assert_eq!(Coming::of(&many).count(), Coming::TOGETHER);
+    }
+
+    #[test]
+    fn whatever_lies_there_nothing_is_read_beyond_it() {
+        let world = World::simulated(3, WallTime(0));
+        let sound = [request("Get", b"one"), request("Scan", b"two")].concat();
+        for _ in 0..20_000 {
+            let mut bytes = sound.clone();
+            for _ in 0..1 + world.random() % 3 {
+                let at = world.random() as usize % bytes.len();
+                bytes[at] = world.random() as u8;
+            }
+            let inside = |part: &[u8]| bytes.as_ptr_range().contains(&part.as_ptr()) || part.is_empty();
+            assert!(Coming::of(&bytes).all(|(method, param)| inside(method) && inside(param)));
+        }
+    }
+}
