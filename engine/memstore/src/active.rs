@@ -31,7 +31,7 @@ use crate::chunk::Appender;
 use crate::flat::{Builder, Flat};
 use crate::head::{Heads, common_prefix};
 use crate::records::Records;
-use crate::segment::Span;
+use crate::segment::{Span, TOGETHER};
 use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::tree::{Run, Trail, Tree};
 
@@ -162,6 +162,15 @@ impl Active {
     #[inline]
     fn current(&self) -> u32 {
         self.current.load(Ordering::Acquire)
+    }
+
+    /// See [`Tree::foresee`].
+    pub(crate) fn foresee(&self, rows: &[&[u8]], lines: usize, is_there: impl FnMut(usize)) {
+        let tree = self.index(self.current());
+        let mut heads = [0; TOGETHER];
+        let heads = &mut heads[..rows.len()];
+        heads.iter_mut().zip(rows).for_each(|(head, row)| *head = tree.heads().of(row));
+        tree.foresee(heads, lines, &self.records, is_there);
     }
 
     pub(crate) fn records(&self) -> &Records {

@@ -32,7 +32,7 @@ pub(crate) const CHUNKS_MAX: u32 = 1 << (32 - OFFSET_BITS);
 /// too.
 pub(crate) const CHUNKS_FILLED_MAX: u32 = CHUNKS_MAX / 2;
 /// Bytes that memory gives at a time.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 /// Lines in which most keys end: the head of the record and 60 to 120 bytes.
 pub(crate) const KEY_LINES: usize = 2;
 const LENGTH_BITS: u32 = 24;

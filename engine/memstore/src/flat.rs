@@ -23,9 +23,10 @@ use std::cmp::Ordering;
 
 use cell::{Cell, Position};
 
-use crate::arena::Place;
+use crate::arena::{LINE, Place};
 use crate::head::Heads;
 use crate::records::Records;
+use crate::segment::TOGETHER;
 
 /// Entries of a piece: 1.5 MB.
 const PIECE: usize = 1 << 17;
@@ -50,6 +51,15 @@ impl Piece {
     fn fetch(&self, at: usize) {
         let last = (at + STEP).min(self.places.len()) - 1;
         std::hint::black_box((self.places[at], self.places[last]));
+    }
+
+    /// Asks the memory for the step that begins at `at`, its heads and its places, and waits for nothing.
+    #[inline]
+    fn foresee(&self, at: usize) {
+        let end = (at + STEP).min(self.heads.len());
+        let heads = self.heads[at..end].chunks(LINE / size_of::<u64>()).map(|line| line.as_ptr().cast());
+        let places = self.places[at..end].chunks(LINE / size_of::<Place>()).map(|line| line.as_ptr().cast());
+        heads.chain(places).for_each(cell::fetch_line);
     }
 }
 
@@ -188,6 +198,31 @@ impl Flat {
         Some(self.records.cell(place))
     }
 
+    /// Asks the memory for what a search for each of these rows looks at, step by step for all of them, and for so many `lines` of
+    /// the cells that it comes to. Says which are there.
+    pub(crate) fn foresee(&self, rows: &[&[u8]], lines: usize, mut is_there: impl FnMut(usize)) {
+        let mut steps = [(0, None); TOGETHER];
+        let steps = &mut steps[..rows.len()];
+        for (step, row) in steps.iter_mut().zip(rows) {
+            let head = self.heads.of(row);
+            let count = self.step(|found| found < head);
+            *step = (head, count);
+            if let Some(at) = count.unwrap_or(0).checked_sub(1).map(|last| last * STEP)
+                && let Some(piece) = self.pieces.get(at / PIECE)
+            {
+                piece.foresee(at % PIECE);
+            }
+        }
+        for (index, &(head, count)) in steps.iter().enumerate() {
+            if let Some((found, place)) = self.entry(self.within_step(count, |found| found < head))
+                && found == head
+            {
+                self.records.fetch(place, lines);
+                is_there(index);
+            }
+        }
+    }
+
     /// The first entry at or after `position`.
     pub(crate) fn lower_bound(&self, position: Position<'_>) -> usize {
         self.search(position, self.heads.of(position.key.row())).unwrap_or_else(|low| low)
@@ -232,11 +267,21 @@ impl Flat {
     /// The first entry whose head is not `before`, as all after it are not.
     #[inline]
     fn first_head(&self, before: impl Fn(u64) -> bool) -> usize {
+        let count = self.step(&before);
+        self.within_step(count, before)
+    }
+
+    /// How many steps begin with a head that is `before`; `None` where there are no guides.
+    #[inline]
+    fn step(&self, before: impl Fn(u64) -> bool) -> Option<usize> {
         // How many of what was searched last are before: none yet, but the coarsest guide is searched whole.
-        let mut count = None;
-        for guide in self.guides.iter().rev() {
-            count = Some(narrowed(guide, 0, guide.len(), count, &before));
-        }
+        let guides = self.guides.iter().rev();
+        guides.fold(None, |count, guide| Some(narrowed(guide, 0, guide.len(), count, &before)))
+    }
+
+    /// The first entry whose head is not `before`, when so many [steps](Flat::step) begin before.
+    #[inline]
+    fn within_step(&self, count: Option<usize>, before: impl Fn(u64) -> bool) -> usize {
         let (first, piece) = match count {
             Some(0) => return 0,
             // The last that is before is the first of its step.

@@ -15,7 +15,7 @@
 //! it learns of that it may look at a cell, so a place is stored with release behind the cell's bytes, and loaded with acquire:
 //! whatever place is read, its cell is there.
 
-use crate::arena::Place;
+use crate::arena::{LINE, Place};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Patience, fence};
 use crate::table::Table;
 
@@ -254,6 +254,12 @@ impl Leaf {
         self.keys.fetch();
     }
 
+    /// Asks the memory for it, which is wanted soon.
+    #[inline]
+    pub(crate) fn foresee(&self) {
+        fetch_lines(self);
+    }
+
     pub(crate) fn set_next(&self, next: u32) {
         self.next.store(next, Ordering::Release);
     }
@@ -299,6 +305,12 @@ impl Inner {
         }
     }
 
+    /// Asks the memory for it, which is wanted soon.
+    #[inline]
+    pub(crate) fn foresee(&self) {
+        fetch_lines(self);
+    }
+
     pub(crate) fn set_first(&self, child: u32) {
         self.first.store(child, Ordering::Relaxed);
     }
@@ -317,6 +329,13 @@ impl Default for Inner {
             children: std::array::from_fn(|_| AtomicU32::new(NONE)),
         }
     }
+}
+
+/// Asks the memory for all lines of something, and waits for none of them.
+#[inline]
+fn fetch_lines<T>(node: &T) {
+    let start: *const u8 = std::ptr::from_ref(node).cast();
+    (0..size_of::<T>()).step_by(LINE).for_each(|at| cell::fetch_line(start.wrapping_add(at)));
 }
 
 /// Nodes of one kind by number, made a block at a time: no block is so large that making it is felt.

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use cell::{Cell, CellType, Comparator, Position, SequenceId, Timestamp};
 
 use crate::active::{self, Active};
-use crate::arena::{KEY_LINES, Place};
+use crate::arena::{KEY_LINES, Place, lines_of};
 use crate::flat::Flat;
 use crate::head::Heads;
 use crate::records::Records;
 use crate::{Pool, merge};
+
+/// So many rows are looked for together, when they are foreseen.
+pub(crate) const TOGETHER: usize = 16;
 
 /// Where a cursor stands in a segment.
 #[derive(Clone, Debug)]
@@ -295,6 +298,19 @@ impl Segment {
         match &self.body {
             Body::Active(active) => Spot::Active(active.seek(position)),
             Body::Flat(flat, ..) => Spot::Flat(flat.lower_bound(position)),
+        }
+    }
+
+    /// Asks the memory for what reading each of these rows needs, the first cell and all: for all of them at once, so that they
+    /// wait as long as one. Gives the index of each row that is likely here.
+    pub fn foresee(&self, rows: &[&[u8]], mut is_here: impl FnMut(usize)) {
+        let lines = lines_of((self.bytes() / self.cells().max(1)) as usize);
+        for (group, rows) in rows.chunks(TOGETHER).enumerate() {
+            let is_here = |index| is_here(group * TOGETHER + index);
+            match &self.body {
+                Body::Active(active) => active.foresee(rows, lines, is_here),
+                Body::Flat(flat, ..) => flat.foresee(rows, lines, is_here),
+            }
         }
     }
 

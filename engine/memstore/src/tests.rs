@@ -148,9 +148,35 @@ pub(crate) fn check(segment: &Arc<Segment>, model: &BTreeSet<Known>, chance: &mu
             before.and_then(|before| model.iter().find(|known| known.cell().row() == before.cell().row()));
         assert_eq!(cursor.peek().map(Cell::bytes), first.map(|first| &first.bytes[..]));
     }
+    check_foreseen(segment, model);
     let last_row = model.last().map(|last| last.cell().row().to_vec());
     assert_eq!(cursor.seek_row_before(None), last_row.is_some());
     assert_eq!(cursor.peek().map(|cell| cell.row().to_vec()), last_row);
+}
+
+/// All rows that are there are foreseen.
+fn check_foreseen(segment: &Segment, model: &BTreeSet<Known>) {
+    let rows: BTreeSet<&[u8]> = model.iter().map(|known| known.cell().row()).collect();
+    let rows: Vec<&[u8]> = rows.into_iter().collect();
+    let mut found = Vec::new();
+    segment.foresee(&rows, |index| found.push(index));
+    assert_eq!(found, (0..rows.len()).collect::<Vec<_>>());
+}
+
+#[test]
+fn rows_that_are_not_there_are_not_foreseen() {
+    let pool = Pool::new(64 << 10, 4);
+    let segment = Segment::new(Comparator::Table, &pool);
+    let count = if cfg!(miri) { 30 } else { 5_000 };
+    put_rows(&segment, (0..count).step_by(2), 1);
+    let rows: Vec<String> = (0..count).map(|row| format!("row{row:06}")).collect();
+    let rows: Vec<&[u8]> = rows.iter().map(|row| row.as_bytes()).collect();
+    let _next = segment.successor(&pool);
+    for segment in [segment.flattened(), segment] {
+        let mut found = Vec::new();
+        segment.foresee(&rows, |index| found.push(index));
+        assert_eq!(found, (0..count).step_by(2).collect::<Vec<_>>());
+    }
 }
 
 #[test]

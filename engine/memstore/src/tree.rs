@@ -44,6 +44,7 @@ use crate::arena::Place;
 use crate::head::Heads;
 use crate::nodes::{Inner, Keys, Leaf, NONE, Nodes, Order, SLOTS, begin};
 use crate::records::Records;
+use crate::segment::TOGETHER;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// Inner levels, at most: with seven children each that is more than every place there is.
@@ -199,19 +200,26 @@ impl Tree {
         (root as u32, (root >> 32) as usize)
     }
 
-    /// The rank of the first entry at or after the probe, and whether it is that very one.
+    /// The rank of the first entry whose head is not below this one.
     #[inline]
-    fn lower_bound(keys: &Keys, order: Order, probe: &Probe<'_>, records: &Records) -> (usize, bool) {
+    fn first_head(keys: &Keys, order: Order, head: u64) -> usize {
         let (mut low, mut size) = (0, order.count());
         while size > 0 {
             let half = size / 2;
-            if keys.head(order.slot(low + half)) < probe.head {
+            if keys.head(order.slot(low + half)) < head {
                 low += half + 1;
                 size -= half + 1;
             } else {
                 size = half;
             }
         }
+        low
+    }
+
+    /// The rank of the first entry at or after the probe, and whether it is that very one.
+    #[inline]
+    fn lower_bound(keys: &Keys, order: Order, probe: &Probe<'_>, records: &Records) -> (usize, bool) {
+        let mut low = Self::first_head(keys, order, probe.head);
         let mut size = order.count() - low;
         if size == 0 || keys.head(order.slot(low)) != probe.head {
             return (low, false);
@@ -253,6 +261,53 @@ impl Tree {
                 return number;
             }
         }
+    }
+
+    /// Asks the memory for what a search for each of these heads looks at, step by step for all of them, and for so many `lines`
+    /// of the cells that it comes to. Says which are there. One that others move meanwhile may be missed.
+    pub(crate) fn foresee(
+        &self,
+        heads: &[u64],
+        lines: usize,
+        records: &Records,
+        mut is_there: impl FnMut(usize),
+    ) {
+        let (root, levels) = self.root();
+        let mut nodes = [root; TOGETHER];
+        let nodes = &mut nodes[..heads.len()];
+        for level in 1..=levels {
+            for (number, &head) in nodes.iter_mut().zip(heads) {
+                let inner = self.inners.at(*number);
+                *number =
+                    inner.keys.read(|order| inner.child(order, Self::first_head(&inner.keys, order, head)));
+                match level == levels {
+                    true => self.leaves.at(*number).foresee(),
+                    false => self.inners.at(*number).foresee(),
+                }
+            }
+        }
+        for (index, (&number, &head)) in nodes.iter().zip(heads).enumerate() {
+            let leaf = self.leaves.at(number);
+            // A key that begins a leaf may be looked for from the one at its left.
+            let found = Self::place_of_head(leaf, head).or_else(|| {
+                Self::place_of_head(self.leaves.at(Some(leaf.next()).filter(|next| *next != NONE)?), head)
+            });
+            if let Some(place) = found {
+                records.fetch(place, lines);
+                is_there(index);
+            }
+        }
+    }
+
+    /// The place of the first entry with this head, if the leaf has one.
+    #[inline]
+    fn place_of_head(leaf: &Leaf, head: u64) -> Option<Place> {
+        leaf.keys.read(|order| {
+            let rank =
+                Some(Self::first_head(&leaf.keys, order, head)).filter(|rank| *rank < order.count())?;
+            let slot = order.slot(rank);
+            (leaf.keys.head(slot) == head).then(|| leaf.keys.place(slot))
+        })
     }
 
     /// From the first entry at or after the probe on (behind it, if the very entry shall not belong).

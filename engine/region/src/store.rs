@@ -13,6 +13,7 @@ use hfile::{BloomType, Compression, Encoding, ReadOptions, Reader, WriterOptions
 use memstore::Segment;
 use parking_lot::Mutex;
 use proto::{FamilyDescriptor, FamilyOptions, RegionInfo};
+use smallvec::SmallVec;
 use storage::FileName;
 
 use crate::heap::{Heap, Source, Sources};
@@ -22,9 +23,11 @@ use crate::swept::{self, Swept};
 use crate::tracker::{Listed, Tracker};
 use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
-/// In a store of more files nothing is foreseen, nor where memory has more than one cell for so many in files.
+/// In one of more files no row is foreseen.
 const FORESEEN_FILES_MAX: usize = 2;
-const FORESEEN_PART: u64 = 8;
+/// So many rows are mostly told together.
+const TOGETHER: usize = 16;
+type Rows<'a> = SmallVec<[&'a [u8]; TOGETHER]>;
 
 /// A file of a store.
 #[derive(Debug)]
@@ -218,15 +221,20 @@ impl Store {
         Ok(Heap::new(self.comparator, read_point, sources))
     }
 
-    /// Is told of rows that are read soon. Where it is likely that a reader finds them in memory, or in one of many files,
-    /// nothing is done: what was asked of memory in vain costs as much as what was not.
+    /// Is told of rows that are read soon: a reader looks for each in memory, the newest first, and then in files. In one of many
+    /// files nobody looks beforehand: what is asked of memory in vain costs as much as what is not.
     pub(crate) fn foresee(&self, rows: &[&[u8]]) {
         let view = self.view.load();
-        let in_memory: u64 = view.segments().map(|segment| segment.cells()).sum();
-        let in_files: u64 = view.files.iter().map(|file| file.reader.entries()).sum();
-        if view.files.len() <= FORESEEN_FILES_MAX && in_memory <= in_files / FORESEEN_PART {
+        let mut rows: Rows<'_> = rows.into();
+        for segment in view.segments().filter(|segment| !segment.is_empty()) {
+            let mut is_here: SmallVec<[bool; TOGETHER]> = SmallVec::from_elem(false, rows.len());
+            segment.foresee(&rows, |index| is_here[index] = true);
+            let mut is_here = is_here.into_iter();
+            rows.retain(|_| !is_here.next().unwrap_or(false));
+        }
+        if view.files.len() <= FORESEEN_FILES_MAX && rows.len() > 1 {
             for file in &view.files {
-                file.reader.foresee(rows);
+                file.reader.foresee(&rows);
             }
         }
     }
