@@ -22,6 +22,9 @@ use rpc::class::REGION_OPENING;
 /// How long it is remembered where a region went (`HRegionServer.TIMEOUT_REGION_MOVED`).
 const MOVED_REMEMBERED: Duration = Duration::from_secs(2 * 60);
 
+/// A longer specifier is not glanced at: it is copied, and regions have shorter names.
+const GLANCE_MAX: usize = 64 << 10;
+
 /// Where a region went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedTo {
@@ -77,6 +80,9 @@ impl Regions {
 
     /// The open region that an encoded `RegionSpecifier` names, for who does without it if there is none.
     pub fn glance(&self, specifier: &[u8]) -> Option<Arc<Region>> {
+        if specifier.len() > GLANCE_MAX {
+            return None;
+        }
         let specifier = pb::RegionSpecifier::decode(specifier).ok()?;
         let by = RegionSpecifierType::try_from(specifier.r#type).ok()?;
         self.open.load().get(by, &specifier.value).cloned()

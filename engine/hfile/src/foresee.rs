@@ -26,7 +26,8 @@ impl Reader {
         for _ in 1..self.levels() {
             let leaves = self.cached.peek(BlockKind::Index, places.iter().map(|(_, at)| *at));
             let below = places.iter().zip(leaves).filter_map(|(&(row, _), leaf)| {
-                let leaf = leaf?;
+                // What an index names may be anything in a damaged file: who reads it is told.
+                let leaf = leaf.filter(|leaf| leaf.kind == BlockKind::Index && !leaf.packed)?;
                 Some((row, self.likely(&Leaf::checked(&leaf.bytes)?, row)?))
             });
             places = below.collect();

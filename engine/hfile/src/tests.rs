@@ -6,6 +6,7 @@ use cache::{BlockKind, Cache, Caching, Kinds};
 use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
 use storage::{FileName, Files, Memory};
 
+use crate::index::Ordered;
 use crate::*;
 
 mod reading;
@@ -131,6 +132,23 @@ fn rows_are_foreseen_as_far_as_their_blocks_are_cached_and_nobody_counts_it() {
         assert_eq!(reader.foresee(&all), expected, "{block_size} {comparator:?}");
         assert_eq!(format!("{:?}", cache.tables()), before);
         reader.cached().evict();
+        assert_eq!(reader.foresee(&all), 0);
+        // In the place of a leaf, or of data, lies what is something else.
+        for index in 0..reader.root().len() {
+            let block = || cache::Block {
+                kind: BlockKind::Bloom,
+                bytes: [&[0, 0, 0, 1][..], &[0xff; 8]].concat().into(),
+                offsets: [].into(),
+                heads: [].into(),
+                shared: 0,
+                disk_length: 4,
+                previous: None,
+                packed: false,
+            };
+            let (at, ask) = (reader.root().at(index).offset, cache::Ask { keep: true, memory_only: false });
+            let kept = reader.cached().block::<Error>(at, BlockKind::Bloom, ask, || Ok(block()));
+            assert_eq!(kept.expect("made").expect("kept").kind, BlockKind::Bloom);
+        }
         assert_eq!(reader.foresee(&all), 0);
     }
 }

@@ -439,7 +439,7 @@ impl Service for Diary {
     fn foresee(&self, coming: Coming<'_>) {
         let seen: Vec<String> = coming
             .map(|(method, param)| {
-                assert_eq!(method, b"Go");
+                assert_eq!((method, param[0] < 99), (&b"Go"[..], true), "on purpose");
                 param[0].to_string()
             })
             .collect();
@@ -467,12 +467,18 @@ fn a_service_is_told_of_what_has_come_together_and_called_for_each_as_ever() {
         let frames: Vec<u8> = (1..=count).flat_map(|id| frame(id).map(|byte: u8| byte)).collect();
         stream.write_all(&frames).await.expect("taken");
         stream.read_exact(&mut vec![0; 8 * usize::from(count)]).await.expect("answered");
+        assert_eq!(fixture.server.counters().panics, 0);
+        // Should it panic at that, it is called all the same.
+        stream.write_all(&[frame(98), frame(99)].concat()).await.expect("taken");
+        stream.read_exact(&mut [0; 2 * 8]).await.expect("answered");
+        assert_eq!(fixture.server.counters().panics, 1);
     });
     let list = |ids: std::ops::RangeInclusive<u8>| ids.map(|id| id.to_string()).collect::<Vec<_>>();
     let mut expected = vec![format!("foreseen {}", list(1..=16).join(" "))];
     expected.extend(list(1..=16));
     expected.push("foreseen 17 18 19".to_owned());
     expected.extend(list(17..=19));
+    expected.extend(list(98..=99));
     let noted: Vec<String> = diary.0.lock().iter().filter(|line| *line != "foreseen ").cloned().collect();
     assert_eq!(noted, expected);
 }

@@ -218,7 +218,12 @@ impl Connection {
             if foreseen == 0
                 && let Some((_, service)) = self.session.opened()
             {
-                service.foresee(Coming::of(&self.input));
+                let telling = || service.foresee(Coming::of(&self.input));
+                // It costs no call, for nothing follows from it.
+                if catch_unwind(AssertUnwindSafe(telling)).is_err() {
+                    count(&self.shard.panics, 1);
+                    tracing::error!(remote = %self.remote, "a service panicked when it was told what comes");
+                }
                 foreseen = Coming::TOGETHER;
             }
             let before = self.output.len();
