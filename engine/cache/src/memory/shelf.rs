@@ -96,7 +96,7 @@ impl Default for List {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot(u32);
 
-/// See the file.
+/// See the file. A `hash` is what [`hash_of`] makes of the key beside it.
 #[derive(Debug)]
 pub(crate) struct Shelf<V> {
     kept: Vec<Kept<V>>,
