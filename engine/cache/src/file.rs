@@ -206,7 +206,7 @@ impl File {
         memory.map(|memory| memory.peek(offsets.map(|offset| self.key(offset)))).unwrap_or_default()
     }
 
-    /// Whether the file's blocks of data can lie in memory.
+    /// Whether [`peek`](File::peek) can find blocks of data.
     #[inline]
     pub fn has_data_in_memory(&self) -> bool {
         match self.cache.bucket.as_ref().filter(|bucket| bucket.combined) {

@@ -52,7 +52,8 @@ impl Memory {
     }
 
     /// The blocks that are here, in the order of their keys; nobody counts that they were looked for. Each step is done for all
-    /// of them, and asks the memory for what the next one looks at.
+    /// of them, and asks the memory for what the next one looks at. Of a few that are here nothing is found: where another's hash
+    /// is much like theirs.
     pub(crate) fn peek(
         &self,
         keys: impl Iterator<Item = BlockKey>,

@@ -11,6 +11,8 @@ use smallvec::SmallVec;
 use crate::index::{Leaf, Ordered};
 use crate::{Reader, cursor, heads};
 
+/// An index of more levels is not gone down beforehand.
+const LEVELS_MAX: u32 = 8;
 /// So many rows are mostly looked for together.
 const TOGETHER: usize = 16;
 
@@ -18,7 +20,9 @@ impl Reader {
     /// Asks the memory for what reading the first cell of each row needs, as far as that lies in memory, and says of how many that
     /// was asked. Where many rows are looked for that the file has not, nothing is done.
     pub fn foresee(&self, rows: &[&[u8]]) -> usize {
-        if self.knows_rows() && self.worth.is_worth() || !self.cached.has_data_in_memory() {
+        // A damaged file may claim any number of levels.
+        let is_in_vain = self.knows_rows() && self.worth.is_worth() || self.levels() > LEVELS_MAX;
+        if is_in_vain || !self.cached.has_data_in_memory() {
             return 0;
         }
         let mut places: SmallVec<[(&[u8], u64); TOGETHER]> =

@@ -244,8 +244,11 @@ impl Region {
     /// Is told of rows that are read soon, at best some ten of them: what they need is asked of memory for all at once. Where it is
     /// not likely known what that is, nothing is done.
     pub fn foresee(&self, rows: &[&[u8]]) {
-        // Of many families a reader mostly wants one.
-        if rows.len() > 1 && self.stores.len() <= FORESEEN_MAX {
+        // Of many families a reader mostly wants one. Rows that no cell has are refused by who asks for them, and nothing tells
+        // those of the catalog apart without a look at them.
+        let are_rows = rows.iter().all(|row| (1..=cell::ROW_LENGTH_MAX).contains(&row.len()));
+        let is_worth_it = rows.len() > 1 && self.stores.len() <= FORESEEN_MAX && !self.info.is_meta();
+        if is_worth_it && are_rows {
             self.stores.iter().for_each(|store| store.foresee(rows));
         }
     }

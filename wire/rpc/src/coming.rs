@@ -21,6 +21,15 @@ impl<'a> Coming<'a> {
         Coming { input, left: Coming::TOGETHER }
     }
 
+    /// Whether there are two: beside a single one nothing comes.
+    pub(crate) fn is_several(&self) -> bool {
+        let behind = |input: &'a [u8]| {
+            let (length, rest) = input.split_first_chunk::<4>()?;
+            rest.get(u32::from_be_bytes(*length) as usize..)
+        };
+        behind(self.input).and_then(behind).is_some()
+    }
+
     fn look(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         let (length, rest) = self.input.split_first_chunk::<4>()?;
         let (frame, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
@@ -65,6 +74,8 @@ mod tests {
         assert_eq!(seen(all.len()), [(&b"Get"[..], &b"one"[..]), (b"Mutate", b""), (b"Get", b"three")]);
         let ends = [1, 2].map(|whole| (1..all.len()).find(|&end| seen(end).len() == whole).expect("an end"));
         assert_eq!(ends, [request("Get", b"one").len(), all.len() - request("Get", b"three").len()]);
+        let several = |end| Coming::of(&all[..end]).is_several();
+        assert!((0..=all.len()).all(|end| several(end) == (seen(end).len() > 1)));
         let many = request("Get", b"again").repeat(Coming::TOGETHER + 1);
         assert_eq!(Coming::of(&many).count(), Coming::TOGETHER);
     }

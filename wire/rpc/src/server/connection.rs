@@ -83,6 +83,8 @@ pub(super) struct Connection {
     phase: Phase,
     /// The client is gone: nothing can be written any more.
     broken: bool,
+    /// Requests from here on of which the service was told, or fewer that came.
+    foreseen: usize,
     /// About how many bytes are missing for the next step.
     wanted: usize,
     received: Moment,
@@ -117,6 +119,7 @@ impl Connection {
             flight: Flight::new(),
             phase: Phase::Serving,
             broken: false,
+            foreseen: 0,
             wanted: 0,
             received,
             accepted: received,
@@ -212,11 +215,10 @@ impl Connection {
     /// Step 1.
     fn serve(&mut self) -> Served {
         let mut served = 0;
-        // Requests from here on of which the service was told.
-        let mut foreseen = 0;
         while served < REQUESTS_PER_WRITE && !self.holds_back() {
-            if foreseen == 0
+            if self.foreseen == 0
                 && let Some((_, service)) = self.session.opened()
+                && Coming::of(&self.input).is_several()
             {
                 let telling = || service.foresee(Coming::of(&self.input));
                 // It costs no call, for nothing follows from it.
@@ -224,12 +226,12 @@ impl Connection {
                     count(&self.shard.panics, 1);
                     tracing::error!(remote = %self.remote, "a service panicked when it was told what comes");
                 }
-                foreseen = Coming::TOGETHER;
+                self.foreseen = Coming::TOGETHER;
             }
             let before = self.output.len();
             match self.session.next(&mut self.input, &mut self.output) {
                 Step::Starved(wanted) => {
-                    self.wanted = wanted;
+                    (self.wanted, self.foreseen) = (wanted, 0);
                     let moved = served > 0 || self.output.len() > before;
                     return Served { requests: served, moved, starved: true };
                 }
@@ -239,7 +241,7 @@ impl Connection {
                     self.arm();
                 }
                 Step::Request(request) => {
-                    foreseen = foreseen.saturating_sub(1);
+                    self.foreseen = self.foreseen.saturating_sub(1);
                     let large = request.size > READ_MAX;
                     self.call(request);
                     if large {
