@@ -11,7 +11,6 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use env::{Moment, World};
 use parking_lot::Mutex;
-use prost::Message;
 use proto::pb::region_specifier::RegionSpecifierType;
 use proto::region_info::EncodedName;
 use proto::{ServerName, TableName, pb};
@@ -21,9 +20,6 @@ use rpc::class::REGION_OPENING;
 
 /// How long it is remembered where a region went (`HRegionServer.TIMEOUT_REGION_MOVED`).
 const MOVED_REMEMBERED: Duration = Duration::from_secs(2 * 60);
-
-/// A longer specifier is not glanced at: it is copied, and regions have shorter names.
-const GLANCE_MAX: usize = 64 << 10;
 
 /// Where a region went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +37,7 @@ struct Open {
 }
 
 impl Open {
-    fn get(&self, by: RegionSpecifierType, name: &Bytes) -> Option<&Arc<Region>> {
+    fn get(&self, by: RegionSpecifierType, name: &[u8]) -> Option<&Arc<Region>> {
         match by {
             RegionSpecifierType::RegionName => self.by_name.get(name),
             RegionSpecifierType::EncodedRegionName => self.by_encoded.get(name),
@@ -78,14 +74,9 @@ impl Regions {
         open.get(by, &specifier.value).cloned().ok_or_else(|| self.absent(by, &specifier.value))
     }
 
-    /// The open region that an encoded `RegionSpecifier` names, for who does without it if there is none.
-    pub fn glance(&self, specifier: &[u8]) -> Option<Arc<Region>> {
-        if specifier.len() > GLANCE_MAX {
-            return None;
-        }
-        let specifier = pb::RegionSpecifier::decode(specifier).ok()?;
-        let by = RegionSpecifierType::try_from(specifier.r#type).ok()?;
-        self.open.load().get(by, &specifier.value).cloned()
+    /// The open region of this name, for who does without it if there is none.
+    pub fn glance(&self, by: RegionSpecifierType, name: &[u8]) -> Option<Arc<Region>> {
+        self.open.load().get(by, name).cloned()
     }
 
     /// The open region of this encoded name.

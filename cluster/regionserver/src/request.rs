@@ -17,7 +17,7 @@ mod query;
 pub(crate) use cells::RequestCells;
 pub(crate) use condition::{check_rows, condition};
 pub use filter::filter_of;
-pub(crate) use foreseen::row_that_is_read;
+pub(crate) use foreseen::{region_named, row_that_is_read};
 pub(crate) use get::{GetQuery, GetRequest, query as get};
 pub(crate) use mutation::{Asked, mutation};
 pub(crate) use query::scan;

@@ -21,6 +21,8 @@ const SHARDS_MAX: usize = 16;
 /// A shard smaller than this holds too few blocks to choose among.
 const SHARD_BYTES_MIN: usize = 8 << 20;
 
+/// Bytes that memory gives at a time.
+const LINE: usize = 64;
 /// So many are mostly looked for together.
 pub(crate) const PEEKED: usize = 16;
 
@@ -67,10 +69,11 @@ impl Memory {
         let spots: SmallVec<[_; PEEKED]> = keys.map(spot).collect();
         for (key, shard, spot) in &spots {
             if let Some(block) = spot.and_then(|spot| shard.lock().at(spot, *key).map(Arc::as_ptr)) {
-                // The counts of an `Arc` stand before its value; what is of use in a block lies in its first lines.
-                let start: *const u8 = block.cast();
-                cell::fetch_line(start.wrapping_sub(2 * size_of::<usize>()));
-                cell::fetch_line(start.wrapping_add(size_of::<Block>() - 1));
+                // The counts of an `Arc` stand before its value.
+                let counts = 2 * size_of::<usize>();
+                let start: *const u8 = block.cast::<u8>().wrapping_sub(counts);
+                let lines = (0..counts + size_of::<Block>()).step_by(LINE);
+                lines.for_each(|at| cell::fetch_line(start.wrapping_add(at)));
             }
         }
         spots.into_iter().map(|(key, shard, spot)| shard.lock().at(spot?, key).map(Arc::clone)).collect()

@@ -301,6 +301,16 @@ impl Segment {
         }
     }
 
+    /// The same where only the row of `position` matters: nowhere if its head says that it is not here, so that no cell is
+    /// looked at.
+    #[inline]
+    pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Spot {
+        match &self.body {
+            Body::Active(active) => active.seek_in_row(position).map_or(Spot::Nowhere, Spot::Active),
+            Body::Flat(flat, ..) => flat.find_in_row(position).map_or(Spot::Nowhere, Spot::Flat),
+        }
+    }
+
     /// Asks the memory for what reading each of these rows needs, the first cell and all: for all of them at once, so that they
     /// wait as long as one. Gives the index of each row that is likely here.
     pub fn foresee(&self, rows: &[&[u8]], mut is_here: impl FnMut(usize)) {
@@ -311,16 +321,6 @@ impl Segment {
                 Body::Active(active) => active.foresee(rows, lines, is_here),
                 Body::Flat(flat, ..) => flat.foresee(rows, lines, is_here),
             }
-        }
-    }
-
-    /// The same where only the row of `position` matters: nowhere if its head says that it is not here, so that no cell is
-    /// looked at.
-    #[inline]
-    pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Spot {
-        match &self.body {
-            Body::Active(active) => active.seek_in_row(position).map_or(Spot::Nowhere, Spot::Active),
-            Body::Flat(flat, ..) => flat.find_in_row(position).map_or(Spot::Nowhere, Spot::Flat),
         }
     }
 

@@ -221,8 +221,9 @@ impl Store {
         Ok(Heap::new(self.comparator, read_point, sources))
     }
 
-    /// Is told of rows that are read soon: a reader looks for each in memory, the newest first, and then in files. In one of many
-    /// files nobody looks beforehand: what is asked of memory in vain costs as much as what is not.
+    /// Is told of rows that are read soon: each is looked for in memory, the newest first, and where that has nothing of it in files,
+    /// as a get of columns does; who wants more of a row than memory has waits for the rest. In one of many files nobody looks
+    /// beforehand: what is asked of memory in vain costs as much as what is not.
     pub(crate) fn foresee(&self, rows: &[&[u8]]) {
         let view = self.view.load();
         let mut rows: Rows<'_> = rows.into();

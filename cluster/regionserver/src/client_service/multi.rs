@@ -26,7 +26,7 @@ use cell::SequenceId;
 use proto::pb;
 use proto::pb::mutation_proto::MutationType;
 use region::{CellSink, Check, Mutation, MutationKind, Pending, ReadMode, Region, RowReader};
-use rpc::{Answer, Call, Codec, Exception, Reply, Share, class};
+use rpc::{Answer, Call, Codec, Coming, Exception, Reply, Share, class};
 use smallvec::SmallVec;
 
 use self::results::{Entry, RegionResult};
@@ -42,9 +42,6 @@ use crate::{Options, RegionServer};
 /// A call of more actions than this does not keep the serving thread, on which other clients' calls wait: it would for
 /// milliseconds, and to go to another thread costs a hundredth of one.
 const INLINE_ACTIONS_MAX: usize = 256;
-
-/// So many gets are [foreseen](Region::foresee) together.
-const FORESEEN: usize = 16;
 
 /// Room that is made for the cells of rows not yet read, at most: they are expected to be as large as the first.
 const ROOM_MAX: usize = 256 << 10;
@@ -252,13 +249,14 @@ impl Work {
         while let Some(action) = actions.action.get(current.next) {
             let mark = self.out.mark();
             let index = action.index();
-            if current.next.is_multiple_of(FORESEEN) {
-                let next = actions.action[current.next..].iter().take(FORESEEN);
-                let rows: SmallVec<[&[u8]; FORESEEN]> =
+            let is_full = current.taken.is_none() && self.is_reply_full();
+            if !is_full && current.next.is_multiple_of(Coming::TOGETHER) {
+                let next = actions.action[current.next..].iter().take(Coming::TOGETHER);
+                let rows: SmallVec<[&[u8]; Coming::TOGETHER]> =
                     next.filter_map(|action| request.row_of_get(action)).collect();
                 current.region.foresee(&rows);
             }
-            let outcome = if current.taken.is_none() && self.is_reply_full() {
+            let outcome = if is_full {
                 self.skip_cells(std::slice::from_ref(action));
                 Err(Exception::new(
                     class::MULTI_ACTION_RESULT_TOO_LARGE,

@@ -1,6 +1,16 @@
 //! The row that a request will read, without decoding the request.
 
+use proto::pb::region_specifier::RegionSpecifierType;
+
 use super::fields::{Fields, Value};
+
+/// How a `RegionSpecifier` names a region, and the name, where it is written as clients write it.
+pub(crate) fn region_named(specifier: &[u8]) -> Option<(RegionSpecifierType, &[u8])> {
+    let mut fields = Fields { bytes: specifier, at: 0, end: specifier.len() };
+    let Some((1, Value::Number(by))) = fields.next()? else { return None };
+    let Some((2, Value::Bytes(name))) = fields.next()? else { return None };
+    Some((RegionSpecifierType::try_from(i32::try_from(by).ok()?).ok()?, &specifier[name]))
+}
 
 /// The region and the row of a request that reads a row: a get, or a mutation that looks at what there is before it writes. The
 /// region is as the message has it, a `RegionSpecifier`. What is not understood is none.
@@ -41,6 +51,17 @@ mod tests {
         pb::RegionSpecifier { r#type: 1, value: "t,,1.abc.".into() }
     }
 
+    #[test]
+    fn regions_are_named_in_either_way() {
+        for by in [RegionSpecifierType::RegionName, RegionSpecifierType::EncodedRegionName] {
+            let specifier = pb::RegionSpecifier { r#type: by as i32, ..region() }.encode_to_vec();
+            assert_eq!(region_named(&specifier), Some((by, &b"t,,1.abc."[..])));
+            assert!((0..specifier.len()).all(|end| region_named(&specifier[..end]).is_none()));
+        }
+        let unknown = pb::RegionSpecifier { r#type: 9, ..region() }.encode_to_vec();
+        assert_eq!(region_named(&unknown), None);
+    }
+
     fn reads(method: &str, param: &impl Message) -> bool {
         let param = param.encode_to_vec();
         let Some(found) = row_that_is_read(method.as_bytes(), &param) else { return false };
@@ -71,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_damaged_is_none_or_something_inside() {
+    fn what_is_cut_or_damaged_makes_no_panic() {
         let whole = mutate(MutationType::Increment, true).encode_to_vec();
         for end in 0..whole.len() {
             let _any = row_that_is_read(b"Mutate", &whole[..end]);

@@ -413,9 +413,8 @@ impl<V> Shelf<V> {
         self.unlink(at);
         self.leave_file(at);
         let hash = self.entries[at as usize].hash;
-        if let Ok(place) = self.places.find_entry(hash, |&other| other == at) {
-            place.remove();
-        }
+        let place = self.places.find_entry(hash, |&other| other == at);
+        place.expect("what is kept has its place").remove();
         self.free.push(at);
         self.kept[at as usize].value.take()
     }
