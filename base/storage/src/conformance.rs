@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::memory::Fault;
-use crate::{FileName, Files, Kind, Local, Memory, Outcome};
+use crate::{FileName, Files, Kind, Local, Memory, Outcome, ZEROS_MIN};
 
 fn name(text: &str) -> FileName {
     FileName::new(text)
@@ -74,6 +74,53 @@ fn check(files: &dyn Files) {
     writer.abandon();
     assert_eq!(listed("a"), ["a/two"]);
 
+    // A file in the space of another has what was written, and of the other what was not, behind zeros, until it is finished.
+    write(files, "d/old", &[b'o'; 10_000]);
+    let missing = files.create_over(&name("d/new"), &name("d/none"), b"mark");
+    assert_eq!(missing.err().expect("absent").kind(), Kind::NotFound);
+    let taken = files.create_over(&name("a/two"), &name("d/old"), b"mark");
+    assert_eq!(taken.err().expect("taken").kind(), Kind::Exists);
+    for (at, written) in [(1, 3_000), (2, 4_085), (3, 4_096), (4, 9_990)] {
+        let (new, old) =
+            (format!("d/{at}"), if at == 1 { "d/old".to_owned() } else { format!("d/{}", at - 1) });
+        let mut writer = files.create_over(&name(&new), &name(&old), b"mark").expect("there");
+        assert_eq!(writer.size(), 0);
+        assert_eq!(listed("d"), [new.as_str()]);
+        assert!(files.read(&name(&new), 10_000).expect("there").starts_with(b"markoooo"));
+        writer.write(b"first").expect("written");
+        writer.write(&vec![b'n'; written - 5]).expect("written");
+        writer.sync().expect("durable");
+        assert_eq!(writer.size(), written as u64);
+        let found = files.read(&name(&new), 10_000).expect("there");
+        let (front, rest) = found.split_at(written);
+        assert_eq!((front.starts_with(b"firstnn"), found.len()), (true, 10_000));
+        let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
+        assert!(
+            zeros >= ZEROS_MIN.min(rest.len()) && (written + zeros).is_multiple_of(4_096)
+                || zeros == rest.len()
+        );
+        assert!(rest[zeros..].iter().all(|&byte| byte == b'o'));
+        writer.write(&[b'n'; 20_000][written..]).expect("beyond the old end");
+        assert_eq!(writer.finish().expect("durable"), 20_000);
+        let found = files.read(&name(&new), 20_000).expect("there");
+        assert_eq!(&found[..7], b"firstnn");
+        assert!(found[7..].iter().all(|&byte| byte == b'n'));
+        files.delete(&name(&new)).expect("there");
+        write(files, &new, &[b'o'; 10_000]);
+    }
+    let over = |new: &str, old: &str| files.create_over(&name(new), &name(old), b"mark").expect("there");
+    let mut writer = over("d/5", "d/4");
+    writer.write(b"short").expect("written");
+    assert_eq!(writer.finish().expect("durable"), 5);
+    assert_eq!(files.read(&name("d/5"), 100).expect("there"), b"short", "nothing of the old is left");
+    let mut writer = over("d/6", "d/5");
+    writer.write(b"no more").expect("written");
+    writer.cut(2).expect("cut");
+    writer.write(b"w").expect("written");
+    assert_eq!((files.read(&name("d/6"), 100).expect("there"), writer.size()), (b"now".to_vec(), 3));
+    writer.abandon();
+    assert_eq!(listed("d"), Vec::<String>::new());
+
     // What another life left is made durable by name.
     files.sync(&name("a/two")).expect("there");
     assert_eq!(files.sync(&name("a/gone")).expect_err("absent").kind(), Kind::NotFound);
@@ -142,6 +189,43 @@ fn a_crash_keeps_what_was_synced_and_no_more_than_was_written() {
     assert!(seen.iter().any(|found| found.len() < 2_007), "some are cut");
     assert!(seen.iter().any(|found| found.len() == 2_007 && found.ends_with(&[0])), "some end in zeros");
     assert!(seen.iter().any(|found| found.contains(&0) && found.ends_with(b"n")), "some have a hole");
+}
+
+#[test]
+fn a_crash_leaves_old_bytes_where_new_ones_were_not_synced() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..400 {
+        let place = Memory::new();
+        write(&place, "old", &[b'o'; 20_000]);
+        let mut writer = place.create_over(&name("log"), &name("old"), b"mark").expect("there");
+        let marked = place.copy().crash(seed).read(&name("log"), 20_000).expect("its name is durable");
+        assert!(marked.starts_with(b"marko") && marked.len() == 20_000);
+        writer.write(b"durable").expect("written");
+        writer.sync().expect("durable");
+        writer.write(&[b'n'; 10_000]).expect("written");
+        let after = place.crash(seed);
+        assert_eq!(after.open(&name("old")).err().expect("gone for good").kind(), Kind::NotFound);
+        let found = after.read(&name("log"), 20_000).expect("its name is durable");
+        let rest = found.strip_prefix(b"durable").unwrap_or_else(|| panic!("seed {seed}"));
+        assert!(rest[10_000..].iter().all(|byte| b"o\0".contains(byte)), "seed {seed}");
+        // Zeros of the page that was begun first are durable with it.
+        assert!(rest[..4_089].iter().all(|byte| b"n\0".contains(byte)), "seed {seed}");
+        assert!(rest[4_089..10_000].iter().all(|byte| b"no".contains(byte)), "seed {seed}");
+        seen.insert(found);
+    }
+    let is = |found: &[u8], at: usize, byte: u8| found[at] == byte;
+    assert!(
+        seen.iter().any(|found| is(found, 10_006, b'n') && is(found, 5_000, b'o')),
+        "some have a hole of the old"
+    );
+    assert!(
+        seen.iter().any(|found| is(found, 100, b'n') && is(found, 10_006, b'o')),
+        "some have a front alone"
+    );
+    assert!(
+        seen.iter().any(|found| is(found, 100, 0) && is(found, 10_006, b'o')),
+        "some have nothing of the new"
+    );
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! The whole vocabulary is: create → write → (sync) → finish, `read_at`, list, delete, [`swap`](Files::swap). There is
 //! **no rename**. A finished file never changes and never moves; it exists for readers when the one small object that
-//! names it has been swapped in. No caller lists a directory to learn what is true.
+//! names it has been swapped in. No caller lists a directory to learn what is true. A log, which writes as much again as soon
+//! as the old is not needed, may [begin a file in the space](Files::create_over) of one that it gives up.
 //!
 //! Two furnishings: [`Local`], the disk of this machine, and [`Memory`], a file system for tests that can lose what was
 //! not synced, tear the last write, fill up, fail and lie still. Calls block; whoever must not wait leaves its thread.
@@ -34,6 +35,17 @@ pub trait Files: Send + Sync + 'static {
     ///
     /// Fails with [`Kind::Exists`] when the name is taken. Folders on the way are made.
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>>;
+
+    /// Begins the file `name` in the space of the file `old`, which is given up: the system needs neither new blocks nor new
+    /// pages for what is written. Unlike after a [`delete`](Files::delete), who still reads the old file reads other bytes.
+    ///
+    /// First `mark` is written over the front of the old file and made durable, then the name, which is durable, too, when
+    /// this returns: so whoever finds a file under either name before anything else was written finds the mark. What was not
+    /// written yet is as it was in the old file, but for at least [`ZEROS_MIN`] zeros behind what was written last; all of it
+    /// goes when the file is [finished](FileWriter::finish) or [cut](FileWriter::cut).
+    ///
+    /// Fails with [`Kind::Exists`] when the name is taken, and with [`Kind::NotFound`] when there is no old file.
+    fn create_over(&self, name: &FileName, old: &FileName, mark: &[u8]) -> Result<Box<dyn FileWriter>>;
 
     /// Opens a finished (or, after a crash, an unfinished) file for reading.
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>>;
@@ -74,6 +86,18 @@ pub trait Files: Send + Sync + 'static {
 
     /// Bytes that can still be written, where the place can tell.
     fn bytes_free(&self) -> Result<Option<u64>>;
+}
+
+/// So many zeros stand behind what was written last in the space of another file, where that was not at an end.
+pub const ZEROS_MIN: usize = 16;
+
+/// What the system keeps in memory of a file, and writes, at a time: 4 KB.
+const PAGE: u64 = 4 << 10;
+
+/// Up to where the rest of a page is written with zeros when something was written up to `end`. So a page is written whole
+/// when it is begun: the system would have to read it otherwise, if it is not in memory.
+fn zeros_to(end: u64) -> u64 {
+    (end + ZEROS_MIN as u64).next_multiple_of(PAGE)
 }
 
 /// A file that is being written, front to back.

@@ -2,18 +2,22 @@
 //!
 //! Durability follows the system's rules: a file's bytes by `fdatasync`, a name by `fsync` of the folder that holds it,
 //! and of every folder that was made for it. [`swap`](crate::Files::swap) writes the new content aside, makes it
-//! durable, and lets the system put it in the place of the old in one act; that is the only place where a name is
-//! given to other bytes, and it does not leave this file.
+//! durable, and lets the system put it in the place of the old in one act; there and in
+//! [`create_over`](crate::Files::create_over) alone a name is given to other bytes, and that does not leave this file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, IoSlice, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::{pwritev, retry_on_intr};
 
-use crate::{Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Outcome, Result};
+use crate::{
+    Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Outcome, PAGE, Result, ZEROS_MIN, zeros_to,
+};
 
 /// The file that one process locks for as long as it lives.
 const LOCK: &str = "LOCK";
@@ -152,6 +156,31 @@ impl Files for Local {
             folder,
             size: 0,
             named: false,
+            old: 0,
+            zeros_to: 0,
+        }))
+    }
+
+    fn create_over(&self, name: &FileName, old: &FileName, mark: &[u8]) -> Result<Box<dyn FileWriter>> {
+        let failed = |source: io::Error| Error::from_io(&source, Outcome::MayHaveHappened, name, "create");
+        let (path, old_path, folder) = (self.path(name), self.path(old), self.folder_of(name));
+        let _alone = self.folders.lock();
+        let file = OpenOptions::new().write(true).open(&old_path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        file.write_all_at(mark, 0).and_then(|()| file.sync_data()).map_err(failed)?;
+        make_folder(&folder).map_err(failed)?;
+        renameat_with(CWD, &old_path, CWD, &path, RenameFlags::NOREPLACE)
+            .map_err(|source| failed(source.into()))?;
+        sync_folder(&folder).map_err(failed)?;
+        Ok(Box::new(Writer {
+            file,
+            name: name.clone(),
+            path,
+            folder,
+            size: 0,
+            named: true,
+            old: size,
+            zeros_to: 0,
         }))
     }
 
@@ -250,9 +279,32 @@ struct Writer {
     size: u64,
     /// Whether the name is durable in its folder.
     named: bool,
+    /// Bytes of the file in whose space this one is.
+    old: u64,
+    /// Up to where there are no old bytes any more.
+    zeros_to: u64,
 }
 
 impl Writer {
+    /// Writes `bytes` and, where old bytes would follow, zeros up to the end of a page, in one act.
+    fn write_over(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let end = self.size + bytes.len() as u64;
+        let to = zeros_to(end).min(self.old).max(end);
+        let zeros = &[0; PAGE as usize + ZEROS_MIN][..(to - end) as usize];
+        let (mut parts, mut at) = ([IoSlice::new(bytes), IoSlice::new(zeros)], self.size);
+        let mut left = &mut parts[..];
+        while at < to {
+            let written = retry_on_intr(|| pwritev(&self.file, left, at))?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            at += written as u64;
+            IoSlice::advance_slices(&mut left, written);
+        }
+        self.zeros_to = to;
+        Ok(())
+    }
+
     fn failed(&self, source: &io::Error, act: &'static str) -> Error {
         Error::from_io(source, Outcome::MayHaveHappened, &self.name, act)
     }
@@ -260,15 +312,18 @@ impl Writer {
 
 impl FileWriter for Writer {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|source| self.failed(&source, "write"))?;
-        self.size += bytes.len() as u64;
+        let end = self.size + bytes.len() as u64;
+        let meets_old = end < self.old && end + ZEROS_MIN as u64 > self.zeros_to;
+        let written =
+            if meets_old { self.write_over(bytes) } else { self.file.write_all_at(bytes, self.size) };
+        written.map_err(|source| self.failed(&source, "write"))?;
+        self.size = end;
         Ok(())
     }
 
     fn cut(&mut self, size: u64) -> Result<()> {
-        let cut = self.file.set_len(size).and_then(|()| self.file.seek(io::SeekFrom::Start(size)));
-        cut.map_err(|source| self.failed(&source, "cut"))?;
-        self.size = size;
+        self.file.set_len(size).map_err(|source| self.failed(&source, "cut"))?;
+        (self.size, self.old) = (size, 0);
         Ok(())
     }
 
@@ -286,6 +341,9 @@ impl FileWriter for Writer {
     }
 
     fn finish(mut self: Box<Self>) -> Result<u64> {
+        if self.size < self.old {
+            self.cut(self.size)?;
+        }
         self.sync()?;
         Ok(self.size)
     }

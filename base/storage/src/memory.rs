@@ -6,7 +6,8 @@
 //! 1. a name that was never synced is gone or there;
 //! 2. a name that was deleted is there again, unless its folder was synced since;
 //! 3. bytes past the durable length are cut anywhere, read as zeros from anywhere on (the length reached the disk, the
-//!    blocks did not), or have a hole of zeros (blocks are written in any order).
+//!    blocks did not), or have a hole of zeros (blocks are written in any order). In the space of another file there are its
+//!    bytes instead of zeros, and nothing is cut.
 //!
 //! Acts are counted, so that a test can fail each one in turn.
 
@@ -39,14 +40,43 @@ struct File {
     bytes: Arc<Mutex<Vec<u8>>>,
     durable: usize,
     named: bool,
+    /// What the disk has past `durable`, of the file in whose space this one is: as from the file's beginning.
+    under: Vec<u8>,
+}
+
+impl File {
+    /// All of its bytes are durable.
+    fn sync(&mut self) {
+        let bytes = self.bytes.lock();
+        self.durable = bytes.len();
+        self.under.clear();
+    }
+
+    /// What was written, up to `size` and with what follows of zeros, is durable.
+    fn sync_to(&mut self, size: usize) {
+        let bytes = self.bytes.lock();
+        let same = self.under.len().min(bytes.len());
+        if size < same {
+            let to = (crate::zeros_to(size as u64) as usize).min(same);
+            self.under[self.durable.min(to)..to].copy_from_slice(&bytes[self.durable.min(to)..to]);
+        }
+        self.durable = size;
+    }
 }
 
 /// What a disk writes whole or not at all, in bytes.
 const SECTOR: usize = 512;
 
-/// What the loss of power does to the bytes past `durable`: sectors that were not written are zeros. Returns the length at
-/// which the file is cut, if it is.
-fn tear(bytes: &mut [u8], durable: usize, next: &mut impl FnMut() -> u64) -> Option<usize> {
+/// What the loss of power does to the bytes past `durable`: sectors that were not written are as `under` has them, and zeros
+/// where it has none. Returns the length at which the file is cut, if it is.
+fn tear(bytes: &mut [u8], durable: usize, under: &[u8], next: &mut impl FnMut() -> u64) -> Option<usize> {
+    let was_not_written = |bytes: &mut [u8], from: usize, to: usize| {
+        let known = to.min(under.len()).max(from);
+        if from < known {
+            bytes[from..known].copy_from_slice(&under[from..known]);
+        }
+        bytes[known..to].fill(0);
+    };
     let tail = bytes.len() - durable;
     if tail == 0 {
         return None;
@@ -55,12 +85,13 @@ fn tear(bytes: &mut [u8], durable: usize, next: &mut impl FnMut() -> u64) -> Opt
     let how = within(2);
     let anywhere = durable + within(tail);
     let from = (anywhere / SECTOR * SECTOR).max(durable);
+    let length = bytes.len();
     match how {
-        0 => return Some(anywhere),
-        1 => bytes[from..].fill(0),
+        0 if under.is_empty() => return Some(anywhere),
+        0 | 1 => was_not_written(bytes, from, length),
         _ => {
-            let to = (from + within(bytes.len() - from)).next_multiple_of(SECTOR).min(bytes.len());
-            bytes[from..to].fill(0);
+            let to = (from + within(length - from)).next_multiple_of(SECTOR).min(length);
+            was_not_written(bytes, from, to);
         }
     }
     None
@@ -112,8 +143,12 @@ impl Memory {
             chance >> 33
         };
         let mut files = BTreeMap::new();
-        let survivor =
-            |bytes: Vec<u8>| File { durable: bytes.len(), bytes: Arc::new(Mutex::new(bytes)), named: true };
+        let survivor = |bytes: Vec<u8>| File {
+            durable: bytes.len(),
+            bytes: Arc::new(Mutex::new(bytes)),
+            named: true,
+            under: Vec::new(),
+        };
         for (name, file) in &state.deleted {
             if next().is_multiple_of(2) {
                 files.insert(name.clone(), survivor(file.bytes.lock().clone()));
@@ -124,7 +159,7 @@ impl Memory {
                 continue;
             }
             let mut bytes = file.bytes.lock().clone();
-            if let Some(kept) = tear(&mut bytes, file.durable, &mut next) {
+            if let Some(kept) = tear(&mut bytes, file.durable, &file.under, &mut next) {
                 bytes.truncate(kept);
             }
             files.insert(name.clone(), survivor(bytes));
@@ -144,7 +179,7 @@ impl Memory {
         let state = self.state.lock();
         let copy = |file: &File| {
             let bytes = file.bytes.lock().clone();
-            File { durable: file.durable, named: file.named, bytes: Arc::new(Mutex::new(bytes)) }
+            File { bytes: Arc::new(Mutex::new(bytes)), ..file.clone() }
         };
         let files = state.files.iter().map(|(name, file)| (name.clone(), copy(file))).collect();
         Memory { state: Arc::new(Mutex::new(State { files, ..State::default() })) }
@@ -158,7 +193,7 @@ impl Memory {
         let mut state = self.state.lock();
         let file = state.files.get_mut(name).expect("the file to damage is there");
         change(&mut file.bytes.lock());
-        file.durable = file.bytes.lock().len();
+        file.sync();
     }
 }
 
@@ -214,10 +249,35 @@ impl Files for Memory {
             return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
         }
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
-        state.files.insert(name.clone(), File { bytes: Arc::clone(&bytes), durable: 0, named: false });
+        let file = File { bytes: Arc::clone(&bytes), durable: 0, named: false, under: Vec::new() };
+        state.files.insert(name.clone(), file);
         drop(state);
         done(failure)?;
-        Ok(Box::new(Writer { place: self.clone(), name: name.clone(), bytes }))
+        Ok(Box::new(Writer { place: self.clone(), name: name.clone(), bytes, size: 0, old: 0 }))
+    }
+
+    fn create_over(&self, name: &FileName, old: &FileName, mark: &[u8]) -> Result<Box<dyn FileWriter>> {
+        let mut state = self.state.lock();
+        let failure = state.act(old, "mark")?;
+        let file = state
+            .files
+            .get(old)
+            .ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, old, "create"))?;
+        let bytes = Arc::clone(&file.bytes);
+        bytes.lock()[..mark.len()].copy_from_slice(mark);
+        done(failure)?;
+        let failure = state.act(name, "create")?;
+        if state.files.contains_key(name) {
+            return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
+        }
+        let under = bytes.lock().clone();
+        let size = under.len();
+        state.files.remove(old);
+        state.files.insert(name.clone(), File { bytes: Arc::clone(&bytes), durable: 0, named: true, under });
+        state.sync_folder_of(name);
+        drop(state);
+        done(failure)?;
+        Ok(Box::new(Writer { place: self.clone(), name: name.clone(), bytes, size: 0, old: size }))
     }
 
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
@@ -237,7 +297,7 @@ impl Files for Memory {
             .files
             .get_mut(name)
             .ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, name, "sync"))?;
-        file.durable = file.bytes.lock().len();
+        file.sync();
         if !std::mem::replace(&mut file.named, true) {
             state.sync_folder_of(name);
         }
@@ -270,7 +330,7 @@ impl Files for Memory {
             return Err(Error::new(Kind::Full, Outcome::DidNotHappen, name, "swap"));
         }
         let bytes = Arc::new(Mutex::new(new.to_vec()));
-        state.files.insert(name.clone(), File { bytes, durable: new.len(), named: true });
+        state.files.insert(name.clone(), File { bytes, durable: new.len(), named: true, under: Vec::new() });
         state.sync_folder_of(name);
         done(failure)
     }
@@ -290,18 +350,26 @@ struct Writer {
     place: Memory,
     name: FileName,
     bytes: Arc<Mutex<Vec<u8>>>,
+    size: usize,
+    /// Bytes of the file in whose space this one is.
+    old: usize,
 }
 
 impl Writer {
     fn make_durable(&self, act: &'static str) -> Result<()> {
         let mut state = self.place.state.lock();
         let failure = state.act(&self.name, act)?;
-        let length = self.bytes.lock().len();
+        if act == "finish" {
+            self.bytes.lock().truncate(self.size);
+        }
         // A file that was deleted while it was written is durable nowhere.
         if let Some(file) = state.files.get_mut(&self.name)
             && Arc::ptr_eq(&file.bytes, &self.bytes)
         {
-            file.durable = length;
+            file.sync_to(self.size);
+            if act == "finish" {
+                file.under.clear();
+            }
             if !std::mem::replace(&mut file.named, true) {
                 state.sync_folder_of(&self.name);
             }
@@ -310,17 +378,36 @@ impl Writer {
     }
 }
 
+/// Puts `bytes` behind what was written up to `size`, and zeros behind them where bytes up to `old` would follow. Gives the size
+/// afterwards.
+fn put(file: &Mutex<Vec<u8>>, size: usize, old: usize, bytes: &[u8]) -> usize {
+    let mut all = file.lock();
+    let end = size + bytes.len();
+    if all.len() < end {
+        all.resize(end, 0);
+    }
+    all[size..end].copy_from_slice(bytes);
+    if end < old {
+        let to = (crate::zeros_to(end as u64) as usize).min(old);
+        all[end..to].fill(0);
+    }
+    end
+}
+
 impl FileWriter for Writer {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let mut state = self.place.state.lock();
         let failure = state.act(&self.name, "write")?;
-        if !state.has_room(bytes.len()) {
+        // What lies over old bytes takes no room.
+        let over = self.old.saturating_sub(self.size);
+        let has_room = |part: usize| state.has_room(part.saturating_sub(over));
+        if !has_room(bytes.len()) {
             // As much as there is room for is written, as a disk does.
-            let fits = (0..bytes.len()).rev().find(|&part| state.has_room(part)).unwrap_or(0);
-            self.bytes.lock().extend_from_slice(&bytes[..fits]);
+            let fits = (0..bytes.len()).rev().find(|&part| has_room(part)).unwrap_or(0);
+            self.size = put(&self.bytes, self.size, self.old, &bytes[..fits]);
             return Err(Error::new(Kind::Full, Outcome::MayHaveHappened, &self.name, "write"));
         }
-        self.bytes.lock().extend_from_slice(bytes);
+        self.size = put(&self.bytes, self.size, self.old, bytes);
         drop(state);
         done(failure)
     }
@@ -330,10 +417,12 @@ impl FileWriter for Writer {
         let failure = state.act(&self.name, "cut")?;
         let size = size as usize;
         self.bytes.lock().truncate(size);
+        (self.size, self.old) = (size, 0);
         if let Some(file) = state.files.get_mut(&self.name)
             && Arc::ptr_eq(&file.bytes, &self.bytes)
         {
             file.durable = file.durable.min(size);
+            file.under.truncate(size);
         }
         drop(state);
         done(failure)
@@ -344,7 +433,7 @@ impl FileWriter for Writer {
     }
 
     fn size(&self) -> u64 {
-        self.bytes.lock().len() as u64
+        self.size as u64
     }
 
     fn finish(self: Box<Self>) -> Result<u64> {
