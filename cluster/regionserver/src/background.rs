@@ -578,8 +578,7 @@ impl RegionServer {
     /// what is needed for writes to be taken again.
     fn reason_to_flush(&self, region: &Region) -> FlushReason {
         let name = region.info().encoded_name().as_str().as_bytes();
-        let holds_back =
-            || self.foundation().log.regions_holding_back().iter().any(|region| **region == *name);
+        let holds_back = || self.regions_holding_back().iter().any(|region| **region == *name);
         if self.background.memory() >= self.options().memstore_bytes_max || region.fullness() >= 1.0 {
             FlushReason::MemoryShort
         } else if self.is_old(&region.load()) || holds_back() {
@@ -587,6 +586,11 @@ impl RegionServer {
         } else {
             FlushReason::MemstoreSize
         }
+    }
+
+    /// The regions because of which the log has more files than it should.
+    fn regions_holding_back(&self) -> Vec<Box<[u8]>> {
+        self.foundation().log.regions_holding_back(self.background.memory())
     }
 
     /// Whether a region has an edit in memory that is older than it may get.
@@ -664,7 +668,12 @@ impl RegionServer {
         }
         self.roll_old_log();
         self.remove_unnamed_files(&regions);
-        for name in self.foundation().log.regions_holding_back() {
+        self.shorten_log();
+    }
+
+    /// Queues a flush of the regions because of which the log has more files than it should.
+    pub(crate) fn shorten_log(&self) {
+        for name in self.regions_holding_back() {
             if let Ok(name) = EncodedName::parse(&String::from_utf8_lossy(&name))
                 && let Some(region) = self.regions().by_encoded_name(&name)
             {

@@ -207,18 +207,22 @@ impl Options {
         use keys::region;
         let file_bytes_max: u64 = conf.value(&region::WAL_ROLL_SIZE)?;
         // HBase's own rule (`AbstractFSWAL.calculateMaxLogFiles`): a log that holds twice what fits into memory. With
-        // fewer files regions would be flushed while their memory has room for more.
+        // fewer files regions would be flushed while their memory has room for more. Here what is in memory counts.
         let twice = memstore_bytes.saturating_mul(2) / file_bytes_max.max(1);
+        let files_min = conf.value(&region::MAX_LOGS)?;
         let files_max = match conf.said(&region::MAX_LOGS)? {
             Some(said) => said,
-            None => conf.value(&region::MAX_LOGS)?.max(twice),
+            None => files_min.max(twice),
         };
+        let number = |files: u64| usize::try_from(files).unwrap_or(usize::MAX);
         Ok(wal::Options {
             file_bytes_max,
-            files_max: usize::try_from(files_max).unwrap_or(usize::MAX),
+            files_max: number(files_max),
+            files_min: number(files_min),
             idle_write: conf.value(&region::LOG_IDLE_WRITE)?,
             full_retry: conf.value(&region::LOG_FULL_RETRY)?,
             slow_sync: conf.value(&region::SLOW_SYNC)?,
+            reuse: conf.value(&region::LOG_REUSE)?,
             ..wal::Options::default()
         })
     }
@@ -340,7 +344,11 @@ mod tests {
 
     #[test]
     fn the_log_may_hold_twice_what_fits_into_memory_unless_a_number_is_said() {
-        let files = |conf: &Conf, memory| Options::of_log(conf, memory).expect("good values").files_max;
+        let files = |conf: &Conf, memory| {
+            let options = Options::of_log(conf, memory).expect("good values");
+            assert!(options.files_min <= 32);
+            options.files_max
+        };
         let conf = Conf::new();
         assert_eq!([1 << 30, 2 << 30, 8 << 30].map(|memory| files(&conf, memory)), [32, 64, 256]);
         let conf = conf.with(&keys::region::WAL_ROLL_SIZE, "134217728");

@@ -302,6 +302,9 @@ impl RegionServer {
         } else if all > self.options().memstore_bytes_low() {
             self.relieve_memory();
         }
+        if self.foundation().log.has_grown() {
+            self.shorten_log();
+        }
         if region.awaits_memory_compaction() {
             self.background.memory_crew.hurry(true);
         }

@@ -1,7 +1,7 @@
 //! The bytes of a log file. All integers are big endian.
 //!
 //! ```text
-//! header    magic 8B "BELLOWAL" · version 4B (2) · epoch 8B · number 8B · crc32c 4B of the 28 bytes before
+//! header    magic 8B "BELLOWAL" · version 4B (2 or 3) · epoch 8B · number 8B · crc32c 4B of the 28 bytes before
 //! batch     length 4B (of the payload) · synced 8B · crc32c 4B · payload
 //! payload   record, record, …
 //! record    length 4B (of what follows) · kind 1B · sequence 8B · time 8B · nonce group 8B · nonce 8B
@@ -24,14 +24,26 @@
 //! In format 1 a file was begun only after the one before was finished and durable: there every such file is damaged.
 //!
 //! One damage cannot be told from a torn tail: that of the last batch of a file that was not finished.
+//!
+//! **Over an older file** (version 3). A file may begin in the space of one that nobody needs any more: pages and blocks are
+//! there already, which is most of what writing costs. Before it has its name that file gets a header of version 3 with the
+//! number 0: nothing of it is needed, whatever its name. Then it has its own header. What the older file left behind its last
+//! batch is of other numbers, so no checksum there fits; zeros follow the last batch that was written, and when the file is
+//! finished the rest is cut off. Two things are not known of such a file: how much of what lies behind the last whole batch was
+//! torn, and whether a sector there was not written or is damaged, for it holds old bytes where it would hold zeros. So a
+//! whole batch behind a bad one is a sign of damage only if it says that the bad one was durable.
 
 use cell::SequenceId;
 use env::WallTime;
 
 /// The first bytes of every log file.
 pub(crate) const MAGIC: &[u8; 8] = b"BELLOWAL";
-/// The format written here.
+/// The format written here, of a file that is all its own.
 pub(crate) const VERSION: u32 = 2;
+/// That of a file in the space of an older one; no newer format is known.
+pub(crate) const VERSION_OVER: u32 = 3;
+/// The number in the header of a file that nobody needs.
+pub(crate) const NO_NUMBER: u64 = 0;
 /// Bytes before the first batch.
 pub(crate) const HEADER_LENGTH: usize = 32;
 /// Bytes of a batch before its payload.

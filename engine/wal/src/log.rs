@@ -8,6 +8,11 @@
 //! as long as writing the end record takes, then the old file is made durable while others write the new one. Nothing in
 //! the new file is called durable before the old one is. When the next file cannot be made the old one goes on.
 //!
+//! **Space is used again.** A file that nobody needs becomes one to come, as long as there are not more than the log may have
+//! anyway: to write over pages that are there costs a half to a third of what new ones cost, and a sync has no size to
+//! write. What is ready is given back to the system when the disk is full, when the log is closed, and when time and not
+//! size ends a file. See [`format`](crate::format) for what is found in such files.
+//!
 //! **A full disk** is no failure of the log. A write that finds no room is cut off the file again, and the batch is kept:
 //! who waits for it is told, new writes are [refused](Log::admits), and the log's thread tries again until there is room.
 
@@ -16,7 +21,7 @@ mod held;
 mod roll;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -46,14 +51,20 @@ pub struct Options {
     pub buffer_bytes_max: usize,
     /// Bytes of one record.
     pub record_bytes_max: usize,
-    /// Files after which regions are asked to flush (`hbase.regionserver.maxlogs`).
+    /// Files after which regions are asked to flush, whatever they have in memory (`hbase.regionserver.maxlogs`).
     pub files_max: usize,
+    /// Files up to which they are not. Between the two the log may hold twice what memory does: so a region that is written
+    /// over and over, in little memory, does not leave much to be replayed.
+    pub files_min: usize,
     /// How long a write that nobody waits for may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
     pub idle_write: Duration,
     /// How long to wait before a write that found the disk full is tried again (`bellows.wal.full.retry`).
     pub full_retry: Duration,
     /// A sync that takes longer is told in the log (`hbase.regionserver.wal.slowsync.ms`).
     pub slow_sync: Duration,
+    /// Whether files begin in the space of those that nobody needs any more (`bellows.wal.reuse`). There are never more than
+    /// `files_max` by that.
+    pub reuse: bool,
 }
 
 impl Default for Options {
@@ -63,9 +74,11 @@ impl Default for Options {
             buffer_bytes_max: 16 << 20,
             record_bytes_max: 1 << 30,
             files_max: 32,
+            files_min: 32,
             idle_write: Duration::from_secs(1),
             full_retry: Duration::from_secs(1),
             slow_sync: Duration::from_millis(100),
+            reuse: true,
         }
     }
 }
@@ -74,6 +87,8 @@ impl Default for Options {
 pub struct Log {
     shared: Arc<Shared>,
     syncer: Mutex<Option<Thread<()>>>,
+    /// Takes up what a life that was ended had ready.
+    remover: Mutex<Option<Thread<()>>>,
 }
 
 /// What appenders, waiters and the syncing thread share.
@@ -94,6 +109,8 @@ pub(crate) struct Shared {
     fenced: AtomicBool,
     /// Whether a batch waits for room, without a lock.
     full: AtomicBool,
+    /// Whether a file more was begun, and nobody was told yet.
+    grown: AtomicBool,
     files: Arc<dyn Files>,
     folder: FileName,
     options: Options,
@@ -153,6 +170,8 @@ impl Log {
             stuck: None,
             retiring: None,
             live: found.live,
+            ready: BTreeMap::new(),
+            reuse_min: if options.reuse { options.file_bytes_max / 2 } else { u64::MAX },
             unneeded: Vec::new(),
             flushed: HashMap::new(),
         };
@@ -182,6 +201,7 @@ impl Log {
             durable: AtomicU64::new(0),
             fenced: AtomicBool::new(false),
             full: AtomicBool::new(false),
+            grown: AtomicBool::new(false),
             files,
             folder,
             options,
@@ -192,9 +212,22 @@ impl Log {
         let syncing = Arc::clone(&shared);
         let syncer = env::spawn_thread("wal-sync", Priority::Foreground, move || syncing.sync_for_waiters())
             .map_err(|error| Error::Storage(format!("cannot start the log's thread: {error}")))?;
-        let log = Log { shared, syncer: Mutex::new(Some(syncer)) };
-        log.shared.remove_unneeded();
+        let log = Log { shared, syncer: Mutex::new(Some(syncer)), remover: Mutex::default() };
+        log.remove_what_was_left()?;
         Ok((log, recovered))
+    }
+
+    /// Who was killed may have left files that were ready, which is work for the disk, and nobody shall wait for it.
+    fn remove_what_was_left(&self) -> Result<()> {
+        if !self.shared.back().unneeded.iter().any(|file| file.can_be_reused) {
+            self.shared.remove_unneeded();
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        let remover = env::spawn_thread("wal-remove", Priority::Background, move || shared.remove_unneeded())
+            .map_err(|error| Error::Storage(format!("cannot start a thread of the log: {error}")))?;
+        *self.remover.lock() = Some(remover);
+        Ok(())
     }
 
     /// Whether new writes should be begun: not while the disk is full. A write that has begun may be appended all the
@@ -316,10 +349,20 @@ impl Log {
         (back.live.len(), back.live.values().map(|file| file.bytes).sum::<u64>() + current)
     }
 
-    /// When there are more files than the limit: the regions because of which the oldest is kept.
-    pub fn regions_holding_back(&self) -> Vec<Box<[u8]>> {
+    /// Whether the log has a file more than when this was asked last: time to look at
+    /// [`regions_holding_back`](Log::regions_holding_back).
+    pub fn has_grown(&self) -> bool {
+        // The first is a load, and nearly always enough.
+        self.shared.grown.load(Ordering::Relaxed) && self.shared.grown.swap(false, Ordering::Relaxed)
+    }
+
+    /// When there are more files than the limit is with `memory` bytes in all memstores: the regions because of which the
+    /// oldest is kept.
+    pub fn regions_holding_back(&self, memory: u64) -> Vec<Box<[u8]>> {
+        let Options { files_min, files_max, file_bytes_max, .. } = self.shared.options;
+        let twice = usize::try_from(memory.saturating_mul(2) / file_bytes_max.max(1)).unwrap_or(usize::MAX);
         let back = self.shared.back();
-        if back.live.len() < self.shared.options.files_max {
+        if back.live.len() < twice.max(files_min).min(files_max) {
             return Vec::new();
         }
         let Some(oldest) = back.live.values().next() else { return Vec::new() };
@@ -380,14 +423,14 @@ impl Log {
     fn stop(&self) {
         self.shared.front.lock().stopping = true;
         self.shared.disk_wanted.notify_all();
-        let syncer = self.syncer.lock().take();
+        let (syncer, remover) = (self.syncer.lock().take(), self.remover.lock().take());
         // Who was woken by the log's thread may hold the last of the log; the thread ends by itself then.
         if *self.shared.thread.lock() == Some(std::thread::current().id()) {
             return;
         }
-        if let Some(syncer) = syncer {
-            let panicked = syncer.join().is_err();
-            debug_assert!(!panicked, "the log's thread broke an invariant");
+        for thread in [syncer, remover].into_iter().flatten() {
+            let panicked = thread.join().is_err();
+            debug_assert!(!panicked, "a thread of the log broke an invariant");
         }
     }
 }
@@ -401,6 +444,7 @@ struct Counts {
     syncs: Histogram,
     slow_syncs: Counter,
     rolls: Counter,
+    reused: Counter,
     rolls_failed: Counter,
     full: Counter,
 }
@@ -414,6 +458,7 @@ impl Source for Log {
             ("written_bytes", "Bytes written to the log.", &counts.bytes),
             ("slow_sync_count", "Syncs over hbase.regionserver.wal.slowsync.ms.", &counts.slow_syncs),
             ("roll_count", "Log files ended because they were full or old.", &counts.rolls),
+            ("file_reused_count", "Log files begun in the space of older ones.", &counts.reused),
             ("roll_failed_count", "Log files that could not be begun.", &counts.rolls_failed),
             ("disk_full_count", "Writes of the log that found no space.", &counts.full),
         ] {
@@ -445,5 +490,7 @@ impl std::fmt::Debug for Log {
 
 #[cfg(test)]
 mod crash_tests;
+#[cfg(test)]
+mod reuse_tests;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,9 @@ use cell::SequenceId;
 use parking_lot::Mutex;
 use storage::{FileName, FileReader, Files};
 
-use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, Record, VERSION};
+use crate::format::{
+    BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, NO_NUMBER, Record, VERSION_OVER,
+};
 use crate::log::LogFile;
 use crate::{Error, Result};
 
@@ -51,7 +53,7 @@ pub struct Cut {
     pub file: FileName,
     /// Where the whole batches end, in bytes.
     pub offset: u64,
-    /// Bytes after it.
+    /// Bytes after it; in a file that was begun in the space of another, some of them may be the other's.
     pub bytes: u64,
 }
 
@@ -202,7 +204,7 @@ pub(crate) fn read_all(files: &Arc<dyn Files>, folder: &FileName) -> Result<Foun
         found.number_max = number;
         let Some((read, mut content)) = read_file(files, number, &name, &mut found)? else { continue };
         durable_to = durable_to.max(read.whole_to.unwrap_or(0));
-        if read.size <= HEADER_LENGTH as u64 {
+        if read.is_empty {
             // It was made and never begun, so that the one before need not have an end.
             found.live.insert(number, content.live);
             empty.push(read);
@@ -260,6 +262,8 @@ struct Read {
     version: u32,
     epoch: u64,
     size: u64,
+    /// Whether nothing was written behind its header, as far as that can be told.
+    is_empty: bool,
     /// Where the whole batches end.
     whole: u64,
     /// Whether it is whole to its end record.
@@ -290,7 +294,7 @@ fn read_file(
         expected,
         found,
     };
-    let mut live = LogFile { name: name.clone(), bytes: size, regions: HashMap::new() };
+    let mut live = LogFile { name: name.clone(), bytes: size, regions: HashMap::new(), is_read: true };
     if size <= HEADER_LENGTH as u64 && read_header(&*file, size)?.is_none() {
         // A process died while it made the file; nothing was ever appended to it. It need not be the newest: the
         // next process may have died before it removed it.
@@ -300,8 +304,15 @@ fn read_file(
     }
     let header = read_header(&*file, size)?
         .ok_or_else(|| corrupt(0, "file header", "a whole header".to_owned(), "other bytes".to_owned()))?;
-    if header.version > VERSION {
-        return Err(Error::Newer { file: name.clone(), found: header.version, known: VERSION });
+    if header.version > VERSION_OVER {
+        return Err(Error::Newer { file: name.clone(), found: header.version, known: VERSION_OVER });
+    }
+    let is_over = header.version == VERSION_OVER;
+    if is_over && header.number == NO_NUMBER {
+        // It waited for its turn, or for its name.
+        live.is_read = false;
+        found.live.insert(number, live);
+        return Ok(None);
     }
     if header.number != number {
         return Err(corrupt(20, "file number", number.to_string(), header.number.to_string()));
@@ -315,11 +326,17 @@ fn read_file(
     let (mut ended, mut whole_to, mut places) = (false, None, HashMap::new());
     while offset < size && !ended {
         if !read_batch(&*file, number, offset, size, &mut payload)? {
-            if let Some(sign) = damage(&*file, number, offset, size)? {
+            let sign = match is_over {
+                true => later_says_durable(&*file, number, offset, size)?,
+                false => damage(&*file, number, offset, size)?,
+            };
+            if let Some(sign) = sign {
                 let expected = format!("a whole batch ({sign})");
                 return Err(corrupt(offset, "batch checksum", expected, "other bytes".to_owned()));
             }
-            found.recovered.cuts.push(Cut { file: name.clone(), offset, bytes: size - offset });
+            if !(is_over && are_zeros(&*file, offset, size)?) {
+                found.recovered.cuts.push(Cut { file: name.clone(), offset, bytes: size - offset });
+            }
             break;
         }
         let payload_at = offset + BATCH_HEADER_LENGTH as u64;
@@ -338,7 +355,7 @@ fn read_file(
         }
         offset = payload_at + payload.len() as u64;
     }
-    if ended && offset < size {
+    if ended && offset < size && !is_over {
         return Err(corrupt(
             offset,
             "bytes after the end",
@@ -352,6 +369,7 @@ fn read_file(
         version: header.version,
         epoch: header.epoch,
         size,
+        is_empty: if is_over { offset } else { size } <= HEADER_LENGTH as u64,
         whole: offset,
         ended,
         whole_to,
@@ -444,6 +462,40 @@ fn damage(file: &dyn FileReader, number: u64, bad: u64, size: u64) -> Result<Opt
     Ok(whole
         .filter(|&at| !has_hole(&tail[..at], bad))
         .map(|at| format!("there is one at offset {}", bad + at as u64)))
+}
+
+/// How much of a file is looked through at a time, in bytes.
+const WINDOW: usize = 256 << 10;
+
+/// The whole batch behind the bad one at `bad` which says that that one was durable, if there is one: the same as [`damage`], in a
+/// file where a sector that was not written cannot be told from one that is damaged, and which may have much behind its end.
+fn later_says_durable(file: &dyn FileReader, number: u64, bad: u64, size: u64) -> Result<Option<String>> {
+    let (mut window, mut payload) = (Vec::new(), Vec::new());
+    let mut at = bad + 1;
+    while at + BATCH_HEADER_LENGTH as u64 <= size {
+        window.resize(WINDOW.min((size - at) as usize), 0);
+        file.read_at(at, &mut window)?;
+        for (index, bytes) in window.windows(BATCH_HEADER_LENGTH).enumerate() {
+            let offset = at + index as u64;
+            let header = BatchHeader::parse(*bytes.first_chunk().expect("a window has as many"));
+            if header.synced > bad
+                && header.synced <= offset
+                && read_batch(file, number, offset, size, &mut payload)?
+            {
+                return Ok(Some(format!("the one at offset {offset} says it was durable")));
+            }
+        }
+        at += (window.len() - BATCH_HEADER_LENGTH + 1) as u64;
+    }
+    Ok(None)
+}
+
+/// Whether what follows `offset` are the zeros with which a write into the space of another file ends.
+fn are_zeros(file: &dyn FileReader, offset: u64, size: u64) -> Result<bool> {
+    let mut bytes = [0; storage::ZEROS_MIN];
+    let bytes = &mut bytes[..storage::ZEROS_MIN.min((size - offset) as usize)];
+    file.read_at(offset, bytes)?;
+    Ok(bytes.iter().all(|&byte| byte == 0))
 }
 
 /// Whether a sector, or what of one lies in `bytes`, which begin at `offset` of their file, is nothing but zeros.

@@ -31,6 +31,8 @@ keys! {
     LOG_ROLL_PERIOD: Millis = "hbase.regionserver.logroll.period", "3600000";
     /// A sync of the log that takes longer is told in the server's own log.
     SLOW_SYNC: Millis = "hbase.regionserver.wal.slowsync.ms", "100";
+    /// Whether log files begin in the space of those that nobody needs any more. Better off on file systems that copy on write.
+    LOG_REUSE: Flag = "bellows.wal.reuse", "true";
     /// How long to wait before a write of the log that found the disk full is tried again.
     LOG_FULL_RETRY: Millis = "bellows.wal.full.retry", "1000";
     /// How memstores compact in memory where a family does not say: NONE, BASIC, EAGER or ADAPTIVE. HBase's default is

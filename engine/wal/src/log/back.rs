@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use cell::SequenceId;
 use storage::{FileName, FileWriter, Files};
 
-use crate::format::{BATCH_HEADER_LENGTH, BatchHeader, Header, Kind, Record, VERSION};
+use crate::format::{
+    BATCH_HEADER_LENGTH, BatchHeader, Header, Kind, NO_NUMBER, Record, VERSION, VERSION_OVER,
+};
 
 /// What one write hands to the system.
 pub(super) struct Batch {
@@ -33,8 +35,12 @@ pub(crate) struct Back {
     /// The file before the current one, while it is made durable.
     pub(super) retiring: Option<u64>,
     pub(super) live: BTreeMap<u64, LogFile>,
+    /// Files to come, by number, in the space of some that nobody needs any more. They say so and nothing else.
+    pub(super) ready: BTreeMap<u64, Box<dyn FileWriter>>,
+    /// Bytes that a file must have for its space to be worth it.
+    pub(super) reuse_min: u64,
     /// Files that nobody needs, not yet removed.
-    pub(super) unneeded: Vec<FileName>,
+    pub(super) unneeded: Vec<Unneeded>,
     pub(super) flushed: HashMap<Box<[u8]>, SequenceId>,
 }
 
@@ -44,6 +50,15 @@ pub(crate) struct LogFile {
     pub(crate) bytes: u64,
     /// The newest sequence id of each region in it.
     pub(crate) regions: HashMap<Box<[u8]>, SequenceId>,
+    /// Whether somebody may have it open, to replay it: then it may be removed, and nothing may be written over it.
+    pub(crate) is_read: bool,
+}
+
+/// A file that goes.
+pub(super) struct Unneeded {
+    pub(super) name: FileName,
+    /// Whether another may begin in its space.
+    pub(super) can_be_reused: bool,
 }
 
 impl Back {
@@ -52,13 +67,29 @@ impl Back {
         self.synced_offset = writer.size();
         self.writer = Some(writer);
         self.number = number;
-        let file = LogFile { name: file_name(folder, number), bytes: 0, regions: HashMap::new() };
+        let file =
+            LogFile { name: file_name(folder, number), bytes: 0, regions: HashMap::new(), is_read: false };
         self.live.insert(number, file);
+    }
+
+    /// A number for a file that comes after all there are.
+    pub(super) fn reserve(&mut self) -> u64 {
+        self.number_tried += 1;
+        self.number_tried
+    }
+
+    /// Takes up a file that is ready to be begun, unless those after it were begun meanwhile, or the log has ended.
+    pub(super) fn take_up(&mut self, number: u64, writer: Box<dyn FileWriter>) {
+        if self.writer.is_some() && number > self.number {
+            self.ready.insert(number, writer);
+        } else {
+            writer.abandon();
+        }
     }
 
     /// Gives up the closed files that no region needs.
     pub(super) fn forget(&mut self) {
-        let Back { live, unneeded, flushed, number, writer, retiring, .. } = self;
+        let Back { live, unneeded, flushed, number, writer, retiring, reuse_min, .. } = self;
         let current = writer.is_some().then_some(*number);
         live.retain(|number, file| {
             let needed = file
@@ -67,11 +98,20 @@ impl Back {
                 .any(|(region, newest)| flushed.get(region).is_none_or(|through| through < newest));
             let keep = Some(*number) == current || Some(*number) == *retiring || needed;
             if !keep {
-                unneeded.push(file.name.clone());
+                let can_be_reused = !file.is_read && file.bytes >= *reuse_min;
+                unneeded.push(Unneeded { name: file.name.clone(), can_be_reused });
             }
             keep
         });
     }
+}
+
+/// Gives the space of what is ready back to the system. Says whether there was any.
+pub(super) fn give_back(ready: &mut BTreeMap<u64, Box<dyn FileWriter>>) -> bool {
+    let ready = std::mem::take(ready);
+    let any = !ready.is_empty();
+    ready.into_values().for_each(|writer| writer.abandon());
+    any
 }
 
 pub(super) fn empty_batch() -> Vec<u8> {
@@ -90,16 +130,27 @@ pub(super) fn make_file(
     epoch: u64,
     number: u64,
 ) -> storage::Result<Box<dyn FileWriter>> {
-    let mut writer = files.create(&file_name(folder, number))?;
-    let made =
-        writer.write(&Header { version: VERSION, epoch, number }.to_bytes()).and_then(|()| writer.sync());
-    match made {
+    let writer = files.create(&file_name(folder, number))?;
+    begin_file(writer, Header { version: VERSION, epoch, number })
+}
+
+/// Writes the header of a file, durable.
+pub(super) fn begin_file(
+    mut writer: Box<dyn FileWriter>,
+    header: Header,
+) -> storage::Result<Box<dyn FileWriter>> {
+    match writer.write(&header.to_bytes()).and_then(|()| writer.sync()) {
         Ok(()) => Ok(writer),
         Err(error) => {
             writer.abandon();
             Err(error)
         }
     }
+}
+
+/// The header of a file that is not needed, and whose space another may begin in.
+pub(super) fn void_header(epoch: u64) -> Header {
+    Header { version: VERSION_OVER, epoch, number: NO_NUMBER }
 }
 
 /// The batch that ends a file, to be written at `offset`.

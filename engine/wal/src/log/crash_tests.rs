@@ -74,7 +74,7 @@ fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result
         known.appended = last;
         log.flushed(region.as_bytes(), SequenceId(last));
     }
-    for round in 0..6u64 {
+    for round in 0..12u64 {
         for region in REGIONS {
             let known = model.get_mut(region).expect("made above");
             let sequence = known.appended + 1;
@@ -108,6 +108,7 @@ fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result
             log.flushed(region.as_bytes(), SequenceId(known.flushed));
         }
     }
+    assert!(log.shared.counts.reused.value() > 0, "a whole life writes over what it has given up");
     log.close()
 }
 

@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
+use storage::FileName;
 
 use super::Shared;
-use super::back::{Back, end_batch, file_name, make_file, own_record};
-use crate::format::Kind;
+use super::back::{Back, begin_file, end_batch, file_name, give_back, make_file, own_record, void_header};
+use crate::format::{Header, Kind, VERSION_OVER};
 use crate::{Error, Result};
 
 /// What a writer does that finds the file full.
@@ -50,13 +51,33 @@ impl Shared {
     }
 
     pub(super) fn roll(&self, _rolling: &MutexGuard<'_, ()>) -> Result<()> {
-        let number = {
+        let (number, ready) = {
             let mut back = self.back();
             self.drain(&mut back)?;
-            back.number_tried += 1;
-            back.number_tried
+            // Who writes so little that time ends the file needs no space beforehand.
+            if back.writer.as_ref().is_some_and(|writer| writer.size() < back.reuse_min) {
+                give_back(&mut back.ready);
+            }
+            let next = match back.ready.pop_first() {
+                Some((number, writer)) => (number, Some(writer)),
+                None => (back.reserve(), None),
+            };
+            // What a time of much memory has left goes bit by bit.
+            if back.ready.len() >= self.options.files_min
+                && let Some((_, last)) = back.ready.pop_last()
+            {
+                last.abandon();
+            }
+            next
         };
-        let next = match make_file(&*self.files, &self.folder, self.epoch, number) {
+        let made = match ready {
+            Some(writer) => {
+                self.counts.reused.count();
+                begin_file(writer, Header { version: VERSION_OVER, epoch: self.epoch, number })
+            }
+            None => make_file(&*self.files, &self.folder, self.epoch, number),
+        };
+        let next = match made {
             Ok(next) => next,
             Err(error) => return Err(self.put_off(&mut self.back(), &error)),
         };
@@ -79,6 +100,7 @@ impl Shared {
         let bytes = retired.finish().map_err(|error| self.dead(old, &error))?;
         self.synced(old, began);
         self.counts.rolls.count();
+        self.grown.store(true, Ordering::Relaxed);
         self.durable.fetch_max(upto, Ordering::AcqRel);
         {
             // Before anything in the new file is called durable, the new file says that the old one is.
@@ -128,6 +150,7 @@ impl Shared {
     /// Writes the batch that says the file is whole, and makes everything durable.
     pub(super) fn finish_current(&self, back: &mut Back) -> Result<()> {
         let Some(mut writer) = back.writer.take() else { return Ok(()) };
+        give_back(&mut back.ready);
         // This end record says that all before it is durable, so it is, before the record is written.
         writer.sync().map_err(|error| self.dead(back.number, &error))?;
         let offset = writer.size();
@@ -138,13 +161,38 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes files outside of the locks: a large one takes the system its time.
+    /// Removes files outside of the locks, for a large one takes the system its time, or makes others of them that are begun later
+    /// in their space.
     pub(super) fn remove_unneeded(&self) {
-        let mut names = std::mem::take(&mut self.back().unneeded);
+        let mut files = std::mem::take(&mut self.back().unneeded);
         // A file that could not be removed is tried again at the next occasion.
-        names.retain(|name| self.files.delete(name).is_err());
-        if !names.is_empty() {
-            self.back().unneeded.append(&mut names);
+        files.retain(|file| {
+            !(file.can_be_reused && self.reuse(&file.name)) && self.files.delete(&file.name).is_err()
+        });
+        if !files.is_empty() {
+            self.back().unneeded.append(&mut files);
+        }
+    }
+
+    /// Makes a file to come of `old`, if the log may need as many. Says whether `old` is gone by it.
+    fn reuse(&self, old: &FileName) -> bool {
+        let number = {
+            let mut back = self.back();
+            if back.writer.is_none() || back.live.len() + back.ready.len() >= self.options.files_max {
+                return false;
+            }
+            back.reserve()
+        };
+        let name = file_name(&self.folder, number);
+        match self.files.create_over(&name, old, &void_header(self.epoch).to_bytes()) {
+            Ok(writer) => {
+                self.back().take_up(number, writer);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(target: "wal", file = %old, cause = %error, "the space of a log file cannot be used again");
+                false
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use storage::{FileWriter, Memory, Outcome};
 use super::back::file_name;
 use super::*;
 use crate::commit::Durable;
-use crate::format::{Header, Kind, VERSION};
+use crate::format::{Header, Kind, VERSION_OVER};
 
 /// A folder of its own for each test, removed at the end.
 struct Place(PathBuf);
@@ -43,7 +43,7 @@ impl Drop for Place {
     }
 }
 
-fn edit<'a>(region: &'a str, sequence: u64, cells: &'a [u8]) -> Record<'a> {
+pub(super) fn edit<'a>(region: &'a str, sequence: u64, cells: &'a [u8]) -> Record<'a> {
     Record {
         kind: Kind::Edit,
         region: region.as_bytes(),
@@ -55,7 +55,7 @@ fn edit<'a>(region: &'a str, sequence: u64, cells: &'a [u8]) -> Record<'a> {
     }
 }
 
-fn replayed(recovered: &Recovered, region: &str) -> Vec<(u64, Vec<u8>)> {
+pub(super) fn replayed(recovered: &Recovered, region: &str) -> Vec<(u64, Vec<u8>)> {
     let mut seen = Vec::new();
     recovered
         .replay::<Error>(region.as_bytes(), |record| {
@@ -199,16 +199,16 @@ fn a_newer_format_is_refused_by_name() {
     drop(place.open(Options::default()).expect("new"));
     place.change(1, |bytes| {
         bytes.clear();
-        bytes.extend_from_slice(&Header { version: VERSION + 1, epoch: 1, number: 1 }.to_bytes());
+        bytes.extend_from_slice(&Header { version: VERSION_OVER + 1, epoch: 1, number: 1 }.to_bytes());
     });
     let error = place.open(Options::default()).expect_err("refused");
-    assert!(matches!(error, Error::Newer { found: 3, known: 2, .. }), "{error}");
+    assert!(matches!(error, Error::Newer { found: 4, known: 3, .. }), "{error}");
 }
 
 #[test]
 fn files_go_when_no_region_needs_them() {
     let place = Place::new("forget");
-    let options = Options { file_bytes_max: 1_000, files_max: 3, ..Options::default() };
+    let options = Options { file_bytes_max: 1_000, files_min: 3, ..Options::default() };
     let (log, _) = place.open(options).expect("new");
     for sequence in 1..=20 {
         let region = if sequence == 1 { "slow" } else { "a" };
@@ -217,12 +217,17 @@ fn files_go_when_no_region_needs_them() {
     }
     let (before, _) = log.size();
     assert!(before > 4, "{before} files");
-    let mut holding = log.regions_holding_back();
+    assert!(log.has_grown() && !log.has_grown());
+    let mut holding = log.regions_holding_back(0);
     holding.sort();
     assert_eq!(holding, [Box::from(&b"a"[..]), Box::from(&b"slow"[..])]);
+    // The log may hold twice what memory has.
+    assert_eq!(log.regions_holding_back(500 * before as u64).len(), 2);
+    assert_eq!(log.regions_holding_back(500 * before as u64 + 500).len(), 0);
+    assert_eq!(log.regions_holding_back(u64::MAX).len(), 0, "fewer than the greatest number");
     log.flushed(b"a", SequenceId(20));
     assert_eq!(log.size().0, 2, "the oldest is kept by the slow region");
-    assert_eq!(log.regions_holding_back(), Vec::<Box<[u8]>>::new(), "few enough files");
+    assert_eq!(log.regions_holding_back(0), Vec::<Box<[u8]>>::new(), "few enough files");
     log.flushed(b"slow", SequenceId(1));
     assert_eq!(log.size().0, 1, "the current one");
     drop(log);
@@ -280,7 +285,7 @@ fn many_writers_at_both_levels_lose_nothing() {
     }
 }
 
-fn in_memory(place: &Memory, options: Options) -> (Log, Recovered) {
+pub(super) fn in_memory(place: &Memory, options: Options) -> (Log, Recovered) {
     Log::open(Arc::new(place.clone()), FileName::new("WALs"), options).expect("readable")
 }
 
@@ -423,6 +428,15 @@ impl FileWriter for SlowWriter {
 impl Files for SlowToFinish {
     fn create(&self, name: &FileName) -> storage::Result<Box<dyn FileWriter>> {
         Ok(Box::new(SlowWriter(self.place.create(name)?, self.clone())))
+    }
+
+    fn create_over(
+        &self,
+        name: &FileName,
+        old: &FileName,
+        mark: &[u8],
+    ) -> storage::Result<Box<dyn FileWriter>> {
+        Ok(Box::new(SlowWriter(self.place.create_over(name, old, mark)?, self.clone())))
     }
 
     fn open(&self, name: &FileName) -> storage::Result<Arc<dyn storage::FileReader>> {

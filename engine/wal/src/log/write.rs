@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use storage::Outcome;
 
 use super::Shared;
-use super::back::{Back, Batch, empty_batch, file_name};
+use super::back::{Back, Batch, empty_batch, file_name, give_back};
 use crate::commit::Waiter;
 use crate::format::{BATCH_HEADER_LENGTH, BatchHeader};
 use crate::{Error, Level, Result};
@@ -58,8 +58,15 @@ impl Shared {
         let offset = writer.size();
         let (header, payload) = batch.bytes.split_at_mut(BATCH_HEADER_LENGTH);
         header.copy_from_slice(&BatchHeader::of(back.number, offset, back.synced_offset, payload).to_bytes());
-        if let Err(error) = writer.write(&batch.bytes) {
-            if error.kind() != storage::Kind::Full {
+        let mut written = writer.write(&batch.bytes);
+        let is_full = |error: &storage::Error| error.kind() == storage::Kind::Full;
+        // There is room if what may be needed later is given back.
+        if written.as_ref().is_err_and(is_full) && give_back(&mut back.ready) {
+            writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
+            written = writer.write(&batch.bytes);
+        }
+        if let Err(error) = written {
+            if !is_full(&error) {
                 return Err(self.dead(back.number, &error));
             }
             // A part may be written: the next attempt must find the file as it was.

@@ -1,0 +1,246 @@
+//! Files that begin in the space of older ones: what is written is found, what is old never is, and the space goes back.
+
+use storage::Memory;
+
+use super::back::{file_name, void_header};
+use super::tests::{edit, in_memory, replayed};
+use super::*;
+
+/// Of a file, so that one holds some twenty batches and several pages.
+const FILE_BYTES: u64 = 9_000;
+
+fn options() -> Options {
+    Options {
+        file_bytes_max: FILE_BYTES,
+        idle_write: Duration::from_secs(3_600),
+        full_retry: Duration::from_millis(1),
+        ..Options::default()
+    }
+}
+
+fn folder() -> FileName {
+    FileName::new("WALs")
+}
+
+fn write(log: &Log, sequence: u64, level: Level) -> Result<()> {
+    let ticket = log.append(&edit("a", sequence, &[sequence as u8; 400]))?;
+    log.sync_blocking(ticket, level)
+}
+
+/// Writes, and flushes all of it every 50 times, until the log is `files` into the space of older ones; gives the last write.
+fn reach(log: &Log, files: u64) -> u64 {
+    let mut last = 0;
+    while log.shared.counts.reused.value() < files {
+        last += 1;
+        write(log, last, Level::Os).expect("alive");
+        if last.is_multiple_of(50) {
+            log.flushed(b"a", SequenceId(last));
+        }
+    }
+    last
+}
+
+/// The names of the log's files and their sizes.
+fn listed(place: &Memory) -> Vec<(FileName, u64)> {
+    place.list(&folder()).expect("readable").into_iter().map(|entry| (entry.name, entry.size)).collect()
+}
+
+#[test]
+fn what_is_written_over_an_older_file_is_found_and_nothing_of_that() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    let last = reach(&log, 4);
+    log.flushed(b"a", SequenceId(last));
+    for more in 1..=5 {
+        write(&log, last + more, Level::Os).expect("alive");
+        let after = place.copy();
+        assert!(listed(&after).len() > 1 && listed(&after).iter().all(|(_, size)| *size >= FILE_BYTES / 2));
+        let (again, recovered) = in_memory(&after, options());
+        let replay = replayed(&recovered, "a");
+        let expected: Vec<_> = (last + 1..=last + more).map(|n| (n, vec![n as u8; 400])).collect();
+        assert!(replay.ends_with(&expected), "write {more}");
+        assert!(replay.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0), "no gap");
+        assert_eq!(recovered.cuts(), [], "nothing was torn");
+        again.flushed(b"a", SequenceId(last + more));
+        again.close().expect("alive");
+        assert_eq!(listed(&after).len(), 1, "what was ready goes with the log: {:?}", listed(&after));
+    }
+    log.close().expect("alive");
+    let left = listed(&place);
+    assert!(left.len() == 1 && left[0].1 < FILE_BYTES, "what the older file had is cut off: {left:?}");
+    assert_eq!(in_memory(&place, options()).1.cuts(), []);
+}
+
+/// A place whose newest file, begun in the space of another, has five batches, which `level` was said of, and its name.
+fn five_batches(level: Level) -> (Memory, FileName, u64) {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    let last = reach(&log, 4);
+    log.flushed(b"a", SequenceId(last));
+    (1..=5).for_each(|more| write(&log, last + more, level).expect("alive"));
+    let name = file_name(&folder(), log.file_number());
+    (place.kill(), name, last)
+}
+
+/// Bytes of each of those batches; the first has a record of the log's own, too.
+const BATCH: usize = BATCH_HEADER_LENGTH + 400 + 43;
+
+#[test]
+fn a_bad_batch_is_damage_if_a_later_one_says_it_was_durable_and_a_torn_tail_if_none_does() {
+    let (place, name, last) = five_batches(Level::Disk);
+    let whole = place.read(&name, 1 << 20).expect("there");
+    let open = |change: &dyn Fn(&mut Vec<u8>)| {
+        let after = place.copy();
+        after.damage(&name, |bytes| change(bytes));
+        Log::open(Arc::new(after), folder(), options()).map(|(_log, recovered)| {
+            (replayed(&recovered, "a").last().map_or(0, |(n, _)| *n), recovered.cuts().len())
+        })
+    };
+    assert_eq!(open(&|_| ()).expect("sound"), (last + 5, 0));
+    let end = whole.windows(64).position(|bytes| bytes == [0; 64]).expect("zeros behind what was written");
+    for at in (HEADER_LENGTH..end - BATCH).step_by(13) {
+        let opened = open(&|bytes| bytes[at] ^= 0x10);
+        let Err(error) = opened else { panic!("{at} of {end}: {opened:?}") };
+        assert!(matches!(&error, Error::Corrupt { file, .. } if *file == name), "{at}: {error}");
+        let sector = at / 512 * 512..(at / 512 + 1) * 512;
+        if (HEADER_LENGTH..end - BATCH).contains(&sector.start) && sector.end <= end - BATCH {
+            assert!(open(&|bytes| bytes[sector.clone()].fill(0)).is_err(), "a sector of zeros is no end");
+        }
+    }
+    for at in (end - BATCH + 4..end).step_by(13) {
+        assert_eq!(open(&|bytes| bytes[at] ^= 0x10).expect("the last may be torn"), (last + 4, 1), "{at}");
+    }
+    // A sector that was not written holds what the older file had there.
+    let (place, name, last) = five_batches(Level::Os);
+    let after = place.copy();
+    after.damage(&name, |bytes| bytes[1_024..1_536].fill(last as u8));
+    let (_, recovered) = in_memory(&after, options());
+    assert!(
+        replayed(&recovered, "a").last().is_some_and(|(n, _)| *n < last + 5) && recovered.cuts().len() == 1
+    );
+}
+
+#[test]
+fn a_file_that_was_not_begun_is_nothing_under_either_name() {
+    let (place, name, last) = five_batches(Level::Os);
+    let number = |name: &FileName| -> u64 { name.last()[..20].parse().expect("a number") };
+    // Before its name is changed, and when it is.
+    for (from, to) in [(number(&name) + 50, number(&name) + 50), (number(&name) + 50, number(&name) + 60)] {
+        let after = place.copy();
+        let mut writer = after.create(&file_name(&folder(), from)).expect("new");
+        writer.write(&place.read(&name, 1 << 20).expect("there")).expect("written");
+        writer.finish().expect("durable");
+        drop(after.create_over(
+            &file_name(&folder(), 999),
+            &file_name(&folder(), from),
+            &void_header(1).to_bytes(),
+        ));
+        drop(after.create_over(
+            &file_name(&folder(), to),
+            &file_name(&folder(), 999),
+            &void_header(1).to_bytes(),
+        ));
+        let (log, recovered) = in_memory(&after, options());
+        assert_eq!(replayed(&recovered, "a").last().expect("there").0, last + 5);
+        assert_eq!(recovered.cuts(), []);
+        log.close().expect("alive");
+        assert!(!listed(&after).iter().any(|(name, _)| *name == file_name(&folder(), to)));
+    }
+    // Any other file of another number is not the log's.
+    let after = place.copy();
+    let mut writer = after.create(&file_name(&folder(), 500)).expect("new");
+    writer.write(&place.read(&name, 1 << 20).expect("there")).expect("written");
+    writer.finish().expect("durable");
+    let error = Log::open(Arc::new(after), folder(), options()).expect_err("refused");
+    assert!(matches!(error, Error::Corrupt { what: "file number", .. }), "{error}");
+}
+
+#[test]
+fn a_full_disk_gets_back_what_is_ready() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    let mut last = reach(&log, 2);
+    log.flushed(b"a", SequenceId(last));
+    let ready = |log: &Log| log.shared.back().ready.len();
+    assert!(ready(&log) > 1);
+    let used: u64 = listed(&place).iter().map(|(_, size)| size).sum();
+    place.set_bytes_max(Some(used + 100));
+    // What is ready is written over; when a file grows beyond, there is room for it all the same.
+    while ready(&log) > 0 {
+        last += 1;
+        write(&log, last, Level::Os).expect("there is room if what is ready goes");
+        log.admits().expect("no write is refused");
+    }
+    assert_eq!(log.shared.counts.full.value(), 0);
+}
+
+#[test]
+fn who_writes_little_or_does_not_want_it_has_nothing_ready() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    let last = reach(&log, 1);
+    log.flushed(b"a", SequenceId(last));
+    log.roll().expect("alive");
+    log.roll().expect("time may end a file");
+    assert_eq!((log.shared.back().ready.len(), listed(&place).len()), (0, 1), "{:?}", listed(&place));
+
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, Options { reuse: false, ..options() });
+    for sequence in 1..=100 {
+        write(&log, sequence, Level::Os).expect("alive");
+        log.flushed(b"a", SequenceId(sequence));
+    }
+    assert_eq!((listed(&place).len(), log.shared.counts.reused.value()), (1, 0));
+}
+
+#[test]
+fn there_are_no_more_files_than_the_log_may_have_and_less_when_less_is_written() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, Options { files_min: 3, files_max: 6, ..options() });
+    let mut last = 0;
+    let mut most = 0;
+    for _ in 0..30 {
+        for _ in 0..20 * 10 {
+            last += 1;
+            write(&log, last, Level::Os).expect("alive");
+        }
+        log.flushed(b"a", SequenceId(last));
+        most = most.max(listed(&place).len());
+        assert!(listed(&place).len() <= 6, "{:?}", listed(&place));
+    }
+    assert!(most > 3);
+    while log.shared.back().ready.len() > 3 {
+        last += 1;
+        write(&log, last, Level::Os).expect("alive");
+        log.flushed(b"a", SequenceId(last));
+    }
+}
+
+#[test]
+fn what_an_earlier_life_left_is_not_written_over_while_it_is_read() {
+    let place = Memory::new();
+    let last = {
+        let (log, _) = in_memory(&place, options());
+        (1..=60).for_each(|sequence| write(&log, sequence, Level::Os).expect("alive"));
+        60
+    };
+    let (log, recovered) = in_memory(&place, options());
+    log.flushed(b"a", SequenceId(last));
+    (1..=200).for_each(|more| write(&log, last + more, Level::Os).expect("alive"));
+    assert_eq!(replayed(&recovered, "a").len(), 60, "whoever was slow still reads what it was given");
+    assert_eq!(log.shared.back().ready.len(), 0);
+}
+
+#[test]
+fn a_file_that_is_ready_too_late_goes() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    let number = log.shared.back().reserve();
+    let writer = place.create(&file_name(&folder(), number)).expect("new");
+    log.roll().expect("alive");
+    log.shared.back().take_up(number, writer);
+    assert!(
+        log.shared.back().ready.is_empty()
+            && !listed(&place).iter().any(|(name, _)| *name == file_name(&folder(), number))
+    );
+}
