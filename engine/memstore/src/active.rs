@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 use cell::{Cell, Comparator, Position, SequenceId};
 
 use crate::Pool;
-use crate::arena::{Filler, Place, Source};
+use crate::arena::{Fill, Filler, Place, Source};
 use crate::chunk::Appender;
 use crate::flat::{Builder, Flat};
 use crate::head::{Heads, common_prefix};
@@ -85,14 +85,15 @@ struct Figures {
     oldest: AtomicI64,
     newest: AtomicI64,
     deletes_families: AtomicBool,
+    is_plain: AtomicBool,
 }
 
 impl Figures {
     fn new() -> Figures {
         let (none, span) = (AtomicU64::new(0), Span::default());
         let (oldest, newest) = (AtomicI64::new(span.oldest), AtomicI64::new(span.newest));
-        let deletes_families = AtomicBool::new(false);
-        Figures { cells: AtomicU64::new(0), record_bytes: none, oldest, newest, deletes_families }
+        let (deletes_families, is_plain) = (AtomicBool::new(false), AtomicBool::new(true));
+        Figures { cells: AtomicU64::new(0), record_bytes: none, oldest, newest, deletes_families, is_plain }
     }
 
     #[inline]
@@ -103,6 +104,9 @@ impl Figures {
             self.oldest.store(all.oldest, Ordering::Release);
             self.newest.store(all.newest, Ordering::Release);
         }
+        if !span.is_plain {
+            self.is_plain.store(false, Ordering::Release);
+        }
         let add = |sum: &AtomicU64, more| sum.store(sum.load(Ordering::Relaxed) + more, Ordering::Release);
         add(&self.record_bytes, record_bytes);
         add(&self.cells, cells);
@@ -111,7 +115,8 @@ impl Figures {
     #[inline]
     fn span(&self) -> Span {
         let (oldest, newest) = (self.oldest.load(Ordering::Acquire), self.newest.load(Ordering::Acquire));
-        Span { oldest, newest, deletes_families: self.deletes_families.load(Ordering::Acquire) }
+        let deletes_families = self.deletes_families.load(Ordering::Acquire);
+        Span { oldest, newest, deletes_families, is_plain: self.is_plain.load(Ordering::Acquire) }
     }
 }
 
@@ -390,6 +395,18 @@ impl Active {
         left_open
     }
 
+    /// What it has put into its chunks, by number. Known when it takes no more writes.
+    pub(crate) fn fills(&self) -> Vec<Fill> {
+        let mut fills = vec![Fill::default(); self.records.chunks().count()];
+        for desk in self.enter_all().iter() {
+            desk.filler
+                .left()
+                .iter()
+                .for_each(|&(number, bytes)| fills[number as usize].live += bytes as u64);
+        }
+        fills
+    }
+
     /// The same cells under a flat index. Where the rows' prefix was learnt no cell is looked at.
     ///
     /// # Panics
@@ -404,7 +421,7 @@ impl Active {
             let head = if same_heads { head } else { heads.of(self.records.cell(place).row()) };
             builder.push(head, place);
         });
-        builder.finish(Records::of(self.records.comparator(), self.records.chunks().cloned()), Vec::new())
+        builder.finish(Records::of(self.records.comparator(), self.records.chunks().cloned()), self.fills())
     }
 
     /// Where the first cell is.

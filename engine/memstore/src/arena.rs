@@ -72,8 +72,13 @@ impl Place {
 /// When there is no record at that place.
 #[inline]
 pub(crate) fn cell_in(chunk: &Chunk, place: Place) -> Cell<'_> {
-    let bytes = &chunk.bytes()[place.offset()..];
-    let (word, bytes) = word(bytes);
+    cell_among(chunk.bytes(), place)
+}
+
+/// The same where the bytes of the chunk are at hand.
+#[inline]
+pub(crate) fn cell_among(bytes: &[u8], place: Place) -> Cell<'_> {
+    let (word, bytes) = word(&bytes[place.offset()..]);
     let length = word & LENGTH_ESCAPE;
     if length != LENGTH_ESCAPE {
         return Cell::trusted(&bytes[..length as usize], SequenceId(word >> LENGTH_BITS));
@@ -110,6 +115,20 @@ pub(crate) fn lines_of(length: usize) -> usize {
 #[inline]
 pub(crate) fn fetch_in(chunk: &Chunk, place: Place, lines: usize) {
     (0..lines).for_each(|line| chunk.fetch(place.offset() + line * LINE));
+}
+
+/// Asks the memory for the key of the record at `place` in a chunk of which these are the bytes, and for what a comparison takes
+/// at once behind it.
+#[inline]
+pub(crate) fn fetch_key(bytes: &[u8], place: Place) {
+    cell::fetch(bytes, place.offset());
+}
+
+/// The same for so many lines of the record.
+#[inline]
+pub(crate) fn fetch_among(bytes: &[u8], place: Place, lines: usize) {
+    let start = bytes.as_ptr().wrapping_add(place.offset());
+    (0..lines).for_each(|line| cell::fetch_line(start.wrapping_add(line * LINE)));
 }
 
 #[inline]
@@ -149,11 +168,31 @@ impl Source {
     }
 }
 
+/// Bytes of records in one chunk, as a segment knows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fill {
+    /// Of those that the index names.
+    pub(crate) live: u64,
+    /// Of those that it does not name any more.
+    pub(crate) dead: u64,
+}
+
+/// The chunk that a filler fills.
+#[derive(Debug)]
+struct Open {
+    appender: Appender,
+    /// In this segment.
+    number: u32,
+    /// What there was when the filler began.
+    room: usize,
+}
+
 /// Copies cells into chunks, the last of which it goes on filling. A segment has one for each that writes at the same time.
 #[derive(Debug, Default)]
 pub(crate) struct Filler {
-    /// The chunk that is being filled, and its number in this segment.
-    open: Option<(Appender, u32)>,
+    open: Option<Open>,
+    /// The chunks that it has left, by number, and how many bytes it has put there.
+    left: Vec<(u32, usize)>,
     /// Whether the segment has a number left for the next chunk of this filler.
     is_promised: bool,
 }
@@ -161,7 +200,19 @@ pub(crate) struct Filler {
 impl Filler {
     /// The chunk that is not full yet, for the segment that comes next.
     pub(crate) fn take_open(&mut self) -> Option<Appender> {
-        self.open.take().map(|(appender, _)| appender)
+        self.leave()
+    }
+
+    /// Goes on in this chunk no more.
+    fn leave(&mut self) -> Option<Appender> {
+        let Open { appender, number, room } = self.open.take()?;
+        self.left.push((number, room - appender.room()));
+        Some(appender)
+    }
+
+    /// The chunks that it has left, by number, and how many bytes it has put there.
+    pub(crate) fn left(&self) -> &[(u32, usize)] {
+        &self.left
     }
 
     /// Whether another cell has room for certain, in a segment that takes writes.
@@ -201,10 +252,11 @@ impl Filler {
             let mut own = Pool::chunk_for(length + padding);
             self.is_promised = false;
             let number = records.add(own.chunk());
+            self.left.push((number, length + padding));
             return (Place::new(number, own.append([header, bytes], padding)), length + padding);
         }
-        let (appender, number) = match &mut self.open {
-            Some(open) if open.0.room() >= length + padding => open,
+        let Open { appender, number, .. } = match &mut self.open {
+            Some(open) if open.appender.room() >= length + padding => open,
             _ => self.begin(length + padding, source, records),
         };
         (Place::new(*number, appender.append([header, bytes], padding)), length + padding)
@@ -212,14 +264,16 @@ impl Filler {
 
     /// Goes on in the next chunk that has room for `length` bytes.
     #[cold]
-    fn begin(&mut self, length: usize, source: &Source, records: &Records) -> &mut (Appender, u32) {
+    fn begin(&mut self, length: usize, source: &Source, records: &Records) -> &mut Open {
+        self.leave();
         let mut appender = source.chunk();
         while appender.room() < length {
             appender = source.chunk();
         }
         self.is_promised = false;
         let number = records.add(appender.chunk());
-        self.open.insert((appender, number))
+        let room = appender.room();
+        self.open.insert(Open { appender, number, room })
     }
 }
 

@@ -23,7 +23,7 @@ use std::cmp::Ordering;
 
 use cell::{Cell, Position};
 
-use crate::arena::{LINE, Place};
+use crate::arena::{Fill, LINE, Place};
 use crate::head::Heads;
 use crate::records::Records;
 use crate::segment::TOGETHER;
@@ -71,8 +71,8 @@ pub(crate) struct Flat {
     /// The finest first.
     guides: Vec<Box<[u64]>>,
     length: usize,
-    /// Bytes in chunks, by number, that the index does not name any more; none beyond the end.
-    dead: Box<[u64]>,
+    /// What lies in the chunks, by number; nothing beyond the end.
+    fills: Box<[Fill]>,
 }
 
 /// Takes entries in order.
@@ -117,19 +117,33 @@ impl Builder {
         self.pieces.push(Piece { heads: heads.into(), places: places.into(), rewritten: rewritten.into() });
     }
 
-    /// Gives each entry another place for its cell, in order. It is told which comes `ahead` entries later, as far as those lie
-    /// in one piece.
-    pub(crate) fn move_all(&mut self, ahead: usize, mut to: impl FnMut(Place, Option<Place>) -> Place) {
+    /// Gives each entry another place for its cell: `stays` says which, or that the cell is moved. Then `moved` says it, in order;
+    /// it is told, too, which comes `ahead` cells later that are moved, as far as those lie in one piece.
+    pub(crate) fn move_all(
+        &mut self,
+        ahead: usize,
+        mut stays: impl FnMut(Place) -> Option<Place>,
+        mut moved: impl FnMut(Place, Option<Place>) -> Place,
+    ) {
         let closed = self.pieces.iter_mut().map(|piece| &mut piece.places[..]);
+        let mut rest = Vec::new();
         for places in closed.chain([&mut self.open.1[..]]) {
-            for index in 0..places.len() {
-                places[index] = to(places[index], places.get(index + ahead).copied());
+            rest.clear();
+            for (index, place) in places.iter_mut().enumerate() {
+                match stays(*place) {
+                    Some(there) => *place = there,
+                    None => rest.push(index as u32),
+                }
+            }
+            for (order, &index) in rest.iter().enumerate() {
+                let later = rest.get(order + ahead).map(|&later| places[later as usize]);
+                places[index as usize] = moved(places[index as usize], later);
             }
         }
     }
 
-    /// An index over `records`, whose chunks have `dead` bytes beside what it names.
-    pub(crate) fn finish(mut self, records: Records, dead: Vec<u64>) -> Flat {
+    /// An index over `records`, in whose chunks so much lies.
+    pub(crate) fn finish(mut self, records: Records, fills: Vec<Fill>) -> Flat {
         if !self.open.0.is_empty() {
             self.close();
         }
@@ -142,7 +156,7 @@ impl Builder {
         while let Some(finer) = guides.last().filter(|guide| guide.len() > STEP) {
             guides.push(finer.iter().step_by(STEP).copied().collect());
         }
-        Flat { records, heads: self.heads, pieces: self.pieces, guides, length, dead: dead.into() }
+        Flat { records, heads: self.heads, pieces: self.pieces, guides, length, fills: fills.into() }
     }
 }
 
@@ -166,14 +180,14 @@ impl Flat {
         (self.length * ENTRY_BYTES + (guides + marks) * size_of::<u64>()) as u64
     }
 
-    /// Bytes in the chunk with this number that the index does not name any more.
-    pub(crate) fn dead(&self, chunk: u32) -> u64 {
-        self.dead.get(chunk as usize).copied().unwrap_or(0)
+    /// What lies in the chunks, by number; nothing beyond the end.
+    pub(crate) fn fills(&self) -> &[Fill] {
+        &self.fills
     }
 
-    /// The same of all chunks.
+    /// Bytes in chunks that the index does not name any more.
     pub(crate) fn dead_bytes(&self) -> u64 {
-        self.dead.iter().sum()
+        self.fills.iter().map(|fill| fill.dead).sum()
     }
 
     /// Whether the cell of an entry was rewritten.
@@ -185,6 +199,18 @@ impl Flat {
         word.is_some_and(|word| word >> (at % u64::BITS as usize) & 1 != 0)
     }
 
+    /// The head of an entry.
+    #[inline]
+    pub(crate) fn head(&self, index: usize) -> Option<u64> {
+        self.pieces.get(index / PIECE)?.heads.get(index % PIECE).copied()
+    }
+
+    /// Where the cell of an entry is.
+    #[inline]
+    pub(crate) fn place(&self, index: usize) -> Option<Place> {
+        self.pieces.get(index / PIECE)?.places.get(index % PIECE).copied()
+    }
+
     #[inline]
     pub(crate) fn entry(&self, index: usize) -> Option<(u64, Place)> {
         let piece = self.pieces.get(index / PIECE)?;
@@ -194,8 +220,7 @@ impl Flat {
 
     #[inline]
     pub(crate) fn cell(&self, index: usize) -> Option<Cell<'_>> {
-        let place = *self.pieces.get(index / PIECE)?.places.get(index % PIECE)?;
-        Some(self.records.cell(place))
+        self.place(index).map(|place| self.records.cell(place))
     }
 
     /// Asks the memory for what a search for each of these rows looks at, step by step for all of them, and for so many `lines` of

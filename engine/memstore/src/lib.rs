@@ -42,6 +42,7 @@ mod standing;
 mod sync;
 mod table;
 mod tree;
+mod walk;
 
 pub use cursor::Cursor;
 pub use policy::{Action, Level, Policy, Trust};

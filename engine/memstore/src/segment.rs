@@ -1,13 +1,13 @@
 //! Cells in order: a segment that takes writes, or one that takes no more and is flat.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cell::{Cell, CellType, Comparator, Position, SequenceId, Timestamp};
 
 use crate::active::{self, Active};
-use crate::arena::{KEY_LINES, Place, lines_of};
+use crate::arena::{Fill, KEY_LINES, lines_of};
 use crate::flat::Flat;
-use crate::head::Heads;
 use crate::records::Records;
 use crate::{Pool, merge};
 
@@ -52,6 +52,24 @@ impl Cleaning {
     pub const ALL: Cleaning = Cleaning { free_min: u64::MAX, dead_min: 0.0 };
 }
 
+/// A flat index of a segment.
+pub(crate) enum Index<'a> {
+    Own(&'a Flat),
+    Made(Box<Flat>),
+}
+
+impl std::ops::Deref for Index<'_> {
+    type Target = Flat;
+
+    #[inline]
+    fn deref(&self) -> &Flat {
+        match self {
+            Index::Own(flat) => flat,
+            Index::Made(flat) => flat,
+        }
+    }
+}
+
 /// What a compaction has made.
 #[derive(Debug)]
 pub struct Compacted {
@@ -61,18 +79,20 @@ pub struct Compacted {
     pub bytes_copied: u64,
 }
 
-/// What is known of some cells without looking at them: the oldest and the newest timestamp, and whether a marker is among
-/// them that deletes a whole family of its row.
+/// What is known of some cells without looking at them: the oldest and the newest timestamp, whether a marker is among
+/// them that deletes a whole family of its row, and whether all are values without tags. They may be fewer than those of which it
+/// is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) oldest: i64,
     pub(crate) newest: i64,
     pub(crate) deletes_families: bool,
+    pub(crate) is_plain: bool,
 }
 
 impl Default for Span {
     fn default() -> Span {
-        Span { oldest: i64::MAX, newest: i64::MIN, deletes_families: false }
+        Span { oldest: i64::MAX, newest: i64::MIN, deletes_families: false, is_plain: true }
     }
 }
 
@@ -81,13 +101,16 @@ impl Span {
     pub(crate) fn take(&mut self, cell: Cell<'_>) {
         let timestamp = cell.timestamp();
         (self.oldest, self.newest) = (self.oldest.min(timestamp.0), self.newest.max(timestamp.0));
-        self.deletes_families |= cell.cell_type().is_some_and(CellType::is_family_delete);
+        let cell_type = cell.cell_type();
+        self.deletes_families |= cell_type.is_some_and(CellType::is_family_delete);
+        self.is_plain &= cell_type == Some(CellType::Put) && cell.tags().is_empty();
     }
 
     /// Of these cells and those.
     pub(crate) fn join(&mut self, other: Span) {
         (self.oldest, self.newest) = (self.oldest.min(other.oldest), self.newest.max(other.newest));
         self.deletes_families |= other.deletes_families;
+        self.is_plain &= other.is_plain;
     }
 
     /// `None` of nothing.
@@ -138,7 +161,20 @@ impl Segment {
         cleaning: Cleaning,
         keeps: impl FnMut(Cell<'_>) -> bool,
     ) -> Option<Compacted> {
-        merge::compacted(segments, pool, cleaning, keeps)
+        merge::compacted(segments, pool, cleaning, None, keeps)
+    }
+
+    /// The same, where a cell need not be seen that is the only one of its row, a value without tags, and no older than
+    /// `lone_since`: it is kept. Of a segment that has nothing but such values those are not read whose row's head no other
+    /// cell has.
+    pub fn compacted_keeping_lone(
+        segments: &[Arc<Segment>],
+        pool: &Arc<Pool>,
+        cleaning: Cleaning,
+        lone_since: Timestamp,
+        keeps: impl FnMut(Cell<'_>) -> bool,
+    ) -> Option<Compacted> {
+        merge::compacted(segments, pool, cleaning, Some(lone_since), keeps)
     }
 
     /// Whether `other`, which comes later in the order of cells, is a value of the same column as `cell`, which is one, too.
@@ -212,11 +248,11 @@ impl Segment {
         }
     }
 
-    /// The same of one chunk.
-    pub(crate) fn dead_in(&self, chunk: u32) -> u64 {
+    /// What lies in its chunks, by number; nothing beyond the end. It must take no more writes.
+    pub(crate) fn fills(&self) -> Cow<'_, [Fill]> {
         match &self.body {
-            Body::Active(_) => 0,
-            Body::Flat(flat, ..) => flat.dead(chunk),
+            Body::Active(active) => active.fills().into(),
+            Body::Flat(flat, ..) => flat.fills().into(),
         }
     }
 
@@ -277,11 +313,11 @@ impl Segment {
         }
     }
 
-    /// How the heads of its entries are made, if they can be had: see [`Segment::entry_at`].
-    pub(crate) fn heads(&self) -> Option<&Heads> {
+    /// Its index as it is, or made flat. It must take no more writes.
+    pub(crate) fn index(&self) -> Index<'_> {
         match &self.body {
-            Body::Active(_) => None,
-            Body::Flat(flat, ..) => Some(flat.heads()),
+            Body::Active(active) => Index::Made(Box::new(active.flattened(active.cells() as usize))),
+            Body::Flat(flat, ..) => Index::Own(flat),
         }
     }
 
@@ -344,18 +380,6 @@ impl Segment {
         }
     }
 
-    /// The entry there: its place, and its head where the index has it at hand.
-    #[inline]
-    pub(crate) fn entry_at(&self, spot: &Spot) -> Option<(Option<u64>, Place)> {
-        match (&self.body, spot) {
-            (Body::Active(active), Spot::Active(spot)) => Some((None, active.place_at(spot)?)),
-            (Body::Flat(flat, ..), Spot::Flat(index)) => {
-                flat.entry(*index).map(|(head, place)| (Some(head), place))
-            }
-            _ => None,
-        }
-    }
-
     /// Asks the memory for the first bytes of the cell that is `far` entries from there.
     #[inline]
     pub(crate) fn fetch_behind(&self, spot: &Spot, far: usize) {
@@ -369,15 +393,6 @@ impl Segment {
             && let Some((_, place)) = flat.entry(index + far)
         {
             flat.records().fetch(place, lines);
-        }
-    }
-
-    /// Whether the cell there is known to be rewritten.
-    #[inline]
-    pub(crate) fn is_rewritten_at(&self, spot: &Spot) -> bool {
-        match (&self.body, spot) {
-            (Body::Flat(flat, ..), Spot::Flat(index)) => flat.is_rewritten(*index),
-            _ => false,
         }
     }
 

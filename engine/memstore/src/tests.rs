@@ -304,8 +304,10 @@ fn segments_become_one_by_their_indexes_or_by_copying() {
             all.insert(0, sealed);
             active = next;
         }
+        all.iter().for_each(|segment| check_fills(segment));
         let merged = Arc::new(Segment::merged(&all).expect("few chunks"));
         check(&merged, &model, &mut chance);
+        check_fills(&merged);
         let keeps = |cell: Cell<'_>| !cell.sequence().0.is_multiple_of(3);
         let cleaning =
             Cleaning { free_min: chance.below(3) * 10_000, dead_min: chance.below(3) as f64 / 3.0 };
@@ -313,6 +315,7 @@ fn segments_become_one_by_their_indexes_or_by_copying() {
             Arc::new(Segment::compacted(&all, &pool, cleaning, keeps).expect("few chunks").segment);
         let kept: BTreeSet<Known> = model.iter().filter(|known| keeps(known.cell())).cloned().collect();
         check(&compacted, &kept, &mut chance);
+        check_fills(&compacted);
         let twice = [merged, compacted];
         let merged = Arc::new(Segment::merged(&twice).expect("few chunks"));
         check(&merged, &model, &mut chance);
@@ -531,6 +534,17 @@ fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_s
     assert_eq!(first.segment.cells(), most as u64);
 }
 
+/// What is known to live in each chunk is what the index names there, and nothing else is held but what is known to be dead.
+fn check_fills(segment: &Segment) {
+    let (index, fills) = (segment.index(), segment.fills());
+    let mut live = vec![0; fills.len()];
+    for place in (0..).map_while(|at| index.place(at)) {
+        live[place.chunk() as usize] += crate::arena::record_bytes(segment.records().cell(place));
+    }
+    assert_eq!(fills.iter().map(|fill| fill.live).collect::<Vec<_>>(), live);
+    assert_eq!(fills.iter().map(|fill| fill.live + fill.dead).sum::<u64>(), segment.record_bytes());
+}
+
 /// Rows 0 to `rows` of 100 bytes or so, written under `sequence`.
 fn put_rows(segment: &Segment, rows: impl Iterator<Item = usize>, sequence: u64) {
     for row in rows {
@@ -689,4 +703,133 @@ fn a_cell_that_several_have_is_one() {
     assert_eq!((merged.cells(), merged.dead_bytes(), merged.record_bytes()), (20, 2 * bytes, 3 * bytes));
     let made = Segment::compacted(&all, &pool, Cleaning::ALL, |_| true).expect("few chunks");
     assert_eq!((made.segment.cells(), made.segment.record_bytes(), made.bytes_copied), (20, bytes, 0));
+}
+
+/// Keeps the first cell of each column, unless it is too old, has tags, or is some marker.
+fn first_of_column(since: i64) -> impl FnMut(Cell<'_>) -> bool {
+    let mut column = Vec::new();
+    move |cell| {
+        let known = std::mem::replace(&mut column, [cell.row(), b"/", cell.qualifier()].concat());
+        let is_marker = cell.cell_type() != Some(CellType::Put);
+        known != column
+            && cell.timestamp().0 >= since
+            && cell.tags().is_empty()
+            && !(is_marker && cell.timestamp().0 % 2 == 0)
+    }
+}
+
+/// Rows that differ in their heads; that share them, two or eight; and the catalog's, of which all have one.
+fn row_of(shape: u64, number: u64) -> String {
+    match shape {
+        0 => format!("user{number:06}"),
+        1 => format!("user{:03}-and-what-comes-behind-{}", number / 2, number % 2),
+        2 => {
+            format!("user{:o}-and-what-comes-behind", number).split_off(usize::from(number.is_multiple_of(8)))
+        }
+        _ => format!("t{},{},{}.x.", number % 3, number / 3, number % 7),
+    }
+}
+
+/// One round after the other, what is made without looking at lone values is what is made by looking at all cells: the same
+/// cells, marks and bytes in each chunk, whatever lies beside them. And they are not looked at.
+#[test]
+fn lone_values_that_are_not_looked_at_change_nothing() {
+    let seeds = if cfg!(miri) { 0..4 } else { 0..144 };
+    for seed in seeds {
+        let (shape, trouble) = (seed % 4, seed / 4 % 4);
+        let comparator = if shape == 3 { Comparator::Meta } else { Comparator::Table };
+        let mut chance = Chance(1_000 + seed);
+        let pool = Pool::new(4 << 10, 4);
+        let (rounds, writes) = if cfg!(miri) { (2, 8) } else { (5, 150) };
+        let mut active = Segment::new(comparator, &pool);
+        let (mut looked_at, mut not_looked_at): (Vec<Arc<Segment>>, Vec<Arc<Segment>>) = Default::default();
+        let mut sequence = 0;
+        for round in 0..rounds {
+            let since = [i64::MIN, 0, 4, 5][chance.below(4) as usize];
+            let (mut new, mut again) = (Vec::new(), None::<(Vec<u8>, SequenceId)>);
+            for segment in 0..1 + chance.below(3) {
+                for _ in 0..writes {
+                    sequence += 1;
+                    let row = row_of(shape, chance.below(writes * 3));
+                    let value = vec![b'v'; chance.below(300) as usize];
+                    let qualifier = [&b""[..], b"q"][usize::from(chance.below(10) > 0)];
+                    let put = sample::parts(row.as_bytes(), qualifier, 4 + chance.below(9) as i64, &value);
+                    // Markers, tags and old cells, in some segments or in all.
+                    let is_strange = chance.below(9) == 0 && (round + segment) % 2 == seed / 16 % 2;
+                    let parts = match trouble {
+                        1 if is_strange => {
+                            let markers = [CellType::DeleteColumn, CellType::Delete];
+                            CellParts { cell_type: markers[chance.below(2) as usize], value: b"", ..put }
+                        }
+                        2 if is_strange => CellParts { tags: &[0, 2, 200, 7], ..put },
+                        3 if is_strange => CellParts { timestamp: cell::Timestamp(1), ..put },
+                        _ => put,
+                    };
+                    let bytes = parts.to_vec().expect("within limits");
+                    active.insert([&bytes[..]], SequenceId(sequence));
+                    if let Some((bytes, sequence)) = again.take_if(|_| chance.below(20) == 0) {
+                        active.insert([&bytes[..]], sequence);
+                    }
+                    again.get_or_insert((bytes, SequenceId(sequence)));
+                }
+                let next = active.successor(&pool);
+                let sealed = std::mem::replace(&mut active, next);
+                let sealed = if chance.below(3) == 0 { sealed } else { sealed.flattened() };
+                new.insert(0, Arc::new(sealed));
+            }
+            looked_at.splice(0..0, new.iter().cloned());
+            not_looked_at.splice(0..0, new);
+
+            let cleaning =
+                Cleaning { free_min: chance.below(2) * 5_000, dead_min: chance.below(4) as f64 / 3.0 };
+            let made = Segment::compacted(&looked_at, &pool, cleaning, first_of_column(since));
+            let expected = made.expect("few chunks");
+            let (mut keeps, mut seen) = (first_of_column(since), BTreeSet::new());
+            let lone = lone_rows(&not_looked_at);
+            let lone_since = cell::Timestamp(since);
+            let made = Segment::compacted_keeping_lone(&not_looked_at, &pool, cleaning, lone_since, |cell| {
+                seen.insert(cell.row().to_vec());
+                keeps(cell)
+            });
+            let found = made.expect("few chunks");
+            if shape == 0 && trouble == 0 && since <= 4 {
+                assert_eq!(lone.intersection(&seen).count(), 0, "seed {seed}: lone rows are looked at");
+            }
+            let all = |segment: &Arc<Segment>| {
+                let mut all = Vec::new();
+                Segment::visit(std::slice::from_ref(segment), |cell, is_rewritten| {
+                    all.push((cell.bytes().to_vec(), cell.sequence(), is_rewritten));
+                });
+                all
+            };
+            assert_eq!(found.bytes_copied, expected.bytes_copied, "seed {seed}");
+            let [expected, found] = [expected, found].map(|made| Arc::new(made.segment));
+            assert_eq!(all(&found), all(&expected), "seed {seed}");
+            assert_eq!(found.fills(), expected.fills(), "seed {seed}");
+            assert_eq!(found.record_bytes(), expected.record_bytes());
+            assert_eq!(found.may_delete_families(), expected.may_delete_families());
+            check_fills(&found);
+            if let Some((oldest, newest)) = expected.timestamps() {
+                let known = found.timestamps().expect("there are some");
+                assert!(known.0 <= oldest && known.1 >= newest, "seed {seed}");
+            }
+            (looked_at, not_looked_at) = (vec![expected], vec![found]);
+        }
+    }
+}
+
+/// The rows that have one cell, which is in one segment.
+fn lone_rows(segments: &[Arc<Segment>]) -> BTreeSet<Vec<u8>> {
+    let (mut rows, mut lone): (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) = Default::default();
+    for segment in segments {
+        Segment::visit(std::slice::from_ref(segment), |cell, _| {
+            let row = cell.row().to_vec();
+            if rows.insert(row.clone()) {
+                lone.insert(row);
+            } else {
+                lone.remove(&row);
+            }
+        });
+    }
+    lone
 }

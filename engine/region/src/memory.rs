@@ -566,8 +566,10 @@ impl Region {
         let segments = &view.pipeline;
         let began = self.world.moment();
         let mut judge = Judge::new(self, store, view, horizon);
+        // A value that is alone is kept whether it is below the horizon or not.
+        let (memory, lone_since) = (&self.options.memory, judge.rewrite.lone_since());
         let compacted =
-            Segment::compacted(segments, &self.options.memory, cleaning, |cell| judge.keeps(cell));
+            Segment::compacted_keeping_lone(segments, memory, cleaning, lone_since, |cell| judge.keeps(cell));
         let Some(Compacted { segment, bytes_copied }) = compacted else { return };
         let compacted = Arc::new(segment);
         let taken = {

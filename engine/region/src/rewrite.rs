@@ -57,6 +57,16 @@ impl Rewrite {
         }
     }
 
+    /// From which timestamp on a value without tags that is the only cell of its row is kept, and need not be shown to
+    /// [`Rewrite::keeps`]. Of what was known of a row nothing is left at the next.
+    pub(crate) fn lone_since(&self) -> Timestamp {
+        match self.keeping.ttl {
+            // What has expired stays, too, where a version or more is to stay.
+            Some(ttl) if self.keeping.min_versions == 0 => Timestamp(self.now.saturating_sub(ttl)),
+            _ => Timestamp::OLDEST,
+        }
+    }
+
     /// Whether the cell goes into the new file.
     pub(crate) fn keeps(&mut self, cell: Cell<'_>) -> bool {
         if self.keeping.new_versions && self.kind == RewriteKind::Some {
@@ -139,5 +149,80 @@ impl Rewrite {
     fn end_column(&mut self) -> bool {
         self.column_is_done = !self.column.is_empty();
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cell::{CellParts, SequenceId};
+
+    const NOW: i64 = 1_000;
+
+    fn cell(row: u32, timestamp: i64, cell_type: CellType) -> Vec<u8> {
+        let row = format!("row{row:04}");
+        let (timestamp, value) = (Timestamp(timestamp), &b"v"[..]);
+        let parts = CellParts {
+            row: row.as_bytes(),
+            family: b"f",
+            qualifier: if cell_type.is_family_delete() { b"" } else { b"q" },
+            timestamp,
+            cell_type,
+            value: if cell_type == CellType::Put { value } else { b"" },
+            tags: b"",
+        };
+        parts.to_vec().expect("within limits")
+    }
+
+    /// A lone value that is not shown is one that would have been kept, and what is said of all others is the same: rows of
+    /// nothing but markers, of versions that have expired, of what markers mask, in every order.
+    #[test]
+    fn lone_values_need_not_be_shown() {
+        let plain = Keeping {
+            max_versions: 1,
+            min_versions: 0,
+            ttl: None,
+            keep_deleted: KeepDeletedCells::False,
+            new_versions: false,
+        };
+        let keepings = [
+            plain,
+            Keeping { ttl: Some(300), ..plain },
+            Keeping { ttl: Some(300), min_versions: 1, max_versions: 2, ..plain },
+            Keeping { ttl: Some(i64::MAX), keep_deleted: KeepDeletedCells::Ttl, ..plain },
+            Keeping { ttl: Some(300), keep_deleted: KeepDeletedCells::True, max_versions: 2, ..plain },
+            Keeping { ttl: Some(300), new_versions: true, ..plain },
+        ];
+        let shapes: [&[(i64, CellType)]; 8] = [
+            &[(900, CellType::Put)],
+            &[(700, CellType::Put)],
+            &[(699, CellType::Put)],
+            &[(900, CellType::DeleteFamily)],
+            &[(900, CellType::DeleteColumn)],
+            &[(900, CellType::DeleteFamily), (900, CellType::Put), (699, CellType::Put)],
+            &[(900, CellType::Put), (800, CellType::DeleteColumn), (700, CellType::Put)],
+            &[(900, CellType::Put), (900, CellType::Put), (500, CellType::Put), (400, CellType::Put)],
+        ];
+        for keeping in keepings {
+            let new = || Rewrite::new(keeping, RewriteKind::Some, NOW);
+            let (mut all, mut some, mut word, mut unseen) = (new(), new(), 1u64, 0);
+            for row in 0..2_000 {
+                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let shape = shapes[(word >> 33) as usize % shapes.len()];
+                let is_unseen = match shape {
+                    [(timestamp, CellType::Put)] => *timestamp >= all.lone_since().0,
+                    _ => false,
+                };
+                for (&(timestamp, cell_type), sequence) in shape.iter().zip((1..10).rev()) {
+                    let bytes = cell(row, timestamp, cell_type);
+                    let cell = Cell::trusted(&bytes, SequenceId(sequence));
+                    let kept = all.keeps(cell);
+                    unseen += u32::from(is_unseen);
+                    let same = if is_unseen { kept } else { kept == some.keeps(cell) };
+                    assert!(same, "{keeping:?}: {:?}, kept: {kept}", cell.key());
+                }
+            }
+            assert!(unseen > 200, "{keeping:?}: {unseen}");
+        }
     }
 }
