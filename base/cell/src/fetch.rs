@@ -20,6 +20,13 @@ pub fn fetch(bytes: &[u8], at: usize) {
     byte(bytes, at.wrapping_add(FIRST - 1));
 }
 
+/// Asks the memory for the key of the cell that begins at `at`, as most keys are, wherever in a line that is.
+#[inline]
+pub fn fetch_key(bytes: &[u8], at: usize) {
+    byte(bytes, at);
+    byte(bytes, at.wrapping_add(LINE - 1));
+}
+
 /// Asks the memory for a whole cell, whose value is wanted, too.
 #[inline]
 pub fn fetch_whole(cell: &[u8]) {

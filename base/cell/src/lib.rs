@@ -30,10 +30,10 @@ mod view;
 
 pub use block::CellBlock;
 pub use build::{CellParts, KeyBuf};
-pub use fetch::{fetch, fetch_line, fetch_whole};
+pub use fetch::{fetch, fetch_key, fetch_line, fetch_whole};
 pub use key::Key;
 pub use kind::{CellType, SequenceId, Timestamp};
-pub use order::{Comparator, Position, compare_within_row, is_same_row};
+pub use order::{Comparator, Position, compare_bytes, compare_within_row, is_same, is_same_row};
 pub use sink::CellSink;
 pub use tags::{Tag, TagType, Tags};
 pub use view::Cell;

@@ -64,12 +64,50 @@ impl Comparator {
 /// asks this at every cell, and a call that compares all bytes costs more than the answer.
 #[inline]
 pub fn is_same_row(left: &[u8], right: &[u8]) -> bool {
-    if left.len() != right.len() {
+    is_same(left, right)
+}
+
+/// Whether two names are the same: rows, families, qualifiers. Up to four words of them are compared on the spot, the last one
+/// first, where a call that compares any number of bytes costs more than the answer.
+#[inline]
+pub fn is_same(left: &[u8], right: &[u8]) -> bool {
+    let length = left.len();
+    if length != right.len() {
         return false;
     }
-    match (left.last_chunk::<8>(), right.last_chunk::<8>()) {
-        (Some(left_end), Some(right_end)) if left_end != right_end => false,
-        _ => left == right,
+    match length {
+        8.. => {
+            let (Some(left_end), Some(right_end)) = (left.last_chunk::<8>(), right.last_chunk::<8>()) else {
+                return false;
+            };
+            if left_end != right_end {
+                return false;
+            }
+            if length > 4 * 8 {
+                return left == right;
+            }
+            // As many words as are whole, and behind them the end, which is known.
+            let (left, right) = (left.as_chunks::<8>().0, right.as_chunks::<8>().0);
+            left.iter().zip(right).all(|(left, right)| left == right)
+        }
+        4.. => left.first_chunk::<4>() == right.first_chunk() && left.last_chunk::<4>() == right.last_chunk(),
+        // The first, the one in the middle, and the last are all.
+        1.. => {
+            let middle = length / 2;
+            (left[0], left[middle], left[length - 1]) == (right[0], right[middle], right[length - 1])
+        }
+        0 => true,
+    }
+}
+
+/// Compares two names or values. Where their first bytes differ they say it without a call; of nothing at all no byte is looked
+/// at, be it only in vain.
+#[inline]
+pub fn compare_bytes(left: &[u8], right: &[u8]) -> Ordering {
+    match (left.first(), right.first()) {
+        (Some(left_first), Some(right_first)) if left_first == right_first => left.cmp(right),
+        // Nothing comes first.
+        (left_first, right_first) => left_first.cmp(&right_first),
     }
 }
 
@@ -154,6 +192,25 @@ mod tests {
                     at.cmp(&other),
                     "{left:?} against {right:?}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_the_same_and_in_order_as_their_bytes_are() {
+        let longest: Vec<u8> = (0..70).map(|at| at * 3).collect();
+        let check = |left: &[u8], right: &[u8]| {
+            assert_eq!(is_same(left, right), left == right, "{left:?} and {right:?}");
+            assert_eq!(compare_bytes(left, right), left.cmp(right), "{left:?} and {right:?}");
+        };
+        for length in 0..=longest.len() {
+            let name = &longest[..length];
+            check(name, &name.to_vec());
+            (0..=longest.len()).for_each(|other| check(name, &longest[..other]));
+            for at in 0..length {
+                let mut other = name.to_vec();
+                other[at] ^= 1;
+                check(name, &other);
             }
         }
     }

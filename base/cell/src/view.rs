@@ -137,8 +137,15 @@ impl<'a> Cell<'a> {
 
     /// What HBase counts for this cell in its size limits (`Cell.heapSize` of a KeyValue): its bytes rounded up to 8,
     /// and 56 for the object around them.
+    #[inline]
     pub fn heap_size(self) -> usize {
-        56 + self.bytes.len().next_multiple_of(8)
+        Cell::heap_size_of(self.bytes.len())
+    }
+
+    /// The same for a cell of so many bytes.
+    #[inline]
+    pub fn heap_size_of(length: usize) -> usize {
+        56 + length.next_multiple_of(8)
     }
 }
 

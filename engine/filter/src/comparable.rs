@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cell::compare_bytes;
 
 use crate::regex::{self, Charset, Regex};
 use crate::{Error, Failure, Result};
@@ -118,11 +119,11 @@ impl Comparable {
     pub fn compare(&self, part: &[u8]) -> std::result::Result<Ordering, Failure> {
         let found = |found: bool| if found { Ordering::Equal } else { Ordering::Greater };
         Ok(match self {
-            Comparable::Binary(mine) => mine[..].cmp(part),
-            Comparable::BinaryPrefix(mine) => mine[..].cmp(&part[..part.len().min(mine.len())]),
+            Comparable::Binary(mine) => compare_bytes(mine, part),
+            Comparable::BinaryPrefix(mine) => compare_bytes(mine, &part[..part.len().min(mine.len())]),
             Comparable::BinaryComponent { value, offset } => {
                 let from = part.get(*offset..).unwrap_or(&[]);
-                value[..].cmp(&from[..from.len().min(value.len())])
+                compare_bytes(value, &from[..from.len().min(value.len())])
             }
             Comparable::Long(mine) => match <[u8; 8]>::try_from(part) {
                 Ok(word) => mine.cmp(&i64::from_be_bytes(word)),

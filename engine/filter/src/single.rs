@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use cell::{Cell, CellType, Key, KeyBuf, Timestamp};
+use cell::{Cell, CellType, Key, KeyBuf, Timestamp, is_same};
 
 use crate::rows::{Fuzzy, Ranges};
 use crate::{
@@ -507,8 +507,10 @@ impl Single {
 }
 
 impl SingleValue {
+    #[inline]
     fn is_of(&self, cell: Cell<'_>) -> bool {
-        (cell.family(), cell.qualifier()) == (&self.family[..], &self.qualifier[..])
+        let (family, qualifier) = cell.key().column();
+        is_same(qualifier, &self.qualifier) && is_same(family, &self.family)
     }
 
     fn filter_cell(&mut self, cell: Cell<'_>, failure: &mut Option<Failure>) -> ReturnCode {

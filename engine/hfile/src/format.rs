@@ -236,10 +236,11 @@ pub fn read_vlong(bytes: &[u8]) -> Option<(i64, usize)> {
     } else {
         (false, (-112 - i32::from(first)) as usize)
     };
-    let mut magnitude = 0u64;
-    for &byte in bytes.get(1..=length)? {
-        magnitude = magnitude << 8 | u64::from(byte);
-    }
+    let magnitude = match bytes[1..].first_chunk::<8>() {
+        // One word has all of them, and others behind.
+        Some(word) => u64::from_be_bytes(*word) >> (64 - 8 * length),
+        None => bytes.get(1..=length)?.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    };
     Some((if negative { !magnitude as i64 } else { magnitude as i64 }, 1 + length))
 }
 
@@ -266,6 +267,21 @@ mod tests {
             assert_eq!(written, bytes, "{value}");
             assert_eq!(read_vlong(bytes), Some((value, bytes.len())));
             assert_eq!(read_vlong(&bytes[..bytes.len() - 1]), None, "{value} cut");
+        }
+    }
+
+    #[test]
+    fn numbers_of_every_length_are_read_whatever_stands_behind_them() {
+        for bits in 0..64 {
+            for value in [1 << bits, !(1 << bits), i64::MAX >> bits, i64::MIN >> bits] {
+                let mut written = Vec::new();
+                write_vlong(&mut written, value);
+                let length = written.len();
+                for _ in 0..10 {
+                    assert_eq!(read_vlong(&written), Some((value, length)), "{written:?}");
+                    written.push(0xa5);
+                }
+            }
         }
     }
 }

@@ -459,6 +459,15 @@ impl Reader {
     /// Where the cell at `place` ends, and where the next begins.
     #[inline]
     fn cell_end(&self, bytes: &[u8], place: usize) -> Option<(usize, usize)> {
+        let end = self.end_before_number(bytes, place)?;
+        let rest = bytes.get(end..)?;
+        let next = if self.has_mvcc { end + read_vlong(rest)?.1 } else { end };
+        Some((end, next))
+    }
+
+    /// Where the cell ends that begins at `place`, be it beyond the block.
+    #[inline]
+    fn end_before_number(&self, bytes: &[u8], place: usize) -> Option<usize> {
         let word = |at: usize| -> Option<usize> {
             bytes.get(at..)?.first_chunk::<4>().map(|word| u32::from_be_bytes(*word) as usize)
         };
@@ -467,15 +476,13 @@ impl Reader {
             let tags = u16::from_be_bytes(*bytes.get(end..)?.first_chunk::<2>()?);
             end += 2 + usize::from(tags);
         }
-        let rest = bytes.get(end..)?;
-        let next = if self.has_mvcc { end + read_vlong(rest)?.1 } else { end };
-        Some((end, next))
+        Some(end)
     }
 
     /// Where the cell lies that begins at `place` of a block that was checked, and its number.
     #[inline]
     pub(crate) fn place_of_cell(&self, bytes: &[u8], place: usize) -> (Range<usize>, SequenceId) {
-        let (end, _) = self.cell_end(bytes, place).expect("the block was checked");
+        let end = self.end_before_number(bytes, place).expect("the block was checked");
         let sequence = if self.has_mvcc {
             read_vlong(&bytes[end..]).map_or(0, |(number, _)| u64::try_from(number).unwrap_or(0))
         } else {
@@ -503,6 +510,14 @@ impl Reader {
             bytes[at..].first_chunk::<4>().map_or(0, |word| u32::from_be_bytes(*word) as usize)
         };
         Cell::trusted(&bytes[place..place + 8 + word(place) + word(place + 4)], SequenceId::ZERO)
+    }
+
+    /// The [heap size](Cell::heap_size) of that cell.
+    #[inline]
+    pub(crate) fn untagged_heap_size(&self, bytes: &[u8], place: usize) -> usize {
+        let cell = Reader::untagged_at(bytes, place);
+        // A file may have room for tags where none are.
+        Cell::heap_size_of(cell.bytes().len() + if self.has_tags { 2 } else { 0 })
     }
 
     /// The cell that begins at `place` of a block that was checked.

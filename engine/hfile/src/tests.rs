@@ -10,6 +10,7 @@ use crate::index::Ordered;
 use crate::*;
 
 mod reading;
+mod rows;
 
 fn sample(count: usize, value: usize) -> Vec<(Vec<u8>, SequenceId)> {
     let mut cells = Vec::new();

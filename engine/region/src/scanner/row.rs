@@ -3,7 +3,7 @@
 use std::cell::Cell as Slot;
 use std::ops::ControlFlow;
 
-use cell::{Cell, CellSink, CellType, Comparator, KeyBuf, SequenceId, is_same_row};
+use cell::{Cell, CellSink, CellType, Comparator, KeyBuf, SequenceId, is_same, is_same_row};
 use filter::{Filter, Refusal, Transform};
 use hfile::{Most, Refused};
 
@@ -280,7 +280,7 @@ impl RegionScanner<'_> {
         }
         let wanted = store.query.and_then(|query| scan.families[query].qualifiers.as_deref());
         let is_wanted = |cell: Cell<'_>| {
-            wanted.is_none_or(|wanted| wanted.iter().any(|qualifier| *qualifier == cell.qualifier()))
+            wanted.is_none_or(|wanted| wanted.iter().any(|qualifier| is_same(qualifier, cell.qualifier())))
         };
         // A row that grows too big says so when it is judged, also where a later cell would drop it. All rows of the block are
         // added up: less is to be known of each.
