@@ -64,6 +64,9 @@ pub(super) struct Unneeded {
 impl Back {
     /// From now on `writer`, of file `number`, is the current one.
     pub(super) fn begin(&mut self, folder: &FileName, number: u64, writer: Box<dyn FileWriter>) {
+        // What became ready while this one was made comes too late.
+        let later = self.ready.split_off(&number);
+        give_back(&mut std::mem::replace(&mut self.ready, later));
         self.synced_offset = writer.size();
         self.writer = Some(writer);
         self.number = number;

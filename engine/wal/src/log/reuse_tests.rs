@@ -232,15 +232,36 @@ fn what_an_earlier_life_left_is_not_written_over_while_it_is_read() {
 }
 
 #[test]
+fn a_fenced_log_makes_nothing_ready() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    (1..=60).for_each(|sequence| write(&log, sequence, Level::Os).expect("alive"));
+    log.fence(9);
+    log.flushed(b"a", SequenceId(60));
+    assert_eq!((log.shared.back().ready.len(), listed(&place).len()), (0, 1));
+}
+
+#[test]
 fn a_file_that_is_ready_too_late_goes() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
-    let number = log.shared.back().reserve();
-    let writer = place.create(&file_name(&folder(), number)).expect("new");
+    let reserve = || {
+        let number = log.shared.back().reserve();
+        let name = file_name(&folder(), number);
+        (number, place.create(&name).expect("new"), name)
+    };
+    let is_gone = |name: &FileName| {
+        log.shared.back().ready.is_empty() && !listed(&place).iter().any(|(other, _)| other == name)
+    };
+    // When one behind it was begun,
+    let (number, writer, name) = reserve();
     log.roll().expect("alive");
     log.shared.back().take_up(number, writer);
-    assert!(
-        log.shared.back().ready.is_empty()
-            && !listed(&place).iter().any(|(name, _)| *name == file_name(&folder(), number))
-    );
+    assert!(is_gone(&name));
+    // and while one behind it is made.
+    let ((number, writer, name), (next, next_writer, _)) = (reserve(), reserve());
+    log.shared.back().take_up(number, writer);
+    assert!(!is_gone(&name));
+    log.shared.back().begin(&folder(), next, next_writer);
+    assert!(is_gone(&name));
 }

@@ -176,6 +176,10 @@ impl Shared {
 
     /// Makes a file to come of `old`, if the log may need as many. Says whether `old` is gone by it.
     fn reuse(&self, old: &FileName) -> bool {
+        // Who is at an end begins nothing: somebody else may own the folder.
+        if self.front.lock().failure.is_some() {
+            return false;
+        }
         let number = {
             let mut back = self.back();
             if back.writer.is_none() || back.live.len() + back.ready.len() >= self.options.files_max {
