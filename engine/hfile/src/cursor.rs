@@ -57,6 +57,18 @@ pub struct Cursor {
     sequence: SequenceId,
     held: Option<Box<Held>>,
     ahead: Option<Box<Ahead>>,
+    /// The block behind the open one, which begins where the first number says, if it was looked up already.
+    behind: Option<Behind>,
+    /// The block behind which memory was asked for the next one.
+    fetched_behind: u64,
+}
+
+/// See [`Cursor::behind`].
+struct Behind {
+    /// Where the block begins that it is behind of.
+    of: u64,
+    at: u64,
+    block: Arc<Block>,
 }
 
 impl Cursor {
@@ -70,6 +82,8 @@ impl Cursor {
             sequence: SequenceId::ZERO,
             held: None,
             ahead: None,
+            behind: None,
+            fetched_behind: u64::MAX,
         }
     }
 
@@ -111,6 +125,7 @@ impl Cursor {
     /// Stands nowhere.
     pub fn leave(&mut self) {
         self.open = Open::Nothing;
+        self.behind = None;
     }
 
     /// The file.
@@ -127,6 +142,12 @@ impl Cursor {
             Open::Nothing => return None,
         };
         Some(Cell::trusted(&bytes[self.cell.clone()], self.sequence))
+    }
+
+    /// Whether it stands on the first cell of a block.
+    #[inline]
+    pub fn begins_block(&self) -> bool {
+        self.index == 0 && self.block().is_some()
     }
 
     /// The open block.
@@ -283,15 +304,34 @@ impl Cursor {
 
     /// Opens the block after the one that is open; nothing behind the last.
     fn open_next(&mut self) -> Result<()> {
-        let (at, disk_length) = match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Block(at, block) => (at, block.disk_length),
-            Open::Part(at, part) => (at, part.disk_length()),
-            Open::Nothing => return Ok(()),
-        };
-        if let Some((at, next)) = self.reader.block_after(at, disk_length, self.options, &mut self.ahead)? {
+        let next = self.look_behind();
+        self.open = Open::Nothing;
+        if let Some((at, next)) = next? {
             self.open = Open::Block(at, next);
         }
         Ok(())
+    }
+
+    /// The block after the one that is open, and where it begins.
+    fn look_behind(&mut self) -> Result<Option<(u64, Arc<Block>)>> {
+        let (open_at, disk_length) = match &self.open {
+            Open::Block(at, block) => (*at, block.disk_length),
+            Open::Part(at, part) => (*at, part.disk_length()),
+            Open::Nothing => return Ok(None),
+        };
+        if let Some(Behind { of, at, block }) = self.behind.take()
+            && of == open_at
+        {
+            return Ok(Some((at, block)));
+        }
+        self.reader.block_after(open_at, disk_length, self.options, &mut self.ahead)
+    }
+
+    /// Keeps what was looked up behind the open block and is not open yet: nobody reads it or counts it twice.
+    fn put_behind(&mut self, at: u64, block: Arc<Block>) {
+        if let Open::Block(of, _) = self.open {
+            self.behind = Some(Behind { of, at, block });
+        }
     }
 
     /// Whether a block has cells on both sides of `position`, so that no other needs to be looked at.

@@ -451,6 +451,15 @@ impl Heap {
         self.run(end, |cursor, end| cursor.pass_rows(end, refuses))
     }
 
+    /// Whether what comes next begins a block of a file: the run before it may have ended for nothing else.
+    pub(crate) fn begins_block(&self) -> bool {
+        let current = self.current().map(|current| &self.sources.0.lanes[current]);
+        current.is_some_and(|lane| match &lane.source {
+            Source::File(cursor) => !lane.put_off && cursor.begins_block(),
+            Source::Memory(_) => false,
+        })
+    }
+
     /// The same for rows that are given [as they lie](hfile::Cursor::give_rows).
     pub(crate) fn give_rows(
         &mut self,

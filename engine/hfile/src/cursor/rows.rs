@@ -1,12 +1,15 @@
 //! Rows as a whole, where the open block shows all of them: passed, or given as they lie.
 //!
-//! What is the same for every row was asked before. So nothing is noted of a row, and none is looked for.
+//! What is the same for every row was asked before. So nothing is noted of a row, and none is looked for. Where the block's last
+//! row ends, the first one of the next block says, and that block is open then.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::Block;
 use cell::{Cell, CellSink, CellType, Key, compare_bytes, is_same, is_same_row};
 
-use super::Cursor;
+use super::{Cursor, Open};
 use crate::Reader;
 
 /// Cells whose first bytes are [asked for](cell::fetch) ahead when rows are [passed](Cursor::pass_rows): as many as memory has
@@ -15,6 +18,10 @@ const AHEAD: usize = 8;
 
 /// How many cells that are given are [asked for](cell::fetch_whole) ahead. With three a row took a tenth longer, with seven no less.
 const WHOLE_AHEAD: usize = 5;
+
+/// Cells before the end of a block whose rows are given: from there on the next block is asked for. Before, what comes of it would
+/// be gone again when it is needed.
+const NEXT_AHEAD: usize = 24;
 
 /// Cells of a row that is [given as it lies](Cursor::give_rows), at most: of one that is not, they are looked at in vain.
 const CELLS_MAX: usize = 64;
@@ -42,22 +49,93 @@ pub enum Refused {
     Row,
 }
 
+/// What a run of rows came to.
+struct Run {
+    rows: usize,
+    /// Whether it stopped at a row of which the next block must say whether it goes on there.
+    reached_end: bool,
+}
+
 impl Cursor {
     /// From the first cell of a row on, passes the rows that `refuses` does not want any cell of, as far as the open block
-    /// shows where they end. Stands on the first cell of the row after them, and says how many they were.
+    /// and the first row of the next show where they end. Stands on the first cell of the row after them, and says how many
+    /// they were.
     ///
     /// `refuses` is asked of the cells of a row one after the other until one may be wanted, or the row is not
     /// ([`Refused::Row`]). No row at or behind `end` is passed, and none of a file with tags. The number of the write is
     /// not told of the cells: it stands behind the value, in another line of memory.
     pub fn pass_rows(&mut self, end: Option<&[u8]>, refuses: impl Fn(Cell<'_>) -> Refused) -> u64 {
-        let Some(block) = self.block().filter(|_| !self.reader.may_have_tags()) else { return 0 };
+        let behind = self.fetch_next_block(usize::MAX);
+        self.run_on(|cursor, next| cursor.pass_rows_of_block(next, behind.as_deref(), end, &refuses)) as u64
+    }
+
+    /// From the first cell of a row on, gives rows before `end` as they lie, as many as `most` allows, as far as the open block
+    /// and the first row of the next show where they end and there is nothing to decide: Puts without tags, few in a row, each
+    /// of another column, one of them at least `wanted` (in their order; `None` for all). Stands on the first cell of the row
+    /// after them, and says how many they were.
+    pub fn give_rows(
+        &mut self,
+        end: Option<&[u8]>,
+        most: Most,
+        wanted: Option<&[Bytes]>,
+        sink: &mut dyn CellSink,
+    ) -> usize {
+        let _asked = self.fetch_next_block(NEXT_AHEAD);
+        let mut left = most;
+        self.run_on(|cursor, next| cursor.give_rows_of_block(next, end, &mut left, wanted, sink))
+    }
+
+    /// Does a run of rows to the end of the open block. If it stops at the last row, which may go on in the next block, that one
+    /// is looked up, and the run told of its first row. Into which the run comes, that block is open.
+    fn run_on(&mut self, mut run: impl FnMut(&mut Cursor, Option<&[u8]>) -> Run) -> usize {
+        let Run { rows, reached_end } = run(self, None);
+        if !reached_end {
+            return rows;
+        }
+        // What keeps it from being read is told to who needs it.
+        let Ok(Some((at, next))) = self.look_behind() else { return rows };
+        let more = match next.offsets.is_empty() {
+            true => 0,
+            false => run(self, Some(key_at(&next, 0).row())).rows,
+        };
+        if more > 0 {
+            self.open = Open::Block(at, next);
+            self.stand_on(0);
+        } else {
+            self.put_behind(at, next);
+        }
+        rows + more
+    }
+
+    /// Asks the memory for the start of the next block, once, if no more than so many cells of this one are left.
+    #[inline]
+    fn fetch_next_block(&mut self, cells: usize) -> Option<Arc<Block>> {
+        if let Open::Block(at, block) = &self.open
+            && self.fetched_behind != *at
+            && block.offsets.len() - self.index <= cells
+        {
+            self.fetched_behind = *at;
+            return self.reader.fetch_block_after(*at, block.disk_length);
+        }
+        None
+    }
+
+    /// Passes rows of the open block; `next` is the first row of the one behind it.
+    fn pass_rows_of_block(
+        &mut self,
+        next: Option<&[u8]>,
+        behind: Option<&Block>,
+        end: Option<&[u8]>,
+        refuses: &impl Fn(Cell<'_>) -> Refused,
+    ) -> Run {
+        let Some(block) = self.block_without_tags() else { return Run { rows: 0, reached_end: false } };
         let (bytes, offsets) = (&block.bytes[..], &block.offsets[..]);
         let row = |index: usize| Cell::key_within(&bytes[offsets[index] as usize..]).row();
         let comparator = self.reader.comparator();
         let is_before_end = |row: &[u8]| end.is_none_or(|end| comparator.compare_rows(row, end).is_lt());
         // Where the block's last row is before the end, all are.
-        let all_before = is_before_end(row(offsets.len() - 1));
-        let mut rows = 0;
+        let all_before = end.is_none() || is_before_end(row(offsets.len() - 1));
+        let (mut rows, mut reached_end) = (0, false);
         let (mut first, mut first_row) = (self.index, row(self.index));
         'rows: while all_before || is_before_end(first_row) {
             let mut index = first;
@@ -71,6 +149,10 @@ impl Cursor {
                         Refused::Row => cell::fetch_key(bytes, ahead as usize),
                         _ => cell::fetch(bytes, ahead as usize),
                     }
+                } else if let Some(behind) = behind
+                    && let Some(&ahead) = behind.offsets.get(index + AHEAD - offsets.len())
+                {
+                    cell::fetch(&behind.bytes, ahead as usize);
                 }
                 if refused != Refused::Row {
                     match refuses(Reader::untagged_at(bytes, offsets[index] as usize)) {
@@ -80,13 +162,19 @@ impl Cursor {
                     }
                 }
                 index += 1;
-                // Whether the row goes on is for the next block to say.
-                if index == offsets.len() {
-                    break 'rows;
-                }
-                let row = row(index);
+                let row = match next {
+                    _ if index < offsets.len() => row(index),
+                    Some(next) => next,
+                    None => {
+                        reached_end = true;
+                        break 'rows;
+                    }
+                };
                 if !is_same_row(row, first_row) {
                     break row;
+                }
+                if index == offsets.len() {
+                    break 'rows;
                 }
             };
             if refused == Refused::Undecided {
@@ -94,56 +182,76 @@ impl Cursor {
             }
             rows += 1;
             (first, first_row) = (index, next_row);
+            if first == offsets.len() {
+                break;
+            }
         }
         if rows > 0 {
             self.stand_on(first);
         }
-        rows
+        Run { rows, reached_end }
     }
 
-    /// From the first cell of a row on, gives rows before `end` as they lie, as many as `most` allows, as far as the open block
-    /// shows where they end and there is nothing to decide: Puts without tags, few in a row, each of another column, one of
-    /// them at least `wanted` (in their order; `None` for all). Stands on the first cell of the row after them, and says how
-    /// many they were.
-    pub fn give_rows(
+    /// Gives rows of the open block, and takes them from what is `left` to be given; `next` is the first row of the block
+    /// behind it.
+    fn give_rows_of_block(
         &mut self,
+        next: Option<&[u8]>,
         end: Option<&[u8]>,
-        most: Most,
+        left: &mut Most,
         wanted: Option<&[Bytes]>,
         sink: &mut dyn CellSink,
-    ) -> usize {
-        let Some(block) = self.block().filter(|_| !self.reader.may_have_tags()) else { return 0 };
+    ) -> Run {
+        let Some(block) = self.block_without_tags() else { return Run { rows: 0, reached_end: false } };
         let comparator = self.reader.comparator();
         let is_before_end = |row: &[u8]| end.is_none_or(|end| comparator.compare_rows(row, end).is_lt());
-        let all_before = is_before_end(key_at(block, block.offsets.len() - 1).row());
+        let count = block.offsets.len();
+        let all_before = end.is_none() || is_before_end(key_at(block, count - 1).row());
         let cell = |index: usize| self.reader.cell_at(&block.bytes, block.offsets[index] as usize);
-        let (mut first, mut rows, mut left) = (self.index, 0, most.heap_size);
-        while rows < most.rows
-            && (all_before || is_before_end(key_at(block, first).row()))
-            && let Some(row) = self.plain_row(block, first, wanted)
-            && row.heap_size < left
-        {
+        let (mut first, mut rows, mut reached_end) = (self.index, 0, false);
+        while left.rows > 0 && first < count && (all_before || is_before_end(key_at(block, first).row())) {
+            let row = match self.plain_row(block, next, first, wanted) {
+                Shown::Plain(row) if row.heap_size < left.heap_size => row,
+                Shown::Plain(_) | Shown::No => break,
+                Shown::ToTheEnd => {
+                    reached_end = true;
+                    break;
+                }
+            };
             row.fetch_others_ahead(block);
             row.given().for_each(|index| sink.cell(cell(index)));
             sink.row_ends();
-            (first, rows, left) = (row.behind, rows + 1, left - row.heap_size);
+            (first, rows) = (row.behind, rows + 1);
+            *left = Most { rows: left.rows - 1, heap_size: left.heap_size - row.heap_size };
         }
         if rows > 0 {
             self.stand_on(first);
         }
-        rows
+        Run { rows, reached_end }
     }
 
-    /// The row that begins at `first`, if it can be given as it lies.
+    /// The open block, in which cells have no tags.
     #[inline]
-    fn plain_row(&self, block: &Block, first: usize, mut wanted: Option<&[Bytes]>) -> Option<PlainRow> {
+    fn block_without_tags(&self) -> Option<&Arc<Block>> {
+        self.block().filter(|_| !self.reader.may_have_tags())
+    }
+
+    /// The row that begins at `first`, if it can be given as it lies; `next` is the first row of the block behind.
+    #[inline]
+    fn plain_row(
+        &self,
+        block: &Block,
+        next: Option<&[u8]>,
+        first: usize,
+        mut wanted: Option<&[Bytes]>,
+    ) -> Shown {
         let (mut index, mut key) = (first, key_at(block, first));
         let row = key.row();
         let (mut given, mut heap_size) = (0u64, 0);
         loop {
             let qualifier = key.qualifier();
             if key.type_code() != CellType::Put.code() || index - first == CELLS_MAX {
-                return None;
+                return Shown::No;
             }
             if is_next(&mut wanted, qualifier) {
                 given |= 1 << (index - first);
@@ -151,19 +259,37 @@ impl Cursor {
                     self.reader.untagged_heap_size(&block.bytes, block.offsets[index] as usize) as u64;
             }
             index += 1;
-            // Whether the row goes on is for the next block to say.
-            if index == block.offsets.len() {
-                return None;
-            }
-            key = key_at(block, index);
-            if !is_same(key.row(), row) {
-                return (given != 0).then_some(PlainRow { first, behind: index, given, heap_size });
+            let ends = if index < block.offsets.len() {
+                key = key_at(block, index);
+                !is_same(key.row(), row)
+            } else {
+                match next {
+                    None => return Shown::ToTheEnd,
+                    Some(next) if is_same(next, row) => return Shown::No,
+                    Some(_) => true,
+                }
+            };
+            if ends {
+                return match given {
+                    0 => Shown::No,
+                    _ => Shown::Plain(PlainRow { first, behind: index, given, heap_size }),
+                };
             }
             if is_same(key.qualifier(), qualifier) {
-                return None;
+                return Shown::No;
             }
         }
     }
+}
+
+/// What a block shows of a row.
+enum Shown {
+    /// All of it, and it is given as it lies.
+    Plain(PlainRow),
+    /// Nothing that speaks against that before the block ends.
+    ToTheEnd,
+    /// That it is not.
+    No,
 }
 
 /// A row that is given as it lies.

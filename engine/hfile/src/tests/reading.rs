@@ -126,7 +126,7 @@ fn blocks_that_are_kept_packed_take_less_and_are_the_same() {
 }
 
 #[test]
-fn rows_are_passed_up_to_the_end_of_a_block_but_not_where_cells_have_tags() {
+fn rows_are_passed_up_to_the_next_block_but_not_where_cells_have_tags() {
     let untagged = |(bytes, sequence): (Vec<u8>, SequenceId)| {
         (Cell::parse(&bytes, sequence).expect("whole").bytes_without_tags().to_vec(), sequence)
     };
@@ -160,17 +160,87 @@ fn rows_are_passed_up_to_the_end_of_a_block_but_not_where_cells_have_tags() {
         // Up to the end that is asked for.
         assert_eq!(cursor.pass_rows(Some(b"row-000006"), |_| Refused::Row), 2);
         assert_eq!(row(&cursor), Some(b"row-000006".to_vec()));
-        // Up to the last row of the block, which may go on in the next.
-        let passed = cursor.pass_rows(None, |_| Refused::Row);
-        assert!(passed > 0 && passed < 494, "{passed}");
-        assert_eq!(row(&cursor), Some(format!("row-{:06}", 6 + passed).into_bytes()));
-        assert_eq!(cursor.pass_rows(None, |_| Refused::Row), 0);
-        // And the same in the next one.
-        while row(&cursor) == Some(format!("row-{:06}", 6 + passed).into_bytes()) {
-            cursor.advance().expect("sound");
+        // Up to the first row of each block behind, but where a row goes on there, which is for the walk to see.
+        let (mut passed, mut begun, mut gone_on) = (6, 0, 0);
+        while let Some(name) = row(&cursor) {
+            assert_eq!(name, format!("row-{passed:06}").into_bytes());
+            let rows = cursor.pass_rows(None, |_| Refused::Row);
+            begun += u64::from(rows > 0 && cursor.begins_block());
+            if rows == 0 {
+                while row(&cursor).as_ref() == Some(&name) {
+                    cursor.advance().expect("sound");
+                }
+                gone_on += 1;
+            }
+            passed += rows.max(1);
         }
-        assert!(cursor.pass_rows(None, |_| Refused::Cell) > 0);
+        assert_eq!(passed, 500);
+        assert!(begun > 3 && gone_on > 1, "{begun} {gone_on}");
     }
+}
+
+/// The rows that a cursor passes, or walks where it can pass none, to the end of the file.
+fn pass_all(cursor: &mut Cursor) -> u64 {
+    let mut rows = 0;
+    while let Some(name) = cursor.peek().map(|cell| cell.row().to_vec()) {
+        let passed = cursor.pass_rows(None, |_| Refused::Row);
+        if passed == 0 {
+            while cursor.peek().is_some_and(|cell| cell.row() == name) {
+                cursor.advance().expect("sound");
+            }
+        }
+        rows += passed.max(1);
+    }
+    rows
+}
+
+#[test]
+fn what_stands_behind_a_block_is_read_and_counted_once() {
+    let untagged = |(bytes, sequence): (Vec<u8>, SequenceId)| {
+        (Cell::parse(&bytes, sequence).expect("whole").bytes_without_tags().to_vec(), sequence)
+    };
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    let plain: Vec<_> = sample(2_000, 100).into_iter().map(untagged).collect();
+    write(&files, &name, &plain, WriterOptions { block_size: 2 << 10, ..WriterOptions::default() });
+    let open = || {
+        let options = Options { bytes_max: 64 << 20, read_ahead_bytes_max: 0, ..Options::default() };
+        let (reads, bytes, longest) = Default::default();
+        let file = files.open(&name).expect("there");
+        let counted = Arc::new(Counted { file, reads, bytes, longest });
+        let cache = Arc::new(Cache::new(options));
+        let reader =
+            Reader::open(Arc::clone(&counted) as _, name.clone(), cache, Caching::default()).expect("sound");
+        (Arc::new(reader), counted)
+    };
+    for cache_blocks in [false, true] {
+        let cost = |passes: bool| {
+            let (reader, counted) = open();
+            let (reads, looked_into) = (counted.reads.load(Ordering::Relaxed), crate::data_bytes_of_thread());
+            let mut cursor = reader.cursor(ReadOptions { cache_blocks, ..ReadOptions::default() });
+            cursor.seek_first().expect("sound");
+            if passes {
+                assert_eq!(pass_all(&mut cursor), 2_000);
+            } else {
+                while cursor.peek().is_some() {
+                    cursor.advance().expect("sound");
+                }
+            }
+            let reads = counted.reads.load(Ordering::Relaxed) - reads;
+            (reads, crate::data_bytes_of_thread() - looked_into)
+        };
+        let (walked, passed) = (cost(false), cost(true));
+        assert!(walked.0 > 100 && walked == passed, "{walked:?} {passed:?}");
+    }
+    // Who must not wait for it stops before the row that may go on there, and is told so where it wants to know.
+    let (reader, _) = open();
+    let mut cursor = reader.cursor(ReadOptions::default());
+    cursor.seek_first().expect("sound");
+    cursor.set_options(ReadOptions { memory_only: true, ..ReadOptions::default() });
+    let passed = cursor.pass_rows(None, |_| Refused::Row);
+    assert!(passed > 0 && !cursor.begins_block());
+    assert_eq!(cursor.pass_rows(None, |_| Refused::Row), 0);
+    let stops = std::iter::from_fn(|| cursor.peek().map(|_| ()).map(|()| cursor.advance()));
+    assert!(stops.into_iter().any(|stop| matches!(stop, Err(crate::Error::NotCached))));
 }
 
 /// A file whose data blocks are all on a device of the cache, and a reader of the same without one.
