@@ -27,10 +27,12 @@ thread_local! {
 struct Room(BytesMut);
 
 impl Room {
-    fn of_thread() -> Room {
-        let mut room = KEPT.take();
-        if room.capacity() < ROOM_LEAST {
-            room.reserve(ROOM);
+    /// Room for so many bytes, and some for the message behind them.
+    fn of_thread(bytes: usize) -> Room {
+        let (mut room, least) = (KEPT.take(), bytes + ROOM_LEAST);
+        // To let it grow would copy what it has, though nobody needs that any more.
+        if room.capacity() < least && !room.try_reclaim(least) {
+            room = BytesMut::with_capacity(least.max(ROOM));
         }
         Room(room)
     }
@@ -78,9 +80,14 @@ pub(crate) struct Mark {
 
 impl CellsOut {
     pub(crate) fn new(codec: Codec) -> CellsOut {
+        CellsOut::with_room(codec, 0)
+    }
+
+    /// The same with room for so many bytes of cells, so that a large block is not copied each time that it doubles.
+    pub(crate) fn with_room(codec: Codec, bytes: usize) -> CellsOut {
         CellsOut {
             codec,
-            block: Room::of_thread(),
+            block: Room::of_thread(if codec == Codec::None { 0 } else { bytes }),
             messages: Vec::new(),
             count: 0,
             heap_size: 0,
@@ -89,7 +96,7 @@ impl CellsOut {
         }
     }
 
-    /// Makes room for so many bytes of cells in all, so that a large block is not copied each time that it doubles.
+    /// Makes room for so many bytes of cells in all.
     pub(crate) fn make_room(&mut self, bytes: usize) {
         if self.is_block() {
             self.block.0.reserve(bytes.saturating_sub(self.block.0.len()));
@@ -265,6 +272,29 @@ mod tests {
         assert_eq!((out.ended(), out.since(start)), (&[1, 2][..], 3));
         out.begin_step();
         assert!(out.ended().is_empty());
+    }
+
+    #[test]
+    fn room_that_was_asked_for_is_used_again_and_never_grows() {
+        let value = vec![7; 1_000];
+        let row = bytes(b"row", &value);
+        let cell = Cell::parse(&row, SequenceId::ZERO).expect("whole");
+        let reply = |rows: usize, on_its_way: &mut Vec<Reply>| {
+            let mut out = CellsOut::with_room(Codec::KeyValue, 30 * row.len());
+            let before = out.block.0.as_ptr();
+            (0..rows).for_each(|_| out.cell(cell));
+            assert_eq!(out.block.0.as_ptr(), before, "what was written was not moved");
+            on_its_way.push(out.reply(&pb::ScanResponse::default()));
+            before
+        };
+        let mut on_its_way = Vec::new();
+        let first = reply(30, &mut on_its_way);
+        assert_ne!(reply(30, &mut on_its_way), first, "it is read there");
+        on_its_way.clear();
+        let second = reply(1, &mut on_its_way);
+        on_its_way.clear();
+        assert_eq!(reply(30, &mut on_its_way), second);
+        assert!(KEPT.take().capacity() <= ROOM_KEPT_MAX);
     }
 
     #[test]

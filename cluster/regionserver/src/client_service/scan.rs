@@ -50,7 +50,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         Ok(Begun::Reply(response)) => return Ok(Reply::of(&response)).into(),
         Err(refused) => return refused.into(),
     };
-    let inline_end = server.foundation().world.moment().plus(INLINE_TIME);
+    let inline_end = work.began.plus(INLINE_TIME);
     match work.read(ReadMode::MemoryOnly, Some(inline_end)) {
         Ok(Read::Paused) => {
             count(&server.counters().reads_from_disk);
@@ -222,8 +222,7 @@ impl Work {
         };
         let time =
             call.deadline.map_or(server.scanners.lease(), |end| end.since(now).min(server.scanners.lease()));
-        let mut out = CellsOut::new(call.connection.codec);
-        out.make_room(kept.block_bytes);
+        let out = CellsOut::with_room(call.connection.codec, kept.block_bytes);
         let results_max = request.number_of_rows.unwrap_or(if close { 0 } else { 1 }) as usize;
         if out.is_block() {
             response.cells_per_result.reserve(results_max.min(RESULTS_AT_ONCE));
@@ -265,7 +264,9 @@ impl Work {
     }
 
     fn read_rows(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
-        let mut looks = Looks::new(self.server.foundation().world.moment());
+        // Where it goes on elsewhere time has passed.
+        let now = inline_end.map_or_else(|| self.server.foundation().world.moment(), |_| self.began);
+        let mut looks = Looks::new(now);
         while self.results < self.results_max {
             let mark = self.out.begin_step();
             let limits = Limits {
