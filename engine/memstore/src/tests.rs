@@ -705,6 +705,39 @@ fn a_cell_that_several_have_is_one() {
     assert_eq!((made.segment.cells(), made.segment.record_bytes(), made.bytes_copied), (20, bytes, 0));
 }
 
+/// Of cells that are the same in every respect but their values the newest segment's counts, whatever is made of them.
+#[test]
+fn of_cells_that_are_the_same_that_of_the_newest_segment_counts() {
+    let pool = Pool::new(4 << 10, 4);
+    let segment = |value: &[u8], rows: std::ops::Range<u64>| {
+        let segment = Segment::new(Comparator::Table, &pool);
+        for row in rows {
+            let bytes = sample::cell(format!("row{row:02}").as_bytes(), b"q", 1, value);
+            segment.insert([&bytes[..]], SequenceId(1));
+        }
+        let _next = segment.successor(&pool);
+        Arc::new(segment)
+    };
+    // The oldest and the newest begin and end elsewhere, so that each is met first somewhere.
+    let all = [segment(b"newest", 5..20), segment(b"middle", 0..15), segment(b"oldest", 3..25)];
+    let expected: Vec<&[u8]> = (0..25)
+        .map(|row| [&b"middle"[..], b"newest", b"oldest"][(row >= 5) as usize + (row >= 20) as usize])
+        .collect();
+    let values = |segments: &[Arc<Segment>]| {
+        let mut values = Vec::new();
+        Segment::visit(segments, |cell, _| values.push(cell.value().to_vec()));
+        values
+    };
+    assert_eq!(values(&all), expected);
+    let merged = Segment::merged(&all).expect("few chunks");
+    assert_eq!(values(&[Arc::new(merged)]), expected);
+    for cleaning in [Cleaning { free_min: 0, dead_min: 1.1 }, Cleaning::ALL] {
+        let since = cell::Timestamp(0);
+        let made = Segment::compacted_keeping_lone(&all, &pool, cleaning, since, |_| true);
+        assert_eq!(values(&[Arc::new(made.expect("few chunks").segment)]), expected);
+    }
+}
+
 /// Keeps the first cell of each column, unless it is too old, has tags, or is some marker.
 fn first_of_column(since: i64) -> impl FnMut(Cell<'_>) -> bool {
     let mut column = Vec::new();
