@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 use proto::pb;
+use proto::pb::mutation_proto::MutationType;
 use rpc::{Codec, Exception};
 
-use super::bench::{Bench, class, rows};
+use super::bench::{Bench, class, mutation, rows};
 use crate::Options;
 
 impl Bench {
@@ -186,7 +187,14 @@ fn a_client_may_close_early() {
 
 #[test]
 fn replies_are_the_same_when_rows_are_given_out_of_a_file() {
-    let bench = Bench::new();
+    for codec in [Codec::KeyValue, Codec::None] {
+        let mut bench = Bench::new();
+        bench.codec = codec;
+        are_the_same_out_of_a_file(&bench);
+    }
+}
+
+fn are_the_same_out_of_a_file(bench: &Bench) {
     const ROWS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     for at in 0..ROWS.len() {
         bench.put(&ROWS[at..=at], "f:x", "1");
@@ -225,8 +233,41 @@ fn replies_are_the_same_when_rows_are_given_out_of_a_file() {
     let major = region::CompactionRequest { major: true, families: Vec::new() };
     region.compact(&major).expect("compacts");
     for (way, judged) in ways.iter().zip(judged) {
-        assert_eq!(replies(way.0, way.1, way.2), judged, "rows, limit of rows and size {way:?}");
+        let codec = bench.codec;
+        assert_eq!(replies(way.0, way.1, way.2), judged, "{codec:?}, rows, limit of rows and size {way:?}");
     }
+}
+
+/// The row was cut at a marker that masks all of the rest, so that it is known to be complete by the next row alone: that counts
+/// as one more, and rows of a file that are given at once are no more than are left then.
+#[test]
+fn a_row_that_turns_out_to_be_complete_counts_before_rows_are_given_out_of_a_file() {
+    let bench = Bench::new();
+    bench.put("a", "f:x", &"1".repeat(1_000));
+    bench.mutate(mutation(MutationType::Delete, "a", "f:y", "")).expect("a delete");
+    for row in ["b", "c", "d", "e", "f", "g"] {
+        bench.put(row, "f:x", "1");
+    }
+    let region = bench.server.regions().all().remove(0);
+    bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
+    let scan = || pb::Scan {
+        column: vec![pb::Column { family: b"f".as_slice().into(), qualifier: Vec::new() }],
+        max_result_size: Some(900),
+        ..Default::default()
+    };
+    let (cut, cells) = bench.open(scan(), |request| request.limit_of_rows = Some(4));
+    assert_eq!((rows(cells), cut.partial_flag_per_result), (vec!["a".into()], vec![true]));
+    let request = pb::ScanRequest {
+        scanner_id: cut.scanner_id,
+        number_of_rows: Some(100),
+        next_call_seq: Some(0),
+        limit_of_rows: Some(4),
+        client_handles_partials: Some(true),
+        client_handles_heartbeats: Some(true),
+        ..Default::default()
+    };
+    let (rest, cells) = bench.scan(request).expect("the rest");
+    assert_eq!((rows(cells), rest.more_results), (["b", "c", "d"].map(String::from).to_vec(), Some(false)));
 }
 
 #[test]
