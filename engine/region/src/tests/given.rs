@@ -94,7 +94,7 @@ fn a_scan_that_gives_rows_as_they_lie_gives_what_one_gives_that_judges_them() {
                     store_limit: (way == 2).then_some(1),
                     store_offset: u32::from(way == 3),
                     time_range: if way == 4 { range } else { TimeRange::ALL },
-                    families: vec![of_f(families)],
+                    families: vec![FamilyQuery { time_range: (way == 5).then_some(range), ..of_f(families) }],
                     start: start.into(),
                     stop: stop.into(),
                     include_stop,
@@ -140,6 +140,22 @@ fn rows_of_a_block_are_given_in_one_step_up_to_a_limit() {
     let (below, at) = (5 * 88 + 1, 5 * 88);
     assert_eq!(steps(Limits { rows: 10, bytes: below, allow_partial: true, ..Limits::NONE }), 21);
     assert_eq!(steps(Limits { rows: 10, bytes: at, allow_partial: true, ..Limits::NONE }), 26);
+}
+
+#[test]
+fn a_batch_cuts_rows_wherever_they_lie() {
+    let bench = Bench::new();
+    for row in 0..20 {
+        for column in ["f:a", "f:b", "f:c"] {
+            bench.put(&format!("row-{row:02}"), column, 1, "x");
+        }
+    }
+    let parts = || read(&bench, Scan { batch: Some(2), ..all_of_f() }, &Limits { rows: 8, ..Limits::NONE }).0;
+    let in_memory = parts();
+    let sizes: Vec<_> = in_memory.0.iter().map(|(cells, goes_on)| (cells.len(), *goes_on)).collect();
+    assert_eq!(sizes, [(2, true), (1, false)].repeat(20));
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    assert_eq!(parts(), in_memory);
 }
 
 #[test]
