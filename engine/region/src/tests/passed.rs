@@ -179,6 +179,29 @@ fn rows_of_a_block_are_passed_in_one_step() {
 }
 
 #[test]
+fn a_row_that_cannot_be_judged_is_not_passed() {
+    let bench = Bench::new();
+    for (row, value) in [("row-1", "12345678"), ("row-2", "short"), ("row-3", "12345678")] {
+        bench.put(row, "f:a", 1, value);
+    }
+    let fails = |filter: Filter| {
+        let scan = Scan { families: vec![of_f(None)], filter: Some(filter), ..Scan::default() };
+        let mut scanner = bench.region.scanner(scan).expect("serving");
+        loop {
+            match scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::Any) {
+                Ok(step) if step.more => {}
+                outcome => return matches!(outcome, Err(Error::Filter(_))),
+            }
+        }
+    };
+    let (equal, long) = (CompareOperator::Equal, || Comparable::Long(5));
+    let of_column = || Filter::single_column_value("f".into(), "a".into(), equal, long(), true, true, false);
+    assert!(fails(Filter::value(equal, long())) && fails(of_column()), "in memory");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    assert!(fails(Filter::value(equal, long())) && fails(of_column()), "in a file");
+}
+
+#[test]
 fn a_row_that_grows_too_big_is_not_passed() {
     let table = table(FamilyDescriptor::new("f").expect("a name"));
     let options = RegionOptions { row_size_max: 200, ..RegionOptions::default() };
