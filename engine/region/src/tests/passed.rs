@@ -131,6 +131,16 @@ fn a_scan_that_passes_rows_gives_and_counts_what_one_gives_that_judges_them() {
             column_is("c", "x", true, false),
             column_is("c", "y", false, true),
             column_is("a", "y", false, true),
+            // Of which another version may match.
+            Filter::single_column_value(
+                "f".into(),
+                "a".into(),
+                CompareOperator::Equal,
+                Comparable::Binary("z".into()),
+                true,
+                false,
+                false,
+            ),
             Filter::list(Operator::MustPassOne, vec![column_is("a", "z", true, false)]),
         ];
         for filter in filters {
@@ -184,6 +194,8 @@ fn a_row_that_cannot_be_judged_is_not_passed() {
     for (row, value) in [("row-1", "12345678"), ("row-2", "short"), ("row-3", "12345678")] {
         bench.put(row, "f:a", 1, value);
     }
+    // The last one's end is for the next block to say, so that it is judged in any case.
+    bench.put("row-4", "f:b", 1, "12345678");
     let fails = |filter: Filter| {
         let scan = Scan { families: vec![of_f(None)], filter: Some(filter), ..Scan::default() };
         let mut scanner = bench.region.scanner(scan).expect("serving");
@@ -195,10 +207,17 @@ fn a_row_that_cannot_be_judged_is_not_passed() {
         }
     };
     let (equal, long) = (CompareOperator::Equal, || Comparable::Long(5));
-    let of_column = || Filter::single_column_value("f".into(), "a".into(), equal, long(), true, true, false);
-    assert!(fails(Filter::value(equal, long())) && fails(of_column()), "in memory");
+    let of_column = |operator, with| {
+        Filter::single_column_value("f".into(), "a".into(), operator, with, true, true, false)
+    };
+    let filters = [
+        Filter::value(equal, long()),
+        of_column(equal, long()),
+        of_column(CompareOperator::NoOp, Comparable::Binary("12345678".into())),
+    ];
+    assert!(filters.iter().cloned().all(fails), "in memory");
     bench.region.flush(FlushReason::Requested).expect("flushed");
-    assert!(fails(Filter::value(equal, long())) && fails(of_column()), "in a file");
+    filters.into_iter().for_each(|filter| assert!(fails(filter.clone()), "in a file, {filter:?}"));
 }
 
 #[test]
