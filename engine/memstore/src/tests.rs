@@ -738,6 +738,51 @@ fn of_cells_that_are_the_same_that_of_the_newest_segment_counts() {
     }
 }
 
+/// What is walked over, dropped, and copied lies in several pieces of an index, lone values and others.
+#[cfg(not(miri))]
+#[test]
+fn segments_whose_indexes_have_several_pieces_become_one() {
+    const ROWS: usize = 150_000;
+    let pool = Pool::new(1 << 20, 64);
+    let mut active = Segment::new(Comparator::Table, &pool);
+    let mut sealed = Vec::new();
+    let mut seal = |active: &mut Segment| {
+        let next = active.successor(&pool);
+        sealed.insert(0, Arc::new(std::mem::replace(active, next).flattened()));
+    };
+    put_rows(&active, 0..ROWS, 1);
+    seal(&mut active);
+    // Every third row has a newer version.
+    put_rows(&active, (0..ROWS).filter(|row| row % 3 == 0), 2);
+    seal(&mut active);
+    let shown = |segments: &[Arc<Segment>]| {
+        let mut all = Vec::new();
+        Segment::visit(segments, |cell, is_rewritten| {
+            all.push((cell.row().to_vec(), cell.sequence().0, is_rewritten))
+        });
+        all
+    };
+    let all = shown(&sealed);
+    assert_eq!(all.len(), ROWS + ROWS / 3);
+    let merged = [Arc::new(Segment::merged(&sealed).expect("few chunks"))];
+    assert_eq!(shown(&merged), all);
+    let mut expected = all;
+    expected.dedup_by(|later, kept| {
+        let is_older = later.0 == kept.0;
+        kept.2 |= is_older;
+        is_older
+    });
+    for segments in [&sealed[..], &merged] {
+        for cleaning in [Cleaning { free_min: 0, dead_min: 1.1 }, Cleaning::ALL] {
+            let since = cell::Timestamp(i64::MIN);
+            let made = Segment::compacted_keeping_lone(segments, &pool, cleaning, since, newest());
+            let made = Arc::new(made.expect("few chunks").segment);
+            check_fills(&made);
+            assert!(shown(&[made]) == expected, "{cleaning:?}");
+        }
+    }
+}
+
 /// Keeps the first cell of each column, unless it is too old, has tags, or is some marker.
 fn first_of_column(since: i64) -> impl FnMut(Cell<'_>) -> bool {
     let mut column = Vec::new();
