@@ -738,6 +738,38 @@ fn of_cells_that_are_the_same_that_of_the_newest_segment_counts() {
     }
 }
 
+/// Where what all rows begin with is longer than when the heads were made, those are made anew: what was rewritten stays known.
+#[test]
+fn what_was_rewritten_is_known_when_rows_of_another_kind_have_gone() {
+    let pool = Pool::new(4 << 10, 4);
+    let segment = |sequence: u64, rows: &[&str]| {
+        let segment = Segment::new(Comparator::Table, &pool);
+        for row in rows {
+            let bytes = sample::cell(row.as_bytes(), b"q", sequence as i64, b"v");
+            segment.insert([&bytes[..]], SequenceId(sequence));
+        }
+        let _next = segment.successor(&pool);
+        Arc::new(segment.flattened())
+    };
+    let both =
+        [segment(2, &["users-1", "users-3"]), segment(1, &["another", "users-1", "users-2", "users-3"])];
+    let mut newest = newest();
+    let keeps = |cell: Cell<'_>| newest(cell) && cell.row() != b"another";
+    let made = Arc::new(Segment::compacted(&both, &pool, Cleaning::ALL, keeps).expect("few chunks").segment);
+    let shown = |segment: &Arc<Segment>| {
+        let mut all = Vec::new();
+        Segment::visit(std::slice::from_ref(segment), |cell, is_rewritten| {
+            all.push((String::from_utf8_lossy(cell.row()).into_owned(), is_rewritten));
+        });
+        all
+    };
+    let expected = [("users-1", true), ("users-2", false), ("users-3", true)];
+    let expected = expected.map(|(row, is_rewritten)| (row.to_owned(), is_rewritten));
+    assert_eq!(shown(&made), expected);
+    let merged = Segment::merged(&[made]).expect("few chunks");
+    assert_eq!(shown(&Arc::new(merged)), expected);
+}
+
 /// What is walked over, dropped, and copied lies in several pieces of an index, lone values and others.
 #[cfg(not(miri))]
 #[test]
