@@ -28,7 +28,7 @@ use bytes::Bytes;
 use env::{Crew, Moment, Priority};
 use parking_lot::{Condvar, Mutex};
 use proto::EncodedName;
-use region::{CompactionRequest, FlushReason, Region};
+use region::{CompactionRequest, FlushReason, InMemory, Region};
 
 use crate::counters::{count, count_many};
 use crate::memory::MemoryQueue;
@@ -220,7 +220,12 @@ impl Background {
 
     /// Takes account of what `region` has in memory now. Says how much all have.
     pub(crate) fn account(&self, region: &Region) -> u64 {
-        let change = region.memory_change();
+        self.account_for(region, region.memory())
+    }
+
+    /// The same of what was looked up before.
+    pub(crate) fn account_for(&self, region: &Region, memory: InMemory) -> u64 {
+        let change = region.memory_change(memory);
         u64::try_from(self.memory.fetch_add(change, Ordering::Relaxed) + change).unwrap_or(0)
     }
 

@@ -30,8 +30,8 @@ impl ClientService {
 }
 
 impl Service for ClientService {
-    fn foresee(&self, coming: Coming<'_>) {
-        foresee::foresee(&self.server, coming);
+    fn foresee(&self, coming: Coming<'_>) -> bool {
+        foresee::foresee(&self.server, coming)
     }
 
     fn call(&self, call: Call) -> Answer {

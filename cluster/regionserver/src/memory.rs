@@ -79,13 +79,18 @@ fn slowing(full: f64, longest: Duration) -> Duration {
     if full > 0.0 { longest.mul_f64(full.min(1.0).powi(2)) } else { Duration::ZERO }
 }
 
+/// How full the memory of all memstores is with `bytes`: 1 at the lower mark.
+pub(crate) fn pressure(bytes: u64, low: u64) -> f64 {
+    bytes as f64 / low.max(1) as f64
+}
+
 /// The part of a region's own limit from which on its writers are slowed.
 pub(crate) const SLOW_FROM: f64 = 0.75;
 
 impl RegionServer {
     /// How full the memory of all memstores is: 1 at the lower mark.
     pub(crate) fn memory_pressure(&self) -> f64 {
-        self.background.memory() as f64 / self.options().memstore_bytes_low().max(1) as f64
+        pressure(self.background.memory(), self.options().memstore_bytes_low())
     }
 
     /// How long the answer to a write to `region` is to be held back.

@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::background::Background;
 use crate::counters::{Counters, count, count_many};
+use crate::memory::pressure;
 use crate::nonces::Nonces;
 use crate::regions::{MovedTo, Regions};
 use crate::scanners::Scanners;
@@ -296,10 +297,12 @@ impl RegionServer {
     /// Looks after a region that was written to: starts a flush, or work in its
     /// memory, when it is time for that.
     pub(crate) fn written(&self, region: &Arc<Region>) {
-        let all = self.background.account(region);
-        if region.needs_flush(self.memory_pressure()) {
+        let memory = region.memory();
+        let all = self.background.account_for(region, memory);
+        let low = self.options().memstore_bytes_low();
+        if region.needs_flush_of(memory, pressure(all, low)) {
             self.background.request_flush(region);
-        } else if all > self.options().memstore_bytes_low() {
+        } else if all > low {
             self.relieve_memory();
         }
         if self.foundation().log.has_grown() {

@@ -44,7 +44,7 @@ pub use compact::{CompactionRequest, select_files};
 pub use error::{Error, Result};
 pub use flush::{FlushReason, Flushed};
 pub use ledger::{Account, Balance, Ledger};
-pub use memory::{MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
+pub use memory::{InMemory, MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
 pub use memstore::{Level, Pool};
 pub use open::Opening;
 pub use options::RegionOptions;

@@ -79,6 +79,15 @@ const SWEPT_PART_OF_FILES: u64 = 2;
 /// Of a store's share of the flush size, what must be left when it was compacted so that this is not worth another time.
 const SPENT_PART: f64 = 0.9375;
 
+/// What a region has in memory: looked up once after each write, for all who ask then.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InMemory {
+    /// Bytes of all stores.
+    pub bytes: u64,
+    /// Whether a list of markers has grown so long that it should be in a file.
+    has_many_markers: bool,
+}
+
 #[derive(Default)]
 struct Log {
     trust: Trust,
@@ -314,12 +323,16 @@ impl Region {
     /// sealed, for whoever compacts memory ([`Region::asks_for_memory_compaction`] says so), and while that is done there
     /// is time for a quarter more.
     pub fn needs_flush(&self, pressure: f64) -> bool {
+        self.needs_flush_of(self.memory(), pressure)
+    }
+
+    /// The same of what was looked up before.
+    pub fn needs_flush_of(&self, memory: InMemory, pressure: f64) -> bool {
         // A list of markers is for files, where it is not in the way.
-        if self.stores.iter().any(|store| store.view.load().swept.size() > store.accordion.share / SWEPT_PART)
-        {
+        if memory.has_many_markers {
             return true;
         }
-        let bytes = self.memstore_bytes();
+        let bytes = memory.bytes;
         // What is being flushed is still among these bytes; how much came meanwhile is looked at when it has ended.
         if bytes < self.flush_size || self.flushing.is_locked() {
             self.await_room(false);
@@ -334,6 +347,18 @@ impl Region {
             bytes < limit.saturating_add(limit / 4) && (self.is_memory_shrinking() || self.squeeze());
         self.await_room(awaits);
         !awaits
+    }
+
+    /// What it has in memory.
+    pub fn memory(&self) -> InMemory {
+        self.stores.iter().fold(InMemory::default(), |memory, store| {
+            let view = store.view.load();
+            InMemory {
+                bytes: memory.bytes + view.memory_bytes(),
+                has_many_markers: memory.has_many_markers
+                    || view.swept.size() > store.accordion.share / SWEPT_PART,
+            }
+        })
     }
 
     fn await_room(&self, awaits: bool) {
@@ -437,10 +462,11 @@ impl Region {
         memory
     }
 
-    /// How near its memory is to the limit at which it takes no writes: 1 is there.
+    /// How near its memory was to the limit at which it takes no writes when it was last [added up](Region::memory_change): 1 is
+    /// there.
     pub fn fullness(&self) -> f64 {
         let limit = self.flush_size.saturating_mul(self.options.block_multiplier);
-        self.memstore_bytes() as f64 / limit.max(1) as f64
+        self.accounted.load(Ordering::Relaxed) as f64 / limit.max(1) as f64
     }
 
     /// Bytes in memory at which it is time to flush.

@@ -15,7 +15,7 @@ use storage::{FileName, Files};
 
 use crate::ledger::Account;
 use crate::locks::RowLocks;
-use crate::memory::MemoryLoad;
+use crate::memory::{InMemory, MemoryLoad};
 use crate::mvcc::Mvcc;
 use crate::query::{ReadMode, Scan};
 use crate::scanner::{RegionScanner, RowReader};
@@ -290,8 +290,8 @@ impl Region {
     }
 
     /// By how many bytes its memory has grown, or shrunk, since this was last asked: for whoever adds regions up.
-    pub fn memory_change(&self) -> i64 {
-        let bytes = self.memstore_bytes();
+    pub fn memory_change(&self, memory: InMemory) -> i64 {
+        let bytes = memory.bytes;
         bytes.wrapping_sub(self.accounted.swap(bytes, Ordering::Relaxed)) as i64
     }
 

@@ -15,8 +15,11 @@ pub trait Service: Send + Sync + 'static {
     fn call(&self, call: Call) -> Answer;
 
     /// Is told of requests that have come together, before the first of them is served, so that what they need can be asked of
-    /// memory at once. Each is served as if nobody had been told.
-    fn foresee(&self, _coming: Coming<'_>) {}
+    /// memory at once. Each is served as if nobody had been told. Says whether that was of use: where it was not, those that come
+    /// next are likely no others.
+    fn foresee(&self, _coming: Coming<'_>) -> bool {
+        false
+    }
 }
 
 /// The services that a listener offers, by the unqualified name in their `.proto` file.

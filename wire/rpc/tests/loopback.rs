@@ -436,7 +436,7 @@ impl Service for Diary {
         Answer::Now(Ok(Reply::default()))
     }
 
-    fn foresee(&self, coming: Coming<'_>) {
+    fn foresee(&self, coming: Coming<'_>) -> bool {
         let seen: Vec<String> = coming
             .map(|(method, param)| {
                 assert_eq!((method, param[0] < 99), (&b"Go"[..], true), "on purpose");
@@ -444,6 +444,8 @@ impl Service for Diary {
             })
             .collect();
         self.0.lock().push(format!("foreseen {}", seen.join(" ")));
+        // Of nothing that has the number 50 in front anything is of use.
+        seen.first().is_some_and(|first| first != "50")
     }
 }
 
@@ -481,6 +483,32 @@ fn a_service_is_told_of_what_has_come_together_and_called_for_each_as_ever() {
     expected.extend(list(98..=99));
     let noted: Vec<String> = diary.0.lock().iter().filter(|line| *line != "foreseen ").cloned().collect();
     assert_eq!(noted, expected);
+}
+
+#[test]
+fn a_service_that_was_told_in_vain_is_left_alone_for_a_while() {
+    let diary = Arc::new(Diary::default());
+    let services = Services::new().with("Sample", Arc::clone(&diary) as Arc<dyn Service>);
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Server::bind(World::real(), Options { threads: 1, ..Options::default() }, &[address]);
+    let fixture = Fixture {
+        server: server.expect("loopback").serve(services),
+        runtime: Runtime::start("client", 1).expect("a thread"),
+        gate: Arc::new(Semaphore::new(0)),
+        seen: Arc::default(),
+    };
+    fixture.run(async {
+        let mut stream = raw(&fixture).await;
+        let frame = |id| [0, 0, 0, 11, 8, 0x08, id, 0x1a, 2, b'G', b'o', 0x20, 1, 1, id];
+        // In vain twice, with what is not told between, and then of use each time.
+        for id in [[50; 17].as_slice(), &[51; 20]].concat() {
+            stream.write_all(&[frame(id), frame(id)].concat()).await.expect("taken");
+            stream.read_exact(&mut [0; 2 * 8]).await.expect("answered");
+        }
+    });
+    let told = |what: &str| diary.0.lock().iter().filter(|line| *line == what).count();
+    assert_eq!((told("foreseen 50 50"), told("foreseen 51 51")), (2, 5));
+    assert_eq!((told("50"), told("51")), (34, 40), "each is called");
 }
 
 /// Moves the server's clock.

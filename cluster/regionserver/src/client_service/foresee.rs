@@ -6,15 +6,18 @@ use smallvec::SmallVec;
 use crate::RegionServer;
 use crate::request::{region_named, row_that_is_read};
 
-/// Tells regions of the rows that are read soon.
-pub(super) fn foresee(server: &RegionServer, coming: Coming<'_>) {
+/// Tells regions of the rows that are read soon. Says whether there were any.
+pub(super) fn foresee(server: &RegionServer, coming: Coming<'_>) -> bool {
+    let mut any = false;
     let asked = coming.filter_map(|(method, param)| row_that_is_read(method, param));
     by_region(asked, |region, rows| {
         let region = region_named(region).and_then(|(by, name)| server.regions().glance(by, name));
         if let Some(region) = region {
             region.foresee(rows);
+            any = true;
         }
     });
+    any
 }
 
 /// Gives the rows of each region of which several are asked for, in whatever order they are.

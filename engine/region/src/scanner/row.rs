@@ -283,10 +283,11 @@ impl RegionScanner<'_> {
             wanted.is_none_or(|wanted| wanted.iter().any(|qualifier| is_same(qualifier, cell.qualifier())))
         };
         // A row that grows too big says so when it is judged, also where a later cell would drop it. All rows of the block are
-        // added up: less is to be known of each.
+        // added up: less is to be known of each. The cells are told without the length of tags that some files have room for; a
+        // heap size counts by eights.
         let (undecided, row_size_max) = (Slot::new(0), self.region.options.row_size_max);
         let may_be_too_big = |cell: Cell<'_>| {
-            undecided.set(undecided.get() + cell.heap_size() as u64);
+            undecided.set(undecided.get() + cell.heap_size() as u64 + 8);
             undecided.get() > row_size_max
         };
         store.heap.pass_rows(scan.rows_end(), |cell| match filter.refusal(cell) {
