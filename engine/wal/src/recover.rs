@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use storage::{FileName, FileReader, Files};
 
 use crate::format::{
-    BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, NO_NUMBER, Record, VERSION_OVER,
+    BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, NO_NUMBER, RECORD_BEGIN, Record,
+    VERSION_OVER,
 };
 use crate::log::LogFile;
 use crate::{Error, Result};
@@ -213,6 +214,15 @@ pub(crate) fn read_all(files: &Arc<dyn Files>, folder: &FileName) -> Result<Foun
         if let Some(lost) = empty.iter().find(|empty| read.whole_to == Some(empty.number)) {
             return Err(no_end(lost, number));
         }
+        // Who does not say yet which file it came after may have come after one of which nothing reached the disk. One that was
+        // never begun is there only if its removal came to nothing, so this costs what nobody was promised.
+        let from = before.as_ref().map_or(0, |before| before.number);
+        let lost = |empty: &Read| empty.epoch == read.epoch && empty.number > from && empty.version >= 2;
+        if read.whole_to.is_none()
+            && let Some(at) = empty.iter().position(lost)
+        {
+            before = Some(empty.remove(at));
+        }
         if let Some(before) = before.as_ref().filter(|before| before.epoch == read.epoch && !before.ended) {
             if before.version < 2 || read.whole_to.is_some_and(|whole| whole >= before.number) {
                 return Err(no_end(before, number));
@@ -327,7 +337,8 @@ fn read_file(
     while offset < size && !ended {
         if !read_batch(&*file, number, offset, size, &mut payload)? {
             let sign = match is_over {
-                true => later_says_durable(&*file, number, offset, size)?,
+                true => later_batch(&*file, number, offset, size, offset + 1)?
+                    .map(|later| format!("the one at offset {later} says it was durable")),
                 false => damage(&*file, number, offset, size)?,
             };
             if let Some(sign) = sign {
@@ -363,13 +374,20 @@ fn read_file(
             format!("{} bytes", size - offset),
         ));
     }
+    // Where the first batch is not whole, one behind it tells that the file was begun.
+    let is_empty = match is_over {
+        true => {
+            offset <= HEADER_LENGTH as u64 && later_batch(&*file, number, offset, size, offset)?.is_none()
+        }
+        false => size <= HEADER_LENGTH as u64,
+    };
     let read = Read {
         name: name.clone(),
         number,
         version: header.version,
         epoch: header.epoch,
         size,
-        is_empty: if is_over { offset } else { size } <= HEADER_LENGTH as u64,
+        is_empty,
         whole: offset,
         ended,
         whole_to,
@@ -467,25 +485,31 @@ fn damage(file: &dyn FileReader, number: u64, bad: u64, size: u64) -> Result<Opt
 /// How much of a file is looked through at a time, in bytes.
 const WINDOW: usize = 256 << 10;
 
-/// The whole batch behind the bad one at `bad` which says that that one was durable, if there is one: the same as [`damage`], in a
-/// file where a sector that was not written cannot be told from one that is damaged, and which may have much behind its end.
-fn later_says_durable(file: &dyn FileReader, number: u64, bad: u64, size: u64) -> Result<Option<String>> {
+/// Where behind `bad` there is a whole batch that says at least `synced` bytes were durable, if there is one. In a file over an
+/// older one, where a sector that was not written cannot be told from one that is damaged, that alone is a sign of damage.
+///
+/// Much may lie behind the end of such a file, and whatever somebody once wrote may look like the header of a long batch,
+/// again and again; so the record behind it is looked at before the batch is read.
+fn later_batch(file: &dyn FileReader, number: u64, bad: u64, size: u64, synced: u64) -> Result<Option<u64>> {
+    const LOOK: usize = BATCH_HEADER_LENGTH + RECORD_BEGIN;
     let (mut window, mut payload) = (Vec::new(), Vec::new());
     let mut at = bad + 1;
-    while at + BATCH_HEADER_LENGTH as u64 <= size {
+    while at + LOOK as u64 <= size {
         window.resize(WINDOW.min((size - at) as usize), 0);
         file.read_at(at, &mut window)?;
-        for (index, bytes) in window.windows(BATCH_HEADER_LENGTH).enumerate() {
+        for (index, bytes) in window.windows(LOOK).enumerate() {
             let offset = at + index as u64;
-            let header = BatchHeader::parse(*bytes.first_chunk().expect("a window has as many"));
-            if header.synced > bad
+            let (header, record) = bytes.split_first_chunk().expect("a window has as many");
+            let header = BatchHeader::parse(*header);
+            if header.synced >= synced
                 && header.synced <= offset
+                && Record::may_begin_with(record.first_chunk().expect("a window has as many"), header.length)
                 && read_batch(file, number, offset, size, &mut payload)?
             {
-                return Ok(Some(format!("the one at offset {offset} says it was durable")));
+                return Ok(Some(offset));
             }
         }
-        at += (window.len() - BATCH_HEADER_LENGTH + 1) as u64;
+        at += (window.len() - LOOK + 1) as u64;
     }
     Ok(None)
 }

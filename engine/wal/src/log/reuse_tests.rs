@@ -265,3 +265,53 @@ fn a_file_that_is_ready_too_late_goes() {
     log.shared.back().begin(&folder(), next, next_writer);
     assert!(is_gone(&name));
 }
+
+#[test]
+fn a_finished_file_whose_first_batch_is_damaged_is_not_taken_for_one_that_was_never_begun() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    let mut last = reach(&log, 4);
+    log.flushed(b"a", SequenceId(last));
+    // A region that is idle from now on needs this file; the files behind it come and go.
+    let needed = log.file_number();
+    let ticket = log.append(&edit("idle", 1, b"needed")).expect("alive");
+    log.sync_blocking(ticket, Level::Os).expect("alive");
+    while log.file_number() < needed + 4 {
+        last += 1;
+        write(&log, last, Level::Os).expect("alive");
+        log.flushed(b"a", SequenceId(last));
+    }
+    log.sync_blocking(log.append(&edit("a", last + 1, b"durable")).expect("alive"), Level::Disk)
+        .expect("alive");
+    let after = place.kill();
+    assert_eq!(replayed(&in_memory(&after.copy(), options()).1, "idle").len(), 1);
+    for change in [|bytes: &mut Vec<u8>| bytes[60] ^= 1, |bytes: &mut Vec<u8>| bytes[32..512].fill(0)] {
+        let after = after.copy();
+        after.damage(&file_name(&folder(), needed), change);
+        let opened = Log::open(Arc::new(after), folder(), options());
+        let Err(Error::Corrupt { file, .. }) = &opened else { panic!("{opened:?}") };
+        assert_eq!(*file, file_name(&folder(), needed));
+    }
+}
+
+#[test]
+fn what_the_older_file_had_is_looked_through_once_whatever_it_looks_like() {
+    // Numbers of eight bytes, as many as the file has: each pair looks like the header of a batch that says so.
+    let numbers: Vec<u8> = std::iter::repeat_n(1_000_000_u64.to_be_bytes(), 500).flatten().collect();
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, Options { file_bytes_max: 4 << 20, ..options() });
+    let mut last = 0;
+    // The roll that is counted may be under way.
+    while log.shared.counts.reused.value() < 1 || log.shared.back().live.len() > 1 {
+        last += 1;
+        let ticket = log.append(&edit("a", last, &numbers)).expect("alive");
+        log.sync_blocking(ticket, Level::Os).expect("alive");
+        log.flushed(b"a", SequenceId(last));
+    }
+    let after = place.kill();
+    let began = std::time::Instant::now();
+    let (_log, recovered) = in_memory(&after, options());
+    assert!(replayed(&recovered, "a").len() < 10);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}

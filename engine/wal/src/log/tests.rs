@@ -506,6 +506,54 @@ fn others_write_while_a_roll_waits_for_the_disk_and_power_lost_there_leaves_no_g
 }
 
 #[test]
+fn power_lost_while_a_file_over_an_older_one_waits_for_the_disk_leaves_no_gap() {
+    let slow = SlowToFinish { place: Memory::new(), gate: Arc::default() };
+    slow.gate.0.lock().1 = true;
+    let files: Arc<dyn Files> = Arc::new(slow.clone());
+    let options =
+        Options { file_bytes_max: 9_000, idle_write: Duration::from_secs(3_600), ..Options::default() };
+    let (log, _) = Log::open(files, FileName::new("WALs"), options.clone()).expect("new");
+    let mut last = 0;
+    let mut write = || {
+        last += 1;
+        let ticket = log.append(&edit("a", last, &[last as u8; 1_000])).expect("alive");
+        log.sync_blocking(ticket, Level::Os).expect("alive");
+        last
+    };
+    while log.shared.counts.reused.value() < 4 {
+        let last = write();
+        if last.is_multiple_of(20) {
+            log.flushed(b"a", SequenceId(last));
+        }
+    }
+    log.flushed(b"a", SequenceId(write()));
+    let began = log.file_number();
+    while log.shared.back().writer.as_ref().expect("alive").size() < 7_000 {
+        write();
+    }
+    assert_eq!(log.file_number(), began);
+    *slow.gate.0.lock() = (false, false);
+    std::thread::scope(|scope| {
+        let rolling = scope.spawn(|| log.roll());
+        let (state, changed) = &*slow.gate;
+        changed.wait_while(&mut state.lock(), |(begun, _)| !*begun);
+        let last = write();
+        let places: Vec<_> = (0..200).map(|seed| slow.place.copy().crash(seed)).collect();
+        state.lock().1 = true;
+        changed.notify_all();
+        rolling.join().expect("no panic").expect("rolled");
+        for (seed, place) in places.iter().enumerate() {
+            let (_log, recovered) = in_memory(place, options.clone());
+            let found: Vec<_> = replayed(&recovered, "a").into_iter().map(|(n, _)| n).collect();
+            let has_gap = found.windows(2).any(|pair| pair[0] + 1 != pair[1]);
+            // The file that waits has all between the files before it and the last.
+            let lacks_it = found.last() == Some(&last) && !found.contains(&(last - 1));
+            assert!(!has_gap && !lacks_it, "{seed}: {found:?}");
+        }
+    });
+}
+
+#[test]
 fn a_rolled_file_that_lost_its_end_is_an_error() {
     let place = Place::new("end");
     {
