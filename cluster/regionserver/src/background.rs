@@ -436,6 +436,7 @@ impl Background {
             Err(_) if !server.regions().is_open(&wanted.region) => {}
             Err(error) => {
                 count(&counters.compactions_failed);
+                server.give_way(&error);
                 let (wait, again) =
                     wanted.again.after_failure(server.foundation().world.moment(), &server.options());
                 tell_failure("compaction", &wanted.region, &error, wait);
@@ -623,7 +624,7 @@ impl RegionServer {
         let (began, memory) = (self.foundation().world.moment(), region.memstore_bytes());
         let flushed = flush(region);
         self.background.account(region);
-        let flushed = flushed?;
+        let flushed = flushed.inspect_err(|error| self.give_way(error))?;
         let took = self.foundation().world.moment().since(began);
         count(&self.counters().flushes);
         count_many(&self.counters().flushed_bytes, flushed.bytes as usize);
@@ -639,6 +640,14 @@ impl RegionServer {
             self.background.request_compaction(region, false, Vec::new());
         }
         Ok(flushed)
+    }
+
+    /// When the disk is full for a store file, what the log keeps to be written over goes: the next attempt may find room by
+    /// it. The log itself does not find the disk full as long as it has that.
+    fn give_way(&self, error: &region::Error) {
+        if matches!(error, region::Error::Storage(error) if error.kind() == storage::Kind::Full) {
+            self.foundation().log.give_back();
+        }
     }
 
     /// Does what is due: leases, old nonces, old edits, too much memory, logs that are held back.

@@ -341,6 +341,13 @@ impl Log {
         self.flushed(region, SequenceId::MAX);
     }
 
+    /// Gives what is ready to be written over back to the system: somebody else found the disk full.
+    pub fn give_back(&self) {
+        // To remove large files takes the system its time: the back is free meanwhile.
+        let ready = std::mem::take(&mut self.shared.back().ready);
+        ready.into_values().for_each(|writer| writer.abandon());
+    }
+
     /// Files that are kept, the current one included, and their bytes.
     pub fn size(&self) -> (usize, u64) {
         let back = self.shared.back();

@@ -175,6 +175,21 @@ fn a_full_disk_gets_back_what_is_ready() {
 }
 
 #[test]
+fn who_else_finds_the_disk_full_gets_back_what_is_ready() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    let last = reach(&log, 2);
+    log.flushed(b"a", SequenceId(last));
+    let space = || listed(&place).iter().map(|(_, size)| size).sum::<u64>();
+    let before = space();
+    place.set_bytes_max(Some(before));
+    log.give_back();
+    assert!(space() < before / 2, "{:?}", listed(&place));
+    write(&log, last + 1, Level::Disk).expect("alive");
+    assert_eq!(replayed(&in_memory(&place.kill(), options()).1, "a").last().expect("there").0, last + 1);
+}
+
+#[test]
 fn who_writes_little_or_does_not_want_it_has_nothing_ready() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
