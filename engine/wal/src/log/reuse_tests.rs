@@ -247,6 +247,21 @@ fn what_an_earlier_life_left_is_not_written_over_while_it_is_read() {
 }
 
 #[test]
+fn a_file_whose_making_failed_goes_under_either_name() {
+    use storage::memory::Fault;
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    (1..=60).for_each(|sequence| write(&log, sequence, Level::Os).expect("alive"));
+    // The folder could not be synced after the name was changed.
+    let (kind, outcome) = (storage::Kind::Failed, Outcome::MayHaveHappened);
+    place.set_fault(Some(Fault { act: place.acts() + 2, kind, outcome, last: false }));
+    log.flushed(b"a", SequenceId(60));
+    let ready = log.shared.back().ready.len();
+    assert!(ready > 0);
+    assert_eq!(listed(&place).len(), 1 + ready, "{:?}", listed(&place));
+}
+
+#[test]
 fn a_fenced_log_makes_nothing_ready() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());

@@ -194,7 +194,12 @@ impl Shared {
                 true
             }
             Err(error) => {
-                tracing::warn!(target: "wal", file = %old, cause = %error, "the space of a log file cannot be used again");
+                tracing::warn!(target: "wal", file = %old, cause = %error,
+                    "the space of a log file cannot be used again; bellows.wal.reuse=false does without");
+                // It may have its new name all the same, which was this log's to give. What stays is found by the next life.
+                if error.kind() != storage::Kind::Exists {
+                    let _left = self.files.delete(&name);
+                }
                 false
             }
         }
