@@ -36,7 +36,7 @@ use crate::commit::{Durable, Waiter};
 use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Record};
 use crate::recover::{self, Recovered};
 use crate::{Error, Level, Result, Ticket};
-use back::{Back, empty_batch, make_file};
+use back::{Back, NEVER, empty_batch, make_file};
 
 pub(crate) use back::LogFile;
 pub(crate) use roll::WhenFull;
@@ -171,7 +171,7 @@ impl Log {
             retiring: None,
             live: found.live,
             ready: BTreeMap::new(),
-            reuse_min: if options.reuse { options.file_bytes_max / 2 } else { u64::MAX },
+            reuse_min: if options.reuse { options.file_bytes_max / 2 } else { NEVER },
             unneeded: Vec::new(),
             flushed: HashMap::new(),
         };
@@ -475,6 +475,9 @@ impl Source for Log {
         let (files, bytes) = self.size();
         out.gauge("hbase_wal_file_count", "Log files kept.", &[], files as f64);
         out.gauge("hbase_wal_file_size", "Bytes of log files kept.", &[], bytes as f64);
+        let ready = self.shared.back().ready.len();
+        let help = "Files that nobody needs, kept to be written over; not among hbase_wal_file_count.";
+        out.gauge("hbase_wal_file_ready_count", help, &[], ready as f64);
         let full = f64::from(u8::from(self.shared.full.load(Ordering::Relaxed)));
         out.gauge("hbase_wal_disk_full", "1 while writes are refused for want of space.", &[], full);
     }

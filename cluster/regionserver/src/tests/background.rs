@@ -311,6 +311,52 @@ fn an_old_log_file_is_ended_however_small_it_is() {
     assert_eq!(log.file_number(), first + 1, "the new one is young");
 }
 
+/// A server whose log has files ready to be written over, and how many files it has that are needed.
+fn with_files_ready(options: Options) -> (Bench, usize) {
+    let bench = Bench::with_log(options, wal::Options { file_bytes_max: 20_000, ..wal::Options::default() });
+    let value = "v".repeat(1_000);
+    (0..100).for_each(|_| bench.put("r", "f:x", &value));
+    bench.server.regions().all()[0].flush(region::FlushReason::Requested).expect("flushes");
+    let needed = bench.server.foundation().log.size().0;
+    assert!(log_files(&bench) > needed, "some are ready");
+    (bench, needed)
+}
+
+fn log_files(bench: &Bench) -> usize {
+    use storage::Files;
+    bench.place.list(&storage::FileName::new("WALs")).expect("readable").len()
+}
+
+#[test]
+fn what_the_log_keeps_to_be_written_over_goes_when_nothing_is_written() {
+    let period = Duration::from_secs(3600);
+    let (bench, needed) = with_files_ready(Options { log_roll_period: period, ..Options::default() });
+    let log = &bench.server.foundation().log;
+    // The last file may have had much. The one that time begins then has next to nothing when time ends it.
+    for _ in 0..3 {
+        bench.server.look_around();
+        bench.world.advance(period);
+    }
+    bench.server.look_around();
+    assert_eq!((log_files(&bench), log.size().0), (1, 1), "{needed} were needed");
+}
+
+#[test]
+fn what_the_log_keeps_to_be_written_over_goes_when_a_store_file_finds_the_disk_full() {
+    let (bench, needed) = with_files_ready(Options::default());
+    bench.put("r", "f:x", "1");
+    let region = bench.server.regions().all().remove(0);
+    let failing = |bench: &Bench| {
+        bench.place.set_bytes_max(Some(0));
+        let failed = bench.server.flush(&region, region::FlushReason::Requested);
+        bench.place.set_bytes_max(None);
+        failed.expect_err("the disk is full")
+    };
+    assert!(failing(&bench).to_string().contains("space"));
+    assert_eq!(log_files(&bench), needed);
+    bench.server.flush(&region, region::FlushReason::Requested).expect("there is room again");
+}
+
 #[test]
 fn files_that_no_list_names_go_after_a_while() {
     use storage::Files;

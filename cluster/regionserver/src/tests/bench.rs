@@ -61,7 +61,13 @@ impl Bench {
         cache: cache::Cache,
         regions: &[(&'static str, &'static str)],
     ) -> Bench {
-        Bench::over(storage::Memory::new(), options, region_options, cache, regions)
+        Bench::over(storage::Memory::new(), options, region_options, cache, wal::Options::default(), regions)
+    }
+
+    /// Table `t` with one region, over a log with these options.
+    pub(super) fn with_log(options: Options, log: wal::Options) -> Bench {
+        let cache = cache::Cache::with_bytes(1 << 20);
+        Bench::over(storage::Memory::new(), options, RegionOptions::default(), cache, log, &[("", "")])
     }
 
     /// The process is killed, and another begins on what it left: with the regions that cover all rows.
@@ -69,7 +75,7 @@ impl Bench {
         let (options, region_options) =
             (Options::clone(&self.server.options()), self.server.foundation().region_options.clone());
         let cache = cache::Cache::with_bytes(1 << 20);
-        Bench::over(self.place.kill(), options, region_options, cache, &[("", "")])
+        Bench::over(self.place.kill(), options, region_options, cache, wal::Options::default(), &[("", "")])
     }
 
     fn over(
@@ -77,12 +83,12 @@ impl Bench {
         options: Options,
         region_options: RegionOptions,
         cache: cache::Cache,
+        log: wal::Options,
         regions: &[(&'static str, &'static str)],
     ) -> Bench {
         let world = World::simulated(3, WallTime(1_700_000_000_000));
         let files: Arc<dyn Files> = Arc::new(place.clone());
-        let (log, recovered) =
-            wal::Log::open(files.clone(), FileName::new("WALs"), wal::Options::default()).expect("a log");
+        let (log, recovered) = wal::Log::open(files.clone(), FileName::new("WALs"), log).expect("a log");
         let foundation = Foundation {
             world: world.clone(),
             files,

@@ -37,12 +37,15 @@ pub(crate) struct Back {
     pub(super) live: BTreeMap<u64, LogFile>,
     /// Files to come, by number, in the space of some that nobody needs any more. They say so and nothing else.
     pub(super) ready: BTreeMap<u64, Box<dyn FileWriter>>,
-    /// Bytes that a file must have for its space to be worth it.
+    /// Bytes that a file must have for its space to be worth it; [`NEVER`] where no file is written over.
     pub(super) reuse_min: u64,
     /// Files that nobody needs, not yet removed.
     pub(super) unneeded: Vec<Unneeded>,
     pub(super) flushed: HashMap<Box<[u8]>, SequenceId>,
 }
+
+/// More bytes than a file has.
+pub(super) const NEVER: u64 = u64::MAX;
 
 /// A file that some region may still need.
 pub(crate) struct LogFile {
@@ -73,6 +76,16 @@ impl Back {
         let file =
             LogFile { name: file_name(folder, number), bytes: 0, regions: HashMap::new(), is_read: false };
         self.live.insert(number, file);
+    }
+
+    /// Whether files are written over.
+    pub(super) fn reuses(&self) -> bool {
+        self.reuse_min != NEVER
+    }
+
+    /// From now on none is written over; those that are ready still are.
+    pub(super) fn reuse_no_more(&mut self) {
+        self.reuse_min = NEVER;
     }
 
     /// A number for a file that comes after all there are.

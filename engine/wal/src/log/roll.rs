@@ -182,7 +182,8 @@ impl Shared {
         }
         let number = {
             let mut back = self.back();
-            if back.writer.is_none() || back.live.len() + back.ready.len() >= self.options.files_max {
+            let has_enough = back.live.len() + back.ready.len() >= self.options.files_max;
+            if back.writer.is_none() || has_enough || !back.reuses() {
                 return false;
             }
             back.reserve()
@@ -194,7 +195,12 @@ impl Shared {
                 true
             }
             Err(error) => {
-                tracing::warn!(target: "wal", file = %old, cause = %error,
+                // A full disk may have room again. What else does not work here will not work for the next file either.
+                let again = matches!(error.kind(), storage::Kind::Full | storage::Kind::Exists);
+                if !again {
+                    self.back().reuse_no_more();
+                }
+                tracing::warn!(target: "wal", file = %old, cause = %error, tried_again = again,
                     "the space of a log file cannot be used again; bellows.wal.reuse=false does without");
                 // It may have its new name all the same, which was this log's to give. What stays is found by the next life.
                 if error.kind() != storage::Kind::Exists {
