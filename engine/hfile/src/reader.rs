@@ -54,6 +54,8 @@ pub struct Reader {
     root: Entries,
     entries: u64,
     info: FileInfo,
+    /// The last key, where the file info has a whole one: every look for a row asks for it.
+    last_key: Option<Bytes>,
     bloom: Option<(BloomType, Filter)>,
     /// Whether the filter is worth asking for rows.
     pub(crate) worth: Worth,
@@ -149,6 +151,7 @@ impl Reader {
             root: Entries::default(),
             entries: trailer.entry_count.unwrap_or(0),
             info: FileInfo::new(),
+            last_key: None,
             bloom: None,
             worth: Worth::new(),
             delete_bloom: None,
@@ -182,7 +185,11 @@ impl Reader {
                     }
                     roots += 1;
                 }
-                BlockType::FileInfo => self.info = self.parse_info(at, &bytes)?,
+                BlockType::FileInfo => {
+                    self.info = self.parse_info(at, &bytes)?;
+                    let last = self.info.get(name::LAST_KEY.as_bytes());
+                    self.last_key = last.filter(|key| Key::parse(key).is_ok()).cloned();
+                }
                 BlockType::GeneralBloomMeta => general = Some((at, bytes)),
                 BlockType::DeleteFamilyBloomMeta => deletes = Some((at, bytes)),
                 kind => {
@@ -714,7 +721,7 @@ impl Reader {
 
     /// The key of the last cell; `None` for a file without cells.
     pub fn last_key(&self) -> Option<Key<'_>> {
-        self.info.get(name::LAST_KEY.as_bytes()).and_then(|key| Key::parse(key).ok())
+        self.last_key.as_deref().map(Key::trusted)
     }
 
     /// The index's top, and how many levels there are.

@@ -58,8 +58,8 @@ struct StoreScanner {
     /// Whether it has come to its end because the filter wanted nothing more, be it only of a row.
     closed: bool,
     /// Where the filter has sent it, out of the rows that are over: it has nothing before that place, or in a reversed
-    /// scan from the place's row on.
-    sent: Option<KeyBuf>,
+    /// scan from the place's row on. Few are sent anywhere, and a key is long.
+    sent: Option<Box<KeyBuf>>,
     /// What the row under way adds to these two. It counts when the row is over: should the row be begun anew, the filter
     /// says it again.
     of_row: OfRow,
@@ -69,7 +69,7 @@ struct StoreScanner {
 #[derive(Default)]
 struct OfRow {
     closed: bool,
-    sent: Option<KeyBuf>,
+    sent: Option<Box<KeyBuf>>,
 }
 
 impl StoreScanner {
@@ -95,7 +95,7 @@ impl StoreScanner {
     fn seek(&mut self, key: &KeyBuf, comparator: Comparator) -> Result<()> {
         self.heap.seek(key.position())?;
         match &self.sent {
-            Some(sent) => self.heap.pass(|cell| sent.is_after(comparator, cell), |_| sent.clone()),
+            Some(sent) => self.heap.pass(|cell| sent.is_after(comparator, cell), |_| KeyBuf::clone(sent)),
             None => Ok(()),
         }
     }
@@ -340,7 +340,8 @@ impl<'q> RegionScanner<'q> {
             read_type: self.scan.read_type,
         };
         if self.stores.is_empty() {
-            self.stores = self.open_stores(options)?;
+            // All or none: which were opened is not asked again.
+            self.open_stores(options).inspect_err(|_| self.stores.clear())?;
             let is_plain = self.is_plain();
             self.may_pass = is_plain && self.filter.as_ref().is_some_and(Filter::is_plain);
             self.may_give = is_plain && self.filter.is_none() && self.scan.batch.is_none();
@@ -400,29 +401,27 @@ impl<'q> RegionScanner<'q> {
         Step { more, rows_scanned: rows, rows_filtered: filtered, ..Step::default() }
     }
 
-    fn open_stores(&self, options: ReadOptions) -> Result<SmallVec<[StoreScanner; 1]>> {
+    /// Opens the stores that are asked.
+    fn open_stores(&mut self, options: ReadOptions) -> Result<()> {
         let scan = &*self.scan;
-        let open = |Asked { store, query, view }: &Asked| -> Result<StoreScanner> {
+        for Asked { store, query, view } in &self.asked {
             let (store, query) = (&self.region.stores[*store], *query);
             let asked = query.map(|query| &scan.families[query]);
             let range = asked.and_then(|asked| asked.time_range).unwrap_or(scan.time_range);
-            Ok(StoreScanner {
-                heap: store.heap(view, scan, range, self.read_point, options)?,
-                matcher: Matcher::new(
-                    store.keeping,
-                    range,
-                    scan.max_versions.max(1),
-                    scan.raw,
-                    self.region.world.now().0,
-                ),
+            let heap = store.heap(view, scan, range, self.read_point, options)?;
+            let (versions, now) = (scan.max_versions.max(1), self.region.world.now().0);
+            // Where it stays: it is long, and a get opens one for every row.
+            self.stores.push(StoreScanner {
+                heap,
+                matcher: Matcher::new(store.keeping, range, versions, scan.raw, now),
                 query,
                 closed: false,
                 sent: None,
                 of_row: OfRow::default(),
                 on_demand: is_on_demand(scan, &store.family),
-            })
-        };
-        self.asked.iter().map(open).collect()
+            });
+        }
+        Ok(())
     }
 
     /// Stands every heap at the row under way, or at the first one.

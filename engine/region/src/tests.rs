@@ -422,6 +422,28 @@ fn a_read_that_must_not_wait_is_tried_again() {
 }
 
 #[test]
+fn a_family_that_was_opened_before_another_one_had_to_wait_does_not_stand_alone() {
+    let mut table = TableDescriptor::new("t".parse().expect("a name"));
+    table.set_family(FamilyDescriptor::new("f").expect("a name"));
+    // Asked for when a scan of rows that begin alike is opened.
+    let waits = FamilyDescriptor::new("g").expect("a name").with("BLOOMFILTER", "ROWPREFIX_FIXED_LENGTH");
+    table.set_family(waits.with("RowPrefixBloomFilter.prefix_length", 3));
+    let bench = Bench::open(Memory::new(), World::simulated(1, WallTime(1_000_000)), Arc::new(table));
+    for (row, column) in [("row1", "f:x"), ("row1", "g:x"), ("row2", "f:x"), ("row2", "g:x")] {
+        bench.put(row, column, 1, "v");
+    }
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let bench = bench.kill();
+    let scan = Scan { start: "row1".into(), stop: "row3".into(), ..Scan::default() };
+    let mut scanner = bench.region.scanner(scan).expect("serving");
+    let refused = scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::MemoryOnly);
+    assert!(matches!(refused, Err(Error::WouldBlock)));
+    let mut shown = Shown::default();
+    while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+    assert_eq!(shown.0, ["row1/f:x@1=v", "row1/g:x@1=v", "row2/f:x@1=v", "row2/g:x@1=v"]);
+}
+
+#[test]
 fn a_row_that_was_given_is_not_judged_again_because_the_next_one_is_far() {
     let bench = Bench::new();
     // A block each.

@@ -407,7 +407,7 @@ impl RegionScanner<'_> {
                     // backwards does not go ahead within its row.
                     Some(target) if target.is_after(comparator, cell) && !scan.reversed => {
                         if !*one_row && target.key().row() != row {
-                            store.of_row.sent = Some(target.clone());
+                            store.of_row.sent = Some(Box::new(target.clone()));
                         }
                         store.heap.pass(|cell| target.is_after(comparator, cell), |_| target.clone())?;
                     }
@@ -416,7 +416,7 @@ impl RegionScanner<'_> {
                         if scan.reversed && comparator.compare_rows(target.key().row(), row).is_lt() =>
                     {
                         let bound = super::successor(target.key().row());
-                        store.of_row.sent = bound.map(|row| KeyBuf::first_on_row(&row));
+                        store.of_row.sent = bound.map(|row| Box::new(KeyBuf::first_on_row(&row)));
                         store.heap.pass(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row))?;
                     }
                     _ => store.heap.advance()?,
