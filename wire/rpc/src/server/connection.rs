@@ -45,7 +45,7 @@ const REQUESTS_PER_WRITE: usize = 128;
 /// beforehand, took a hundredth of the time of a put.
 const NOT_TOLD: u32 = 15;
 /// So many runs of bytes go into one write.
-const SLICES: usize = 16;
+const SLICES: usize = 32;
 
 /// A call that waits.
 struct Waiting {
