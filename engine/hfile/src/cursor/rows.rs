@@ -3,6 +3,7 @@
 //! What is the same for every row was asked before. So nothing is noted of a row, and none is looked for. Where the block's last
 //! row ends, the first one of the next block says, and that block is open then.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -317,21 +318,38 @@ impl PlainRow {
     /// Asks the memory for cells of rows that come, as if all were like this one: those that will be given wholly, and of
     /// others the keys, which say where rows end. Where all of it was asked for, rows of ten columns of which one is given took
     /// a fifth longer; where nothing was, a third.
+    ///
+    /// Not every row has all columns, and behind one that lacks some the places are others than here. So a cell that is longer
+    /// than any which is not given here is one that will be.
     #[inline]
     fn fetch_others_ahead(&self, block: &Block) {
         let count = self.behind - self.first;
         let given = self.given.count_ones() as usize;
-        // So many cells that are given; where others lie between them, in whole rows.
-        let ahead = if given == count { WHOLE_AHEAD } else { WHOLE_AHEAD.div_ceil(given) * count };
-        let fetch = |index: usize, like: usize| match self.given >> like & 1 {
-            0 => fetch_key(block, index),
-            _ => fetch_whole(block, index),
-        };
+        if given == count {
+            return self.fetch_ahead(WHOLE_AHEAD, |index, _| fetch_whole(block, index));
+        }
+        let is_given = |like: usize| self.given >> like & 1 == 1;
+        let others = (0..count).filter(|like| !is_given(*like));
+        let longest = others.map(|like| length_of(block, self.first + like)).max().unwrap_or(0);
+        // So many cells that are given, with what lies between them, in whole rows.
+        self.fetch_ahead(WHOLE_AHEAD.div_ceil(given) * count, |index, like| {
+            if is_given(like) || length_of(block, index) > longest {
+                fetch_whole(block, index);
+            } else {
+                fetch_key(block, index);
+            }
+        });
+    }
+
+    /// Does `fetch` for cells of rows so many cells ahead, with the place that each has in its row if all rows are like this one.
+    #[inline]
+    fn fetch_ahead(&self, cells: usize, fetch: impl Fn(usize, usize)) {
+        let count = self.behind - self.first;
         if self.first == 0 {
             // Nobody has asked for them before the block was open.
-            (1..ahead).for_each(|index| fetch(index, index % count));
+            (1..cells).for_each(|index| fetch(index, index % count));
         }
-        (0..count).for_each(|like| fetch(self.first + ahead + like, like));
+        (0..count).for_each(|like| fetch(self.first + cells + like, like));
     }
 }
 
@@ -365,11 +383,28 @@ fn fetch_key(block: &Block, index: usize) {
     }
 }
 
+/// Bytes from where a cell of a block begins to where the next one does; 0 where there is none.
+#[inline]
+fn length_of(block: &Block, index: usize) -> usize {
+    extent(block, index).len()
+}
+
 /// Asks the memory for a whole cell of a block, if there is one.
 #[inline]
 pub(crate) fn fetch_whole(block: &Block, index: usize) {
-    if let Some(&[from, ref behind @ ..]) = block.offsets.get(index..) {
-        let end = behind.first().map_or(block.bytes.len(), |next| *next as usize);
-        cell::fetch_whole(block.bytes.get(from as usize..end).unwrap_or_default());
+    let extent = extent(block, index);
+    if !extent.is_empty() {
+        cell::fetch_whole(block.bytes.get(extent).unwrap_or_default());
+    }
+}
+
+/// Where a cell of a block lies, with what stands behind its value; nowhere if there is none.
+#[inline]
+fn extent(block: &Block, index: usize) -> Range<usize> {
+    match block.offsets.get(index..) {
+        Some(&[from, ref behind @ ..]) => {
+            from as usize..behind.first().map_or(block.bytes.len(), |next| *next as usize)
+        }
+        _ => 0..0,
     }
 }
