@@ -161,7 +161,7 @@ impl Bench {
             attributes: request.attributes,
         };
         let Answer::Now(reply) = service.call(call) else { panic!("it is handed to somebody else") };
-        self.output.put_reply(request.call_id, &reply.expect("an answer")).expect("it fits");
+        self.output.put_reply(request.call_id, reply.expect("an answer")).expect("it fits");
         let length = self.output.len();
         let mut slices = [std::io::IoSlice::new(&[]); 4];
         assert!(self.output.slices(&mut slices) > 0);

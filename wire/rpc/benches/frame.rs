@@ -120,7 +120,7 @@ fn main() {
         for _ in 0..rounds {
             for call_id in 0..TOGETHER as u32 {
                 let reply = Reply::with_cells(&result, cells.clone());
-                output.put_reply(call_id, &reply).expect("within limits");
+                output.put_reply(call_id, reply).expect("within limits");
             }
             black_box(output.take());
         }

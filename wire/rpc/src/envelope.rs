@@ -16,6 +16,9 @@ use crate::{ClientVersion, Exception, Text, User};
 /// The call id of a frame that answers no call: the connection itself failed.
 pub(crate) const NO_CALL: u32 = u32::MAX;
 
+/// Methods that are called most. Their names are no part of a frame, whose owners would be counted.
+const METHODS: [&str; 4] = ["Get", "Mutate", "Multi", "Scan"];
+
 fn text(bytes: &Bytes, range: (usize, usize)) -> Result<Text, Malformed> {
     Text::parse(bytes.slice(range.0..range.1)).ok_or(Malformed { offset: range.0, what: "text is not UTF-8" })
 }
@@ -187,7 +190,12 @@ impl RequestHeader {
         while let Some((field, at, value)) = fields.next()? {
             match field {
                 1 => header.call_id = value.number(at)? as u32,
-                3 => header.method = text(frame, value.range(at)?)?,
+                3 => {
+                    let range = value.range(at)?;
+                    let known = METHODS.iter().find(|known| known.as_bytes() == &frame[range.0..range.1]);
+                    header.method =
+                        known.map_or_else(|| text(frame, range), |known| Ok(Text::from_static(known)))?;
+                }
                 4 => header.has_param = value.number(at)? != 0,
                 5 => {
                     let (from, to) = value.range(at)?;

@@ -53,7 +53,7 @@ impl Output {
     /// Appends the frame of a good answer; `cells` are as they shall travel.
     ///
     /// The length of a frame is a signed number of four bytes; what does not fit is answered by an exception instead.
-    pub fn put_reply(&mut self, call_id: u32, reply: &Reply) -> Result<(), Exception> {
+    pub fn put_reply(&mut self, call_id: u32, reply: Reply) -> Result<(), Exception> {
         let mut header = std::mem::take(&mut self.header);
         header.clear();
         let cells = u32::try_from(reply.cells.len()).unwrap_or(u32::MAX);
@@ -75,8 +75,8 @@ impl Output {
         self.tail.extend_from_slice(&header);
         put_varint(&mut self.tail, reply.message.len() as u64);
         self.length += self.tail.len() - before;
-        self.put_shared(reply.message.clone());
-        self.put_shared(reply.cells.clone());
+        self.put_shared(reply.message);
+        self.put_shared(reply.cells);
         self.header = header;
         Ok(())
     }

@@ -175,7 +175,7 @@ impl Session {
                     let mut message = Vec::new();
                     crate::pb::put_bytes(&mut message, 1, id.as_bytes());
                     let reply = crate::Reply { message: message.into(), ..Default::default() };
-                    output.put_reply(crate::envelope::NO_CALL, &reply).expect("an id fits into a frame");
+                    output.put_reply(crate::envelope::NO_CALL, reply).expect("an id fits into a frame");
                     return self.end(Ending::Close);
                 }
                 let message = "this server does not know its cluster's id yet; serverVersion=0";
@@ -348,7 +348,7 @@ impl Session {
             }
         };
         let call_id = header.call_id;
-        match self.unwrap(&frame, header, at) {
+        match self.unwrap(frame, header, at) {
             Ok(request) => Some(Step::Request(request)),
             Err(exception) => {
                 output.put_exception(call_id, &exception);
@@ -358,7 +358,7 @@ impl Session {
     }
 
     /// Takes the frame apart behind its header, which ends at `at`.
-    fn unwrap(&self, frame: &Bytes, header: RequestHeader, at: usize) -> Result<Request, Exception> {
+    fn unwrap(&self, mut frame: Bytes, header: RequestHeader, at: usize) -> Result<Request, Exception> {
         let (info, _) = self.open.as_ref().expect("requests come after the header");
         if !header.has_param {
             return Err(Exception::do_not_retry(format!(
@@ -372,8 +372,9 @@ impl Session {
                 self.remote
             ))
         };
-        let (from, to) = delimited(frame, at).map_err(unreadable)?;
-        let mut held = frame.len();
+        let (from, to) = delimited(&frame, at).map_err(unreadable)?;
+        let size = frame.len();
+        let mut held = size;
         let cells = match header.cells {
             None => Bytes::new(),
             Some(length) => {
@@ -402,15 +403,18 @@ impl Session {
             .timeout
             .filter(|timeout| *timeout > 0)
             .map(|timeout| Duration::from_millis(u64::from(timeout)).max(self.limits.timeout_min));
+        // What is left of the frame is the parameter: a part of it would count its owners.
+        frame.truncate(to);
+        frame.advance(from);
         Ok(Request {
             call_id: header.call_id,
             method: header.method,
-            param: frame.slice(from..to),
+            param: frame,
             cells,
             priority: header.priority,
             timeout,
             attributes: header.attributes,
-            size: frame.len(),
+            size,
             held,
         })
     }

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+use proto::pb;
+
 /// The value of one field.
 #[derive(Debug)]
 pub(super) enum Value {
@@ -54,4 +57,13 @@ impl Fields<'_> {
         };
         Some(Some((key >> 3, value)))
     }
+}
+
+/// The region that is named at `range` as clients write it; `None` where it is left to the plain decoder.
+pub(super) fn specifier(bytes: &Bytes, range: Range<usize>) -> Option<pb::RegionSpecifier> {
+    let mut fields = Fields { bytes, at: range.start, end: range.end };
+    let Some((1, Value::Number(by))) = fields.next()? else { return None };
+    let Some((2, Value::Bytes(name))) = fields.next()? else { return None };
+    let is_all = fields.next()?.is_none();
+    is_all.then(|| pb::RegionSpecifier { r#type: by as i32, value: bytes.slice(name) })
 }

@@ -16,7 +16,7 @@ use proto::{TableDescriptor, pb};
 use region::Scan;
 use rpc::{Exception, class};
 
-use super::fields::{Fields, Value};
+use super::fields::{Fields, Value, specifier};
 
 /// Queries that a thread keeps.
 const KEPT_MAX: usize = 4;
@@ -71,7 +71,7 @@ impl GetRequest {
 
     fn split(bytes: &Bytes) -> Option<GetRequest> {
         let Split { region, get, row, rest } = Split::of(bytes)?;
-        let region = pb::RegionSpecifier::decode(bytes.slice(region)).ok()?;
+        let region = specifier(bytes, region)?;
         let row = bytes.slice(row);
         let mut kept = KEPT.take();
         let like = kept.iter().position(|kept| kept.rest == bytes[rest.clone()]);

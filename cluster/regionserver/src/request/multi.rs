@@ -13,7 +13,7 @@ use bytes::Bytes;
 use prost::{DecodeError, Message};
 use proto::pb;
 
-use super::fields::{Fields, Value};
+use super::fields::{Fields, Value, specifier};
 
 /// See `pb::MultiRequest`.
 #[derive(Debug, Default)]
@@ -139,7 +139,7 @@ impl MultiRequest {
         while let Some((number, value)) = fields.next()? {
             match (number, value) {
                 (1, Value::Bytes(range)) if region.is_none() => {
-                    region = Some(pb::RegionSpecifier::decode(bytes.slice(range)).ok()?);
+                    region = Some(specifier(bytes, range)?);
                 }
                 (2, Value::Number(flag)) if atomic.is_none() => atomic = Some(flag != 0),
                 (3, Value::Bytes(range)) => action.push(self.split_action(bytes, range)?),

@@ -500,7 +500,7 @@ fn answer(
         if let Some(made) = reply.share.take() {
             share.take_over(made);
         }
-        output.put_reply(call_id, &reply)
+        output.put_reply(call_id, reply)
     });
     if let Err(exception) = written {
         shared.gauges.exception(&exception.class);
