@@ -251,6 +251,14 @@ impl Bucket {
         }
     }
 
+    /// Bytes of a file in blocks that requests have read.
+    pub(crate) fn read_bytes_of(&self, file: FileId) -> u64 {
+        match &self.engine {
+            Engine::Memory(memory) => memory.read_bytes_of(file),
+            Engine::Devices(store) => store.read_bytes_of(file),
+        }
+    }
+
     /// Its engine as it is configured: `offheap`, `file:PATH`, `files:PATH,PATH`, `mmap:PATH`.
     pub fn engine(&self) -> String {
         match &self.engine {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::bucket::Mark;
 use crate::counts::{Tally, Tier};
 use crate::flight::Role;
-use crate::memory::{Admission, PEEKED};
+use crate::memory::{Admission, Cause, PEEKED};
 use crate::{Block, BlockKey, BlockKind, Cache, Cells, FileId, Part};
 
 /// What a family wants of the cache. The server's [switches](crate::Switches) are added to it.
@@ -115,6 +115,9 @@ impl Known {
     }
 }
 
+/// Which part of a file must [be read](File::is_being_read).
+const READ_PART: u64 = 4;
+
 /// A file that somebody reads through the cache.
 #[derive(Debug)]
 pub struct File {
@@ -182,7 +185,7 @@ impl File {
         let cells = bucket.part_now(key, self.mark(offset), pick)?;
         if let (Cells::Part(part), Some(memory)) = (&cells, memory)
             && !bucket.is_near()
-            && memory.wants(key, self.admission(part.block_weight(), false))
+            && memory.wants(key, self.admission(part.block_weight(), Cause::Request))
         {
             return None;
         }
@@ -242,12 +245,12 @@ impl File {
         if self.cache.bucket.as_ref().is_some_and(|bucket| !bucket.is_near())
             && let Some(memory) = &self.cache.memory
         {
-            memory.offer(key, block, self.admission(block.weight(), false));
+            memory.offer(key, block, self.admission(block.weight(), Cause::Request));
         }
     }
 
-    fn admission(&self, weight: usize, asked_for: bool) -> Admission {
-        Admission { weight, in_memory: self.caching.in_memory, asked_for }
+    fn admission(&self, weight: usize, cause: Cause) -> Admission {
+        Admission { weight, in_memory: self.caching.in_memory, cause }
     }
 
     #[cold]
@@ -297,7 +300,7 @@ impl File {
     fn keep(&self, key: BlockKey, block: &Arc<Block>, ask: Ask) -> bool {
         let wanted = block.kind != BlockKind::Data || (ask.keep && self.keeps_data());
         if wanted {
-            self.insert(key, block, false);
+            self.insert(key, block, Cause::Request);
         }
         wanted
     }
@@ -308,11 +311,11 @@ impl File {
         (self.caching.data_on_read && switches.data_on_read) || self.prefetches()
     }
 
-    fn insert(&self, key: BlockKey, block: &Arc<Block>, asked_for: bool) {
+    fn insert(&self, key: BlockKey, block: &Arc<Block>, cause: Cause) {
         if self.known.is_gone() {
             return;
         }
-        let admission = self.admission(block.weight(), asked_for);
+        let admission = self.admission(block.weight(), cause);
         let is_data = block.kind == BlockKind::Data;
         let bucket = self.cache.bucket.as_ref();
         if let Some(bucket) = bucket.filter(|bucket| is_data || !bucket.combined) {
@@ -337,9 +340,10 @@ impl File {
     }
 
     /// Keeps a block that was read for no request: of a file that was just written or opened. One that is `asked_for` by
-    /// its family goes before others that requests have asked for once.
+    /// its family, or takes the place of one that was kept, goes before others that requests have asked for once.
     pub fn put(&self, offset: u64, block: Block, asked_for: bool) {
-        self.insert(self.key(offset), &Arc::new(block), asked_for);
+        let cause = if asked_for { Cause::Wanted } else { Cause::Ahead };
+        self.insert(self.key(offset), &Arc::new(block), cause);
     }
 
     /// Which blocks are kept when the file was flushed. With data come index and blooms: nothing is found without.
@@ -367,6 +371,18 @@ impl File {
             index: self.caching.index_on_write || switches.index_on_write,
             blooms: self.caching.blooms_on_write || switches.blooms_on_write,
         }
+    }
+
+    /// Whether blocks of a file that takes this one's place are kept where this one's are: a compaction leaves the cache as warm
+    /// as it was.
+    pub fn stays_warm(&self) -> bool {
+        self.cache.options.switches.stays_warm
+    }
+
+    /// Whether so much of it is being read that what is flushed next to it will be, too: a quarter of its bytes lies in blocks that
+    /// requests have read. To read a block ahead costs a fourth of what it costs who waits for it.
+    pub fn is_being_read(&self) -> bool {
+        self.stays_warm() && self.cache.read_bytes_of(self.known.id) >= (self.known.size / READ_PART).max(1)
     }
 
     /// Whether the file is read into the cache when it is opened.

@@ -165,6 +165,8 @@ pub struct Switches {
     /// … if the files that were compacted measure no more than this together, in bytes
     /// (`hbase.rs.cachecompactedblocksonwrite.threshold`).
     pub compacted_bytes_max: u64,
+    /// What is written in the place of blocks that are kept is kept, too (`bellows.block.cache.stays.warm`).
+    pub stays_warm: bool,
     /// Blocks of a file are dropped when it is closed (`hbase.rs.evictblocksonclose`).
     pub evict_on_close: bool,
     /// Files are read into the cache when they are opened (`hbase.rs.prefetchblocksonopen`).
@@ -181,6 +183,7 @@ impl Default for Switches {
             blooms_on_write: false,
             compacted_on_write: false,
             compacted_bytes_max: u64::MAX,
+            stays_warm: true,
             evict_on_close: false,
             prefetch_on_open: false,
         }
@@ -325,6 +328,12 @@ impl Cache {
     fn has_blocks_of(&self, file: FileId) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.has_blocks_of(file))
             || self.bucket.as_ref().is_some_and(|bucket| bucket.has_blocks_of(file))
+    }
+
+    /// Bytes of a file in blocks that requests have read, in both tiers together.
+    fn read_bytes_of(&self, file: FileId) -> u64 {
+        self.memory.as_ref().map_or(0, |memory| memory.read_bytes_of(file))
+            + self.bucket.as_ref().map_or(0, |bucket| bucket.read_bytes_of(file))
     }
 
     /// How many bytes it holds in memory at most.

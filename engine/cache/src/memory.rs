@@ -12,7 +12,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-pub(crate) use shelf::{Admission, Shelf};
+pub(crate) use shelf::{Admission, Cause, Shelf};
 
 use crate::{Block, BlockKey, Counts, FileId};
 
@@ -110,6 +110,12 @@ impl Memory {
 
     pub(crate) fn has_blocks_of(&self, file: FileId) -> bool {
         self.shards.iter().any(|shard| shard.lock().has_file(file))
+    }
+
+    /// Bytes of a file, as it lies on disk, in blocks that requests have read.
+    pub(crate) fn read_bytes_of(&self, file: FileId) -> u64 {
+        let length = |block: &Arc<Block>| u64::from(block.disk_length);
+        self.shards.iter().map(|shard| shard.lock().read_of(file).map(length).sum::<u64>()).sum()
     }
 
     pub(crate) fn bytes_max(&self) -> usize {

@@ -147,6 +147,32 @@ fn a_family_and_the_server_say_what_is_kept() {
 }
 
 #[test]
+fn a_file_is_being_read_when_requests_have_a_quarter_of_it() {
+    let stays_warm = |stays_warm| Switches { stays_warm, ..Switches::default() };
+    for (of_bucket, switch) in [(false, true), (true, true), (false, false)] {
+        let cache = Cache::new(Options { switches: stays_warm(switch), ..Options::default() });
+        let bucket = Bucket::offheap(1 << 20, &BucketOptions::default());
+        let cache = Arc::new(if of_bucket { cache.with_bucket(bucket) } else { cache });
+        let (file, other) =
+            (cache.open_file("a", 4_000, of_table("t")), cache.open_file("b", 1, of_table("t")));
+        let of_100 = || Block { disk_length: 100, ..block(BlockKind::Data, 90) };
+        let ask = |offset| file.block::<Never>(offset, BlockKind::Data, KEEP, || Ok(of_100()));
+        (0..20).for_each(|offset| file.put(offset, of_100(), offset % 2 == 0));
+        assert!(!file.is_being_read() && !other.is_being_read(), "what nobody has asked for");
+        for offset in 0..9 {
+            let Ok(_hit) = ask(offset);
+        }
+        assert!(!file.is_being_read(), "900 of 4,000 bytes");
+        let Ok(_miss) = ask(30);
+        assert_eq!((file.is_being_read(), other.is_being_read()), (switch, false), "a miss counts, too");
+        file.evict();
+        assert!(!file.is_being_read());
+    }
+    let nothing = Arc::new(Cache::with_bytes(0)).open_file("a", 0, of_table("t"));
+    assert!(!nothing.is_being_read());
+}
+
+#[test]
 fn who_must_not_wait_is_told_and_not_counted() {
     let cache = Arc::new(Cache::with_bytes(1 << 20));
     let file = cache.open_file("a", 9, Caching::default());

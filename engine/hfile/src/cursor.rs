@@ -61,6 +61,9 @@ pub struct Cursor {
     behind: Option<Behind>,
     /// The block behind which memory was asked for the next one.
     fetched_behind: u64,
+    /// Whether blocks that are opened are looked up in the cache, and whether the open one lay there.
+    watches_cache: bool,
+    lay_in_cache: bool,
 }
 
 /// See [`Cursor::behind`].
@@ -84,6 +87,8 @@ impl Cursor {
             ahead: None,
             behind: None,
             fetched_behind: u64::MAX,
+            watches_cache: false,
+            lay_in_cache: false,
         }
     }
 
@@ -101,6 +106,17 @@ impl Cursor {
     /// and is soon done.
     pub fn hold_blocks(&mut self) {
         self.held.get_or_insert_with(|| Box::new(Held::new()));
+    }
+
+    /// From now on it is known of open blocks [whether they lay in the cache](Cursor::lay_in_cache).
+    pub fn watch_cache(&mut self) {
+        self.watches_cache = true;
+    }
+
+    /// Whether the open block lay in the cache when it was opened, and this is [watched](Cursor::watch_cache).
+    #[inline]
+    pub fn lay_in_cache(&self) -> bool {
+        self.lay_in_cache
     }
 
     fn way(&self) -> Way<'_> {
@@ -299,7 +315,19 @@ impl Cursor {
             }
             self.open_next()?;
         }
+        self.note_cached();
         Ok(())
+    }
+
+    /// Notes whether the open block lies in the cache, where that is watched.
+    #[inline]
+    fn note_cached(&mut self) {
+        if self.watches_cache {
+            self.lay_in_cache = match &self.open {
+                Open::Block(at, _) | Open::Part(at, _) => self.reader.cached().has(*at),
+                Open::Nothing => false,
+            };
+        }
     }
 
     /// Opens the block after the one that is open; nothing behind the last.
@@ -309,6 +337,7 @@ impl Cursor {
         if let Some((at, next)) = next? {
             self.open = Open::Block(at, next);
         }
+        self.note_cached();
         Ok(())
     }
 

@@ -364,6 +364,50 @@ fn a_file_tells_its_sizes_its_middle_row_and_what_was_looked_into() {
 }
 
 #[test]
+fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
+    let cells = sample(6_000, 10);
+    let write = |is_marked: &dyn Fn(usize) -> bool| {
+        let (files, name) = (Memory::new(), FileName::new("f"));
+        let options = WriterOptions { block_size: 64, bloom: BloomType::Row, ..Default::default() };
+        let mut writer = Writer::create(files.create(&name).expect("new"), name.clone(), options);
+        for (index, (bytes, sequence)) in cells.iter().enumerate() {
+            writer.append(Cell::trusted(bytes, *sequence)).expect("in order");
+            if is_marked(index) {
+                writer.mark_warm();
+            }
+        }
+        let written = writer.finish(StoreFileInfo::default()).expect("written");
+        (open(&files, &name).expect("sound"), written.warm)
+    };
+    assert_eq!(write(&|_| false).1, [], "nobody needs the index of nothing");
+    let (reader, warm) = write(&|index| (1_000..1_010).contains(&index) || index == 5_999);
+    assert!(warm.is_sorted());
+    let held = || reader.cached().cache().counts().blocks_of;
+    assert_eq!(reader.warm_blocks(&warm).expect("sound"), warm.len() as u64);
+    let [data, index, blooms] = held();
+    assert!((2..12).contains(&data) && index > 1 && blooms > 0, "{:?}", held());
+    assert_eq!(reader.warm_blocks(&warm).expect("sound"), 0, "they are there");
+    let memory_only = ReadOptions { memory_only: true, ..ReadOptions::default() };
+    let is_in_memory = |index: usize| {
+        let mut cursor = reader.cursor(memory_only);
+        match cursor.seek(Cell::trusted(&cells[index].0, cells[index].1).into()) {
+            Ok(()) => true,
+            Err(Error::NotCached) => false,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    // What stands first in its block is sought in the one before, too.
+    assert!((1_003..1_010).all(is_in_memory));
+    assert!(!is_in_memory(900) && !is_in_memory(1_100) && !is_in_memory(0));
+    assert_eq!(reader.cached().cache().counts().looks.misses(), 0, "it is nobody's look");
+    let wrong = [(warm[0].0, warm[0].1 + 1)];
+    reader.cached().evict();
+    assert!(matches!(reader.warm_blocks(&wrong), Err(Error::Corrupt { .. })), "a length that is not so");
+    reader.cached().remove();
+    assert_eq!(reader.warm_blocks(&warm).expect("sound"), 0, "nothing of a file that is gone");
+}
+
+#[test]
 fn a_file_is_read_into_the_cache_by_kinds_of_blocks() {
     let (files, name) = (Memory::new(), FileName::new("f"));
     let cells = sample(6_000, 10);

@@ -38,4 +38,21 @@ impl Reader {
         }
         Ok(read)
     }
+
+    /// Reads the blocks into the cache that begin at these offsets and are so long, as a [writer](crate::Written::warm) tells
+    /// them, those that are there excepted: they go before others that were asked for once. Says how many. Ends early when the
+    /// file is gone.
+    pub fn warm_blocks(&self, blocks: &[(u64, u32)]) -> Result<u64> {
+        let mut read = 0;
+        for &(at, length) in blocks {
+            if self.cached.is_gone() {
+                break;
+            }
+            if !self.cached.has(at) {
+                self.cached.put(at, self.read_block(at, Some(length))?, true);
+                read += 1;
+            }
+        }
+        Ok(read)
+    }
 }

@@ -67,6 +67,9 @@ pub struct Written {
     pub entries: u64,
     /// The oldest and newest timestamps; `None` for a file without cells.
     pub span: Option<TimeSpan>,
+    /// Where the data blocks lie that were [marked](Writer::mark_warm), and how long they are, and with them index and bloom
+    /// filters: in their order. None without the former.
+    pub warm: Vec<(u64, u32)>,
 }
 
 /// Writes one HFile.
@@ -106,6 +109,10 @@ pub struct Writer {
     biggest: (usize, KeyBuf),
     span: Option<TimeSpan>,
     earliest_put: Timestamp,
+    /// Whether the open block is marked, and whether any is.
+    block_is_warm: bool,
+    any_is_warm: bool,
+    warm: Vec<(u64, u32)>,
 }
 
 impl Writer {
@@ -142,6 +149,9 @@ impl Writer {
             biggest: (0, KeyBuf::default()),
             span: None,
             earliest_put: Timestamp::LATEST,
+            block_is_warm: false,
+            any_is_warm: false,
+            warm: Vec::new(),
             options,
         }
     }
@@ -186,6 +196,12 @@ impl Writer {
         self.last.copy_from(cell);
         self.any = true;
         Ok(())
+    }
+
+    /// Marks the block that has the cell which was appended last, to be kept in a cache.
+    #[inline]
+    pub fn mark_warm(&mut self) {
+        self.block_is_warm = true;
     }
 
     fn count(&mut self, cell: Cell<'_>) {
@@ -245,6 +261,10 @@ impl Writer {
             _ => self.encoded = block,
         }
         let (offset, disk_length) = written?;
+        if std::mem::take(&mut self.block_is_warm) {
+            self.any_is_warm = true;
+            self.warm.push((offset, disk_length));
+        }
         self.block.clear();
         self.encoded.clear();
         self.cell_starts.clear();
@@ -343,6 +363,9 @@ impl Writer {
             self.packed.extend_from_slice(&sum.to_be_bytes());
         }
         self.file.write(&self.packed)?;
+        if matches!(kind, BlockType::LeafIndex | BlockType::IntermediateIndex | BlockType::BloomChunk) {
+            self.warm.push((offset, disk_length));
+        }
         self.unpacked_bytes += (HEADER_LENGTH + payload.len()) as u64;
         Ok((offset, disk_length))
     }
@@ -397,8 +420,9 @@ impl Writer {
         bytes.extend_from_slice(&VERSION.to_be_bytes());
         self.file.write(&bytes)?;
         let (entries, span) = (self.entries, self.span);
+        let warm = if self.any_is_warm { self.warm } else { Vec::new() };
         let size = self.file.finish()?;
-        Ok(Written { size, entries, span })
+        Ok(Written { size, entries, span, warm })
     }
 
     /// Gives up; the file is removed.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use cell::{SequenceId, Timestamp};
 use hfile::{ReadOptions, ReadType, StoreFileInfo};
 
+use crate::flush::Made;
 use crate::heap::{Heap, Source};
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
@@ -122,7 +123,10 @@ impl Region {
         self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);
         let options = ReadOptions { cache_blocks: false, memory_only: false, read_type: ReadType::Stream };
         let sources = chosen.iter().rev().map(|file| Source::File(file.reader.cursor(options))).collect();
-        let heap = Heap::new(store.comparator, SequenceId::MAX, sources);
+        let mut heap = Heap::new(store.comparator, SequenceId::MAX, sources);
+        if chosen.iter().any(|file| file.reader.cached().stays_warm()) {
+            heap.watch_cache();
+        }
         let kind = if all {
             RewriteKind::All {
                 purge_deletes_after: store.tuning.load().purge_deletes_after,
@@ -157,9 +161,11 @@ impl Region {
             Err(_) if self.write.lock().closing => return Err(overtaken()),
             made => made?,
         };
+        let Made { file: made, warm } = made;
         let bytes = chosen.iter().map(|file| file.listed.size).sum();
         // What cannot be read back is told to whoever asks for it.
         let _read = made.reader.warm(made.reader.cached().kept_of_compaction(bytes), true);
+        let _read = made.reader.warm_blocks(&warm);
         self.account.compacted(made.listed.size);
         let chosen_names: Vec<&str> = chosen.iter().map(|file| file.listed.name.as_str()).collect();
         let is_old = |file: &StoreFile| chosen_names.contains(&file.listed.name.as_str());
@@ -190,6 +196,8 @@ impl Region {
             // Readers that hold it read on; if the name stays, it is removed when the region is opened.
             let _stays = self.files.delete(file.reader.name());
         }
+        // In a cache that was full those that went have made room.
+        let _read = made.reader.warm_blocks(&warm);
         Ok(chosen.len())
     }
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use cache::Kinds;
 use cell::{KeyBuf, SequenceId};
 use hfile::{Reader, StoreFileInfo, Writer};
 use memstore::{Cleaning, Pool, Segment};
@@ -69,6 +70,13 @@ struct StoreFlushed {
     through: SequenceId,
     /// Bytes that have stayed in memory.
     stayed: u64,
+}
+
+/// A new file.
+pub(crate) struct Made {
+    pub(crate) file: Arc<StoreFile>,
+    /// The blocks of cells that lay in the cache, and what is needed to find them: see [`hfile::Written::warm`].
+    pub(crate) warm: Vec<(u64, u32)>,
 }
 
 impl Region {
@@ -179,7 +187,7 @@ impl Region {
         let codec = store.options.compression.as_str();
         let info = StoreFileInfo { max_sequence: through, major: false, more: swept.fact() };
         let mut young = None;
-        let file = match &split {
+        let made = match &split {
             Some(split) => self.write_file_by(store, codec, info, |writer| {
                 let (mut fate, mut written) = (split.fates(), Ok(()));
                 young = Segment::compacted(&snapshot, &self.options.memory, Cleaning::ALL, |cell| {
@@ -199,8 +207,14 @@ impl Region {
                 self.write_file(store, heap, rewrite(), codec, info, &mut |_| {})?
             }
         };
+        let file = made.file;
+        let cached = file.reader.cached();
         // What cannot be read back is told to whoever asks for it.
-        let _read = file.reader.warm(file.reader.cached().kept_of_flush(), true);
+        let _read = file.reader.warm(cached.kept_of_flush(), true);
+        // What is read of the file before will soon be read of this one, too.
+        if store.view.load().files.last().is_some_and(|before| before.reader.cached().is_being_read()) {
+            let _read = file.reader.warm(Kinds::ALL, false);
+        }
         let young = young.map(|young| Arc::new(young.segment));
         let stayed = split.as_ref().map_or(0, |split| split.bytes);
         let mut tracker = store.tracker.lock();
@@ -236,7 +250,7 @@ impl Region {
         codec: &str,
         info: StoreFileInfo,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<Arc<StoreFile>> {
+    ) -> Result<Made> {
         self.write_file_by(store, codec, info, |writer| {
             heap.seek(KeyBuf::first_on_row(b"").position())?;
             let mut read = 0u64;
@@ -244,6 +258,9 @@ impl Region {
                 if rewrite.keeps(cell) {
                     heap.fetch_ahead();
                     writer.append(cell)?;
+                    if heap.lay_in_cache() {
+                        writer.mark_warm();
+                    }
                 }
                 heap.advance()?;
                 read += 1;
@@ -263,7 +280,7 @@ impl Region {
         codec: &str,
         info: StoreFileInfo,
         write: impl FnOnce(&mut Writer) -> Result<()>,
-    ) -> Result<Arc<StoreFile>> {
+    ) -> Result<Made> {
         let name = format!("{:016x}{:016x}", self.world.random(), self.world.random());
         let path = store.folder.join(&name);
         let mut writer = self.begin_file(store, &path, codec)?;
@@ -282,7 +299,8 @@ impl Region {
         let file = self.files.open(&path)?;
         let caching = Store::caching(&self.info, &store.options);
         let reader = Reader::open(file, path, Arc::clone(&self.cache), caching)?;
-        Ok(Arc::new(StoreFile::new(Listed { name, size: written.size }, reader)))
+        let file = Arc::new(StoreFile::new(Listed { name, size: written.size }, reader));
+        Ok(Made { file, warm: written.warm })
     }
 
     fn begin_file(&self, store: &Store, path: &FileName, codec: &str) -> Result<Writer> {

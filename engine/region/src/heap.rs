@@ -251,6 +251,22 @@ impl Heap {
         }
     }
 
+    /// From now on it is known [whether cells lay in the cache](Heap::lay_in_cache).
+    pub(crate) fn watch_cache(&mut self) {
+        for lane in &mut self.sources.0.lanes {
+            if let Source::File(cursor) = &mut lane.source {
+                cursor.watch_cache();
+            }
+        }
+    }
+
+    /// Whether the cell that it stands on lies in a file's block that lay in the cache, and this is watched.
+    #[inline]
+    pub(crate) fn lay_in_cache(&self) -> bool {
+        let source = self.current().map(|index| &self.sources.0.lanes[index].source);
+        matches!(source, Some(Source::File(cursor)) if cursor.lay_in_cache())
+    }
+
     /// From now on blocks of files that were looked at are held.
     pub(crate) fn hold_blocks(&mut self) {
         for lane in &mut self.sources.0.lanes {

@@ -152,6 +152,7 @@ fn cache_options(conf: &Conf, share: impl Fn(f64) -> u64) -> conf::Result<cache:
             blooms_on_write: conf.value(&key::BLOOMS_ON_WRITE)?,
             compacted_on_write: conf.value(&key::COMPACTED_ON_WRITE)?,
             compacted_bytes_max: conf.value(&key::COMPACTED_ON_WRITE_MAX)?,
+            stays_warm: conf.value(&key::STAYS_WARM)?,
             evict_on_close: conf.value(&key::EVICT_ON_CLOSE)?,
             prefetch_on_open: conf.value(&key::PREFETCH_ON_OPEN)?,
         },

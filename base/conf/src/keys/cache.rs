@@ -21,6 +21,9 @@ keys! {
     COMPACTED_ON_WRITE: Flag = "hbase.rs.cachecompactedblocksonwrite", "false";
     /// Above so much that was compacted into one file its data blocks are not kept after all.
     COMPACTED_ON_WRITE_MAX: Size = "hbase.rs.cachecompactedblocksonwrite.threshold", "9223372036854775807";
+    /// Whether blocks of a compacted file take the places of those that were cached of the files it was made of, and blocks of
+    /// flushed files are kept while there is room and the file that was flushed before is being read.
+    STAYS_WARM: Flag = "bellows.block.cache.stays.warm", "true";
     /// Whether a file takes its blocks along when it is closed, for every family.
     EVICT_ON_CLOSE: Flag = "hbase.rs.evictblocksonclose", "false";
     /// Whether files are read into the cache when they are opened, for every family.

@@ -232,6 +232,11 @@ impl Store {
         self.0.state.lock().index.has_file(file)
     }
 
+    /// Bytes of a file in blocks that requests have read; their records' heads count with them.
+    pub(super) fn read_bytes_of(&self, file: FileId) -> u64 {
+        self.0.state.lock().index.read_of(file).map(|entry| u64::from(entry.length())).sum()
+    }
+
     pub(super) fn insert(&self, key: BlockKey, mark: Mark, block: &Arc<Block>, admission: Admission) {
         let mut state = self.0.state.lock();
         // Asked under the lock: behind the end of the writers nothing may come to wait for one, and have others go for it.

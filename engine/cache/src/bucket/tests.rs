@@ -750,3 +750,22 @@ fn an_index_that_is_old_or_damaged_costs_hits_and_gives_no_wrong_byte() {
     assert!(bench.cache.persist().is_err());
     assert_eq!(next_life(bench, &index).counts().blocks, 0);
 }
+
+#[test]
+fn a_file_on_a_device_is_being_read_when_requests_have_a_quarter_of_it() {
+    let bench = Bench::new(1, 4, &options());
+    let file = bench.cache.open_file("data/default/t/r/f/2", 20_000, Caching::default());
+    for offset in 0..20 {
+        file.put(offset, Bench::content(offset), false);
+        bench.settle();
+    }
+    assert!(!file.is_being_read());
+    for offset in 0..20 {
+        let ask = Ask { keep: true, memory_only: false };
+        let Ok(_found) = file
+            .block::<std::convert::Infallible>(offset, BlockKind::Data, ask, || Ok(Bench::content(offset)));
+    }
+    bench.settle();
+    assert!(file.is_being_read());
+    assert!(!bench.file.is_being_read());
+}

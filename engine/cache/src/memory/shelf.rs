@@ -33,6 +33,8 @@ const MARKS_MAX: u8 = 3;
 const OFFER_FACTOR: u64 = 2;
 /// With how many in the main part something is compared that shall be kept from the start.
 const CONTESTS_MAX: usize = 8;
+/// How many entries of a file are gone through at a time, under the lock that every look takes.
+const OF_FILE_MAX: usize = 1024;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
@@ -51,8 +53,19 @@ pub(crate) struct Admission {
     pub(crate) weight: usize,
     /// Whether its family is kept in memory before others.
     pub(crate) in_memory: bool,
-    /// Whether its family wants it kept from the start.
-    pub(crate) asked_for: bool,
+    /// Why it comes.
+    pub(crate) cause: Cause,
+}
+
+/// Why something is taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A request reads it.
+    Request,
+    /// It was just written or opened, and somebody may read it.
+    Ahead,
+    /// The same where it shall be kept from the start: its family wants it, or what it takes the place of was kept.
+    Wanted,
 }
 
 /// What a look at an entry needs, and no more: with blocks for values two lie in a cache line.
@@ -70,7 +83,7 @@ struct Entry {
     hash: u64,
     weight: usize,
     place: Place,
-    asked_for: bool,
+    cause: Cause,
     newer: u32,
     older: u32,
     /// The neighbours among the entries of the same file.
@@ -185,6 +198,15 @@ impl<V> Shelf<V> {
         self.files.contains_key(&file)
     }
 
+    /// What is kept of a file and was read by requests, as far as it is among [so many](OF_FILE_MAX) that came last.
+    pub(crate) fn read_of(&self, file: FileId) -> impl Iterator<Item = &V> {
+        let first = self.files.get(&file).copied();
+        let next = |&at: &u32| Some(self.entries[at as usize].file_next).filter(|next| *next != NONE);
+        let all = std::iter::successors(first, next).take(OF_FILE_MAX).map(|at| at as usize);
+        let read = all.filter(|&at| self.entries[at].cause == Cause::Request || self.kept[at].marks > 0);
+        read.filter_map(|at| self.kept[at].value.as_ref())
+    }
+
     /// What is kept under `key`; a hit counts.
     #[inline]
     pub(crate) fn get(&mut self, key: BlockKey, hash: u64) -> Option<&V> {
@@ -218,11 +240,11 @@ impl<V> Shelf<V> {
         admission: Admission,
         gone: &mut Vec<V>,
     ) {
-        let Admission { weight, in_memory, asked_for } = admission;
+        let Admission { weight, in_memory, cause } = admission;
         let limit = if in_memory { self.in_memory_max } else { self.bytes_max };
         gone.extend(self.find(key, hash).and_then(|at| self.remove(at)));
         // What shall be kept from the start counts as asked for again already.
-        (0..if asked_for { 2 } else { 1 }).for_each(|_| self.sketch.count(hash));
+        (0..if cause == Cause::Wanted { 2 } else { 1 }).for_each(|_| self.sketch.count(hash));
         if weight > limit {
             self.refused += 1;
             gone.push(value);
@@ -234,7 +256,7 @@ impl<V> Shelf<V> {
             hash,
             weight,
             place,
-            asked_for,
+            cause,
             newer: NONE,
             older: NONE,
             file_next: NONE,
@@ -333,7 +355,7 @@ impl<V> Shelf<V> {
         // What was asked for once may be part of a scan: it takes nobody's place.
         let mine = frequency(self, candidate);
         // One that is strong would keep all others safe from what shall be kept from the start.
-        let contests = if self.entries[candidate as usize].asked_for { CONTESTS_MAX } else { 1 };
+        let contests = if self.entries[candidate as usize].cause == Cause::Wanted { CONTESTS_MAX } else { 1 };
         for _ in 0..contests {
             let victim = self.victim(Place::Main)?;
             if mine > frequency(self, victim).max(1) {
@@ -483,7 +505,7 @@ mod tests {
     }
 
     fn put(shelf: &mut Shelf<u64>, key: BlockKey, weight: usize, in_memory: bool) {
-        let admission = Admission { weight, in_memory, asked_for: false };
+        let admission = Admission { weight, in_memory, cause: Cause::Request };
         shelf.insert(key, hash_of(key), key.offset, admission, &mut Vec::new());
     }
 
@@ -522,7 +544,7 @@ mod tests {
         let mut shelf = Shelf::new(10_000, 0);
         (0..200).for_each(|offset| put(&mut shelf, key(1, offset), 100, false));
         for offset in 0..50 {
-            let admission = Admission { weight: 100, in_memory: false, asked_for: true };
+            let admission = Admission { weight: 100, in_memory: false, cause: Cause::Wanted };
             let key = key(2, offset);
             shelf.insert(key, hash_of(key), offset, admission, &mut Vec::new());
         }
@@ -532,7 +554,7 @@ mod tests {
 
     /// Looks for what is at hand elsewhere, too, and says whether it was brought.
     fn look(shelf: &mut Shelf<u64>, offset: u64, in_memory: bool) -> bool {
-        let (key, admission) = (key(1, offset), Admission { weight: 100, in_memory, asked_for: false });
+        let (key, admission) = (key(1, offset), Admission { weight: 100, in_memory, cause: Cause::Request });
         let mut is_brought = false;
         if shelf.get(key, hash_of(key)).is_none() {
             let bring = || {
@@ -592,7 +614,7 @@ mod tests {
     #[test]
     fn what_is_too_large_is_not_asked_for() {
         let mut shelf = Shelf::<u64>::new(1_000, 250);
-        let of = |weight, in_memory| Admission { weight, in_memory, asked_for: false };
+        let of = |weight, in_memory| Admission { weight, in_memory, cause: Cause::Request };
         assert!(shelf.wants(7, of(1_000, false)) && shelf.wants(7, of(250, true)));
         assert!(!shelf.wants(7, of(1_001, false)) && !shelf.wants(7, of(251, true)));
     }
@@ -602,7 +624,7 @@ mod tests {
         let mut shelf = Shelf::new(1_000, 0);
         put(&mut shelf, key(1, 1), 100, false);
         let mut gone = Vec::new();
-        let admission = Admission { weight: 200, in_memory: false, asked_for: false };
+        let admission = Admission { weight: 200, in_memory: false, cause: Cause::Request };
         shelf.insert(key(1, 1), hash_of(key(1, 1)), 77, admission, &mut gone);
         assert_eq!((gone, shelf.bytes(), shelf.len()), (vec![1], 200, 1));
         assert_eq!(shelf.get(key(1, 1), hash_of(key(1, 1))), Some(&77));

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::hash_of;
-use super::shelf::{Admission, Shelf};
+use super::shelf::{Admission, Cause, Shelf};
 use super::sketch::Sketch;
 use crate::{BlockKey, FileId};
 
@@ -29,7 +29,7 @@ impl Policy for Ours {
         let (key, hash) = (key(item), hash_of(key(item)));
         let hit = self.0.get(key, hash).is_some();
         if !hit {
-            let admission = Admission { weight: 1, in_memory: false, asked_for: false };
+            let admission = Admission { weight: 1, in_memory: false, cause: Cause::Request };
             self.0.insert(key, hash, (), admission, &mut Vec::new());
         }
         hit

@@ -47,6 +47,14 @@ impl Entry {
         }
     }
 
+    /// Bytes of the record, or of the block where it is not written yet.
+    pub(super) fn length(&self) -> u32 {
+        match self {
+            Entry::Waiting(block) => block.disk_length,
+            Entry::Written(slot, _) => slot.length,
+        }
+    }
+
     /// Bytes of the head that is kept.
     pub(super) fn head_bytes(&self) -> u64 {
         match self {

@@ -4,7 +4,7 @@ use parking_lot::MutexGuard;
 
 use super::{Entry, Slot, State, Store};
 use crate::bucket::{Placed, record};
-use crate::memory::{Admission, hash_of};
+use crate::memory::{Admission, Cause, hash_of};
 use crate::{BlockKey, FileId};
 
 /// Places of the index that are looked through before others have the lock.
@@ -50,7 +50,7 @@ impl Store {
                 continue;
             }
             let weight = state.slots.slot_size(class) as usize;
-            let admission = Admission { weight, in_memory, asked_for: false };
+            let admission = Admission { weight, in_memory, cause: Cause::Ahead };
             let mut gone = Vec::new();
             let slot = Slot { at, length, head, sum, is_hearsay: true };
             let entry = Entry::Written(slot, None);

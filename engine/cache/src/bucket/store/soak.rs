@@ -8,6 +8,7 @@ use storage::{DeviceFault, Outcome, Scratch};
 
 use super::*;
 use crate::BlockKind;
+use crate::memory::Cause;
 
 const SIZES: [u32; 4] = [1_024, 2_048, 3_072, 4_096];
 const BUCKET: u64 = 4 * 4_096;
@@ -118,7 +119,7 @@ fn act(store: &Store, world: &World) {
                 Some(found) => assert_eq!(format!("{found:?}"), format!("{:?}", content(number)), "{number}"),
                 None => {
                     let admission =
-                        Admission { weight: 0, in_memory: number.is_multiple_of(5), asked_for: false };
+                        Admission { weight: 0, in_memory: number.is_multiple_of(5), cause: Cause::Request };
                     store.insert(key(number), mark(number), &Arc::new(content(number)), admission);
                 }
             }

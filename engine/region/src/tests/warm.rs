@@ -1,0 +1,141 @@
+//! What lies in the cache before a flush or a compaction lies there behind it.
+
+use super::*;
+
+const ROWS: usize = 400;
+
+/// A region whose files have many blocks, over a cache as `options` say.
+fn bench(options: cache::Options) -> Bench {
+    let family = FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", "1024");
+    let bench = Bench::with(family);
+    let cache = Arc::new(Cache::new(options));
+    // Compactions are asked for here.
+    let tuning = RegionOptions { compaction_files_min: 100, ..RegionOptions::default() };
+    let region = Region::open(Opening {
+        info: bench.region.info().clone(),
+        table: Arc::clone(&bench.table),
+        files: Arc::new(bench.files.clone()),
+        folder: FileName::new("data/default/t/s"),
+        log: Arc::clone(&bench.log),
+        cache,
+        world: bench.world.clone(),
+        options: tuning,
+        recovered: None,
+    });
+    Bench { region: region.expect("opened"), ..bench }
+}
+
+fn row(index: usize) -> String {
+    format!("row{index:04}")
+}
+
+impl Bench {
+    /// Writes a file of the rows `from`, `from + step` and so on.
+    fn flush_rows(&self, from: usize, step: usize) {
+        let value = "v".repeat(100);
+        (from..ROWS).step_by(step).for_each(|index| self.put(&row(index), "f:x", 1, &value));
+        self.region.flush(FlushReason::Requested).expect("flushed");
+    }
+
+    fn read(&self, index: usize, mode: ReadMode) -> bool {
+        match self.region.get(&Scan::get(row(index).into()), mode, &mut Shown::default()) {
+            Ok(cells) => cells == 1,
+            Err(Error::WouldBlock) => false,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Which rows can be had without a wait.
+    fn in_memory(&self) -> Vec<usize> {
+        (0..ROWS).filter(|&index| self.read(index, ReadMode::MemoryOnly)).collect()
+    }
+
+    fn compact(&self, major: bool) {
+        let taken = self.region.compact(&CompactionRequest { major, families: Vec::new() });
+        assert!(taken.expect("compacted") > 1);
+    }
+}
+
+#[test]
+fn a_compaction_leaves_the_cache_as_warm_as_it_was() {
+    for stays_warm in [true, false] {
+        let switches = cache::Switches { stays_warm, ..cache::Switches::default() };
+        let bench = bench(cache::Options { switches, ..cache::Options::default() });
+        (0..3).for_each(|from| bench.flush_rows(from, 3));
+        assert_eq!(bench.in_memory(), []);
+        let some = 100..200;
+        some.clone().for_each(|index| assert!(bench.read(index, ReadMode::Any)));
+        let before = bench.in_memory();
+        assert!(some.clone().all(|index| before.contains(&index)) && before.len() < 160, "{before:?}");
+        bench.compact(true);
+        let after = bench.in_memory();
+        if !stays_warm {
+            assert_eq!(after, []);
+            continue;
+        }
+        assert!(some.clone().all(|index| after.contains(&index)), "{after:?}");
+        // At both ends a block of the new file has rows of old blocks that were cached and of some that were not.
+        assert!(after.len() < before.len() + 30, "{} {}", before.len(), after.len());
+        // Once more, of a file with two others that nobody has read.
+        (0..2).for_each(|from| bench.flush_rows(from, 2));
+        bench.compact(true);
+        assert!(some.clone().all(|index| bench.read(index, ReadMode::MemoryOnly)));
+    }
+}
+
+#[test]
+fn in_a_cache_that_is_full_a_new_file_takes_the_room_of_the_old_ones() {
+    // What is read measures more than half of the cache.
+    let bench = bench(cache::Options { bytes_max: 40 << 10, ..cache::Options::default() });
+    (0..3).for_each(|from| bench.flush_rows(from, 3));
+    let hot = 100..250;
+    for _ in 0..6 {
+        hot.clone().for_each(|index| assert!(bench.read(index, ReadMode::Any)));
+    }
+    let held = |bench: &Bench| bench.in_memory().into_iter().filter(|index| hot.contains(index)).count();
+    let before = held(&bench);
+    assert!(before > 120, "{before}");
+    bench.compact(true);
+    let after = held(&bench);
+    assert!(after + 15 > before, "{after} of {before}");
+    assert!(bench.region.cache.counts().bytes <= 40 << 10);
+}
+
+#[test]
+fn what_is_flushed_stays_in_memory_where_the_file_before_is_read() {
+    for (stays_warm, bytes_max, reads) in
+        [(true, 1 << 20, true), (true, 1 << 20, false), (false, 1 << 20, true), (true, 0, true)]
+    {
+        let switches = cache::Switches { stays_warm, ..cache::Switches::default() };
+        let bench = bench(cache::Options { bytes_max, switches, ..cache::Options::default() });
+        let blocks = || bench.region.cache.counts().blocks_of[0];
+        bench.flush_rows(0, 2);
+        assert_eq!(blocks(), 0, "there is no file before the first");
+        if reads {
+            (0..ROWS / 3).step_by(2).for_each(|index| assert!(bench.read(index, ReadMode::Any)));
+        }
+        let before = blocks();
+        bench.flush_rows(1, 2);
+        let kept = blocks() - before;
+        let expected = stays_warm && bytes_max > 0 && reads;
+        let case = format!("stays warm: {stays_warm}, of {bytes_max} bytes, read: {reads}");
+        assert!(if expected { kept > 15 } else { kept == 0 }, "{kept} blocks; {case}");
+        // Nobody has read what was kept so: it is no reason to go on.
+        let before = blocks();
+        bench.flush_rows(0, 4);
+        assert_eq!(blocks(), before, "{case}");
+    }
+}
+
+#[test]
+fn what_is_flushed_takes_room_and_nobodys_place() {
+    let bench = bench(cache::Options { bytes_max: 40 << 10, ..cache::Options::default() });
+    bench.flush_rows(0, 2);
+    (0..ROWS).step_by(2).for_each(|index| assert!(bench.read(index, ReadMode::Any)));
+    let before = bench.region.cache.counts();
+    assert_eq!(before.evicted, 0);
+    bench.flush_rows(1, 2);
+    let after = bench.region.cache.counts();
+    assert_eq!((after.evicted, after.refused > before.refused), (0, true), "{after:?}");
+    assert!(after.blocks > before.blocks && after.bytes <= 40 << 10, "{after:?}");
+}
