@@ -17,6 +17,7 @@ mod alarm;
 mod limits;
 mod machine;
 mod network;
+mod pages;
 mod random;
 mod signals;
 mod stalls;
@@ -28,6 +29,7 @@ pub use alarm::Alarm;
 pub use limits::raise_open_files;
 pub use machine::host_name;
 pub use network::{Listener, Stream, dial, listen};
+pub use pages::forgo_huge_pages;
 pub use signals::told_to_stop;
 pub use stalls::{Stall, Stalls};
 pub use threads::{

@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) rpc_options: rpc::Options,
     pub(crate) registry_options: registry::Options,
     pub(crate) web_options: web::Options,
+    /// Whether memory may come in large pages.
+    pub(crate) huge_pages: bool,
     pub(crate) log: wal::Options,
     pub(crate) region: RegionOptions,
     pub(crate) cache: cache::Options,
@@ -97,6 +99,7 @@ impl Settings {
                 connections_max: count(conf.value(&keys::rpc::WEB_CONNECTIONS_MAX)?),
                 request_max: conf.value(&keys::rpc::WEB_REQUEST_TIMEOUT)?,
             },
+            huge_pages: conf.value(&keys::regionserver::HUGE_PAGES)?,
             log: regionserver::Options::of_log(&conf, memstore_bytes)?,
             region: RegionOptions {
                 memory: memstore::Pool::new(chunk_size, chunks_kept as usize / chunk_size),

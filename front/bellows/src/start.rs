@@ -28,6 +28,10 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     let world = World::real();
     let began = world.moment();
     let settings = Settings::gather(start)?;
+    if !settings.huge_pages {
+        // Where the system cannot be told, its pages are what they are.
+        let _is_done = env::forgo_huge_pages();
+    }
     if let Err(error) = env::raise_open_files() {
         tracing::warn!(%error, "the number of open files stays as it is; ulimit -n raises it");
     }

@@ -45,6 +45,9 @@ keys! {
     /// or files press. Above 10 it counts only where the system lets this process raise its threads again
     /// (`CAP_SYS_NICE`, or a `RLIMIT_NICE` of 21); else it is 10.
     BACKGROUND_NICE: Count = "bellows.background.nice", "19";
+    /// Whether the system may give the server memory in pages of 2 MB. One that it needs first takes up to 6 ms, in which the
+    /// thread serves nobody.
+    HUGE_PAGES: Flag = "bellows.memory.huge.pages", "false";
     /// A flush or compaction that takes longer weighs the same as what serves, until none takes so long.
     BACKGROUND_PATIENCE: Millis = "bellows.background.patience", "10000";
     /// Whether this server compacts at all; changed while it runs by the shell's `compaction_switch`.
