@@ -16,6 +16,8 @@ use crate::weight;
 pub enum Priority {
     /// Somebody waits for the answer.
     Foreground,
+    /// The same, and it seldom runs for long: woken, it goes before those that do, where the system knows how.
+    Serving,
     /// Flush, compaction and the like.
     Background,
     /// It runs as soon as it is woken, before everything else, where the system allows it: for what measures others, and
@@ -50,6 +52,7 @@ pub fn spawn_thread<T: Send + 'static>(
         .spawn(move || {
             match priority {
                 Priority::Foreground => {}
+                Priority::Serving => weight::be_brief(),
                 Priority::Background => weight::lower(),
                 Priority::Prompt => {
                     // Without the right to it, it waits like others: a measurement that is less exact.
@@ -103,7 +106,7 @@ impl Runtime {
         Runtime::start_as(name, Priority::Foreground, blocking_threads_max)
     }
 
-    /// The same with a thread of another priority; the pool's threads inherit it.
+    /// The same with a thread of another priority; the pool's threads inherit it, but of one that serves the weight alone.
     pub fn start_as(name: &str, priority: Priority, blocking_threads_max: usize) -> io::Result<Runtime> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

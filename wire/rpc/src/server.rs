@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use env::{Listener, Runtime, Stream, World};
+use env::{Listener, Priority, Runtime, Stream, World};
 use tokio::sync::watch;
 
 use crate::counters::{Gauges, Shard, Snapshot, count};
@@ -85,7 +85,8 @@ impl Server {
         options.check().map_err(Error::Options)?;
         let mut runtimes = Vec::with_capacity(options.threads);
         for index in 0..options.threads {
-            let runtime = Runtime::start(&format!("rpc-{index}"), options.blocking_threads_max);
+            let name = format!("rpc-{index}");
+            let runtime = Runtime::start_as(&name, Priority::Serving, options.blocking_threads_max);
             runtimes.push(runtime.map_err(Error::Thread)?);
         }
         let (mut listeners, mut bound) = (Vec::new(), Vec::new());
