@@ -1,5 +1,6 @@
 //! The `bellows` binary: wiring only.
 
+mod allocator;
 mod args;
 mod bucket;
 mod cache_picture;
@@ -23,9 +24,6 @@ use failure::Failure;
 
 const ASKED_NOTHING: clap::error::ErrorKind =
     clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through these two")]
 fn main() -> ExitCode {

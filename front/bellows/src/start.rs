@@ -16,6 +16,7 @@ use regionserver::{
 };
 use storage::{FileName, Files};
 
+use crate::allocator;
 use crate::args::Start;
 use crate::failure::Failure;
 use crate::greeting::Greeting;
@@ -32,6 +33,7 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
         // Where the system cannot be told, its pages are what they are.
         let _is_done = env::forgo_huge_pages();
     }
+    let _gives_back = allocator::give_back()?;
     if let Err(error) = env::raise_open_files() {
         tracing::warn!(%error, "the number of open files stays as it is; ulimit -n raises it");
     }
