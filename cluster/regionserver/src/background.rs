@@ -112,11 +112,19 @@ pub(crate) struct Waiting {
     pub(crate) compactions: usize,
 }
 
+/// Whom the queues wake, each for itself: a thread that is woken for nothing runs before the one that woke it has answered.
+#[derive(Default)]
+struct Wakes {
+    flushes: Condvar,
+    compactions: Condvar,
+    /// Only when the server stops.
+    chore: Condvar,
+}
+
 /// The queues, and the switches that threads look at.
 pub(crate) struct Background {
     queues: Mutex<Queues>,
-    /// Something was queued, or the server stops.
-    wake: Condvar,
+    wakes: Wakes,
     stopping: AtomicBool,
     compaction_enabled: AtomicBool,
     /// Bytes in all memstores.
@@ -139,7 +147,7 @@ impl Background {
     pub(crate) fn new(compaction_enabled: bool, nice: u8) -> Background {
         Background {
             queues: Mutex::default(),
-            wake: Condvar::new(),
+            wakes: Wakes::default(),
             stopping: AtomicBool::new(false),
             compaction_enabled: AtomicBool::new(compaction_enabled),
             memory: AtomicI64::new(0),
@@ -204,7 +212,9 @@ impl Background {
         self.stopping.store(true, Ordering::Release);
         // Under the lock, or a thread that has just looked would go to sleep and miss it.
         let _queues = self.queues.lock();
-        self.wake.notify_all();
+        for wake in [&self.wakes.flushes, &self.wakes.compactions, &self.wakes.chore] {
+            wake.notify_all();
+        }
         self.memory_queue.wake_all();
     }
 
@@ -233,7 +243,7 @@ impl Background {
     pub(crate) fn switch_compaction(&self, enabled: bool) -> bool {
         let before = self.compaction_enabled.swap(enabled, Ordering::AcqRel);
         let _queues = self.queues.lock();
-        self.wake.notify_all();
+        self.wakes.compactions.notify_all();
         before
     }
 
@@ -250,7 +260,7 @@ impl Background {
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, region)) {
             let region = region.clone();
             queues.flushes.push_back(Flush { region, again: Again::default(), held_since: None });
-            self.wake.notify_all();
+            self.wakes.flushes.notify_one();
         }
     }
 
@@ -301,7 +311,7 @@ impl Background {
             families,
             again: Again::default(),
         });
-        self.wake.notify_all();
+        self.wakes.compactions.notify_one();
     }
 
     /// Which compactions of a region wait or run.
@@ -343,7 +353,10 @@ impl Background {
                 Ok(flush) => flush,
                 Err(next) => {
                     let period = server.options().wake_period;
-                    background.wake.wait_for(&mut queues, next.map_or(period, |next| next.min(period)));
+                    background
+                        .wakes
+                        .flushes
+                        .wait_for(&mut queues, next.map_or(period, |next| next.min(period)));
                     return;
                 }
             };
@@ -410,7 +423,10 @@ impl Background {
             Ok(wanted) => wanted,
             Err(next) => {
                 let period = server.options().wake_period;
-                background.wake.wait_for(&mut queues, next.map_or(period, |next| next.min(period)));
+                background
+                    .wakes
+                    .compactions
+                    .wait_for(&mut queues, next.map_or(period, |next| next.min(period)));
                 return;
             }
         };
@@ -459,7 +475,7 @@ impl Background {
         let mut queues = background.queues.lock();
         if !background.stopping.load(Ordering::Acquire) {
             let period = server.options().wake_period.min(server.options().scanner_timeout);
-            background.wake.wait_for(&mut queues, period);
+            background.wakes.chore.wait_for(&mut queues, period);
         }
     }
 }
