@@ -106,7 +106,8 @@ impl Runtime {
         Runtime::start_as(name, Priority::Foreground, blocking_threads_max)
     }
 
-    /// The same with a thread of another priority; the pool's threads inherit it, but of one that serves the weight alone.
+    /// The same with a thread of another priority; the pool's threads inherit it, but of one that serves no more than the weight, if
+    /// that is not above the usual.
     pub fn start_as(name: &str, priority: Priority, blocking_threads_max: usize) -> io::Result<Runtime> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

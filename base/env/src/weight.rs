@@ -206,9 +206,13 @@ mod system {
         }
     }
 
-    /// Asks for `ns` at once, with the policy and weight that the thread has.
+    /// Asks for `ns` at once, with the weight that the thread has. One that was given another policy than the usual keeps it.
     #[expect(unsafe_code, reason = "no library that is here asks for it")]
     pub(super) fn be_brief(ns: u64) -> io::Result<()> {
+        // SAFETY: 0 names the calling thread.
+        if unsafe { libc::sched_getscheduler(0) } != libc::SCHED_OTHER {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let asked = libc::sched_attr {
             size: size_of::<libc::sched_attr>() as u32,
             sched_policy: libc::SCHED_OTHER as u32,

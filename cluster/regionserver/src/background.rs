@@ -369,6 +369,8 @@ impl Background {
             if waited < server.options().blocking_wait {
                 let again = Again { due: Some(now.plus(server.options().blocking_wait / 100)), ..again };
                 queues.flushes.push_back(Flush { region: region.clone(), again, held_since: Some(since) });
+                // This thread may have more to do when it is due: another one shall know of it, too.
+                background.wakes.flushes.notify_one();
                 drop(queues);
                 if held_since.is_none() {
                     tracing::warn!(region = %region.info(), table = %region.info().table(),
@@ -404,6 +406,7 @@ impl Background {
         // It may have been asked for again meanwhile: that one has its turn at once, and fails, or not, by itself.
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, &region)) {
             queues.flushes.push_back(Flush { region: region.clone(), again, held_since: None });
+            background.wakes.flushes.notify_one();
         }
         drop(queues);
         tell_failure("flush", &region, &error, wait);
@@ -459,6 +462,7 @@ impl Background {
                 wanted.again = again;
                 // It still waits: it is counted as before.
                 background.queues.lock().compactions.push_back(wanted);
+                background.wakes.compactions.notify_one();
                 return;
             }
         }

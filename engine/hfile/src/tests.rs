@@ -366,9 +366,9 @@ fn a_file_tells_its_sizes_its_middle_row_and_what_was_looked_into() {
 #[test]
 fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
     let cells = sample(6_000, 10);
-    let write = |is_marked: &dyn Fn(usize) -> bool| {
+    let write = |block_size: usize, is_marked: &dyn Fn(usize) -> bool| {
         let (files, name) = (Memory::new(), FileName::new("f"));
-        let options = WriterOptions { block_size: 64, bloom: BloomType::Row, ..Default::default() };
+        let options = WriterOptions { block_size, bloom: BloomType::Row, ..Default::default() };
         let mut writer = Writer::create(files.create(&name).expect("new"), name.clone(), options);
         for (index, (bytes, sequence)) in cells.iter().enumerate() {
             writer.append(Cell::trusted(bytes, *sequence)).expect("in order");
@@ -379,8 +379,12 @@ fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
         let written = writer.finish(StoreFileInfo::default()).expect("written");
         (open(&files, &name).expect("sound"), written.warm)
     };
-    assert_eq!(write(&|_| false).1, [], "nobody needs the index of nothing");
-    let (reader, warm) = write(&|index| (1_000..1_010).contains(&index) || index == 5_999);
+    assert_eq!(write(64, &|_| false).1, [], "nobody needs the index of nothing");
+    let blocks = |is_marked: &dyn Fn(usize) -> bool| write(2_048, is_marked).1.len();
+    let most = blocks(&|index| !index.is_multiple_of(4));
+    assert!(most > 10 && most == blocks(&|_| true), "three fourths of each: {most}");
+    assert_eq!(blocks(&|index| index.is_multiple_of(4)), 0, "a fourth of each");
+    let (reader, warm) = write(64, &|index| (1_000..1_010).contains(&index) || index == 5_999);
     assert!(warm.is_sorted());
     let held = || reader.cached().cache().counts().blocks_of;
     assert_eq!(reader.warm_blocks(&warm).expect("sound"), warm.len() as u64);

@@ -67,7 +67,7 @@ pub struct Written {
     pub entries: u64,
     /// The oldest and newest timestamps; `None` for a file without cells.
     pub span: Option<TimeSpan>,
-    /// Where the data blocks lie that were [marked](Writer::mark_warm), and how long they are, and with them index and bloom
+    /// Where the data blocks lie of which enough was [marked](Writer::mark_warm), and how long they are, and with them index and bloom
     /// filters: in their order. None without the former.
     pub warm: Vec<(u64, u32)>,
 }
@@ -109,8 +109,8 @@ pub struct Writer {
     biggest: (usize, KeyBuf),
     span: Option<TimeSpan>,
     earliest_put: Timestamp,
-    /// Whether the open block is marked, and whether any is.
-    block_is_warm: bool,
+    /// How many cells of the open block are marked, and whether enough of any block were.
+    warm_cells: usize,
     any_is_warm: bool,
     warm: Vec<(u64, u32)>,
 }
@@ -149,7 +149,7 @@ impl Writer {
             biggest: (0, KeyBuf::default()),
             span: None,
             earliest_put: Timestamp::LATEST,
-            block_is_warm: false,
+            warm_cells: 0,
             any_is_warm: false,
             warm: Vec::new(),
             options,
@@ -198,10 +198,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Marks the block that has the cell which was appended last, to be kept in a cache.
+    /// Marks the cell that was appended last. A block of which half of the cells are marked is to be kept in a cache: so no more
+    /// than twice of what is marked is.
     #[inline]
     pub fn mark_warm(&mut self) {
-        self.block_is_warm = true;
+        self.warm_cells += 1;
     }
 
     fn count(&mut self, cell: Cell<'_>) {
@@ -261,7 +262,7 @@ impl Writer {
             _ => self.encoded = block,
         }
         let (offset, disk_length) = written?;
-        if std::mem::take(&mut self.block_is_warm) {
+        if 2 * std::mem::take(&mut self.warm_cells) >= self.cell_starts.len() {
             self.any_is_warm = true;
             self.warm.push((offset, disk_length));
         }

@@ -165,7 +165,12 @@ impl Region {
         let bytes = chosen.iter().map(|file| file.listed.size).sum();
         // What cannot be read back is told to whoever asks for it.
         let _read = made.reader.warm(made.reader.cached().kept_of_compaction(bytes), true);
-        let _read = made.reader.warm_blocks(&warm);
+        // But what takes their places is not let go for what cannot be read.
+        if let Err(error) = made.reader.warm_blocks(&warm) {
+            made.reader.cached().remove();
+            let _left = self.files.delete(made.reader.name());
+            return Err(error.into());
+        }
         self.account.compacted(made.listed.size);
         let chosen_names: Vec<&str> = chosen.iter().map(|file| file.listed.name.as_str()).collect();
         let is_old = |file: &StoreFile| chosen_names.contains(&file.listed.name.as_str());
@@ -184,7 +189,8 @@ impl Region {
                 current.iter().filter(|file| !is_old(file)).cloned().collect();
             files.insert(place, Arc::clone(&made));
             let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
-            tracker.replace(&list)?;
+            // Nobody will know its name.
+            tracker.replace(&list).inspect_err(|_| _ = made.reader.cached().remove())?;
             store.change_view(|view| View {
                 files: files.clone(),
                 horizon: view.horizon.max(newest),

@@ -221,7 +221,8 @@ impl Region {
         let mut files = store.view.load().files.clone();
         files.push(Arc::clone(&file));
         let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
-        tracker.replace(&list)?;
+        // Nobody will know its name.
+        tracker.replace(&list).inspect_err(|_| _ = file.reader.cached().remove())?;
         store.change_view(|view| View {
             // It is older than what was sealed since.
             pipeline: view.pipeline.iter().chain(&young).cloned().collect(),
