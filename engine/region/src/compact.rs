@@ -163,9 +163,9 @@ impl Region {
         };
         let Made { file: made, warm } = made;
         let bytes = chosen.iter().map(|file| file.listed.size).sum();
-        // What cannot be read back is told to whoever asks for it.
+        // What a family wants kept and cannot be read back is told to whoever asks for it.
         let _read = made.reader.warm(made.reader.cached().kept_of_compaction(bytes), true);
-        // But what takes their places is not let go for what cannot be read.
+        // What is being read is not let go for what cannot be read.
         if let Err(error) = made.reader.warm_blocks(&warm) {
             made.reader.cached().remove();
             let _left = self.files.delete(made.reader.name());

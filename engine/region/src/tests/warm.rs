@@ -139,3 +139,27 @@ fn what_is_flushed_takes_room_and_nobodys_place() {
     assert_eq!((after.evicted, after.refused > before.refused), (0, true), "{after:?}");
     assert!(after.blocks > before.blocks && after.bytes <= 40 << 10, "{after:?}");
 }
+
+#[test]
+fn a_compaction_that_fails_leaves_nothing_of_its_file_in_the_cache() {
+    let bench = bench(cache::Options::default());
+    (0..3).for_each(|from| bench.flush_rows(from, 3));
+    (100..200).for_each(|index| assert!(bench.read(index, ReadMode::Any)));
+    let before = bench.region.cache.counts().blocks;
+    for act in 1.. {
+        bench.files.set_fault(Some(storage::memory::Fault {
+            act: bench.files.acts() + act,
+            kind: storage::Kind::Failed,
+            outcome: storage::Outcome::DidNotHappen,
+            last: false,
+        }));
+        let compacted = bench.region.compact(&CompactionRequest { major: true, families: Vec::new() });
+        bench.files.set_fault(None);
+        if compacted.is_ok() {
+            assert!(act > 2, "none has failed");
+            break;
+        }
+        assert_eq!(bench.region.cache.counts().blocks, before, "act {act}");
+        assert!(bench.read(150, ReadMode::MemoryOnly), "act {act}");
+    }
+}
