@@ -88,6 +88,8 @@ pub struct Block {
     pub heads: Words,
     /// How many bytes all these rows share; the heads are what follows.
     pub shared: u16,
+    /// For data: a bit for each cell, 32 in a number, from the lowest on: whether it is the first of its row here.
+    pub row_starts: Words,
     /// Length of the block on disk, header and checksums included: the next one begins there.
     pub disk_length: u32,
     /// Where the block of the same kind before it lies, in bytes from the start of the file.
@@ -105,7 +107,12 @@ impl Block {
 
 /// See [`Block::weight`].
 fn weight_of(bytes: usize, offsets: usize, heads: usize) -> usize {
-    bytes + 4 * (offsets + heads) + 176
+    bytes + 4 * (offsets + heads + row_start_words(offsets)) + 208
+}
+
+/// How many numbers [`Block::row_starts`] has for so many cells.
+fn row_start_words(cells: usize) -> usize {
+    cells.div_ceil(u32::BITS as usize)
 }
 
 /// What is found for somebody who wants few cells of a block.

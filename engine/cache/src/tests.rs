@@ -11,6 +11,7 @@ pub(crate) fn block(kind: BlockKind, size: usize) -> Block {
         offsets: [].into(),
         heads: [].into(),
         shared: 0,
+        row_starts: [].into(),
         disk_length: 0,
         previous: None,
         packed: false,

@@ -17,6 +17,7 @@ fn block(kind: BlockKind) -> Block {
         offsets: (0..200).collect(),
         heads: [].into(),
         shared: 0,
+        row_starts: [1; 7].into(),
         disk_length: 9,
         previous: None,
         packed: false,

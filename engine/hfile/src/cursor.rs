@@ -61,6 +61,8 @@ pub struct Cursor {
     behind: Option<Behind>,
     /// The block behind which memory was asked for the next one.
     fetched_behind: u64,
+    /// See [`Cursor::ran_out`].
+    ran_out: bool,
     /// Whether blocks that are opened are looked up in the cache, and whether the open one lay there.
     watches_cache: bool,
     lay_in_cache: bool,
@@ -87,6 +89,7 @@ impl Cursor {
             ahead: None,
             behind: None,
             fetched_behind: u64::MAX,
+            ran_out: false,
             watches_cache: false,
             lay_in_cache: false,
         }
@@ -158,12 +161,6 @@ impl Cursor {
             Open::Nothing => return None,
         };
         Some(Cell::trusted(&bytes[self.cell.clone()], self.sequence))
-    }
-
-    /// Whether it stands on the first cell of a block.
-    #[inline]
-    pub fn begins_block(&self) -> bool {
-        self.index == 0 && self.block().is_some()
     }
 
     /// The open block.

@@ -31,6 +31,7 @@ mod held;
 mod index;
 mod info;
 mod reader;
+mod starts;
 mod warm;
 mod worth;
 mod writer;

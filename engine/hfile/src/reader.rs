@@ -25,9 +25,6 @@ use crate::info::{FileInfo, TimeSpan, name};
 use crate::worth::Worth;
 use crate::{Error, Result};
 
-/// Bytes of a block that memory is [asked for](Reader::fetch_block_after) before the block is open: a cell, as most are.
-const BLOCK_START: usize = 1_100;
-
 /// The part loaded on open may measure this much; a file that claims more is refused.
 const LOAD_ON_OPEN_MAX: u64 = 1 << 30;
 
@@ -621,17 +618,18 @@ impl Reader {
         Err(self.corrupt(at, "last data block", self.last_data, "none there"))
     }
 
-    /// Asks the memory for the start of the data block after the one at `at`, which takes so much of the file, if it lies there.
-    /// Nobody is noted as having looked.
-    pub(crate) fn fetch_block_after(&self, at: u64, disk_length: u32) -> Option<Arc<Block>> {
+    /// Asks the memory for where cells begin, and for so many bytes, of the data block after the one at `at`, which takes so much
+    /// of the file, if it lies there. Nobody is noted as having looked.
+    pub(crate) fn fetch_block_after(&self, at: u64, disk_length: u32, bytes: usize) -> Option<Arc<Block>> {
         let next = at + u64::from(disk_length);
         if next > self.last_data {
             return None;
         }
         let block = self.cached.peek(BlockKind::Data, std::iter::once(next)).pop()??;
-        // Where its first cell begins is one of the things that are asked for; it is not far from where the block does.
         cell::fetch_line(block.offsets.as_ptr().cast());
-        cell::fetch_whole(block.bytes.get(..BLOCK_START).unwrap_or_default());
+        cell::fetch_line(block.row_starts.as_ptr().cast());
+        // Where its first cell begins is one of the things that are asked for; it is not far from where the block does.
+        cell::fetch_whole(block.bytes.get(..bytes).unwrap_or_default());
         Some(block)
     }
 

@@ -142,6 +142,7 @@ fn rows_are_foreseen_as_far_as_their_blocks_are_cached_and_nobody_counts_it() {
                 offsets: [].into(),
                 heads: [].into(),
                 shared: 0,
+                row_starts: [].into(),
                 disk_length: 4,
                 previous: None,
                 packed: false,

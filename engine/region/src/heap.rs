@@ -467,11 +467,11 @@ impl Heap {
         self.run(end, |cursor, end| cursor.pass_rows(end, refuses))
     }
 
-    /// Whether what comes next begins a block of a file: the run before it may have ended for nothing else.
-    pub(crate) fn begins_block(&self) -> bool {
+    /// Whether the last run of rows came to an end because a block of a file did.
+    pub(crate) fn ran_out(&self) -> bool {
         let current = self.current().map(|current| &self.sources.0.lanes[current]);
         current.is_some_and(|lane| match &lane.source {
-            Source::File(cursor) => !lane.put_off && cursor.begins_block(),
+            Source::File(cursor) => !lane.put_off && cursor.ran_out(),
             Source::Memory(_) => false,
         })
     }

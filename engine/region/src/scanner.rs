@@ -360,7 +360,7 @@ impl<'q> RegionScanner<'q> {
             let rows = self.pass_refused()?;
             self.passed = rows > 0;
             if rows > 0 {
-                self.refuses = self.stores.iter().any(|store| store.heap.begins_block());
+                self.refuses = self.stores.iter().any(|store| store.heap.ran_out());
                 return Ok(self.run_is_over(rows, rows));
             }
         }

@@ -281,6 +281,7 @@ mod tests {
                 offsets: [].into(),
                 heads: [].into(),
                 shared: 0,
+                row_starts: [].into(),
                 disk_length: 9,
                 previous: None,
                 packed: false,

@@ -1,9 +1,9 @@
 //! A block as it lies in a slot of a device: with all that makes it ready to be read, so that nothing is worked out again.
 //!
 //! ```text
-//! head    magic "BKB4" · tag of the file 8B · offset in the file 8B · kind 1B · flags 1B · shared 2B · disk length 4B
+//! head    magic "BKB5" · tag of the file 8B · offset in the file 8B · kind 1B · flags 1B · shared 2B · disk length 4B
 //!         · previous 8B · length 4B · cells 4B · heads 4B · sum of all bytes 4B · cell offsets 4B each · heads 4B each
-//!         · sum of each 512 bytes 4B
+//!         · row starts 4B for 32 cells · sum of each 512 bytes 4B
 //! bytes
 //! ```
 //!
@@ -22,10 +22,10 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 
 use super::buffer::Buffer;
-use crate::{Block, BlockKind, Words};
+use crate::{Block, BlockKind, Words, row_start_words};
 
 /// Changes with what a record is; an index that is kept says it, too.
-pub(crate) const MAGIC: &[u8; 4] = b"BKB4";
+pub(crate) const MAGIC: &[u8; 4] = b"BKB5";
 pub(super) const HEADER_LENGTH: usize = 52;
 const HAS_PREVIOUS: u8 = 1;
 const IS_PACKED: u8 = 2;
@@ -55,7 +55,7 @@ pub(super) fn lengths_of(block: &Block) -> (usize, usize) {
 
 /// Where the bytes begin.
 fn head_length(length: usize, cells: usize, heads: usize) -> usize {
-    HEADER_LENGTH + 4 * (cells + heads + length.div_ceil(CHUNK))
+    HEADER_LENGTH + 4 * (cells + heads + row_start_words(cells) + length.div_ceil(CHUNK))
 }
 
 /// The record, and the sum of its head.
@@ -75,7 +75,7 @@ pub(super) fn write(mark: Mark, block: &Block) -> (Vec<u8>, u32) {
         record.extend_from_slice(&(length as u32).to_le_bytes());
     }
     record.extend_from_slice(&checksum(&block.bytes).to_le_bytes());
-    for number in block.offsets.iter().chain(block.heads.iter()) {
+    for number in block.offsets.iter().chain(block.heads.iter()).chain(block.row_starts.iter()) {
         record.extend_from_slice(&number.to_le_bytes());
     }
     for chunk in block.bytes.chunks(CHUNK) {
@@ -100,6 +100,7 @@ struct Head {
     sum: u32,
     offsets: Range<usize>,
     heads: Range<usize>,
+    row_starts: Range<usize>,
     sums: Range<usize>,
 }
 
@@ -123,6 +124,7 @@ impl Head {
             [fields.get_u32_le(), fields.get_u32_le(), fields.get_u32_le()].map(|n| n as usize);
         let offsets = HEADER_LENGTH..HEADER_LENGTH + 4 * cells;
         let heads_at = offsets.end..offsets.end + 4 * heads;
+        let row_starts = heads_at.end..heads_at.end + 4 * row_start_words(cells);
         let is_whole = found == mark && head.len() == head_length(length, cells, heads);
         is_whole.then(|| Head {
             kind,
@@ -133,8 +135,9 @@ impl Head {
             length,
             sum: fields.get_u32_le(),
             offsets,
-            sums: heads_at.end..head.len(),
+            sums: row_starts.end..head.len(),
             heads: heads_at,
+            row_starts,
         })
     }
 }
@@ -150,6 +153,7 @@ pub(super) fn read(record: &Bytes, head_length: usize, sum: u32, mark: Mark) -> 
         kind: head.kind,
         offsets: Words::within(record.slice(head.offsets)),
         heads: Words::within(record.slice(head.heads)),
+        row_starts: Words::within(record.slice(head.row_starts)),
         bytes: record.slice(head_length..),
         shared: head.shared,
         disk_length: head.disk_length,
@@ -328,10 +332,16 @@ mod tests {
             offsets: (0..length).step_by(70).collect(),
             heads: [9, 8].into(),
             shared: 5,
+            row_starts: starts_of((0..length).step_by(70).len()),
             disk_length: 77,
             previous: Some(0),
             packed,
         }
+    }
+
+    /// Numbers that are as many as so many cells need.
+    fn starts_of(cells: usize) -> Words {
+        (0..row_start_words(cells) as u32).map(|word| word * 0x101 + 1).collect()
     }
 
     fn read_all(record: Vec<u8>, head: usize, sum: u32, mark: Mark) -> Option<Block> {
@@ -412,7 +422,8 @@ mod tests {
             lengths.into_iter().flat_map(|length| [1, 70, 511, 512, 513].map(|cell| (length, cell)))
         {
             let starts: Words = (0..length).step_by(cell).collect();
-            let whole = Block { offsets: starts, heads: [].into(), ..block(length, false) };
+            let row_starts = starts_of(starts.len());
+            let whole = Block { offsets: starts, heads: [].into(), row_starts, ..block(length, false) };
             let (record, sum) = write(MARK, &whole);
             let (all, head) = lengths_of(&whole);
             assert_eq!((record.len(), all - head), (all, length as usize));
@@ -441,7 +452,7 @@ mod tests {
                 }
             }
         }
-        let none = Block { offsets: [].into(), heads: [].into(), ..block(0, false) };
+        let none = Block { offsets: [].into(), heads: [].into(), row_starts: [].into(), ..block(0, false) };
         let (record, sum) = write(MARK, &none);
         let found = read_all(record.clone(), record.len(), sum, MARK).expect("the same");
         assert_eq!(format!("{found:?}"), format!("{none:?}"));

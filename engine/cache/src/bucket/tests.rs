@@ -52,6 +52,7 @@ impl Bench {
         Block {
             bytes: bytes.into(),
             offsets: (0..offset as u32 % 9).map(|cell| cell * 50).collect(),
+            row_starts: (0..(offset as u32 % 9).min(1)).collect(),
             disk_length: offset as u32,
             ..block
         }

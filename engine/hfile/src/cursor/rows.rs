@@ -1,21 +1,22 @@
 //! Rows as a whole, where the open block shows all of them: passed, or given as they lie.
 //!
-//! What is the same for every row was asked before. So nothing is noted of a row, and none is looked for. Where the block's last
-//! row ends, the first one of the next block says, and that block is open then.
+//! What is the same for every row was asked before. So nothing is noted of a row, and none is looked for. Where rows begin
+//! [bits](crate::starts) say, and no key is looked at for it. Where the block's last row ends, be it in the next one, that one says,
+//! and is open then.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::Block;
-use cell::{Cell, CellSink, CellType, Key, compare_bytes, is_same, is_same_row};
+use cell::{Cell, CellSink, CellType, Comparator, Key, compare_bytes, is_same, is_same_row};
 
 use super::{Cursor, Open};
-use crate::Reader;
+use crate::{Reader, starts};
 
-/// Cells whose first bytes are [asked for](cell::fetch) ahead when rows are [passed](Cursor::pass_rows): as many as memory has
-/// time for.
-const AHEAD: usize = 8;
+/// So many cells ahead of those that are judged the first bytes are [asked for](cell::fetch) when rows are
+/// [passed](Cursor::pass_rows): as many as memory has time for.
+const AHEAD: usize = 12;
 
 /// How many cells that are given are [asked for](cell::fetch_whole) ahead. With three a row took a tenth longer, with seven no less.
 const WHOLE_AHEAD: usize = 5;
@@ -27,6 +28,9 @@ const NEXT_AHEAD: usize = 24;
 /// Cells of a row that is [given as it lies](Cursor::give_rows), at most: of one that is not, they are looked at in vain.
 const CELLS_MAX: usize = 64;
 const _: () = assert!(CELLS_MAX <= u64::BITS as usize, "each has a bit");
+
+/// Bytes of a block that memory is asked for before the block is open, where its rows are given: a cell, as most are.
+const BLOCK_START: usize = 1_100;
 
 /// How much is [given](Cursor::give_rows) at once.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +54,7 @@ pub enum Refused {
     Row,
 }
 
-/// What a run of rows came to.
+/// What a run of rows came to. The cursor's index is that of the cell behind them, on which it does not stand yet.
 struct Run {
     rows: usize,
     /// Whether it stopped at a row of which the next block must say whether it goes on there.
@@ -66,7 +70,7 @@ impl Cursor {
     /// ([`Refused::Row`]). No row at or behind `end` is passed, and none of a file with tags. The number of the write is
     /// not told of the cells: it stands behind the value, in another line of memory.
     pub fn pass_rows(&mut self, end: Option<&[u8]>, refuses: impl Fn(Cell<'_>) -> Refused) -> u64 {
-        let behind = self.fetch_next_block(usize::MAX);
+        let behind = self.fetch_next_block(usize::MAX, 0);
         self.run_on(|cursor, next| cursor.pass_rows_of_block(next, behind.as_deref(), end, &refuses)) as u64
     }
 
@@ -81,137 +85,123 @@ impl Cursor {
         wanted: Option<&[Bytes]>,
         sink: &mut dyn CellSink,
     ) -> usize {
-        let _asked = self.fetch_next_block(NEXT_AHEAD);
+        let _asked = self.fetch_next_block(NEXT_AHEAD, BLOCK_START);
         let mut left = most;
         self.run_on(|cursor, next| cursor.give_rows_of_block(next, end, &mut left, wanted, sink))
     }
 
     /// Does a run of rows to the end of the open block. If it stops at the last row, which may go on in the next block, that one
-    /// is looked up, and the run told of its first row. Into which the run comes, that block is open.
-    fn run_on(&mut self, mut run: impl FnMut(&mut Cursor, Option<&[u8]>) -> Run) -> usize {
-        let Run { rows, reached_end } = run(self, None);
-        if !reached_end {
-            return rows;
+    /// is looked up and shown to it. Into which the run comes, that block is open.
+    fn run_on(&mut self, mut run: impl FnMut(&mut Cursor, Option<&Block>) -> Run) -> usize {
+        let Run { mut rows, reached_end } = run(self, None);
+        self.ran_out = false;
+        // What keeps the next block from being read is told to who needs it.
+        if reached_end && let Ok(Some((at, next))) = self.look_behind() {
+            let count = self.block().map_or(0, |block| block.offsets.len());
+            let more = if next.offsets.is_empty() { 0 } else { run(self, Some(&next)).rows };
+            if more > 0 {
+                self.open = Open::Block(at, next);
+                self.index -= count;
+                self.ran_out = true;
+            } else {
+                self.put_behind(at, next);
+            }
+            rows += more;
         }
-        // What keeps it from being read is told to who needs it.
-        let Ok(Some((at, next))) = self.look_behind() else { return rows };
-        let more = match next.offsets.is_empty() {
-            true => 0,
-            false => run(self, Some(key_at(&next, 0).row())).rows,
-        };
-        if more > 0 {
-            self.open = Open::Block(at, next);
-            self.stand_on(0);
-        } else {
-            self.put_behind(at, next);
+        if rows > 0 {
+            // Only here, and only once: the number of a cell is far from all that was looked at.
+            self.stand_on(self.index);
         }
-        rows + more
+        rows
     }
 
-    /// Asks the memory for the start of the next block, once, if no more than so many cells of this one are left.
+    /// Whether the last run of rows came to an end because its block did: behind it, more may be as it wants them.
+    pub fn ran_out(&self) -> bool {
+        self.ran_out
+    }
+
+    /// Asks the memory for where cells of the next block begin and for so many bytes of it, once, if no more than so many cells of
+    /// this one are left.
     #[inline]
-    fn fetch_next_block(&mut self, cells: usize) -> Option<Arc<Block>> {
+    fn fetch_next_block(&mut self, cells: usize, bytes: usize) -> Option<Arc<Block>> {
         if let Open::Block(at, block) = &self.open
             && self.fetched_behind != *at
             && block.offsets.len() - self.index <= cells
         {
             self.fetched_behind = *at;
-            return self.reader.fetch_block_after(*at, block.disk_length);
+            return self.reader.fetch_block_after(*at, block.disk_length, bytes);
         }
         None
     }
 
-    /// Passes rows of the open block; `next` is the first row of the one behind it.
+    /// Passes rows that begin in the open block; `next` is the one behind it, if the last of them is to be passed.
     fn pass_rows_of_block(
         &mut self,
-        next: Option<&[u8]>,
+        next: Option<&Block>,
         behind: Option<&Block>,
         end: Option<&[u8]>,
         refuses: &impl Fn(Cell<'_>) -> Refused,
     ) -> Run {
-        let Some(block) = self.block_without_tags() else { return Run { rows: 0, reached_end: false } };
-        let (bytes, offsets) = (&block.bytes[..], &block.offsets[..]);
-        let row = |index: usize| Cell::key_within(&bytes[offsets[index] as usize..]).row();
-        let comparator = self.reader.comparator();
-        let is_before_end = |row: &[u8]| end.is_none_or(|end| comparator.compare_rows(row, end).is_lt());
+        let Some(cells) = self.cells_without_tags(next) else { return Run { rows: 0, reached_end: false } };
+        let count = cells.block.offsets.len();
+        let is_before_end = before(self.reader.comparator(), end);
         // Where the block's last row is before the end, all are.
-        let all_before = end.is_none() || is_before_end(row(offsets.len() - 1));
-        let (mut rows, mut reached_end) = (0, false);
-        let (mut first, mut first_row) = (self.index, row(self.index));
-        'rows: while all_before || is_before_end(first_row) {
-            let mut index = first;
-            // What is known of the row.
-            let mut refused = Refused::Cell;
-            let next_row = loop {
-                // Of rows like this one it is the same cell, or one as likely to be looked at: of one that is not judged the
-                // key alone, which says whether the row goes on.
-                if let Some(&ahead) = offsets.get(index + AHEAD) {
-                    match refused {
-                        Refused::Row => cell::fetch_key(bytes, ahead as usize),
-                        _ => cell::fetch(bytes, ahead as usize),
-                    }
-                } else if let Some(behind) = behind
-                    && let Some(&ahead) = behind.offsets.get(index + AHEAD - offsets.len())
-                {
-                    cell::fetch(&behind.bytes, ahead as usize);
-                }
-                if refused != Refused::Row {
-                    match refuses(Reader::untagged_at(bytes, offsets[index] as usize)) {
-                        Refused::No => break 'rows,
-                        Refused::Cell => {}
-                        more => refused = more,
-                    }
-                }
-                index += 1;
-                let row = match next {
-                    _ if index < offsets.len() => row(index),
-                    Some(next) => next,
-                    None => {
-                        reached_end = true;
-                        break 'rows;
-                    }
-                };
-                if !is_same_row(row, first_row) {
-                    break row;
-                }
-                if index == offsets.len() {
-                    break 'rows;
-                }
+        let all_before = is_before_end(cells.key(count - 1).row());
+        let mut asking = Asking::new(cells.block, behind, self.index);
+        let (mut first, mut rows, mut reached_end) = (self.index, 0, false);
+        'rows: while first < count && (all_before || is_before_end(cells.key(first).row())) {
+            let ends = cells.row_end(first);
+            let row_end = match ends {
+                RowEnd::At(index) => index,
+                RowEnd::Behind => count,
+                RowEnd::Far => break,
             };
+            // What is known of the row.
+            let (mut refused, mut judged) = (Refused::Cell, usize::MAX);
+            for index in first..row_end {
+                asking.go_on();
+                let (bytes, at) = cells.place(index);
+                match refuses(Reader::untagged_at(bytes, at)) {
+                    Refused::No => break 'rows,
+                    Refused::Cell => {}
+                    Refused::Undecided => refused = Refused::Undecided,
+                    Refused::Row => {
+                        refused = Refused::Row;
+                        judged = index + 1 - first;
+                        break;
+                    }
+                }
+            }
+            if ends == RowEnd::Behind {
+                reached_end = true;
+                break;
+            }
             if refused == Refused::Undecided {
                 break;
             }
-            rows += 1;
-            (first, first_row) = (index, next_row);
-            if first == offsets.len() {
-                break;
-            }
+            (first, rows, asking.judged) = (row_end, rows + 1, judged);
         }
-        if rows > 0 {
-            self.stand_on(first);
-        }
+        self.index = first;
         Run { rows, reached_end }
     }
 
-    /// Gives rows of the open block, and takes them from what is `left` to be given; `next` is the first row of the block
-    /// behind it.
+    /// Gives rows that begin in the open block, and takes them from what is `left` to be given; `next` is the block behind it, if
+    /// the last of them is to be given.
     fn give_rows_of_block(
         &mut self,
-        next: Option<&[u8]>,
+        next: Option<&Block>,
         end: Option<&[u8]>,
         left: &mut Most,
         wanted: Option<&[Bytes]>,
         sink: &mut dyn CellSink,
     ) -> Run {
-        let Some(block) = self.block_without_tags() else { return Run { rows: 0, reached_end: false } };
-        let comparator = self.reader.comparator();
-        let is_before_end = |row: &[u8]| end.is_none_or(|end| comparator.compare_rows(row, end).is_lt());
-        let count = block.offsets.len();
-        let all_before = end.is_none() || is_before_end(key_at(block, count - 1).row());
-        let cell = |index: usize| self.reader.cell_at(&block.bytes, block.offsets[index] as usize);
+        let Some(cells) = self.cells_without_tags(next) else { return Run { rows: 0, reached_end: false } };
+        let count = cells.block.offsets.len();
+        let is_before_end = before(self.reader.comparator(), end);
+        let all_before = is_before_end(cells.key(count - 1).row());
         let (mut first, mut rows, mut reached_end) = (self.index, 0, false);
-        while left.rows > 0 && first < count && (all_before || is_before_end(key_at(block, first).row())) {
-            let row = match self.plain_row(block, next, first, wanted) {
+        while left.rows > 0 && first < count && (all_before || is_before_end(cells.key(first).row())) {
+            let row = match self.plain_row(&cells, first, wanted) {
                 Shown::Plain(row) if row.heap_size < left.heap_size => row,
                 Shown::Plain(_) | Shown::No => break,
                 Shown::ToTheEnd => {
@@ -219,66 +209,155 @@ impl Cursor {
                     break;
                 }
             };
-            row.fetch_others_ahead(block);
-            row.given().for_each(|index| sink.cell(cell(index)));
+            row.fetch_others_ahead(cells.block);
+            row.given().for_each(|index| {
+                let (bytes, at) = cells.place(index);
+                sink.cell(self.reader.cell_at(bytes, at));
+            });
             sink.row_ends();
             (first, rows) = (row.behind, rows + 1);
             *left = Most { rows: left.rows - 1, heap_size: left.heap_size - row.heap_size };
         }
-        if rows > 0 {
-            self.stand_on(first);
-        }
+        self.index = first;
         Run { rows, reached_end }
     }
 
-    /// The open block, in which cells have no tags.
+    /// The cells of the open block, if none has tags, and those of the `next` one.
     #[inline]
-    fn block_without_tags(&self) -> Option<&Arc<Block>> {
-        self.block().filter(|_| !self.reader.may_have_tags())
+    fn cells_without_tags<'a>(&'a self, next: Option<&'a Block>) -> Option<Cells<'a>> {
+        let block = self.block().filter(|_| !self.reader.may_have_tags())?;
+        Some(Cells { block, next })
     }
 
-    /// The row that begins at `first`, if it can be given as it lies; `next` is the first row of the block behind.
+    /// The row that begins at `first`, if it can be given as it lies.
     #[inline]
-    fn plain_row(
-        &self,
-        block: &Block,
-        next: Option<&[u8]>,
-        first: usize,
-        mut wanted: Option<&[Bytes]>,
-    ) -> Shown {
-        let (mut index, mut key) = (first, key_at(block, first));
-        let row = key.row();
+    fn plain_row(&self, cells: &Cells<'_>, first: usize, mut wanted: Option<&[Bytes]>) -> Shown {
+        let ends = cells.row_end(first);
+        let behind = match ends {
+            RowEnd::At(index) => index,
+            RowEnd::Behind => cells.block.offsets.len(),
+            RowEnd::Far => return Shown::No,
+        };
+        if behind - first > CELLS_MAX {
+            return Shown::No;
+        }
         let (mut given, mut heap_size) = (0u64, 0);
-        loop {
+        let mut last: Option<&[u8]> = None;
+        for index in first..behind {
+            let key = cells.key(index);
             let qualifier = key.qualifier();
-            if key.type_code() != CellType::Put.code() || index - first == CELLS_MAX {
+            if key.type_code() != CellType::Put.code() || last.is_some_and(|last| is_same(last, qualifier)) {
                 return Shown::No;
             }
             if is_next(&mut wanted, qualifier) {
                 given |= 1 << (index - first);
-                heap_size +=
-                    self.reader.untagged_heap_size(&block.bytes, block.offsets[index] as usize) as u64;
+                let (bytes, at) = cells.place(index);
+                heap_size += self.reader.untagged_heap_size(bytes, at) as u64;
             }
-            index += 1;
-            let ends = if index < block.offsets.len() {
-                key = key_at(block, index);
-                !is_same(key.row(), row)
-            } else {
-                match next {
-                    None => return Shown::ToTheEnd,
-                    Some(next) if is_same(next, row) => return Shown::No,
-                    Some(_) => true,
+            last = Some(qualifier);
+        }
+        match given {
+            _ if ends == RowEnd::Behind => Shown::ToTheEnd,
+            0 => Shown::No,
+            _ => Shown::Plain(PlainRow { first, behind, given, heap_size }),
+        }
+    }
+}
+
+/// The cells of a block, and behind them, with indexes that go on, those of the next block, if it was looked up: into that one the
+/// last row may go on.
+struct Cells<'a> {
+    block: &'a Block,
+    next: Option<&'a Block>,
+}
+
+/// Where a row of a block ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RowEnd {
+    /// Before this cell.
+    At(usize),
+    /// At the end of the block, or in the next one, which was not looked up.
+    Behind,
+    /// In the block after the next.
+    Far,
+}
+
+impl<'a> Cells<'a> {
+    /// In which bytes the cell at `index` begins, and where.
+    #[inline]
+    fn place(&self, index: usize) -> (&'a [u8], usize) {
+        match (self.block.offsets.get(index), self.next) {
+            (None, Some(next)) => (&next.bytes, next.offsets[index - self.block.offsets.len()] as usize),
+            _ => (&self.block.bytes, self.block.offsets[index] as usize),
+        }
+    }
+
+    /// The key of the cell at `index`, of which nothing else is looked at.
+    #[inline(always)]
+    fn key(&self, index: usize) -> Key<'a> {
+        let (bytes, at) = self.place(index);
+        Cell::key_within(&bytes[at..])
+    }
+
+    /// Where the row ends that begins at `first` in the block.
+    #[inline]
+    fn row_end(&self, first: usize) -> RowEnd {
+        let count = self.block.offsets.len();
+        let end = starts::next(&self.block.row_starts, first + 1, count);
+        if end < count {
+            return RowEnd::At(end);
+        }
+        let Some(next) = self.next else { return RowEnd::Behind };
+        if !is_same_row(self.key(first).row(), self.key(count).row()) {
+            return RowEnd::At(count);
+        }
+        match starts::next(&next.row_starts, 1, next.offsets.len()) {
+            end if end < next.offsets.len() => RowEnd::At(count + end),
+            _ => RowEnd::Far,
+        }
+    }
+}
+
+/// Asks the memory for cells ahead of those that are judged, as if in every row as many were judged as in the last one.
+struct Asking<'a> {
+    block: &'a Block,
+    /// The block that comes then.
+    behind: Option<&'a Block>,
+    /// The cell that is asked for next, and the row that it is of.
+    index: usize,
+    row: Range<usize>,
+    /// How many cells of a row are judged.
+    judged: usize,
+}
+
+impl<'a> Asking<'a> {
+    /// Asks for the first cells from `index` on, with which a row begins.
+    fn new(block: &'a Block, behind: Option<&'a Block>, index: usize) -> Asking<'a> {
+        let mut asking = Asking { block, behind, index, row: index..index, judged: usize::MAX };
+        (0..AHEAD).for_each(|_| asking.go_on());
+        asking
+    }
+
+    /// Asks for one more.
+    #[inline]
+    fn go_on(&mut self) {
+        if self.index == self.row.end {
+            if self.index == self.block.offsets.len() {
+                let Some(behind) = self.behind.take() else { return };
+                (self.block, self.index) = (behind, 0);
+                // The cursor will stand on its first cell, or the one behind, and needs the number, which is behind the value.
+                for end in [0, 1].map(|index| extent(behind, index).end) {
+                    cell::fetch_whole(behind.bytes.get(end.saturating_sub(1)..end).unwrap_or_default());
                 }
-            };
-            if ends {
-                return match given {
-                    0 => Shown::No,
-                    _ => Shown::Plain(PlainRow { first, behind: index, given, heap_size }),
-                };
             }
-            if is_same(key.qualifier(), qualifier) {
-                return Shown::No;
-            }
+            let Block { offsets, row_starts, .. } = self.block;
+            self.row = self.index..starts::next(row_starts, self.index + 1, offsets.len());
+        }
+        let Some(&at) = self.block.offsets.get(self.index) else { return };
+        cell::fetch(&self.block.bytes, at as usize);
+        self.index += 1;
+        if self.index - self.row.start >= self.judged {
+            self.index = self.row.end;
         }
     }
 }
@@ -353,10 +432,9 @@ impl PlainRow {
     }
 }
 
-/// The key of a cell of a block, of which nothing else is looked at.
-#[inline(always)]
-fn key_at(block: &Block, index: usize) -> Key<'_> {
-    Cell::key_within(&block.bytes[block.offsets[index] as usize..])
+/// Whether rows are before `end`, if there is one.
+fn before(comparator: Comparator, end: Option<&[u8]>) -> impl Fn(&[u8]) -> bool {
+    move |row| end.is_none_or(|end| comparator.compare_rows(row, end).is_lt())
 }
 
 /// Whether a column is wanted; what is wanted loses those before it. Columns come in order.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use cache::{Block, BlockKind};
-use cell::{Cell, Comparator, Key, SequenceId};
+use cell::{Cell, Comparator, Key, SequenceId, is_same_row};
 
 use super::{Raw, Reader};
 use crate::Result;
@@ -11,6 +11,7 @@ use crate::encode::{self, Layout};
 use crate::format::{BlockType, Encoding};
 use crate::heads;
 use crate::index::{Leaf, Ordered};
+use crate::starts::Builder;
 
 impl Reader {
     /// A block as the cache keeps it: ready to be read, or, where that is wanted, packed as it lies in the file.
@@ -25,6 +26,7 @@ impl Reader {
             offsets: [].into(),
             heads: [].into(),
             shared: 0,
+            row_starts: [].into(),
             disk_length: raw.disk_length,
             previous: u64::try_from(raw.header.previous).ok(),
             packed: true,
@@ -40,25 +42,25 @@ impl Reader {
     /// Makes a block readable without further checks.
     pub(super) fn decode(&self, at: u64, raw: &Raw) -> Result<Block> {
         let previous = u64::try_from(raw.header.previous).ok();
-        let block = |kind, bytes: Bytes, offsets: Vec<u32>| {
+        let block = |kind, bytes: Bytes, Places { offsets, row_starts }: Places| {
             let (heads, shared) = self.heads_of(&bytes, &offsets);
             let (offsets, heads) = (offsets.into_boxed_slice().into(), heads.into());
-            let disk_length = raw.disk_length;
-            Block { kind, bytes, offsets, heads, shared, disk_length, previous, packed: false }
+            let (row_starts, disk_length) = (row_starts.finish().into(), raw.disk_length);
+            Block { kind, bytes, offsets, heads, shared, row_starts, disk_length, previous, packed: false }
         };
         let bytes = self.unpack(at, raw)?;
         match raw.header.kind {
             BlockType::Data if self.encoding == Encoding::None => {
-                let offsets = self.check_cells(at, &bytes)?;
-                Ok(block(BlockKind::Data, bytes, offsets))
+                let places = self.check_cells(at, &bytes)?;
+                Ok(block(BlockKind::Data, bytes, places))
             }
             BlockType::EncodedData if self.encoding == Encoding::RowIndexV1 => {
                 let area = self.cell_area(&bytes).ok_or_else(|| {
                     self.corrupt(at, "encoded block", "ROW_INDEX_V1 with its row starts", "other bytes")
                 })?;
                 let bytes = bytes.slice(2..2 + area);
-                let offsets = self.check_cells(at, &bytes)?;
-                Ok(block(BlockKind::Data, bytes, offsets))
+                let places = self.check_cells(at, &bytes)?;
+                Ok(block(BlockKind::Data, bytes, places))
             }
             BlockType::EncodedData => {
                 let plain = self.decode_cells(&bytes).ok_or_else(|| {
@@ -69,8 +71,8 @@ impl Reader {
                         "other bytes",
                     )
                 })?;
-                let offsets = self.check_cells(at, &plain)?;
-                Ok(block(BlockKind::Data, plain.into(), offsets))
+                let places = self.check_cells(at, &plain)?;
+                Ok(block(BlockKind::Data, plain.into(), places))
             }
             BlockType::LeafIndex | BlockType::IntermediateIndex => {
                 let sound = Leaf::check(&bytes).is_some_and(|leaf| {
@@ -79,9 +81,9 @@ impl Reader {
                 if !sound {
                     return Err(self.corrupt(at, "index block", "whole entries", "other bytes"));
                 }
-                Ok(block(BlockKind::Index, bytes, Vec::new()))
+                Ok(block(BlockKind::Index, bytes, Places::default()))
             }
-            BlockType::BloomChunk => Ok(block(BlockKind::Bloom, bytes, Vec::new())),
+            BlockType::BloomChunk => Ok(block(BlockKind::Bloom, bytes, Places::default())),
             kind => Err(self.corrupt(at, "block kind", "one between data", format!("{kind:?}"))),
         }
     }
@@ -115,23 +117,34 @@ impl Reader {
         (Some(u16::from_be_bytes(*id)) == Encoding::RowIndexV1.id() && whole == bytes.len()).then_some(area)
     }
 
-    /// Checks every cell of a block and says where each begins.
-    fn check_cells(&self, at: u64, bytes: &[u8]) -> Result<Vec<u32>> {
-        let mut offsets = Vec::with_capacity(bytes.len() / 64);
+    /// Checks every cell of a block and says where each begins, and each row.
+    fn check_cells(&self, at: u64, bytes: &[u8]) -> Result<Places> {
+        let (mut offsets, mut row_starts) = (Vec::with_capacity(bytes.len() / 64), Builder::default());
         let mut place = 0;
+        let mut last_row = None;
         while place < bytes.len() {
             let (cell, next) = self.cell_end(bytes, place).ok_or_else(|| {
                 self.corrupt(at, "cell", "one inside its block", format!("byte {place} of the block"))
             })?;
-            Cell::parse(&bytes[place..cell], SequenceId::ZERO).map_err(|error| {
+            let parsed = Cell::parse(&bytes[place..cell], SequenceId::ZERO).map_err(|error| {
                 self.corrupt(at, "cell", format!("a whole one at byte {place} of the block"), error)
             })?;
+            let row = parsed.key().row();
+            row_starts.push(last_row.is_none_or(|last| !is_same_row(last, row)));
+            last_row = Some(row);
             offsets.push(place as u32);
             place = next;
         }
         if offsets.is_empty() {
             return Err(self.corrupt(at, "data block", "a cell", "none"));
         }
-        Ok(offsets)
+        Ok(Places { offsets, row_starts })
     }
+}
+
+/// Where cells of a block begin, and which of them rows.
+#[derive(Default)]
+struct Places {
+    offsets: Vec<u32>,
+    row_starts: Builder,
 }

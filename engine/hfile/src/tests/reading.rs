@@ -126,7 +126,7 @@ fn blocks_that_are_kept_packed_take_less_and_are_the_same() {
 }
 
 #[test]
-fn rows_are_passed_up_to_the_next_block_but_not_where_cells_have_tags() {
+fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags() {
     let untagged = |(bytes, sequence): (Vec<u8>, SequenceId)| {
         (Cell::parse(&bytes, sequence).expect("whole").bytes_without_tags().to_vec(), sequence)
     };
@@ -160,22 +160,23 @@ fn rows_are_passed_up_to_the_next_block_but_not_where_cells_have_tags() {
         // Up to the end that is asked for.
         assert_eq!(cursor.pass_rows(Some(b"row-000006"), |_| Refused::Row), 2);
         assert_eq!(row(&cursor), Some(b"row-000006".to_vec()));
-        // Up to the first row of each block behind, but where a row goes on there, which is for the walk to see.
-        let (mut passed, mut begun, mut gone_on) = (6, 0, 0);
+        // Each time to the first row that begins in the block behind, be it that the one before goes on there; the last row of all
+        // is for the walk to see.
+        let (mut passed, mut ran_out, mut walked) = (6, 0, 0);
         while let Some(name) = row(&cursor) {
             assert_eq!(name, format!("row-{passed:06}").into_bytes());
             let rows = cursor.pass_rows(None, |_| Refused::Row);
-            begun += u64::from(rows > 0 && cursor.begins_block());
+            ran_out += u64::from(rows > 0 && cursor.ran_out());
             if rows == 0 {
                 while row(&cursor).as_ref() == Some(&name) {
                     cursor.advance().expect("sound");
                 }
-                gone_on += 1;
+                walked += 1;
             }
             passed += rows.max(1);
         }
         assert_eq!(passed, 500);
-        assert!(begun > 3 && gone_on > 1, "{begun} {gone_on}");
+        assert!(ran_out > 3 && walked == 1, "{ran_out} {walked}");
     }
 }
 
@@ -237,7 +238,7 @@ fn what_stands_behind_a_block_is_read_and_counted_once() {
     cursor.seek_first().expect("sound");
     cursor.set_options(ReadOptions { memory_only: true, ..ReadOptions::default() });
     let passed = cursor.pass_rows(None, |_| Refused::Row);
-    assert!(passed > 0 && !cursor.begins_block());
+    assert!(passed > 0 && !cursor.ran_out());
     assert_eq!(cursor.pass_rows(None, |_| Refused::Row), 0);
     let stops = std::iter::from_fn(|| cursor.peek().map(|_| ()).map(|()| cursor.advance()));
     assert!(stops.into_iter().any(|stop| matches!(stop, Err(crate::Error::NotCached))));

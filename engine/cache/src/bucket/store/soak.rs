@@ -91,6 +91,7 @@ fn content(number: u64) -> Block {
         offsets: (0..length as u32).step_by(90).collect(),
         heads: [].into(),
         shared: 0,
+        row_starts: (0..length.div_ceil(90).div_ceil(32) as u32).collect(),
         disk_length: number as u32,
         previous: None,
         packed: false,

@@ -1,0 +1,74 @@
+//! Where rows begin among the cells of a block: a bit for each cell.
+//!
+//! A row's cells lie one after the other, and that the next cell is another row's its key says: a line or two of memory for
+//! each cell that is passed and not looked at otherwise. Cells that are small among large ones, of which nothing is wanted, are most
+//! of what a scan would ask memory for. The bits are made once, when every cell of the block is checked.
+
+use std::iter;
+
+/// Bits of a number.
+const BITS: usize = u32::BITS as usize;
+
+/// Makes the bits, cell by cell.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    words: Vec<u32>,
+    cells: usize,
+}
+
+impl Builder {
+    /// The next cell begins a row, or goes on with one.
+    #[inline]
+    pub(crate) fn push(&mut self, begins: bool) {
+        let bit = self.cells % BITS;
+        if bit == 0 {
+            self.words.push(0);
+        }
+        if let Some(word) = self.words.last_mut() {
+            *word |= u32::from(begins) << bit;
+        }
+        self.cells += 1;
+    }
+
+    /// As [`cache::Block::row_starts`] has them.
+    pub(crate) fn finish(self) -> Box<[u32]> {
+        self.words.into_boxed_slice()
+    }
+}
+
+/// The first cell from `from` on that begins a row; `count`, the number of cells, if there is none.
+#[inline]
+pub(crate) fn next(starts: &[u32], from: usize, count: usize) -> usize {
+    let first = from / BITS;
+    let begun = starts.get(first).map(|word| word & (u32::MAX << (from % BITS)));
+    let rest = starts.iter().skip(first + 1).copied();
+    for (at, word) in iter::zip(first.., begun.into_iter().chain(rest)) {
+        if word != 0 {
+            return (at * BITS + word.trailing_zeros() as usize).min(count);
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_start_is_the_one_that_looking_at_each_finds() {
+        let world = env::World::real();
+        for count in [0_usize, 1, 31, 32, 33, 63, 64, 65, 200] {
+            for one_in in [1, 2, 40, 1_000] {
+                let begins: Vec<bool> = (0..count).map(|_| world.random().is_multiple_of(one_in)).collect();
+                let mut builder = Builder::default();
+                begins.iter().for_each(|begins| builder.push(*begins));
+                let starts = builder.finish();
+                assert_eq!(starts.len(), count.div_ceil(BITS));
+                for from in 0..count + 70 {
+                    let found = (from..count).find(|at| begins[*at]).unwrap_or(count);
+                    assert_eq!(next(&starts, from, count), found, "from {from} of {count}");
+                }
+            }
+        }
+    }
+}
