@@ -230,6 +230,14 @@ impl Bucket {
         }
     }
 
+    /// Whether a block of this weight would be taken in with nothing going for it.
+    pub(crate) fn has_room(&self, key: BlockKey, weight: usize, in_memory: bool) -> bool {
+        match &self.engine {
+            Engine::Memory(memory) => memory.has_room(key, weight, in_memory),
+            Engine::Devices(store) => store.has_room(weight, in_memory),
+        }
+    }
+
     pub(crate) fn insert(&self, key: BlockKey, mark: Mark, block: &Arc<Block>, admission: Admission) {
         match &self.engine {
             Engine::Memory(memory) => memory.insert(key, block, admission),

@@ -10,7 +10,7 @@ use crate::bucket::Mark;
 use crate::counts::{Tally, Tier};
 use crate::flight::Role;
 use crate::memory::{Admission, Cause, PEEKED};
-use crate::{Block, BlockKey, BlockKind, Cache, Cells, FileId, Part};
+use crate::{Block, BlockKey, BlockKind, Bucket, Cache, Cells, FileId, Part};
 
 /// What a family wants of the cache. The server's [switches](crate::Switches) are added to it.
 #[derive(Clone, Debug)]
@@ -318,7 +318,7 @@ impl File {
         let admission = self.admission(block.weight(), cause);
         let is_data = block.kind == BlockKind::Data;
         let bucket = self.cache.bucket.as_ref();
-        if let Some(bucket) = bucket.filter(|bucket| is_data || !bucket.combined) {
+        if let Some(bucket) = self.bucket_for(block.kind) {
             bucket.insert(key, self.mark(key.offset), block, admission);
         }
         // Before devices that are called for, memory is a tier for everything that is asked for often.
@@ -339,11 +339,29 @@ impl File {
             || self.cache.bucket.as_ref().is_some_and(|bucket| bucket.has(key))
     }
 
-    /// Keeps a block that was read for no request: of a file that was just written or opened. One that is `asked_for` by
-    /// its family, or takes the place of one that was kept, goes before others that requests have asked for once.
+    /// The bucket cache, if such blocks are kept there.
+    fn bucket_for(&self, kind: BlockKind) -> Option<&Bucket> {
+        self.cache.bucket.as_ref().filter(|bucket| kind == BlockKind::Data || !bucket.combined)
+    }
+
+    /// Whether a block that [weighs](Block::weight) so much would be kept with none going for it.
+    pub fn has_room(&self, offset: u64, kind: BlockKind, bytes: usize) -> bool {
+        let (key, in_memory) = (self.key(offset), self.admission(bytes, Cause::Ahead).in_memory);
+        match (self.bucket_for(kind), &self.cache.memory) {
+            (Some(bucket), _) => bucket.has_room(key, bytes, in_memory),
+            (None, Some(memory)) => memory.has_room(key, bytes, in_memory),
+            (None, None) => false,
+        }
+    }
+
+    /// Keeps a block that was read for no request: of a file that was just written or opened. One that is `asked_for` by its
+    /// family, or takes the place of one that was kept, goes before others that requests have asked for once; any other is kept if
+    /// there is [room](File::has_room) for it.
     pub fn put(&self, offset: u64, block: Block, asked_for: bool) {
         let cause = if asked_for { Cause::Wanted } else { Cause::Ahead };
-        self.insert(self.key(offset), &Arc::new(block), cause);
+        if asked_for || self.has_room(offset, block.kind, block.weight()) {
+            self.insert(self.key(offset), &Arc::new(block), cause);
+        }
     }
 
     /// Which blocks are kept when the file was flushed. With data come index and blooms: nothing is found without.
@@ -376,7 +394,7 @@ impl File {
     /// Whether blocks of a file that takes this one's place are kept where this one's are: a compaction leaves the cache as warm
     /// as it was.
     pub fn stays_warm(&self) -> bool {
-        self.cache.options.switches.stays_warm
+        self.cache.options.switches.stays_warm && self.keeps_data()
     }
 
     /// Whether so much of it is being read that what is flushed next to it will be, too: a quarter of its bytes lies in blocks that

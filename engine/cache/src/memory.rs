@@ -90,6 +90,11 @@ impl Memory {
         self.shard(hash).lock().insert(key, hash, Arc::clone(block), admission, &mut gone);
     }
 
+    /// Whether a block of this weight would be taken in with nothing going for it.
+    pub(crate) fn has_room(&self, key: BlockKey, weight: usize, in_memory: bool) -> bool {
+        self.shard(hash_of(key)).lock().has_room(weight, in_memory)
+    }
+
     /// Takes in a block that is at hand elsewhere, too, if it is worth a place.
     pub(crate) fn offer(&self, key: BlockKey, block: &Arc<Block>, admission: Admission) {
         let hash = hash_of(key);

@@ -388,10 +388,10 @@ fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
     let (reader, warm) = write(64, &|index| (1_000..1_010).contains(&index) || index == 5_999);
     assert!(warm.is_sorted());
     let held = || reader.cached().cache().counts().blocks_of;
-    assert_eq!(reader.warm_blocks(&warm).expect("sound"), warm.len() as u64);
+    assert_eq!(reader.warm_blocks(&warm, false).expect("sound"), warm.len() as u64);
     let [data, index, blooms] = held();
     assert!((2..12).contains(&data) && index > 1 && blooms > 0, "{:?}", held());
-    assert_eq!(reader.warm_blocks(&warm).expect("sound"), 0, "they are there");
+    assert_eq!(reader.warm_blocks(&warm, false).expect("sound"), 0, "they are there");
     let memory_only = ReadOptions { memory_only: true, ..ReadOptions::default() };
     let is_in_memory = |index: usize| {
         let mut cursor = reader.cursor(memory_only);
@@ -407,9 +407,12 @@ fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
     assert_eq!(reader.cached().cache().counts().looks.misses(), 0, "it is nobody's look");
     let wrong = [(warm[0].0, warm[0].1 + 1)];
     reader.cached().evict();
-    assert!(matches!(reader.warm_blocks(&wrong), Err(Error::Corrupt { .. })), "a length that is not so");
+    assert!(
+        matches!(reader.warm_blocks(&wrong, false), Err(Error::Corrupt { .. })),
+        "a length that is not so"
+    );
     reader.cached().remove();
-    assert_eq!(reader.warm_blocks(&warm).expect("sound"), 0, "nothing of a file that is gone");
+    assert_eq!(reader.warm_blocks(&warm, false).expect("sound"), 0, "nothing of a file that is gone");
 }
 
 #[test]

@@ -11,7 +11,8 @@ use crate::{Reader, Result};
 
 impl Reader {
     /// Reads blocks of some kinds into the cache, those that are there excepted; `asked_for` when their family wants them
-    /// there from the start, before others that were asked for once. Says how many. Ends early when the file is gone.
+    /// there from the start, before others that were asked for once; else none is read for which there is no room. Says how many.
+    /// Ends early when the file is gone.
     pub fn warm(&self, kinds: Kinds, asked_for: bool) -> Result<u64> {
         let (mut at, mut read) = (0, 0);
         while kinds.any() && at < self.data_end && !self.cached.is_gone() {
@@ -30,7 +31,11 @@ impl Reader {
                 BlockType::BloomChunk => Some(BlockKind::Bloom),
                 _ => None,
             };
-            if kind.is_some_and(|kind| kinds.has(kind)) && !self.cached.has(at) {
+            let is_wanted = |kind: BlockKind| {
+                let has_room = || self.cached.has_room(at, kind, header.unpacked_size as usize);
+                kinds.has(kind) && !self.cached.has(at) && (asked_for || has_room())
+            };
+            if kind.is_some_and(is_wanted) {
                 self.cached.put(at, self.read_block(at, None)?, asked_for);
                 read += 1;
             }
@@ -39,16 +44,17 @@ impl Reader {
         Ok(read)
     }
 
-    /// Reads the blocks into the cache that begin at these offsets and are so long, as a [writer](crate::Written::warm) tells
-    /// them, those that are there excepted: they go before others that were asked for once. Says how many. Ends early when the
-    /// file is gone.
-    pub fn warm_blocks(&self, blocks: &[(u64, u32)]) -> Result<u64> {
+    /// Reads the data blocks into the cache that begin at these offsets and are so long, as a [writer](crate::Written::warm) tells
+    /// them, those that are there excepted: they go before others that were asked for once. With `into_room` none is read
+    /// for which there is no room. Says how many. Ends early when the file is gone.
+    pub fn warm_blocks(&self, blocks: &[(u64, u32)], into_room: bool) -> Result<u64> {
         let mut read = 0;
         for &(at, length) in blocks {
             if self.cached.is_gone() {
                 break;
             }
-            if !self.cached.has(at) {
+            let has_room = || self.cached.has_room(at, BlockKind::Data, length as usize);
+            if !self.cached.has(at) && (!into_room || has_room()) {
                 self.cached.put(at, self.read_block(at, Some(length))?, true);
                 read += 1;
             }

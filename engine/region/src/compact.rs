@@ -166,7 +166,7 @@ impl Region {
         // What a family wants kept and cannot be read back is told to whoever asks for it.
         let _read = made.reader.warm(made.reader.cached().kept_of_compaction(bytes), true);
         // What is being read is not let go for what cannot be read.
-        if let Err(error) = made.reader.warm_blocks(&warm) {
+        if let Err(error) = made.reader.warm_blocks(&warm, false) {
             made.reader.cached().remove();
             let _left = self.files.delete(made.reader.name());
             return Err(error.into());
@@ -202,8 +202,10 @@ impl Region {
             // Readers that hold it read on; if the name stays, it is removed when the region is opened.
             let _stays = self.files.delete(file.reader.name());
         }
-        // In a cache that was full those that went have made room.
-        let _read = made.reader.warm_blocks(&warm);
+        // In a cache that was full those that went have made room. Of a region that closes they would only be in the way.
+        if !self.write.lock().closing {
+            let _read = made.reader.warm_blocks(&warm, true);
+        }
         Ok(chosen.len())
     }
 }

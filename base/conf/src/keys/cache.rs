@@ -26,7 +26,7 @@ keys! {
     STAYS_WARM: Flag = "bellows.block.cache.stays.warm", "true";
     /// Whether a file takes its blocks along when it is closed, for every family.
     EVICT_ON_CLOSE: Flag = "hbase.rs.evictblocksonclose", "false";
-    /// Whether files are read into the cache when they are opened, for every family.
+    /// Whether files are read into the cache when they are opened, for every family, as far as there is room.
     PREFETCH_ON_OPEN: Flag = "hbase.rs.prefetchblocksonopen", "false";
     /// How many files are read into the cache at the same time when they are opened.
     PREFETCH_THREADS: Count = "hbase.hfile.thread.prefetch", "4";

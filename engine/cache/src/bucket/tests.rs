@@ -253,6 +253,22 @@ fn what_is_full_makes_room_and_stays_within_its_bytes() {
 }
 
 #[test]
+fn what_nobody_asked_for_takes_room_and_nobodys_place() {
+    let bench = Bench::new(1, 10, &options());
+    (0..5).for_each(|at| assert!(!bench.read(7 * at)));
+    (5..1_000).for_each(|at| bench.file.put(7 * at, Bench::content(7 * at), false));
+    bench.settle();
+    let counts = bench.counts();
+    assert_eq!((counts.evicted, counts.refused, counts.dropped), (0, 0, 0), "{counts:?}");
+    assert!(counts.bytes > counts.bytes_max * 9 / 10, "{counts:?}");
+    assert!((0..5).all(|at| bench.read(7 * at)), "what was there is there");
+    // What its family asks for competes.
+    (0..1_000).for_each(|at| bench.file.put(7_000 + 7 * at, Bench::content(7_000 + 7 * at), true));
+    bench.settle();
+    assert!(bench.counts().evicted > 0, "{:?}", bench.counts());
+}
+
+#[test]
 fn a_size_without_slots_takes_them_from_others() {
     let bench = Bench::new(1, 3, &BucketOptions { fill: 1.0, ..options() });
     // Blocks of 500 bytes fill all buckets with small slots …

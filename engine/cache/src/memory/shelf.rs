@@ -62,7 +62,7 @@ pub(crate) struct Admission {
 pub(crate) enum Cause {
     /// A request reads it.
     Request,
-    /// It was just written or opened, and somebody may read it.
+    /// It was just written or opened, and somebody may read it. [There is room](Shelf::has_room) for it.
     Ahead,
     /// The same where it shall be kept from the start: its family wants it, or what it takes the place of was kept.
     Wanted,
@@ -229,6 +229,12 @@ impl<V> Shelf<V> {
     #[inline]
     pub(crate) fn at(&self, spot: Spot, key: BlockKey) -> Option<&V> {
         self.kept.get(spot.0 as usize).filter(|kept| kept.key == key)?.value.as_ref()
+    }
+
+    /// Whether something of this weight would be taken in with nothing going for it.
+    pub(crate) fn has_room(&self, weight: usize, in_memory: bool) -> bool {
+        let of_its_own = self.lists[Place::InMemory as usize].bytes + weight <= self.in_memory_max;
+        self.bytes() + weight <= self.bytes_max && (of_its_own || !in_memory)
     }
 
     /// Takes `value` in. What goes for it is put into `gone`: it may be dear to drop under a lock.

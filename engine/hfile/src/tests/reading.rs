@@ -168,6 +168,7 @@ fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags(
             let rows = cursor.pass_rows(None, |_| Refused::Row);
             ran_out += u64::from(rows > 0 && cursor.ran_out());
             if rows == 0 {
+                assert!(!cursor.ran_out());
                 while row(&cursor).as_ref() == Some(&name) {
                     cursor.advance().expect("sound");
                 }

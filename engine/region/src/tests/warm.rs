@@ -6,23 +6,19 @@ const ROWS: usize = 400;
 
 /// A region whose files have many blocks, over a cache as `options` say.
 fn bench(options: cache::Options) -> Bench {
+    bench_of(&[], options)
+}
+
+/// The same where its family has these attributes, too.
+fn bench_of(attributes: &[(&'static str, &'static str)], options: cache::Options) -> Bench {
+    let bench = Bench::with(family(attributes));
+    let region = bench.open_over(Arc::clone(&bench.table), Arc::new(Cache::new(options)));
+    Bench { region, ..bench }
+}
+
+fn family(attributes: &[(&'static str, &'static str)]) -> FamilyDescriptor {
     let family = FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", "1024");
-    let bench = Bench::with(family);
-    let cache = Arc::new(Cache::new(options));
-    // Compactions are asked for here.
-    let tuning = RegionOptions { compaction_files_min: 100, ..RegionOptions::default() };
-    let region = Region::open(Opening {
-        info: bench.region.info().clone(),
-        table: Arc::clone(&bench.table),
-        files: Arc::new(bench.files.clone()),
-        folder: FileName::new("data/default/t/s"),
-        log: Arc::clone(&bench.log),
-        cache,
-        world: bench.world.clone(),
-        options: tuning,
-        recovered: None,
-    });
-    Bench { region: region.expect("opened"), ..bench }
+    attributes.iter().fold(family, |family, (key, value)| family.with(key, value))
 }
 
 fn row(index: usize) -> String {
@@ -30,6 +26,23 @@ fn row(index: usize) -> String {
 }
 
 impl Bench {
+    fn open_over(&self, table: Arc<TableDescriptor>, cache: Arc<Cache>) -> Arc<Region> {
+        // Compactions are asked for here.
+        let tuning = RegionOptions { compaction_files_min: 100, ..RegionOptions::default() };
+        let region = Region::open(Opening {
+            info: self.region.info().clone(),
+            table,
+            files: Arc::new(self.files.clone()),
+            folder: FileName::new("data/default/t/s"),
+            log: Arc::clone(&self.log),
+            cache,
+            world: self.world.clone(),
+            options: tuning,
+            recovered: None,
+        });
+        region.expect("opened")
+    }
+
     /// Writes a file of the rows `from`, `from + step` and so on.
     fn flush_rows(&self, from: usize, step: usize) {
         let value = "v".repeat(100);
@@ -129,15 +142,49 @@ fn what_is_flushed_stays_in_memory_where_the_file_before_is_read() {
 
 #[test]
 fn what_is_flushed_takes_room_and_nobodys_place() {
-    let bench = bench(cache::Options { bytes_max: 40 << 10, ..cache::Options::default() });
+    // A family that is kept before others has a share, and what is beyond that takes from its own.
+    for (in_memory, bytes_max) in [("false", 40 << 10), ("true", 160 << 10)] {
+        let options = cache::Options { bytes_max, ..cache::Options::default() };
+        let bench = bench_of(&[("IN_MEMORY", in_memory)], options);
+        bench.flush_rows(0, 2);
+        (0..ROWS).step_by(2).for_each(|index| assert!(bench.read(index, ReadMode::Any)));
+        let before = bench.region.cache.counts();
+        assert_eq!(before.evicted, 0);
+        bench.flush_rows(1, 2);
+        let after = bench.region.cache.counts();
+        assert_eq!((after.evicted, after.refused), (0, before.refused), "{in_memory}: {after:?}");
+        let added = after.blocks - before.blocks;
+        assert!((1..15).contains(&added) && after.bytes <= bytes_max as u64, "{in_memory}: {after:?}");
+    }
+}
+
+#[test]
+fn what_is_flushed_because_a_region_closes_is_not_cached() {
+    let bench = bench(cache::Options::default());
     bench.flush_rows(0, 2);
     (0..ROWS).step_by(2).for_each(|index| assert!(bench.read(index, ReadMode::Any)));
-    let before = bench.region.cache.counts();
-    assert_eq!(before.evicted, 0);
-    bench.flush_rows(1, 2);
-    let after = bench.region.cache.counts();
-    assert_eq!((after.evicted, after.refused > before.refused), (0, true), "{after:?}");
-    assert!(after.blocks > before.blocks && after.bytes <= 40 << 10, "{after:?}");
+    let before = bench.region.cache.counts().blocks;
+    (1..ROWS).step_by(2).for_each(|index| bench.put(&row(index), "f:x", 1, "v"));
+    assert!(bench.region.close().expect("closed").files > 0);
+    assert_eq!(bench.region.cache.counts().blocks, before);
+}
+
+#[test]
+fn what_a_family_wants_cached_no_more_a_compaction_does_not_carry_on() {
+    for block_cache in ["true", "false"] {
+        let bench = bench(cache::Options::default());
+        (0..3).for_each(|from| bench.flush_rows(from, 3));
+        (100..200).for_each(|index| assert!(bench.read(index, ReadMode::Any)));
+        bench.region.close().expect("closed");
+        // The table was altered meanwhile. Blocks that are there stay until their files go.
+        let cache = Arc::clone(&bench.region.cache);
+        let region = bench.open_over(table(family(&[("BLOCKCACHE", block_cache)])), cache);
+        let bench = Bench { region, ..bench };
+        assert!(bench.read(150, ReadMode::MemoryOnly));
+        bench.compact(true);
+        let data = bench.region.cache.counts().blocks_of[0];
+        assert_eq!(data > 0, block_cache == "true", "{data} blocks");
+    }
 }
 
 #[test]
