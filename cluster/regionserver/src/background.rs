@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::{Crew, Moment, Priority};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use proto::EncodedName;
 use region::{CompactionRequest, FlushReason, InMemory, Region};
 
@@ -192,7 +192,7 @@ impl Background {
         let thread = name.to_owned();
         move || {
             while let Some(server) = server.upgrade() {
-                if server.background.stopping.load(Ordering::Acquire) {
+                if server.background.stops() {
                     return;
                 }
                 // A thread that ended would leave what waits in its queue waiting for ever.
@@ -216,6 +216,11 @@ impl Background {
             wake.notify_all();
         }
         self.memory_queue.wake_all();
+    }
+
+    /// Whether the threads shall end. Who asks under the lock of what it waits for is woken if it becomes so.
+    pub(crate) fn stops(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Requests of one second, over the last period.
@@ -353,11 +358,8 @@ impl Background {
                 Ok(flush) => flush,
                 Err(next) => {
                     let period = server.options().wake_period;
-                    background
-                        .wakes
-                        .flushes
-                        .wait_for(&mut queues, next.map_or(period, |next| next.min(period)));
-                    return;
+                    let rest = next.map_or(period, |next| next.min(period));
+                    return background.rest(&background.wakes.flushes, &mut queues, rest);
                 }
             };
         if region.has_too_many_files()
@@ -426,11 +428,8 @@ impl Background {
             Ok(wanted) => wanted,
             Err(next) => {
                 let period = server.options().wake_period;
-                background
-                    .wakes
-                    .compactions
-                    .wait_for(&mut queues, next.map_or(period, |next| next.min(period)));
-                return;
+                let rest = next.map_or(period, |next| next.min(period));
+                return background.rest(&background.wakes.compactions, &mut queues, rest);
             }
         };
         queues.began.push(now);
@@ -477,9 +476,14 @@ impl Background {
         server.look_around();
         let background = &server.background;
         let mut queues = background.queues.lock();
-        if !background.stopping.load(Ordering::Acquire) {
-            let period = server.options().wake_period.min(server.options().scanner_timeout);
-            background.wakes.chore.wait_for(&mut queues, period);
+        let period = server.options().wake_period.min(server.options().scanner_timeout);
+        background.rest(&background.wakes.chore, &mut queues, period);
+    }
+
+    /// Sleeps so long, or until it is woken; not where all has come to an end since the thread has looked.
+    fn rest(&self, wake: &Condvar, queues: &mut MutexGuard<'_, Queues>, time: Duration) {
+        if !self.stops() {
+            wake.wait_for(queues, time);
         }
     }
 }

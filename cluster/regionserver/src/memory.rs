@@ -54,7 +54,9 @@ impl MemoryQueue {
         let queue = &server.background.memory_queue;
         let mut waiting = queue.waiting.lock();
         let Some(region) = waiting.pop_front() else {
-            queue.wake.wait_for(&mut waiting, server.options().wake_period);
+            if !server.background.stops() {
+                queue.wake.wait_for(&mut waiting, server.options().wake_period);
+            }
             return;
         };
         drop(waiting);

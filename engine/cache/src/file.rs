@@ -344,7 +344,8 @@ impl File {
         self.cache.bucket.as_ref().filter(|bucket| kind == BlockKind::Data || !bucket.combined)
     }
 
-    /// Whether a block that [weighs](Block::weight) so much would be kept with none going for it.
+    /// Whether a block that [weighs](Block::weight) about so much would likely be kept with none going for it: to spare reading one
+    /// that is not.
     pub fn has_room(&self, offset: u64, kind: BlockKind, bytes: usize) -> bool {
         let (key, in_memory) = (self.key(offset), self.admission(bytes, Cause::Ahead).in_memory);
         match (self.bucket_for(kind), &self.cache.memory) {
@@ -355,13 +356,13 @@ impl File {
     }
 
     /// Keeps a block that was read for no request: of a file that was just written or opened. One that is `asked_for` by its
-    /// family, or takes the place of one that was kept, goes before others that requests have asked for once; any other is kept if
-    /// there is [room](File::has_room) for it.
-    pub fn put(&self, offset: u64, block: Block, asked_for: bool) {
+    /// family, or takes the place of one that was kept, goes before others that requests have asked for once; any other is kept by
+    /// tiers that have room for it. Says whether there was any, or it was asked for.
+    pub fn put(&self, offset: u64, block: Block, asked_for: bool) -> bool {
         let cause = if asked_for { Cause::Wanted } else { Cause::Ahead };
-        if asked_for || self.has_room(offset, block.kind, block.weight()) {
-            self.insert(self.key(offset), &Arc::new(block), cause);
-        }
+        let has_room = asked_for || self.has_room(offset, block.kind, block.weight());
+        self.insert(self.key(offset), &Arc::new(block), cause);
+        has_room
     }
 
     /// Which blocks are kept when the file was flushed. With data come index and blooms: nothing is found without.

@@ -107,7 +107,9 @@ impl Block {
 
 /// See [`Block::weight`].
 fn weight_of(bytes: usize, offsets: usize, heads: usize) -> usize {
-    bytes + 4 * (offsets + heads + row_start_words(offsets)) + 208
+    // With the counts of its owners, and what the allocator rounds up.
+    let itself = size_of::<Block>() + 2 * size_of::<usize>() + 8;
+    bytes + 4 * (offsets + heads + row_start_words(offsets)) + itself
 }
 
 /// How many numbers [`Block::row_starts`] has for so many cells.
@@ -337,10 +339,10 @@ impl Cache {
             || self.bucket.as_ref().is_some_and(|bucket| bucket.has_blocks_of(file))
     }
 
-    /// Bytes of a file in blocks that requests have read, in both tiers together.
+    /// Bytes of a file in blocks that requests have read, in the tier that has more of them: a block may be in both.
     fn read_bytes_of(&self, file: FileId) -> u64 {
-        self.memory.as_ref().map_or(0, |memory| memory.read_bytes_of(file))
-            + self.bucket.as_ref().map_or(0, |bucket| bucket.read_bytes_of(file))
+        let in_memory = self.memory.as_ref().map_or(0, |memory| memory.read_bytes_of(file));
+        in_memory.max(self.bucket.as_ref().map_or(0, |bucket| bucket.read_bytes_of(file)))
     }
 
     /// How many bytes it holds in memory at most.

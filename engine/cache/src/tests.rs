@@ -158,7 +158,7 @@ fn a_file_is_being_read_when_requests_have_a_quarter_of_it() {
             (cache.open_file("a", 4_000, of_table("t")), cache.open_file("b", 1, of_table("t")));
         let of_100 = || Block { disk_length: 100, ..block(BlockKind::Data, 90) };
         let ask = |offset| file.block::<Never>(offset, BlockKind::Data, KEEP, || Ok(of_100()));
-        (0..20).for_each(|offset| file.put(offset, of_100(), offset % 2 == 0));
+        assert!((0..20).all(|offset| file.put(offset, of_100(), offset % 2 == 0)));
         assert!(!file.is_being_read() && !other.is_being_read(), "what nobody has asked for");
         for offset in 0..9 {
             let Ok(_hit) = ask(offset);

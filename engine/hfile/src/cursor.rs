@@ -63,6 +63,8 @@ pub struct Cursor {
     fetched_behind: u64,
     /// See [`Cursor::ran_out`].
     ran_out: bool,
+    /// How many cells were judged of rows that were passed.
+    judged: rows::Judged,
     /// Whether blocks that are opened are looked up in the cache, and whether the open one lay there.
     watches_cache: bool,
     lay_in_cache: bool,
@@ -90,6 +92,7 @@ impl Cursor {
             behind: None,
             fetched_behind: u64::MAX,
             ran_out: false,
+            judged: rows::Judged::NONE,
             watches_cache: false,
             lay_in_cache: false,
         }

@@ -9,16 +9,42 @@ use cache::{BlockKind, Kinds};
 use crate::format::{BlockHeader, BlockType, HEADER_LENGTH};
 use crate::{Reader, Result};
 
+/// So many blocks of a kind in a row for which there is no room, and no more is looked for: parts of the cache fill up at different
+/// times.
+const WITHOUT_ROOM_MAX: u32 = 64;
+
+/// Which kinds of blocks there may be room for.
+#[derive(Debug, Default)]
+struct Room {
+    /// Blocks of each kind, in a row, for which there was none.
+    without: [u32; BlockKind::ALL.len()],
+}
+
+impl Room {
+    fn note(&mut self, kind: BlockKind, was_there: bool) {
+        let without = &mut self.without[kind as usize];
+        *without = if was_there { 0 } else { *without + 1 };
+    }
+
+    /// Whether it is worth looking for.
+    fn may_be(&self, kind: BlockKind) -> bool {
+        self.without[kind as usize] < WITHOUT_ROOM_MAX
+    }
+}
+
 impl Reader {
     /// Reads blocks of some kinds into the cache, those that are there excepted; `asked_for` when their family wants them
-    /// there from the start, before others that were asked for once; else none is read for which there is no room. Says how many.
-    /// Ends early when the file is gone.
+    /// there from the start, before others that were asked for once; else as far as there is room. Says how many. Ends early when
+    /// the file is gone, or nothing has room.
     pub fn warm(&self, kinds: Kinds, asked_for: bool) -> Result<u64> {
-        let (mut at, mut read) = (0, 0);
-        while kinds.any() && at < self.data_end && !self.cached.is_gone() {
-            let room = self.data_end - at;
-            if room < HEADER_LENGTH as u64 {
-                return Err(self.corrupt(at, "room for a block", HEADER_LENGTH, room));
+        let (mut at, mut read, mut room) = (0, 0, Room::default());
+        let is_worth_it = |room: &Room| {
+            BlockKind::ALL.into_iter().any(|kind| kinds.has(kind) && (asked_for || room.may_be(kind)))
+        };
+        while is_worth_it(&room) && at < self.data_end && !self.cached.is_gone() {
+            let left = self.data_end - at;
+            if left < HEADER_LENGTH as u64 {
+                return Err(self.corrupt(at, "room for a block", HEADER_LENGTH, left));
             }
             let mut header = [0; HEADER_LENGTH];
             self.file.read_at(at, &mut header)?;
@@ -31,32 +57,37 @@ impl Reader {
                 BlockType::BloomChunk => Some(BlockKind::Bloom),
                 _ => None,
             };
-            let is_wanted = |kind: BlockKind| {
-                let has_room = || self.cached.has_room(at, kind, header.unpacked_size as usize);
-                kinds.has(kind) && !self.cached.has(at) && (asked_for || has_room())
-            };
-            if kind.is_some_and(is_wanted) {
-                self.cached.put(at, self.read_block(at, None)?, asked_for);
-                read += 1;
+            if let Some(kind) = kind.filter(|kind| kinds.has(*kind))
+                && !self.cached.has(at)
+            {
+                // Unpacked it is longer than packed, and taken apart longer again: if not even so much has room, none is read.
+                let has_room =
+                    || room.may_be(kind) && self.cached.has_room(at, kind, header.disk_size as usize);
+                let is_kept =
+                    (asked_for || has_room()) && self.cached.put(at, self.read_block(at, None)?, asked_for);
+                room.note(kind, is_kept);
+                read += u64::from(is_kept);
             }
             at += length;
         }
         Ok(read)
     }
 
-    /// Reads the data blocks into the cache that begin at these offsets and are so long, as a [writer](crate::Written::warm) tells
-    /// them, those that are there excepted: they go before others that were asked for once. With `into_room` none is read
-    /// for which there is no room. Says how many. Ends early when the file is gone.
+    /// Reads the blocks into the cache that begin at these offsets and are so long, as a [writer](crate::Written::warm) tells
+    /// them, those that are there excepted: they go before others that were asked for once; `into_room` as far as there is room.
+    /// Says how many. Ends early when the file is gone.
     pub fn warm_blocks(&self, blocks: &[(u64, u32)], into_room: bool) -> Result<u64> {
         let mut read = 0;
         for &(at, length) in blocks {
             if self.cached.is_gone() {
                 break;
             }
-            let has_room = || self.cached.has_room(at, BlockKind::Data, length as usize);
+            // Which kind it is, is known when it is read.
+            let has_room =
+                || BlockKind::ALL.into_iter().any(|kind| self.cached.has_room(at, kind, length as usize));
             if !self.cached.has(at) && (!into_room || has_room()) {
-                self.cached.put(at, self.read_block(at, Some(length))?, true);
-                read += 1;
+                let block = self.read_block(at, Some(length))?;
+                read += u64::from(self.cached.put(at, block, !into_room));
             }
         }
         Ok(read)

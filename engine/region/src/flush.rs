@@ -212,8 +212,9 @@ impl Region {
         // What cannot be read back is told to whoever asks for it.
         let _read = file.reader.warm(cached.kept_of_flush(), true);
         // What is read of the file before will soon be read of this one, too; not here if the region closes.
-        let is_being_read = |before: &Arc<StoreFile>| before.reader.cached().is_being_read();
-        if !self.write.lock().closing && store.view.load().files.last().is_some_and(is_being_read) {
+        let closes = self.write.lock().closing;
+        if !closes && store.view.load().files.last().is_some_and(|file| file.reader.cached().is_being_read())
+        {
             let _read = file.reader.warm(Kinds::ALL, false);
         }
         let young = young.map(|young| Arc::new(young.segment));

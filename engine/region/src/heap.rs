@@ -223,12 +223,14 @@ pub(crate) struct Heap {
     stand_ins: Vec<KeyBuf>,
     /// Steps that are tried before the next seek.
     steps: usize,
+    /// See [`Heap::ran_out`].
+    ran_out: bool,
 }
 
 impl Heap {
     /// `sources` come newest first: of two cells that are the same in every respect the first source's counts.
     pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Sources) -> Heap {
-        Heap { comparator, read_point, sources, stand_ins: Vec::new(), steps: STEPS_MAX }
+        Heap { comparator, read_point, sources, stand_ins: Vec::new(), steps: STEPS_MAX, ran_out: false }
     }
 
     /// How many sources there are.
@@ -469,11 +471,7 @@ impl Heap {
 
     /// Whether the last run of rows came to an end because a block of a file did.
     pub(crate) fn ran_out(&self) -> bool {
-        let current = self.current().map(|current| &self.sources.0.lanes[current]);
-        current.is_some_and(|lane| match &lane.source {
-            Source::File(cursor) => !lane.put_off && cursor.ran_out(),
-            Source::Memory(_) => false,
-        })
+        self.ran_out
     }
 
     /// The same for rows that are given [as they lie](hfile::Cursor::give_rows).
@@ -511,6 +509,7 @@ impl Heap {
             return Ok(0);
         }
         let rows = done(cursor, end);
+        self.ran_out = rows > 0 && cursor.ran_out();
         if rows > 0 {
             self.reenlist(1);
             self.look_into_first()?;

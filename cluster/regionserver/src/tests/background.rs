@@ -1,14 +1,16 @@
 //! Flushes and compactions that nobody asked for.
 
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use env::Priority;
 use proto::pb;
 use region::{Level, RegionOptions};
 
 use super::bench::{Bench, class, mutation};
-use crate::Options;
 use crate::background::{Background, Compacting};
 use crate::memory::MemoryQueue;
+use crate::{Options, RegionServer};
 
 fn files(bench: &Bench) -> usize {
     bench.server.regions().all().iter().map(|region| region.load().files).sum()
@@ -50,6 +52,52 @@ fn a_region_that_is_being_flushed_is_not_flushed_again_for_what_is_on_its_way() 
     assert_eq!(background.waiting().flushes, 1, "queued once");
     Background::flush_next(&bench.server);
     assert_eq!(background.waiting().flushes, 0);
+}
+
+/// Does what a thread of the background does once, in a thread of its own, and tells when it has.
+fn once(bench: &Bench, step: fn(&RegionServer)) -> mpsc::Receiver<()> {
+    let (server, (tell, told)) = (Arc::clone(&bench.server), mpsc::channel());
+    let thread = env::spawn_thread("once", Priority::Background, move || {
+        step(&server);
+        let _nobody_waits = tell.send(());
+    });
+    drop(thread.expect("a thread"));
+    told
+}
+
+const LONG: Duration = Duration::from_secs(3_600);
+const SOON: Duration = Duration::from_secs(30);
+/// What has not come by then was not woken; if it has, nothing was shown.
+const A_WHILE: Duration = Duration::from_millis(100);
+
+#[test]
+fn what_is_asked_for_wakes_who_does_it_and_nobody_else() {
+    let bench = Bench::with(Options { wake_period: LONG, ..Options::default() }, &[("", "")]);
+    bench.put("r", "f:x", "1");
+    let region = bench.server.regions().all().remove(0);
+    let flushes = once(&bench, Background::flush_next);
+    let compacts = once(&bench, Background::compact_next);
+    let others = once(&bench, Background::flush_next);
+    assert!(flushes.recv_timeout(A_WHILE).is_err() && compacts.recv_timeout(A_WHILE).is_err());
+    bench.server.background.request_flush(&region);
+    let first = std::iter::repeat_with(|| [&flushes, &others].map(|told| told.recv_timeout(A_WHILE).is_ok()));
+    let woken = first.take(100).find(|woken| woken.contains(&true)).expect("one is woken");
+    assert_ne!(woken, [true; 2], "one flush wakes one thread");
+    assert!(compacts.recv_timeout(A_WHILE).is_err(), "it has nothing to do");
+    bench.server.background.request_compaction(&region, true, Vec::new());
+    compacts.recv_timeout(SOON).expect("it is woken");
+    bench.server.background.stop();
+    let rest = if woken[0] { others } else { flushes };
+    rest.recv_timeout(SOON).expect("all are woken at the end");
+}
+
+#[test]
+fn who_has_just_looked_does_not_sleep_through_the_end() {
+    let bench = Bench::with(Options { wake_period: LONG, ..Options::default() }, &[("", "")]);
+    bench.server.background.stop();
+    for step in [Background::flush_next, Background::compact_next, MemoryQueue::compact_next] {
+        once(&bench, step).recv_timeout(SOON).expect("it does not sleep");
+    }
 }
 
 #[test]

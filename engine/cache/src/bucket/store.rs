@@ -237,12 +237,11 @@ impl Store {
         self.0.state.lock().index.read_of(file).map(|entry| u64::from(entry.length())).sum()
     }
 
-    /// Whether there are the bytes for a block of this weight, so that it would be taken in, and written, with nothing going for
-    /// it; but where all slots are of other sizes.
+    /// Whether there are the bytes for a block of about this weight, so that nothing goes for it; but where all slots are of other
+    /// sizes. Whether it is written at once or dropped because too many wait is another question.
     pub(super) fn has_room(&self, weight: usize, in_memory: bool) -> bool {
         let state = self.0.state.lock();
-        let takes_in = !self.is_disabled() && !self.0.read_only.load(Ordering::Relaxed);
-        let class = state.slots.class_of(weight).filter(|_| takes_in && state.queue.len() < self.0.queue_max);
+        let class = state.slots.class_of(weight).filter(|_| !self.is_disabled());
         class.is_some_and(|class| state.index.has_room(state.slots.slot_size(class) as usize, in_memory))
     }
 

@@ -256,16 +256,42 @@ fn what_is_full_makes_room_and_stays_within_its_bytes() {
 fn what_nobody_asked_for_takes_room_and_nobodys_place() {
     let bench = Bench::new(1, 10, &options());
     (0..5).for_each(|at| assert!(!bench.read(7 * at)));
-    (5..1_000).for_each(|at| bench.file.put(7 * at, Bench::content(7 * at), false));
+    let put = |at: u64, asked_for: bool| bench.file.put(7 * at, Bench::content(7 * at), asked_for);
+    let kept = (5..1_000).filter(|at| put(*at, false)).count() as u64;
     bench.settle();
     let counts = bench.counts();
     assert_eq!((counts.evicted, counts.refused, counts.dropped), (0, 0, 0), "{counts:?}");
-    assert!(counts.bytes > counts.bytes_max * 9 / 10, "{counts:?}");
+    assert!(counts.bytes > counts.bytes_max * 9 / 10 && counts.blocks == kept + 5, "{kept}, {counts:?}");
     assert!((0..5).all(|at| bench.read(7 * at)), "what was there is there");
     // What its family asks for competes.
-    (0..1_000).for_each(|at| bench.file.put(7_000 + 7 * at, Bench::content(7_000 + 7 * at), true));
+    assert!((1_000..2_000).all(|at| put(at, true)));
     bench.settle();
     assert!(bench.counts().evicted > 0, "{:?}", bench.counts());
+}
+
+#[test]
+fn before_a_device_nobody_in_memory_goes_for_what_nobody_asked_for() {
+    // A queue of one is always full: what nobody waits for is dropped, and tried no less for it.
+    let options = BucketOptions { queue_length: 1, writer_threads: 1, ..options() };
+    let bench = Bench::with_memory(20_000, 1, 100, &options);
+    let hot = 0..20;
+    for _ in 0..4 {
+        hot.clone().for_each(|at| _ = bench.read(7 * at));
+        bench.settle();
+    }
+    let before = bench.cache.counts();
+    assert!(before.blocks > 10, "{before:?}");
+    for in_memory in [false, true] {
+        let caching = Caching { in_memory, ..Caching::default() };
+        let file = bench.cache.open_file("data/default/t/r/f/2", 1 << 40, caching);
+        let tried = (0..500).filter(|at| file.put(7 * at, Bench::content(7 * at), false)).count();
+        assert!(tried > 400, "{tried}");
+        bench.settle();
+        let counts = bench.cache.counts();
+        assert_eq!((counts.evicted, counts.refused), (before.evicted, before.refused), "{counts:?}");
+        file.remove();
+    }
+    assert!(bench.counts().dropped > 0 && bench.counts().evicted == 0, "{:?}", bench.counts());
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub(crate) struct Admission {
 pub(crate) enum Cause {
     /// A request reads it.
     Request,
-    /// It was just written or opened, and somebody may read it. [There is room](Shelf::has_room) for it.
+    /// It was just written or opened, and somebody may read it: it is not taken in where there is no [room](Shelf::has_room).
     Ahead,
     /// The same where it shall be kept from the start: its family wants it, or what it takes the place of was kept.
     Wanted,
@@ -248,6 +248,10 @@ impl<V> Shelf<V> {
     ) {
         let Admission { weight, in_memory, cause } = admission;
         let limit = if in_memory { self.in_memory_max } else { self.bytes_max };
+        if cause == Cause::Ahead && !self.has_room(weight, in_memory) {
+            gone.push(value);
+            return;
+        }
         gone.extend(self.find(key, hash).and_then(|at| self.remove(at)));
         // What shall be kept from the start counts as asked for again already.
         (0..if cause == Cause::Wanted { 2 } else { 1 }).for_each(|_| self.sketch.count(hash));

@@ -1,4 +1,4 @@
-//! Rows as a whole, where the open block shows all of them: passed, or given as they lie.
+//! Rows as a whole, where the open block and the one behind it show all of them: passed, or given as they lie.
 //!
 //! What is the same for every row was asked before. So nothing is noted of a row, and none is looked for. Where rows begin
 //! [bits](crate::starts) say, and no key is looked at for it. Where the block's last row ends, be it in the next one, that one says,
@@ -14,9 +14,12 @@ use cell::{Cell, CellSink, CellType, Comparator, Key, compare_bytes, is_same, is
 use super::{Cursor, Open};
 use crate::{Reader, starts};
 
-/// So many cells ahead of those that are judged the first bytes are [asked for](cell::fetch) when rows are
-/// [passed](Cursor::pass_rows): as many as memory has time for.
+/// So many cells that are judged are [asked for](cell::fetch) ahead when rows are [passed](Cursor::pass_rows): as many as memory
+/// has time for.
 const AHEAD: usize = 12;
+
+/// So many rows of which fewer cells are judged than before are no chance.
+const FEWER_MAX: usize = 32;
 
 /// How many cells that are given are [asked for](cell::fetch_whole) ahead. With three a row took a tenth longer, with seven no less.
 const WHOLE_AHEAD: usize = 5;
@@ -147,8 +150,10 @@ impl Cursor {
         let is_before_end = before(self.reader.comparator(), end);
         // Where the block's last row is before the end, all are.
         let all_before = is_before_end(cells.key(count - 1).row());
-        let mut asking = Asking::new(cells.block, behind, self.index);
-        let (mut first, mut rows, mut reached_end) = (self.index, 0, false);
+        // The last row's cells were asked for when it was judged for the first time.
+        let is_asked = next.is_some();
+        let mut asking = Asking { block: cells.block, behind, index: self.index, rows: 0 };
+        let (mut first, mut rows, mut judged, mut reached_end) = (self.index, 0, self.judged, false);
         'rows: while first < count && (all_before || is_before_end(cells.key(first).row())) {
             let ends = cells.row_end(first);
             let row_end = match ends {
@@ -156,18 +161,25 @@ impl Cursor {
                 RowEnd::Behind => count,
                 RowEnd::Far => break,
             };
+            if !is_asked {
+                asking.row_begins(judged);
+            }
             // What is known of the row.
-            let (mut refused, mut judged) = (Refused::Cell, usize::MAX);
+            let (mut refused, mut of_row) = (Refused::Cell, 0);
             for index in first..row_end {
-                asking.go_on();
+                // What follows in a long row was not asked for with its first cells.
+                if index + AHEAD < row_end {
+                    let (bytes, at) = cells.place(index + AHEAD);
+                    cell::fetch(bytes, at);
+                }
                 let (bytes, at) = cells.place(index);
+                of_row = index + 1 - first;
                 match refuses(Reader::untagged_at(bytes, at)) {
                     Refused::No => break 'rows,
                     Refused::Cell => {}
                     Refused::Undecided => refused = Refused::Undecided,
                     Refused::Row => {
                         refused = Refused::Row;
-                        judged = index + 1 - first;
                         break;
                     }
                 }
@@ -179,9 +191,10 @@ impl Cursor {
             if refused == Refused::Undecided {
                 break;
             }
-            (first, rows, asking.judged) = (row_end, rows + 1, judged);
+            judged.note(of_row);
+            (first, rows) = (row_end, rows + 1);
         }
-        self.index = first;
+        (self.index, self.judged) = (first, judged);
         Run { rows, reached_end }
     }
 
@@ -318,47 +331,67 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Asks the memory for cells ahead of those that are judged, as if in every row as many were judged as in the last one.
+/// How many cells of a row are judged: as many as of the one of the last rows that had the most. A row that lacks a column says
+/// nothing of those behind it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judged {
+    most: usize,
+    /// Rows since then with fewer.
+    fewer: usize,
+}
+
+impl Judged {
+    /// Before any row was judged.
+    pub(super) const NONE: Judged = Judged { most: 1, fewer: 0 };
+
+    #[inline]
+    fn note(&mut self, judged: usize) {
+        self.fewer += 1;
+        if judged >= self.most || self.fewer > FEWER_MAX {
+            *self = Judged { most: judged, fewer: 0 };
+        }
+    }
+}
+
+/// Asks the memory for cells of rows ahead of the one that is judged, as if in each as many were judged as in those before.
 struct Asking<'a> {
     block: &'a Block,
     /// The block that comes then.
     behind: Option<&'a Block>,
-    /// The cell that is asked for next, and the row that it is of.
+    /// The cell with which the row begins that is asked for next.
     index: usize,
-    row: Range<usize>,
-    /// How many cells of a row are judged.
-    judged: usize,
+    /// How many rows were asked for and not judged yet.
+    rows: usize,
 }
 
-impl<'a> Asking<'a> {
-    /// Asks for the first cells from `index` on, with which a row begins.
-    fn new(block: &'a Block, behind: Option<&'a Block>, index: usize) -> Asking<'a> {
-        let mut asking = Asking { block, behind, index, row: index..index, judged: usize::MAX };
-        (0..AHEAD).for_each(|_| asking.go_on());
-        asking
+impl Asking<'_> {
+    /// A row is about to be judged: asks for rows behind it until enough are on their way.
+    #[inline]
+    fn row_begins(&mut self, judged: Judged) {
+        let cells = judged.most.clamp(1, AHEAD);
+        self.rows = self.rows.saturating_sub(1);
+        while self.rows * cells < AHEAD + cells && self.ask_for_row(cells) {
+            self.rows += 1;
+        }
     }
 
-    /// Asks for one more.
+    /// Asks for the first cells of one more row, if there is one.
     #[inline]
-    fn go_on(&mut self) {
-        if self.index == self.row.end {
-            if self.index == self.block.offsets.len() {
-                let Some(behind) = self.behind.take() else { return };
-                (self.block, self.index) = (behind, 0);
-                // The cursor will stand on its first cell, or the one behind, and needs the number, which is behind the value.
-                for end in [0, 1].map(|index| extent(behind, index).end) {
-                    cell::fetch_whole(behind.bytes.get(end.saturating_sub(1)..end).unwrap_or_default());
-                }
+    fn ask_for_row(&mut self, cells: usize) -> bool {
+        if self.index == self.block.offsets.len() {
+            let Some(behind) = self.behind.take() else { return false };
+            (self.block, self.index) = (behind, 0);
+            // The cursor will stand on its first cell, or the one behind, and needs the number, which is behind the value.
+            for end in [0, 1].map(|index| extent(behind, index).end) {
+                cell::fetch_whole(behind.bytes.get(end.saturating_sub(1)..end).unwrap_or_default());
             }
-            let Block { offsets, row_starts, .. } = self.block;
-            self.row = self.index..starts::next(row_starts, self.index + 1, offsets.len());
         }
-        let Some(&at) = self.block.offsets.get(self.index) else { return };
-        cell::fetch(&self.block.bytes, at as usize);
-        self.index += 1;
-        if self.index - self.row.start >= self.judged {
-            self.index = self.row.end;
-        }
+        let Block { bytes, offsets, row_starts, .. } = self.block;
+        let row = self.index..starts::next(row_starts, self.index + 1, offsets.len());
+        let first = offsets.get(row.start..row.end.min(row.start + cells)).unwrap_or_default();
+        first.iter().for_each(|at| cell::fetch(bytes, *at as usize));
+        self.index = row.end;
+        !row.is_empty()
     }
 }
 

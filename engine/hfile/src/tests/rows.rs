@@ -160,3 +160,48 @@ fn rows_are_given_and_passed_as_a_walk_finds_them() {
         "{given_rows} {passed_rows} {limited}"
     );
 }
+
+#[test]
+fn a_row_that_goes_on_in_the_next_block_is_given_and_passed_with_the_others() {
+    let cell = |row: usize, qualifier: &str, length: usize| {
+        let (row, value) = (format!("row-{row:05}"), vec![b'v'; length]);
+        let parts = CellParts {
+            row: row.as_bytes(),
+            family: b"f",
+            qualifier: qualifier.as_bytes(),
+            timestamp: Timestamp(1),
+            cell_type: CellType::Put,
+            value: &value,
+            tags: b"",
+        };
+        (parts.to_vec().expect("within limits"), SequenceId::ZERO)
+    };
+    // What fills a block is the large cell, so that nearly every block begins with a counter.
+    let cells: Vec<Shown> =
+        (0..300).flat_map(|row| [cell(row, "0", 1_000), cell(row, "counter", 8)]).collect();
+    let (files, name) = (Memory::new(), FileName::new("f"));
+    write(&files, &name, &cells, WriterOptions { block_size: 4 << 10, ..Default::default() });
+    let reader = open(&files, &name).expect("sound");
+    for gives in [true, false] {
+        let mut cursor = reader.cursor(ReadOptions::default());
+        cursor.seek_first().expect("sound");
+        let (mut given, mut rows) = (Given::default(), 0);
+        while cursor.peek().is_some() {
+            let most = Most { rows: 7, heap_size: u64::MAX };
+            let found = match gives {
+                true => cursor.give_rows(None, most, None, &mut given),
+                false => cursor.pass_rows(None, |_| Refused::Row) as usize,
+            };
+            rows += found;
+            if found == 0 {
+                assert_eq!(walk_row(&mut cursor).len(), 2);
+                assert!(cursor.peek().is_none(), "only the last of all is walked, not the one behind {rows}");
+            }
+        }
+        assert_eq!(rows, 299);
+        let mut walking = reader.cursor(ReadOptions::default());
+        walking.seek_first().expect("sound");
+        let walked: Vec<Shown> = (0..299).flat_map(|_| walk_row(&mut walking)).collect();
+        assert!(!gives || given.cells == walked);
+    }
+}
