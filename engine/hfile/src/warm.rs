@@ -9,39 +9,19 @@ use cache::{BlockKind, Kinds};
 use crate::format::{BlockHeader, BlockType, HEADER_LENGTH};
 use crate::{Reader, Result};
 
-/// So many blocks of a kind in a row for which there is no room, and no more is looked for: parts of the cache fill up at different
-/// times.
+/// So many blocks in a row for which there is no room, and no more are looked for: parts of the cache fill up at different times.
 const WITHOUT_ROOM_MAX: u32 = 64;
-
-/// Which kinds of blocks there may be room for.
-#[derive(Debug, Default)]
-struct Room {
-    /// Blocks of each kind, in a row, for which there was none.
-    without: [u32; BlockKind::ALL.len()],
-}
-
-impl Room {
-    fn note(&mut self, kind: BlockKind, was_there: bool) {
-        let without = &mut self.without[kind as usize];
-        *without = if was_there { 0 } else { *without + 1 };
-    }
-
-    /// Whether it is worth looking for.
-    fn may_be(&self, kind: BlockKind) -> bool {
-        self.without[kind as usize] < WITHOUT_ROOM_MAX
-    }
-}
 
 impl Reader {
     /// Reads blocks of some kinds into the cache, those that are there excepted; `asked_for` when their family wants them
     /// there from the start, before others that were asked for once; else as far as there is room. Says how many. Ends early when
     /// the file is gone, or nothing has room.
     pub fn warm(&self, kinds: Kinds, asked_for: bool) -> Result<u64> {
-        let (mut at, mut read, mut room) = (0, 0, Room::default());
-        let is_worth_it = |room: &Room| {
-            BlockKind::ALL.into_iter().any(|kind| kinds.has(kind) && (asked_for || room.may_be(kind)))
-        };
-        while is_worth_it(&room) && at < self.data_end && !self.cached.is_gone() {
+        if !kinds.any() {
+            return Ok(0);
+        }
+        let (mut at, mut read, mut without_room) = (0, 0, 0);
+        while at < self.data_end && without_room < WITHOUT_ROOM_MAX && !self.cached.is_gone() {
             let left = self.data_end - at;
             if left < HEADER_LENGTH as u64 {
                 return Err(self.corrupt(at, "room for a block", HEADER_LENGTH, left));
@@ -61,11 +41,10 @@ impl Reader {
                 && !self.cached.has(at)
             {
                 // Unpacked it is longer than packed, and taken apart longer again: if not even so much has room, none is read.
-                let has_room =
-                    || room.may_be(kind) && self.cached.has_room(at, kind, header.disk_size as usize);
+                let has_room = || self.cached.has_room(at, kind, header.disk_size as usize);
                 let is_kept =
                     (asked_for || has_room()) && self.cached.put(at, self.read_block(at, None)?, asked_for);
-                room.note(kind, is_kept);
+                without_room = if is_kept { 0 } else { without_room + 1 };
                 read += u64::from(is_kept);
             }
             at += length;

@@ -497,3 +497,32 @@ fn bytes_looked_into(work: impl FnOnce()) -> u64 {
     work();
     data_bytes_of_thread() - before
 }
+
+#[test]
+fn where_there_is_no_room_a_file_is_not_read_to_its_end_and_nobody_goes() {
+    let writing = WriterOptions { block_size: 2 << 10, bloom: BloomType::None, ..Default::default() };
+    let options = Options { bytes_max: 64 << 10, ..Options::default() };
+    let (reader, counted) = counted(writing, options);
+    let counts = || reader.cached().cache().counts();
+    let kept = reader.warm(Kinds::ALL, false).expect("sound");
+    assert!(kept > 10 && counts().blocks == kept, "{kept}, {:?}", counts());
+    assert_eq!((counts().evicted, counts().refused), (0, 0));
+    let (reads, bytes) = (&counted.reads, &counted.bytes);
+    let of = |work: &dyn Fn() -> u64| {
+        let before = (reads.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed));
+        let kept = work();
+        (kept, reads.load(Ordering::Relaxed) - before.0, bytes.load(Ordering::Relaxed) - before.1)
+    };
+    // Heads of blocks, and at most a few whole ones that seem to fit and do not; far fewer than there are.
+    let (more, heads, read) = of(&|| reader.warm(Kinds::ALL, false).expect("sound"));
+    assert!(more == 0 && heads < 200 && read < 20_000, "{more} blocks, {heads} reads of {read} bytes");
+    // Blocks of a compaction likewise, behind their first turn.
+    let (root, _) = reader.root_index();
+    let blocks = (root.len() / 2..root.len()).map(|index| root.at(index));
+    let late: Vec<(u64, u32)> = blocks.map(|block| (block.offset, block.disk_length)).collect();
+    assert!(late.len() > 100, "{}", late.len());
+    let (more, ..) = of(&|| reader.warm_blocks(&late, true).expect("sound"));
+    assert!(more < 3 && counts().evicted == 0, "{more}: the last one is short, and fits");
+    let (more, ..) = of(&|| reader.warm_blocks(&late, false).expect("sound"));
+    assert!(more > 100 && counts().evicted > 0, "{more}");
+}
