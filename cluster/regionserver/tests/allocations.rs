@@ -49,7 +49,8 @@ impl Bench {
         let world = World::simulated(3, WallTime(1_700_000_000_000));
         let files: Arc<dyn Files> = Arc::new(storage::Memory::new());
         let (log, recovered) =
-            wal::Log::open(files.clone(), FileName::new("WALs"), wal::Options::default()).expect("a log");
+            wal::Log::open(world.clone(), files.clone(), FileName::new("WALs"), wal::Options::default())
+                .expect("a log");
         let foundation = Foundation {
             world: world.clone(),
             files,

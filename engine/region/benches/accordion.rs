@@ -225,7 +225,7 @@ impl<'a> Bench<'a> {
         let world = World::simulated(1, WallTime(1_700_000_000_000));
         let files: Arc<dyn Files> = Arc::new(Memory::new());
         let (log, recovered) =
-            wal::Log::open(Arc::clone(&files), FileName::new("WALs"), wal::Options::default())
+            wal::Log::open(world.clone(), Arc::clone(&files), FileName::new("WALs"), wal::Options::default())
                 .expect("a log");
         let mut table = TableDescriptor::new("t".parse().expect("a name"));
         table.set_family(FamilyDescriptor::new("f").expect("a name"));

@@ -57,9 +57,13 @@ impl Bench {
 
     fn open_with(files: Memory, world: World, table: Arc<TableDescriptor>, options: RegionOptions) -> Bench {
         let shared: Arc<dyn Files> = Arc::new(files.clone());
-        let (log, recovered) =
-            wal::Log::open(Arc::clone(&shared), FileName::new("WALs"), wal::Options::default())
-                .expect("a log");
+        let (log, recovered) = wal::Log::open(
+            world.clone(),
+            Arc::clone(&shared),
+            FileName::new("WALs"),
+            wal::Options::default(),
+        )
+        .expect("a log");
         let log = Arc::new(log);
         let info = RegionInfo::new("t".parse().expect("a name"), Bytes::new(), Bytes::new(), RegionId(1));
         let region = Region::open(Opening {
@@ -851,6 +855,7 @@ fn a_record_over_the_limit_behind_one_that_skips_the_log_is_refused_whole() {
     skipped.durability = Durability::Skip;
     let limit = 1 << 20;
     let (log, _) = wal::Log::open(
+        env::World::real(),
         Arc::new(Memory::new()),
         FileName::new("WALs"),
         wal::Options { record_bytes_max: limit, ..wal::Options::default() },

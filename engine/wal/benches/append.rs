@@ -33,7 +33,7 @@ fn main() {
         cells.resize(size, 7);
         let open = || {
             let files: Arc<dyn Files> = Arc::new(Memory::new());
-            Log::open(files, FileName::new("WALs"), Options::default()).expect("a log").0
+            Log::open(env::World::real(), files, FileName::new("WALs"), Options::default()).expect("a log").0
         };
         let paper = 45.0 + size as f64 * 0.06;
         sheet.time(&format!("append, {size} bytes"), paper, count, open, |log| {

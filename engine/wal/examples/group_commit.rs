@@ -36,7 +36,8 @@ fn main() {
     let root = root.join(format!("bellows-wal-bench-{:x}", world.random()));
     let files: Arc<dyn Files> = Arc::new(Local::open(root).expect("a folder that can be written"));
     let folder = FileName::new("WALs");
-    let (log, _) = Log::open(Arc::clone(&files), folder.clone(), Options::default()).expect("new");
+    let (log, _) =
+        Log::open(world.clone(), Arc::clone(&files), folder.clone(), Options::default()).expect("new");
     let log = Arc::new(log);
     let figure = |what: &str, count: u64, work: &dyn Fn()| {
         let before = world.moment();
@@ -91,7 +92,8 @@ fn main() {
     log.close().expect("alive");
     drop(log);
     let before = world.moment();
-    let (_log, recovered) = Log::open(Arc::clone(&files), folder.clone(), Options::default()).expect("whole");
+    let (_log, recovered) =
+        Log::open(world.clone(), Arc::clone(&files), folder.clone(), Options::default()).expect("whole");
     let opened = world.moment();
     let mut count = 0u64;
     recovered

@@ -116,8 +116,8 @@ pub(crate) struct Shared {
     options: Options,
     epoch: u64,
     counts: Counts,
-    /// For measuring alone: nothing is decided by it.
-    clock: World,
+    /// Measures how long a sync takes, and how long an unneeded file is kept.
+    world: World,
 }
 
 pub(crate) struct Front {
@@ -156,7 +156,12 @@ impl Log {
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged; a torn tail is cut and told by
     /// [`Recovered::cuts`].
-    pub fn open(files: Arc<dyn Files>, folder: FileName, options: Options) -> Result<(Log, Recovered)> {
+    pub fn open(
+        world: World,
+        files: Arc<dyn Files>,
+        folder: FileName,
+        options: Options,
+    ) -> Result<(Log, Recovered)> {
         let found = recover::read_all(&files, &folder)?;
         let (epoch, number) = (found.epoch_max + 1, found.number_max + 1);
         let recovered = found.recovered;
@@ -207,7 +212,7 @@ impl Log {
             options,
             epoch,
             counts: Counts::default(),
-            clock: World::real(),
+            world,
         });
         let syncing = Arc::clone(&shared);
         let syncer = env::spawn_thread("wal-sync", Priority::Foreground, move || syncing.sync_for_waiters())

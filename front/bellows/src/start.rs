@@ -68,8 +68,9 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
 
     let root = &settings.root;
     let files: Arc<dyn Files> = Arc::new(place::open(root)?);
-    let (log, recovered) = wal::Log::open(Arc::clone(&files), FileName::new("WALs"), settings.log.clone())
-        .map_err(|error| Failure::of_words(root, error))?;
+    let (log, recovered) =
+        wal::Log::open(world.clone(), Arc::clone(&files), FileName::new("WALs"), settings.log.clone())
+            .map_err(|error| Failure::of_words(root, error))?;
     for cut in recovered.cuts() {
         tracing::warn!(file = %cut.file, offset = cut.offset, bytes = cut.bytes, "torn tail of the log cut");
     }

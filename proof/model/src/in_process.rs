@@ -131,7 +131,8 @@ impl InProcess {
 fn open(place: &storage::Memory, world: &World, options: &RegionOptions, number: u64) -> Life {
     let files: Arc<dyn Files> = Arc::new(place.clone());
     let (log, recovered) =
-        wal::Log::open(Arc::clone(&files), FileName::new("WALs"), wal::Options::default()).expect("a log");
+        wal::Log::open(world.clone(), Arc::clone(&files), FileName::new("WALs"), wal::Options::default())
+            .expect("a log");
     let log = Arc::new(log);
     let name = TableName::new("default", "t").expect("a name");
     let info = RegionInfo::new(name, Bytes::new(), Bytes::new(), RegionId(1)).expect("a region");

@@ -1387,7 +1387,7 @@ fn open(
     families: &[Family],
 ) -> Outcome<(Arc<wal::Log>, Arc<Region>)> {
     let files: Arc<dyn Files> = Arc::new(place.clone());
-    let (log, recovered) = wal::Log::open(files, FileName::new("WALs"), log_options())
+    let (log, recovered) = wal::Log::open(world.clone(), files, FileName::new("WALs"), log_options())
         .map_err(|error| format!("the log does not open: {error}"))?;
     let log = Arc::new(log);
     let region = open_region(place, world, options, families, Arc::clone(&log), Some(Arc::new(recovered)))?;

@@ -264,7 +264,7 @@ impl Life<'_> {
             ..Options::default()
         };
         let files: Arc<dyn Files> = Arc::new(self.place.clone());
-        let (log, recovered) = Log::open(files, FileName::new("WALs"), options)?;
+        let (log, recovered) = Log::open(self.world.clone(), files, FileName::new("WALs"), options)?;
         let (log, recovered) = (Arc::new(log), Arc::new(recovered));
         let region = self.open(&log, Arc::clone(&recovered))?;
         Ok((log, region, recovered))

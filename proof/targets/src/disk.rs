@@ -75,7 +75,10 @@ pub(crate) fn hfile_trailer(bytes: &[u8]) {
 pub(crate) fn wal_file(bytes: &[u8]) {
     let folder = FileName::new("WALs");
     let files = file_of(&folder.join("00000000000000000001.wal"), bytes);
-    let Ok((log, recovered)) = Log::open(Arc::new(files), folder, Options::default()) else { return };
+    let Ok((log, recovered)) = Log::open(env::World::real(), Arc::new(files), folder, Options::default())
+    else {
+        return;
+    };
     for region in recovered.regions() {
         let replayed = recovered.replay::<wal::Error>(&region, |record| {
             // What is no cells is for the region to refuse.

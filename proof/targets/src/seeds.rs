@@ -222,7 +222,8 @@ fn zookeeper() -> Vec<Vec<u8>> {
 /// A log of three batches and an end, of two regions.
 fn log() -> Vec<u8> {
     let (files, folder) = (Memory::new(), FileName::new("WALs"));
-    let (log, _) = Log::open(Arc::new(files.clone()), folder.clone(), Options::default()).expect("new");
+    let (log, _) = Log::open(env::World::real(), Arc::new(files.clone()), folder.clone(), Options::default())
+        .expect("new");
     for sequence in 1..=3 {
         for region in [&b"1588230740"[..], b"0123456789abcdef"] {
             let cells = cells(b"");

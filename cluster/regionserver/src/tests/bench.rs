@@ -88,7 +88,8 @@ impl Bench {
     ) -> Bench {
         let world = World::simulated(3, WallTime(1_700_000_000_000));
         let files: Arc<dyn Files> = Arc::new(place.clone());
-        let (log, recovered) = wal::Log::open(files.clone(), FileName::new("WALs"), log).expect("a log");
+        let (log, recovered) =
+            wal::Log::open(world.clone(), files.clone(), FileName::new("WALs"), log).expect("a log");
         let foundation = Foundation {
             world: world.clone(),
             files,

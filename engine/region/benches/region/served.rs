@@ -34,7 +34,8 @@ impl CellSink for Answer {
 pub(crate) fn open(world: &World, family: &'static str) -> Arc<Region> {
     let files: Arc<dyn Files> = Arc::new(Memory::new());
     let (log, recovered) =
-        wal::Log::open(Arc::clone(&files), FileName::new("WALs"), wal::Options::default()).expect("a log");
+        wal::Log::open(world.clone(), Arc::clone(&files), FileName::new("WALs"), wal::Options::default())
+            .expect("a log");
     let mut table = TableDescriptor::new("t".parse().expect("a name"));
     table.set_family(FamilyDescriptor::new(family).expect("a name"));
     let info = RegionInfo::new("t".parse().expect("a name"), Bytes::new(), Bytes::new(), RegionId(1));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use env::WallTime;
+use env::{WallTime, World};
 use storage::memory::Fault;
 use storage::{Kind as StorageKind, Memory, Outcome};
 
@@ -48,7 +48,8 @@ enum Death {
 fn live(place: &Memory, death: Death, level: Level, model: &mut Model) -> Result<()> {
     // What the system was given does not survive the loss of power: then only a roll acknowledges.
     let survives = death == Death::Kill || level == Level::Disk;
-    let (log, recovered) = Log::open(Arc::new(place.clone()), FileName::new("WALs"), options())?;
+    let (log, recovered) =
+        Log::open(World::real(), Arc::new(place.clone()), FileName::new("WALs"), options())?;
     for region in REGIONS {
         let known = model.entry(region).or_default();
         let mut found = Vec::new();

@@ -93,7 +93,7 @@ fn a_bad_batch_is_damage_if_a_later_one_says_it_was_durable_and_a_torn_tail_if_n
     let open = |change: &dyn Fn(&mut Vec<u8>)| {
         let after = place.copy();
         after.damage(&name, |bytes| change(bytes));
-        Log::open(Arc::new(after), folder(), options()).map(|(_log, recovered)| {
+        Log::open(World::real(), Arc::new(after), folder(), options()).map(|(_log, recovered)| {
             (replayed(&recovered, "a").last().map_or(0, |(n, _)| *n), recovered.cuts().len())
         })
     };
@@ -152,7 +152,7 @@ fn a_file_that_was_not_begun_is_nothing_under_either_name() {
     let mut writer = after.create(&file_name(&folder(), 500)).expect("new");
     writer.write(&place.read(&name, 1 << 20).expect("there")).expect("written");
     writer.finish().expect("durable");
-    let error = Log::open(Arc::new(after), folder(), options()).expect_err("refused");
+    let error = Log::open(World::real(), Arc::new(after), folder(), options()).expect_err("refused");
     assert!(matches!(error, Error::Corrupt { what: "file number", .. }), "{error}");
 }
 
@@ -326,7 +326,7 @@ fn a_finished_file_whose_first_batch_is_damaged_is_not_taken_for_one_that_was_ne
     for change in [|bytes: &mut Vec<u8>| bytes[60] ^= 1, |bytes: &mut Vec<u8>| bytes[32..512].fill(0)] {
         let after = after.copy();
         after.damage(&file_name(&folder(), needed), change);
-        let opened = Log::open(Arc::new(after), folder(), options());
+        let opened = Log::open(World::real(), Arc::new(after), folder(), options());
         let Err(Error::Corrupt { file, .. }) = &opened else { panic!("{opened:?}") };
         assert_eq!(*file, file_name(&folder(), needed));
     }

@@ -96,7 +96,7 @@ impl Shared {
             back.begin(&self.folder, number, next);
             (retired, old, self.written.load(Ordering::Acquire))
         };
-        let began = self.clock.moment();
+        let began = self.world.moment();
         let bytes = retired.finish().map_err(|error| self.dead(old, &error))?;
         self.synced(old, began);
         self.counts.rolls.count();

@@ -23,7 +23,7 @@ impl Place {
 
     fn open(&self, options: Options) -> Result<(Log, Recovered)> {
         let files: Arc<dyn Files> = Arc::new(storage::Local::open(&self.0).expect("free"));
-        Log::open(files, FileName::new("WALs"), options)
+        Log::open(World::real(), files, FileName::new("WALs"), options)
     }
 
     fn file(&self, number: u64) -> PathBuf {
@@ -161,7 +161,7 @@ fn of_batches_that_no_sync_has_reached_a_hole_is_a_torn_tail_and_a_turned_bit_is
             bytes.clone_from(&whole);
             change(bytes);
         });
-        Log::open(Arc::new(after), FileName::new("WALs"), Options::default())
+        Log::open(World::real(), Arc::new(after), FileName::new("WALs"), Options::default())
             .map(|(_log, recovered)| (replayed(&recovered, "a").len(), recovered.cuts().len()))
     };
     for at in (HEADER_LENGTH..HEADER_LENGTH + 2 * batch).step_by(7) {
@@ -286,7 +286,7 @@ fn many_writers_at_both_levels_lose_nothing() {
 }
 
 pub(super) fn in_memory(place: &Memory, options: Options) -> (Log, Recovered) {
-    Log::open(Arc::new(place.clone()), FileName::new("WALs"), options).expect("readable")
+    Log::open(World::real(), Arc::new(place.clone()), FileName::new("WALs"), options).expect("readable")
 }
 
 #[test]
@@ -473,7 +473,8 @@ fn others_write_while_a_roll_waits_for_the_disk_and_power_lost_there_leaves_no_g
     for seed in 0..40 {
         let slow = SlowToFinish { place: Memory::new(), gate: Arc::default() };
         let files: Arc<dyn Files> = Arc::new(slow.clone());
-        let (log, _) = Log::open(files, FileName::new("WALs"), Options::default()).expect("new");
+        let (log, _) =
+            Log::open(World::real(), files, FileName::new("WALs"), Options::default()).expect("new");
         let ticket = log.append(&edit("a", 1, b"durable")).expect("alive");
         log.sync_blocking(ticket, Level::Disk).expect("alive");
         let ticket = log.append(&edit("a", 2, &[2; 50])).expect("alive");
@@ -512,7 +513,7 @@ fn power_lost_while_a_file_over_an_older_one_waits_for_the_disk_leaves_no_gap() 
     let files: Arc<dyn Files> = Arc::new(slow.clone());
     let options =
         Options { file_bytes_max: 9_000, idle_write: Duration::from_secs(3_600), ..Options::default() };
-    let (log, _) = Log::open(files, FileName::new("WALs"), options.clone()).expect("new");
+    let (log, _) = Log::open(World::real(), files, FileName::new("WALs"), options.clone()).expect("new");
     let mut last = 0;
     let mut write = || {
         last += 1;
@@ -703,7 +704,7 @@ fn damaged_bytes_are_refused_or_cut_and_never_believed() {
             }
         });
         // Opening removes what is empty, so every round begins with a copy.
-        match Log::open(Arc::new(after), FileName::new("WALs"), Options::default()) {
+        match Log::open(World::real(), Arc::new(after), FileName::new("WALs"), Options::default()) {
             Err(_) => refused += 1,
             Ok((_log, recovered)) => {
                 let found = replayed(&recovered, "a");
@@ -802,7 +803,7 @@ impl Waiting {
 /// A log in memory whose thread does nothing by itself for so long.
 fn without_help(idle_write: Duration) -> Log {
     let options = Options { idle_write, ..Options::default() };
-    Log::open(Arc::new(Memory::new()), FileName::new("WALs"), options).expect("new").0
+    Log::open(World::real(), Arc::new(Memory::new()), FileName::new("WALs"), options).expect("new").0
 }
 
 #[test]

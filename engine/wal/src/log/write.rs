@@ -129,7 +129,7 @@ impl Shared {
 
     /// Notes a sync of file `number`, and tells of a slow one.
     pub(super) fn synced(&self, number: u64, began: env::Moment) {
-        let took = self.clock.moment().since(began);
+        let took = self.world.moment().since(began);
         self.counts.syncs.record_time(took);
         if took > self.options.slow_sync {
             self.counts.slow_syncs.count();
@@ -230,7 +230,7 @@ impl Shared {
         self.drain(back)?;
         let upto = self.written.load(Ordering::Acquire);
         if let Some(writer) = back.writer.as_mut() {
-            let began = self.clock.moment();
+            let began = self.world.moment();
             writer.sync().map_err(|error| self.dead(back.number, &error))?;
             back.synced_offset = writer.size();
             self.synced(back.number, began);
