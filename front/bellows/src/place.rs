@@ -1,6 +1,6 @@
 //! The data directory: taken by one process, and of a version that this one knows.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use storage::{FileName, Files, Kind, Local};
 
@@ -12,6 +12,45 @@ const VERSION_FILE: &str = "bellows.version";
 
 /// By this an HBase knows its root.
 const HBASE_VERSION_FILE: &str = "hbase.version";
+
+/// The folder that `text`, the value of `option`, names: a path or a `file:` URL. As in Hadoop, letters before a colon are
+/// a scheme; a folder with such a name is written `./NAME`.
+pub(crate) fn folder(option: &str, text: &str) -> Result<PathBuf, Failure> {
+    let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
+        return Ok(PathBuf::from(text));
+    };
+    let expected = "expected a path or a file: URL of this machine";
+    if !scheme.eq_ignore_ascii_case("file") {
+        let remedy = if rest.starts_with("//") {
+            String::new()
+        } else {
+            format!("; a folder of this name is ./{text}")
+        };
+        return Err(Failure::new(format!(
+            "{option} is {text:?}, {expected}: the scheme {scheme}: is not served{remedy}"
+        )));
+    }
+    let path = match rest.strip_prefix("//") {
+        None => rest,
+        Some(rest) => match rest.find('/') {
+            Some(slash) if ["", "localhost"].contains(&&rest[..slash]) => &rest[slash..],
+            _ => {
+                return Err(Failure::new(format!(
+                    "{option} is {text:?}, {expected}: no host may be named, as in file:///srv/bellows"
+                )));
+            }
+        },
+    };
+    if path.is_empty() {
+        return Err(Failure::new(format!("{option} is {text:?}, {expected}: it names no folder")));
+    }
+    Ok(PathBuf::from(path))
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
 
 /// Takes hold of `root` and checks its version; an empty one gets ours.
 pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
@@ -54,6 +93,36 @@ pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_and_file_urls_name_folders_and_other_schemes_are_refused() {
+        for (text, path) in [
+            ("data", "data"),
+            ("/srv/a:b", "/srv/a:b"),
+            ("./s3:x", "./s3:x"),
+            ("file:/srv/x", "/srv/x"),
+            ("file:///srv/x", "/srv/x"),
+            ("FILE://localhost/srv/x", "/srv/x"),
+            ("file:relative", "relative"),
+        ] {
+            assert_eq!(folder("--data-dir", text).expect(text), Path::new(path));
+        }
+        for (text, reason) in [
+            ("s3://bucket/x", "the scheme s3: is not served"),
+            ("hdfs://nn:8020/hbase", "the scheme hdfs: is not served"),
+            ("s3:x", "the scheme s3: is not served; a folder of this name is ./s3:x"),
+            ("file://elsewhere/x", "no host may be named"),
+            ("file://srv", "no host may be named"),
+            ("file:", "it names no folder"),
+        ] {
+            let line = folder("--data-dir", text).expect_err(text).to_string();
+            assert!(
+                line.starts_with(&format!("--data-dir is {text:?}, expected a path or a file: URL")),
+                "{line}"
+            );
+            assert!(line.contains(reason), "{line}");
+        }
+    }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "real folders are the point")]

@@ -1,7 +1,7 @@
 //! From command line, file and keys to what each part is started with.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use conf::{Conf, keys};
 use region::RegionOptions;
@@ -9,6 +9,7 @@ use region::RegionOptions;
 use crate::args::{self, Start};
 use crate::bucket::BucketSettings;
 use crate::failure::Failure;
+use crate::place;
 use crate::sense;
 
 /// Memory that shares are counted from when the machine's cannot be read, in bytes.
@@ -220,27 +221,22 @@ fn host_of(bind: IpAddr) -> String {
     }
 }
 
+/// The folder of all files: `--data-dir`, else `hbase.rootdir`, else `bellows-data`.
 fn root(start: &Start, conf: &Conf) -> Result<PathBuf, Failure> {
     if let Some(given) = &start.data_dir {
-        return Ok(given.clone());
+        // Only a text can begin with a scheme.
+        return given.to_str().map_or_else(|| Ok(given.clone()), |text| place::folder("--data-dir", text));
     }
     match conf.said(&keys::cluster::ROOT_DIR)? {
         None => Ok(PathBuf::from("bellows-data")),
-        Some(text) => {
-            let path = text.strip_prefix("file://").or_else(|| text.strip_prefix("file:")).unwrap_or(&text);
-            if path.contains("://") {
-                return Err(Failure::new(format!(
-                    "{} is {text}: files of this machine are served, give a path or a file: URL",
-                    keys::cluster::ROOT_DIR.name()
-                )));
-            }
-            Ok(Path::new(path).to_path_buf())
-        }
+        Some(text) => place::folder(keys::cluster::ROOT_DIR.name(), &text),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -277,6 +273,18 @@ mod tests {
         assert_eq!((settings.rpc.port(), settings.master.port()), (1, 3));
         assert_eq!(settings.root, Path::new("/srv/hbase"));
         assert!(!settings.region.sync_to_disk);
+    }
+
+    #[test]
+    fn a_scheme_that_is_not_served_is_refused_by_the_option_and_by_the_key() {
+        let start = Start { data_dir: Some("s3://bucket/x".into()), ..Start::default() };
+        let failure = Settings::gather(&start).expect_err("no folder").to_string();
+        assert!(failure.starts_with("--data-dir is \"s3://bucket/x\""), "{failure}");
+        let define = vec![("hbase.rootdir".to_owned(), "hdfs://nn:8020/hbase".to_owned())];
+        let failure = Settings::gather(&Start { define, ..Start::default() }).expect_err("no folder");
+        assert!(failure.to_string().starts_with("hbase.rootdir is \"hdfs://nn:8020/hbase\""), "{failure}");
+        let start = Start { data_dir: Some("file:///srv/hbase".into()), ..Start::default() };
+        assert_eq!(Settings::gather(&start).expect("a folder").root, Path::new("/srv/hbase"));
     }
 
     #[test]
