@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::args::Watch;
 use crate::failure::Failure;
+use crate::output;
 
 /// Bytes of a picture that are read at most.
 const PICTURE_MAX: u64 = 1 << 20;
@@ -34,8 +35,12 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Shows the pictures at `path` until `show` says that nobody looks any more.
-pub(crate) fn watch(options: &Watch, path: &str, mut show: impl FnMut(&str) -> bool) -> Result<(), Failure> {
+/// Fetches the picture at `path` again and again and gives it to `show`, until that fails because nobody reads it.
+pub(crate) fn watch(
+    options: &Watch,
+    path: &str,
+    mut show: impl FnMut(&str) -> std::io::Result<()>,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
     runtime.block_on(async {
@@ -47,8 +52,9 @@ pub(crate) fn watch(options: &Watch, path: &str, mut show: impl FnMut(&str) -> b
                 ))
             })?;
             let clear = if options.once { "" } else { CLEAR };
-            if !show(&format!("{clear}{picture}")) || options.once {
-                return Ok(());
+            let shown = show(&format!("{clear}{picture}"));
+            if shown.is_err() || options.once {
+                return output::unless_closed(shown);
             }
             env::sleep(Duration::from_secs_f64(options.every)).await;
         }

@@ -40,6 +40,9 @@ pub enum Error {
     /// No thread could be started, or no timer for one.
     #[error("cannot start a thread or its timer: {0}")]
     Thread(std::io::Error),
+    /// The result cannot be written.
+    #[error("cannot write the result: {0}")]
+    Output(std::io::Error),
     /// Operations failed or gave back what was not written. The results are printed all the same.
     #[error("{count} operations failed or gave back something other than what was written; see the table")]
     Failed {

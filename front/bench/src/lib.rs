@@ -66,11 +66,17 @@ const LIMIT_SECONDS: f64 = 0.7;
 /// The result of what this crate does.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Runs everything that `args` ask for; `say` is given each line of progress and `out` each line of the result.
-pub fn run(args: &Args, say: &mut dyn FnMut(&str), out: &mut dyn FnMut(&str)) -> Result<()> {
+/// Runs everything that `args` ask for: each line of progress goes to `say`, each line of the result to `out`. A run
+/// whose result can no longer be written ends with [`Error::Output`].
+pub fn run(
+    args: &Args,
+    say: &mut dyn FnMut(&str),
+    out: &mut dyn FnMut(&str) -> std::io::Result<()>,
+) -> Result<()> {
+    let out = &mut |line: &str| out(line).map_err(Error::Output);
     if args.list {
         for workload in Workload::all() {
-            out(&format!("{:18} {}", workload.to_string(), workload.meaning()));
+            out(&format!("{:18} {}", workload.to_string(), workload.meaning()))?;
         }
         return Ok(());
     }
@@ -79,16 +85,16 @@ pub fn run(args: &Args, say: &mut dyn FnMut(&str), out: &mut dyn FnMut(&str)) ->
         for file in &args.beside {
             outcomes.add_file(file)?;
         }
-        out(&beside::beside(&outcomes));
+        out(&beside::beside(&outcomes))?;
         return draw(args, &outcomes, say);
     }
     if let Some(folder) = &args.limits {
         let limits = limits::limits(&args.plan()?, folder, Duration::from_secs_f64(LIMIT_SECONDS))?;
         if args.json {
-            limits.iter().for_each(|limit| out(&limit.line()));
+            limits.iter().try_for_each(|limit| out(&limit.line()))?;
         } else {
             outcomes.limits = limits;
-            out(&beside::beside(&outcomes));
+            out(&beside::beside(&outcomes))?;
         }
         return Ok(());
     }
@@ -96,14 +102,14 @@ pub fn run(args: &Args, say: &mut dyn FnMut(&str), out: &mut dyn FnMut(&str)) ->
     if let Some(after) = &args.until_first {
         let first = bench.first()?;
         if args.json {
-            out(&outcome::first_line(&args.label, after, first));
+            out(&outcome::first_line(&args.label, after, first))?;
         } else {
             let ms = |time: Duration| time.as_secs_f64() * 1e3;
             out(&format!(
                 "first read after {:.1} ms, first write after {:.1} ms",
                 ms(first.read),
                 ms(first.write)
-            ));
+            ))?;
         }
         return Ok(());
     }
@@ -114,7 +120,7 @@ pub fn run(args: &Args, say: &mut dyn FnMut(&str), out: &mut dyn FnMut(&str)) ->
         let report = bench.drive(workload, say)?;
         let line = outcome::line(&args.label, &report);
         if args.json {
-            out(&line);
+            out(&line)?;
         }
         if args.pictures.is_some() {
             outcomes.add(&line).expect("what was written can be read");
@@ -122,7 +128,7 @@ pub fn run(args: &Args, say: &mut dyn FnMut(&str), out: &mut dyn FnMut(&str)) ->
         reports.push(report);
     }
     if !args.json {
-        out(&table(&reports));
+        out(&table(&reports))?;
     }
     draw(args, &outcomes, say)?;
     let failed: u64 = reports.iter().map(|report| report.recorded.failed() + report.recorded.wrong).sum();

@@ -1,0 +1,33 @@
+//! Standard output and standard error of the commands.
+//!
+//! `println!` panics when it cannot write. A command whose reader has gone, as in `bellows keys | head -1`, ends without a
+//! word instead; any other failure to write is reported.
+
+use std::io::{self, ErrorKind, Write};
+
+use crate::failure::Failure;
+
+/// Writes a text to standard output.
+pub(crate) fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Writes a line to standard output.
+pub(crate) fn say(line: &str) -> io::Result<()> {
+    write(&format!("{line}\n"))
+}
+
+/// Writes a line to standard error. A failure is ignored: there is no place left to report it.
+pub(crate) fn complain(line: &str) {
+    let _nobody_reads = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// What a command ends with after it wrote: success when its reader has closed the pipe.
+pub(crate) fn unless_closed(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| Failure::new(format!("cannot write to standard output: {error}"))),
+    }
+}
