@@ -193,7 +193,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let plan = Plan::of(options)?;
     let bellows = release(plan.bellows.as_deref())?;
     let began = Instant::now();
-    println!(
+    say!(
         "memstores of {} MB; rows of {DATA} and writes of {} memstores; 10 callers on one connection; \
          the log is handed to the system",
         plan.memory >> 20,
@@ -214,9 +214,17 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         }
         subjects.push(subject);
     }
-    println!(
+    say!(
         "{:12} {:10} {:>7} {:>8} {:>8} {:>6} {:>9} {:>7} {:>9}",
-        "stream", "server", "user", "flushed", "compact.", "ampl.", "per s", "cpu µs", "read p99"
+        "stream",
+        "server",
+        "user",
+        "flushed",
+        "compact.",
+        "ampl.",
+        "per s",
+        "cpu µs",
+        "read p99"
     );
     let mut told = Vec::new();
     for stream in &plan.streams {
@@ -224,7 +232,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         for subject in &subjects {
             let figures = drive(&bellows, subject, stream, &plan, stream.name)?;
             let mb = |bytes: f64| bytes / f64::from(1 << 20);
-            println!(
+            say!(
                 "{:12} {:10} {:7.1} {:8.1} {:8.1} {:6.2} {:9.0} {:7.2} {:>9}",
                 stream.name,
                 subject.name,
@@ -240,7 +248,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         }
         told.extend(compared(stream, &of_stream));
     }
-    println!("\n{}\n{} s", told.join("\n"), began.elapsed().as_secs());
+    say!("\n{}\n{} s", told.join("\n"), began.elapsed().as_secs());
     for subject in subjects {
         match subject.process {
             Process::Native(server, folder) => {

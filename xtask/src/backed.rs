@@ -52,7 +52,7 @@ impl Backed {
         let may_be_free = match kept_mib() {
             Ok(kept) => (FREE * kept as f64) as u64,
             Err(why) => {
-                println!("memory is not kept in use: {why}");
+                say!("memory is not kept in use: {why}");
                 return Ok(None);
             }
         };
@@ -66,7 +66,7 @@ impl Backed {
         let (began, patience) = (Instant::now(), PATIENCE * (1 + (memory >> 10) as u32));
         while free_mib()? > may_be_free + may_be_free / 4 {
             if began.elapsed() > patience {
-                println!("memory is not kept in use as it should be: {} MiB are still free", free_mib()?);
+                say!("memory is not kept in use as it should be: {} MiB are still free", free_mib()?);
                 backed.leave_off();
                 break;
             }

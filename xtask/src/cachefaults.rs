@@ -129,7 +129,7 @@ fn one(folder: &Path, engine: &str) -> Outcome {
     std::fs::remove_file(&path).map_err(|error| victim.failed(&error))?;
     ended(load(&server, "0.3")?)?;
     let disabled = figure(&server, "bellows_bucket_cache_disabled")?;
-    println!("{engine}: {met} blocks were damaged or could not be read, and none was given to a client");
+    say!("{engine}: {met} blocks were damaged or could not be read, and none was given to a client");
     if disabled != 0.0 {
         return Err("all of it has passed, and the cache is used no more".to_owned());
     }

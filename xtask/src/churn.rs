@@ -112,9 +112,14 @@ fn loads(binary: &Path, server: &Server, rate: u32, whole: Duration) -> Result<V
 
 /// What the server takes, again and again, as long as the loads go on.
 fn sampled(server: &Server, loads: &mut [Load], whole: Duration) -> Result<Vec<Sample>, String> {
-    println!(
+    say!(
         "{:>7} {:>9} {:>7} {:>8} {:>10} {:>8}",
-        "minute", "resident", "chunks", "waiting", "memstores", "flushes"
+        "minute",
+        "resident",
+        "chunks",
+        "waiting",
+        "memstores",
+        "flushes"
     );
     let began = Instant::now();
     let mut samples = Vec::new();
@@ -129,7 +134,7 @@ fn sampled(server: &Server, loads: &mut [Load], whole: Duration) -> Result<Vec<S
         }
         let sample = Sample::of(server)?;
         let mb = |bytes: f64| bytes / f64::from(1 << 20);
-        println!(
+        say!(
             "{:7.1} {:9.1} {:7} {:8} {:10.1} {:8}",
             until.as_secs_f64() / 60.0,
             mb(sample.resident),
@@ -179,13 +184,13 @@ fn compared(samples: &[Sample]) -> Outcome {
     ];
     for (name, value) in values {
         let (before, after) = (mean(early, value), mean(late, value));
-        println!("{name}: {before:.0} in the second fifth of the time, {after:.0} in the last, on average");
+        say!("{name}: {before:.0} in the second fifth of the time, {after:.0} in the last, on average");
         if after > before * GROWTH_MAX {
             grown.push(name);
         }
     }
     let most = samples.iter().map(|sample| sample.bytes).fold(0.0, f64::max);
-    println!("memstores held at most {most:.0} bytes, where {HELD_MAX:.0} are allowed");
+    say!("memstores held at most {most:.0} bytes, where {HELD_MAX:.0} are allowed");
     if most > HELD_MAX {
         grown.push("bytes in memstores, beyond what is allowed");
     }

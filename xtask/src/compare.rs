@@ -77,7 +77,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let mut results = Results { file: results.clone(), bellows: bellows.clone(), apart: None };
     results.begin()?;
     let (machine, settings) = (machine()?, plan.settings());
-    println!("{machine}\n{settings}");
+    say!("{machine}\n{settings}");
     say(began, "memory is filled");
     let backed = Backed::start()?;
 
@@ -120,7 +120,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let report = format!("{machine}\n{settings}\n\n{beside}\n");
     let file = plan.out.join("report.md");
     fs::write(&file, &report).map_err(|error| format!("{}: {error}", file.display()))?;
-    println!("\n{beside}\n");
+    say!("\n{beside}\n");
     say(began, &format!("kept: {}, {} and {}", file.display(), results.file.display(), pictures.display()));
     Ok(())
 }
@@ -128,7 +128,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
 fn say(began: Instant, words: &str) {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("?");
-    println!("{:5} s, load {load}: {words}", began.elapsed().as_secs());
+    say!("{:5} s, load {load}: {words}", began.elapsed().as_secs());
 }
 
 impl Plan {
@@ -267,7 +267,7 @@ impl Results {
         };
         match Apart::new().and_then(settled) {
             Ok(apart) => self.apart = Some(apart),
-            Err(why) => println!("servers and generator are not apart: {why}"),
+            Err(why) => say!("servers and generator are not apart: {why}"),
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
     Workload::build()?;
     let mut workload = Workload::start(seed)?;
     let folder = fresh_folder("crash")?;
-    println!("{rounds} rounds, seed {seed}");
+    say!("{rounds} rounds, seed {seed}");
     let began = Instant::now();
     let mut chance = Chance::new(seed);
     let mut tally = Tally::default();
@@ -39,9 +39,9 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
             )
         })?;
     }
-    println!("acknowledged: {}", workload.summary()?);
+    say!("acknowledged: {}", workload.summary()?);
     let Tally { rows, acknowledged, on_disk, in_order, in_recovery, starts } = tally;
-    println!(
+    say!(
         "{rounds} rounds in {:.0} s: {acknowledged} changes acknowledged, {rows} rows at the end, all as they must be; \
          the log on the disk in {on_disk}, handed to the system in {}; {in_order} kills in an orderly end, \
          {in_recovery} in a recovery; {}; seed {seed}",

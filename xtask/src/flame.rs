@@ -74,20 +74,24 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let picture = plan.out.join(format!("{}.svg", plan.workload));
     std::fs::write(&picture, picture::draw(&title, &stacks))
         .map_err(|error| format!("{}: {error}", picture.display()))?;
-    println!("{}", picture.display());
+    say!("{}", picture.display());
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// The server with frame pointers.
+/// The server as it is shipped, with symbols and frame pointers.
 fn build() -> Result<PathBuf, String> {
     let target = Path::new("target/flame-build");
     let status = Command::new("cargo")
-        .args(["build", "--release", "--quiet", "-p", "bellows", "--target-dir"])
+        .args(["build", "--profile", "profiling", "--quiet", "-p", "bellows", "--target-dir"])
         .arg(target)
         .env("RUSTFLAGS", "-C force-frame-pointers=yes")
         .status()
         .map_err(|error| format!("cargo: {error}"))?;
-    if status.success() { Ok(target.join("release/bellows")) } else { Err(format!("cargo build: {status}")) }
+    if status.success() {
+        Ok(target.join("profiling/bellows"))
+    } else {
+        Err(format!("cargo build: {status}"))
+    }
 }
 
 fn generator(binary: &Path, server: &Server, plan: &Plan<'_>, seconds: u64) -> Command {

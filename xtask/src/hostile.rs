@@ -112,13 +112,13 @@ pub(crate) fn run(seed: Option<u64>) -> Outcome {
     build()?;
     talk::build("pulse")?;
     let folder = fresh_folder("hostile")?;
-    println!("seed {seed}");
+    say!("seed {seed}");
     attack_all(&Server::start_in(&folder, OPTIONS)?, seed)
         .map_err(|why| format!("seed {seed}: {why}\n  the server's log is {}", log_of(&folder).display()))?;
     let log = log_of(&folder);
     no_panic(&log)?;
     let logged = log.metadata().map_err(|error| format!("{}: {error}", log.display()))?.len();
-    println!("the server logged {} KB", logged >> 10);
+    say!("the server logged {} KB", logged >> 10);
     if logged > LOG_BYTES_MAX {
         return Err(format!("the server logged {logged} bytes, see {}", log.display()));
     }
@@ -156,7 +156,7 @@ fn attack_all(server: &Server, seed: u64) -> Outcome {
         }
     }
     let at_last = memory(server.id(), "VmRSS")?;
-    println!(
+    say!(
         "resident {} MB before, {} MB after; the slowest put and get took {} ms",
         at_first >> 10,
         at_last >> 10,
@@ -179,7 +179,7 @@ fn one(scene: &Scene<'_>, attack: &Attack, what: &str) -> Outcome {
     let mut line = String::new();
     write!(line, "{what:66} {:6} ms  {:4} MB at most", took.as_millis(), grown >> 10)
         .map_err(|error| error.to_string())?;
-    println!("{line}");
+    say!("{line}");
     if grown > attack.megabytes << 10 {
         return Err(format!("it cost {} MB, {} are allowed", grown >> 10, attack.megabytes));
     }

@@ -52,7 +52,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         if let Some(line) = ended.output.lines().find(failed) {
             return Err(format!("{name}, {step}: {line}"));
         }
-        println!("{name:10} {step:8} {:6.1} s", ended.seconds);
+        say!("{name:10} {step:8} {:6.1} s", ended.seconds);
         Ok(ended.output)
     };
     for (index, (name, writing, both)) in ROUNDS.iter().enumerate() {
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         if rows != keys {
             return Err(format!("{name}: {keys} keys were written, {rows} rows are there"));
         }
-        println!("{name:10} {rows} rows, {cells} cells after kill -9");
+        say!("{name:10} {rows} rows, {cells} cells after kill -9");
     }
     server.stop()?;
     no_panic(&log_of(&folder.join("data")))?;

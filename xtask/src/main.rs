@@ -7,10 +7,16 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    clippy::print_stdout,
     clippy::print_stderr,
     reason = "these commands are no part of the server: they start processes and look at real files"
 )]
+
+/// Prints a line, as `println!` does; a reader that has gone, as `head` does, ends the command and is no panic.
+macro_rules! say {
+    ($($words:tt)*) => {
+        $crate::print(&format_args!("{}\n", format_args!($($words)*)))
+    };
+}
 
 mod accordion;
 mod apart;
@@ -32,6 +38,7 @@ mod pe;
 mod powercut;
 mod readpath;
 mod regex;
+mod release;
 mod server;
 mod startup;
 mod talk;
@@ -40,6 +47,7 @@ mod web;
 mod workload;
 mod ycsb;
 
+use std::io::Write as _;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -97,6 +105,7 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask diff [--minutes N] [--seed S] [--workers N] [--options LIST] [--hbase ADDRESS --bellows ADDRESS]
                   | --record SCRIPT... | --compare SCRIPT...   (against Apache HBase, started here unless given)
        cargo xtask regex [--pairs N] [--seed S] | --record | --tables   (patterns and texts against java.util.regex)
+       cargo xtask release   (builds the binary that is shipped and checks its size and its symbols)
        cargo xtask pe [--rows N] [--threads N]
        cargo xtask ycsb [--records N] [--operations N] [--threads N]
        cargo xtask loadtest [--keys N] [--threads N]
@@ -124,12 +133,13 @@ fn main() -> ExitCode {
         ["test", "--only", part] => test(Some(part)),
         ["test", "--list"] | ["--list"] => {
             for (name, promise, _) in PARTS {
-                println!("{name:12} {promise}");
+                say!("{name:12} {promise}");
             }
             ExitCode::SUCCESS
         }
         ["packages", ref lists @ ..] => report("packages", &packages::run(lists)),
         ["diff", ref options @ ..] => report("diff", &diff::run(options)),
+        ["release"] => report("release", &release::run()),
         ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),
         ["accordion", ref options @ ..] => report("accordion", &accordion::run(options)),
@@ -180,7 +190,7 @@ fn usage() -> ExitCode {
 fn report(name: &str, outcome: &Outcome) -> ExitCode {
     match outcome {
         Ok(()) => {
-            println!("{name}: passed");
+            say!("{name}: passed");
             ExitCode::SUCCESS
         }
         Err(why) => {
@@ -198,7 +208,7 @@ fn test(only: Option<&str>) -> ExitCode {
     let mut lines = Vec::new();
     let mut failed = false;
     for (name, promise, part) in PARTS.iter().filter(|(name, ..)| only.is_none_or(|only| only == *name)) {
-        println!("== {name}: {promise}");
+        say!("== {name}: {promise}");
         let began = Instant::now();
         let outcome = part();
         let seconds = began.elapsed().as_secs();
@@ -210,8 +220,16 @@ fn test(only: Option<&str>) -> ExitCode {
             Err(why) => format!("{name:12} FAILED  {seconds:4} s  {why}"),
         });
     }
-    println!("\n{}", lines.join("\n"));
+    say!("\n{}", lines.join("\n"));
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Prints a text and ends the process where nobody can read it.
+fn print(text: &dyn std::fmt::Display) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = write!(out, "{text}").and_then(|()| out.flush()) {
+        std::process::exit(if error.kind() == std::io::ErrorKind::BrokenPipe { 0 } else { 1 });
+    }
 }
 
 /// Runs a command to its end.

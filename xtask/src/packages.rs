@@ -23,7 +23,7 @@ pub(crate) fn run(lists: &[&str]) -> Outcome {
     let mut lists: Vec<String> = lists.iter().map(|&list| list.to_owned()).collect();
     if lists == ["--made-up"] || lists.is_empty() && !apt_has_lists() {
         let path = folder.join("made-up_Packages");
-        println!("not from apt (apt-get update brings its lists): {MADE_UP} packages are made up");
+        say!("not from apt (apt-get update brings its lists): {MADE_UP} packages are made up");
         std::fs::write(&path, made_up()).map_err(|error| format!("{}: {error}", path.display()))?;
         lists = vec![path.display().to_string()];
     }
@@ -33,10 +33,10 @@ pub(crate) fn run(lists: &[&str]) -> Outcome {
     let start = || Server::start_in(&data, &["-D", "hbase.hregion.memstore.flush.size=8388608"]);
 
     let server = start()?;
-    print!("{}", packages(&server, &[&["load"], &lists[..]].concat())?);
+    crate::print(&packages(&server, &[&["load"], &lists[..]].concat())?);
     server.kill()?;
     let server = start()?;
-    print!("{}", packages(&server, &[&["verify"], &lists[..]].concat())?);
+    crate::print(&packages(&server, &[&["verify"], &lists[..]].concat())?);
     for (words, expected) in [
         (&["get", "bash"][..], "Package: bash\n"),
         (&["prefix", "bash"], "\nbash-completion "),

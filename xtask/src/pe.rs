@@ -44,7 +44,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
                 "{name}: {finished} of {threads} threads say that they did their {rows} rows"
             ));
         }
-        println!("{name:30} {:>8} rows/s  {:6.1} s in all", rate(&ended.output), ended.seconds);
+        say!("{name:30} {:>8} rows/s  {:6.1} s in all", rate(&ended.output), ended.seconds);
     }
     let total = rows * threads;
     let expected = (total, total + 3 * rows);
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
             "TestTable has (counters, sum) {summed:?}; {threads} threads counted {rows} rows by 1"
         ));
     }
-    println!("{total} rows of {} cells are there; each of {rows} counters says {threads}", expected.1);
+    say!("{total} rows of {} cells are there; each of {rows} counters says {threads}", expected.1);
     server.stop()?;
     no_panic(&log_of(&folder.join("data")))?;
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())

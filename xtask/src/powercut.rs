@@ -102,7 +102,7 @@ pub(crate) fn probe(folder: &Path) -> Outcome {
 
 /// The rounds; the caller has made the namespaces.
 pub(crate) fn run_inside(rounds: u32, seed: u64) -> Outcome {
-    println!("{rounds} rounds on each of ext4 and xfs, seed {seed}");
+    say!("{rounds} rounds on each of ext4 and xfs, seed {seed}");
     for (kind, make) in KINDS {
         let folder = fresh_folder(&format!("powercut-{kind}"))?;
         let image = Image::make(&folder, kind, make)?;
@@ -165,8 +165,8 @@ fn cut_again_and_again(image: &Image, rounds: u32, seed: u64) -> Outcome {
         };
         play().map_err(|why| format!("round {round}: {why}"))?;
     }
-    println!("{}: acknowledged: {}", image.kind, workload.summary()?);
-    println!(
+    say!("{}: acknowledged: {}", image.kind, workload.summary()?);
+    say!(
         "{}: {rounds} power cuts in {:.0} s, {killed_first} after a kill: {acknowledged} changes acknowledged, {rows} rows \
          at the end, all as they must be; {}; seed {seed}",
         image.kind,

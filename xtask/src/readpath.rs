@@ -348,7 +348,7 @@ impl<'a> Ground<'a> {
                 engines.reverse();
             }
             for engine in &engines {
-                println!("round {}: {engine}", round + 1);
+                say!("round {}: {engine}", round + 1);
                 each(engine)?;
             }
         }
@@ -450,7 +450,7 @@ fn hbase(
             ("hbase.bucketcache.writer.queuelength", "100000".to_owned()),
             ("hfile.block.cache.size", "0.1".to_owned()),
         ];
-        println!("HBase is started with {engine}");
+        say!("HBase is started with {engine}");
         let server = Running::start_hbase(folder, bellows, &jars, &sizes, &settings)?;
         let drive = |words: &[&str]| drive_at(bellows, &server.address(), server.id(), words);
         for _ in 0..2 {
@@ -463,7 +463,7 @@ fn hbase(
             for _ in 0..passes {
                 let said = drive(&[&words[..], &["--warm-up", "0", "--seconds", seconds]].concat())?;
                 let cost = figure_of(said.as_bytes(), "cpu_us_per_row")?;
-                println!("HBase {engine} warms up: {name}, {cost:.2} µs");
+                say!("HBase {engine} warms up: {name}, {cost:.2} µs");
                 if cost > WARM_JAVA * before {
                     break;
                 }
@@ -491,9 +491,9 @@ fn calls_inline_since(before: (f64, f64), server: &Server) -> Result<f64, String
 }
 
 fn show(plan: &Plan, figures: &Sheet) {
-    println!("\nserver CPU in µs a row: median (least–greatest) of {} rounds; rows a second", plan.rounds);
+    say!("\nserver CPU in µs a row: median (least–greatest) of {} rounds; rows a second", plan.rounds);
     for ((name, engine), seen) in figures {
-        println!(
+        say!(
             "{name:12} {engine:13} {} µs   {:>11.0} rows/s   p50 {:.0} µs, p99 {:.0} µs",
             spread(&seen.cpu_us),
             median(&seen.rows_per_second),
@@ -515,13 +515,13 @@ fn judge(plan: &Plan, figures: &Sheet) -> Vec<String> {
         figures.get(&(name.to_owned(), engine.to_owned())).map(|seen| median(&seen.cpu_us))
     };
     if let (Some(file), Some(mmap)) = (cpu("get", "file"), cpu("get", "mmap")) {
-        println!("a get with file costs {:.2} of one with mmap", file / mmap);
+        say!("a get with file costs {:.2} of one with mmap", file / mmap);
         if !is_within(file, FILE_OVER_MMAP * mmap) {
             fell_short.push(format!("a get costs {file:.2} µs with file and {mmap:.2} with mmap"));
         }
     }
     if let (Some(offheap), Some(mmap)) = (cpu("get", "offheap"), cpu("get", "mmap")) {
-        println!("a get with offheap costs {:.2} of one with mmap", offheap / mmap);
+        say!("a get with offheap costs {:.2} of one with mmap", offheap / mmap);
         if !is_within(offheap, mmap) {
             fell_short.push(format!("a get costs {offheap:.2} µs with offheap and {mmap:.2} with mmap"));
         }
@@ -530,7 +530,7 @@ fn judge(plan: &Plan, figures: &Sheet) -> Vec<String> {
         for ((name, _), seen) in figures.iter().filter(|((_, of), _)| *of == of_hbase(engine)) {
             let Some(ours) = cpu(name, engine) else { continue };
             let ratio = median(&seen.cpu_us) / ours;
-            println!("{name}: HBase pays {ratio:.1} times as much with {engine}");
+            say!("{name}: HBase pays {ratio:.1} times as much with {engine}");
             let bar = match (&name[..], &engine[..]) {
                 (GET, "mmap") => HBASE_GET,
                 (GET, _) | (_, "file" | "mmap") => continue,
@@ -550,7 +550,7 @@ fn judge(plan: &Plan, figures: &Sheet) -> Vec<String> {
         };
         let best = plan.callers.iter().map(|callers| of(callers)).fold(0.0, f64::max);
         let share = of(most) / best;
-        println!("multi-get with {most} callers on {engine}: {share:.2} of the best throughput");
+        say!("multi-get with {most} callers on {engine}: {share:.2} of the best throughput");
         if !is_within(CALLERS_SHARE, share) {
             fell_short.push(format!("{most} callers on {engine} get {share:.2} of the best throughput"));
         }

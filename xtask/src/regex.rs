@@ -84,7 +84,7 @@ pub(crate) fn run_all(options: &[&str]) -> Outcome {
     let mut asked = 0;
     while asked < pairs {
         answers(seed, PATTERNS, ANSWERS)?;
-        println!("seed {seed}");
+        say!("seed {seed}");
         let mut command = Command::new("cargo");
         command.args(["test", "--quiet", "-p", "filter", "--test", "java", "--", "--nocapture"]);
         let status = command.env("JAVA_REGEX_ANSWERS", &path).status().map_err(|error| error.to_string())?;

@@ -46,7 +46,7 @@ pub(crate) fn run() -> Outcome {
     server.kill()?;
 
     let server = Server::start_in(&data, &[])?;
-    println!("ready after {:4} ms after kill -9", server.ready.as_millis());
+    say!("ready after {:4} ms after kill -9", server.ready.as_millis());
     if figure(&server, "bellows_replayed_bytes_total")? == 0.0 {
         return Err("kill -9 left nothing to replay: the figure is not to be believed".to_owned());
     }
@@ -77,7 +77,7 @@ fn prepare(folder: &Path) -> Result<(PathBuf, String), String> {
 
 fn start_quickly(data: &Path, when: &str) -> Result<Server, String> {
     let server = Server::start_in(data, &[])?;
-    println!("ready after {:4} ms {when}", server.ready.as_millis());
+    say!("ready after {:4} ms {when}", server.ready.as_millis());
     if server.ready > READY_MAX {
         return Err(format!("{when} it was ready after {:?} only", server.ready));
     }
@@ -184,7 +184,7 @@ fn refused_in(data: &Path, arguments: &[&str], words: &[&str]) -> Outcome {
     if content(data)? != before {
         return Err(format!("{what} changed something in {}", data.display()));
     }
-    println!("{}", said.trim());
+    say!("{}", said.trim());
     Ok(())
 }
 
@@ -285,7 +285,7 @@ fn paste(server: &Server, folder: &Path) -> Outcome {
             return Err(format!("{word} is missing in {greeting}"));
         }
     }
-    println!("what is to be pasted into Java works, with both registries");
+    say!("what is to be pasted into Java works, with both registries");
     Ok(())
 }
 

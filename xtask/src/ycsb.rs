@@ -71,7 +71,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         if name != "load" {
             inserted = inserted.max(counts.get("INSERT").copied().unwrap_or(0));
         }
-        println!(
+        say!(
             "{name:5} {:>9} operations/s  {:6.1} s in all  {counts:?}",
             overall(&ended.output),
             ended.seconds
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     if counted != (rows, rows * FIELDS) {
         return Err(format!("usertable has (rows, cells) {counted:?}; {rows} rows of {FIELDS} were written"));
     }
-    println!("{rows} rows of {FIELDS} fields are there");
+    say!("{rows} rows of {FIELDS} fields are there");
     server.stop()?;
     no_panic(&log_of(&folder.join("data")))?;
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())

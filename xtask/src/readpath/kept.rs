@@ -129,7 +129,7 @@ pub(super) fn scans(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<St
         let beside = beside?;
         let scanned = looks(&server, SCANNED)?.since(&scanned);
         server.stop()?;
-        println!(
+        say!(
             "{engine}: {:.2} % of looks for data hit alone, {:.2} % beside scans that looked for {} blocks, of which \
              {:.2} % were here",
             100.0 * alone,
@@ -165,7 +165,7 @@ pub(super) fn restart(plan: &Plan, bellows: &Path, folder: &Path) -> Result<Vec<
     let after = gets.run(&server, "2")?;
     server.stop()?;
     let share = after / before;
-    println!(
+    say!(
         "restart, {} MiB in a file: {:.2} % of looks for data hit before kill -9, {:.2} % in the first 2 s after it ({:.3} of that); \
          ready after {} ms",
         plan.restart_mib,

@@ -60,7 +60,7 @@ pub(super) struct Try {
 /// Looks at the tail of gets; callers who wait reach `closed` a second.
 pub(super) fn tries(engine: &str, closed: f64, seconds: &str, offer: &Offer<'_>) -> Result<Vec<Try>, String> {
     let peak = peak(closed, offer)?;
-    println!("{engine}: {peak:.0} gets a second are kept; callers who wait have {closed:.0}");
+    say!("{engine}: {peak:.0} gets a second are kept; callers who wait have {closed:.0}");
     let mut tries = Vec::new();
     for _ in 0..TRIES {
         let said = offer(RATE * peak, seconds)?;
@@ -72,7 +72,7 @@ pub(super) fn tries(engine: &str, closed: f64, seconds: &str, offer: &Offer<'_>)
             tail: if is_within(left, LEFT_MAX) { p99_us / p50_us } else { f64::INFINITY },
             calm: figure("calm_part")?,
         };
-        println!(
+        say!(
             "{engine}: {offered:.0} offered, {:.2} % of them not begun; {:.0} % due in calm, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs, \
              {:.2} times; all: p50 {:.0} µs, p99 {:.0} µs; a processor stood still for {:.2} % of the time",
             100.0 * left,
@@ -90,7 +90,7 @@ pub(super) fn tries(engine: &str, closed: f64, seconds: &str, offer: &Offer<'_>)
 /// What fell short of the bar, or why nothing is known.
 pub(super) fn judged(engine: &str, tries: &[Try]) -> Option<String> {
     let calm: Vec<f64> = tries.iter().filter(|one| one.calm >= CALM_MIN).map(|one| one.tail).collect();
-    println!("{engine}: {} of {} tries had {CALM_MIN} of the gets due in calm", calm.len(), tries.len());
+    say!("{engine}: {} of {} tries had {CALM_MIN} of the gets due in calm", calm.len(), tries.len());
     if calm.len() <= tries.len() / 2 {
         return Some(format!(
             "{engine}: the processors stood still too much beside all but {} of {} tries: try where others use them less",
@@ -99,7 +99,7 @@ pub(super) fn judged(engine: &str, tries: &[Try]) -> Option<String> {
         ));
     }
     let tail = median(&calm);
-    println!("{engine}: p99 is {tail:.2} of p50 in the middle of them");
+    say!("{engine}: p99 is {tail:.2} of p50 in the middle of them");
     (!is_within(tail, BAR))
         .then(|| format!("p99 is {tail:.2} of p50 with {engine} at {RATE} of the peak, not {BAR}"))
 }
