@@ -14,6 +14,7 @@
 // The bans of `clippy.toml` point to this crate.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "files are handed out here")]
 
+mod confirm;
 mod device;
 mod error;
 mod local;
@@ -21,6 +22,7 @@ mod map;
 pub mod memory;
 mod name;
 
+pub use confirm::swap_confirmed;
 pub use device::{Device, DeviceFault, LocalDevice, Scratch};
 pub use error::{Error, Kind, Outcome, Result};
 pub use local::{Local, memory_bytes, read_text};

@@ -16,7 +16,7 @@ use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use prost::Message;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
-use storage::{Files, Kind};
+use storage::{Files, Kind, Outcome, swap_confirmed};
 
 use crate::{Error, layout};
 
@@ -137,11 +137,12 @@ struct State {
     by_table: BTreeMap<TableName, Intent>,
     /// The object as it was last read or written; none while there is none.
     kept: Option<Vec<u8>>,
+    /// Whether a write of the object failed and may have happened: it must be read again before the next change.
+    is_in_doubt: bool,
 }
 
-impl Intents {
-    /// Reads what an earlier life left.
-    pub fn open(files: Arc<dyn Files>) -> Result<Intents, Error> {
+impl State {
+    fn read(files: &dyn Files) -> Result<State, Error> {
         let name = layout::unfinished();
         let kept = match files.read(&name, SIZE_MAX) {
             Ok(kept) => Some(kept),
@@ -155,7 +156,15 @@ impl Intents {
                 .map_err(|cause| Error::Damaged { name: name.clone(), cause: Box::new(cause) })?;
             by_table.insert(intent.table().clone(), intent);
         }
-        Ok(Intents { files, state: Mutex::new(State { by_table, kept }) })
+        Ok(State { by_table, kept, is_in_doubt: false })
+    }
+}
+
+impl Intents {
+    /// Reads what an earlier life left.
+    pub fn open(files: Arc<dyn Files>) -> Result<Intents, Error> {
+        let state = Mutex::new(State::read(&*files)?);
+        Ok(Intents { files, state })
     }
 
     /// All of them.
@@ -184,12 +193,22 @@ impl Intents {
 
     fn change(&self, act: impl FnOnce(&mut BTreeMap<TableName, Intent>)) -> storage::Result<()> {
         let mut state = self.state.lock();
+        if state.is_in_doubt {
+            *state = State::read(&*self.files).map_err(|error| match error {
+                Error::Storage(error) => error,
+                error => {
+                    storage::Error::new(Kind::Failed, Outcome::DidNotHappen, &layout::unfinished(), "read")
+                        .because(error.to_string())
+                }
+            })?;
+        }
         let mut by_table = state.by_table.clone();
         act(&mut by_table);
         let mut content = Vec::new();
         by_table.values().for_each(|intent| intent.encode(&mut content));
-        self.files.swap(&layout::unfinished(), state.kept.as_deref(), &content)?;
-        *state = State { by_table, kept: Some(content) };
+        swap_confirmed(&*self.files, &layout::unfinished(), state.kept.as_deref(), &content)
+            .inspect_err(|error| state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened)?;
+        *state = State { by_table, kept: Some(content), is_in_doubt: false };
         Ok(())
     }
 }
@@ -204,6 +223,47 @@ impl std::fmt::Debug for Intents {
 mod tests {
     use super::*;
     use proto::{FamilyDescriptor, RegionId};
+    use storage::Memory;
+    use storage::memory::Fault;
+
+    fn fail(memory: &Memory, last: bool) {
+        let (act, outcome) = (memory.acts() + 1, Outcome::MayHaveHappened);
+        memory.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last }));
+    }
+
+    #[test]
+    fn a_write_that_happened_and_reported_failure_is_found_out() {
+        let memory = Memory::new();
+        let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
+        let open = |memory: &Memory| Intents::open(Arc::new(memory.clone())).unwrap();
+        let intents = open(&memory);
+        intents.begin(delete("a")).unwrap();
+        fail(&memory, false);
+        intents.begin(delete("b")).expect("it is read again and written once more");
+        assert_eq!(open(&memory).all(), [delete("a"), delete("b")]);
+        fail(&memory, false);
+        intents.end(&"a".parse().unwrap()).expect("it is read again and written once more");
+        intents.end(&"b".parse().unwrap()).expect("what was kept is known");
+        assert_eq!(open(&memory).all(), []);
+        // The object cannot even be read.
+        fail(&memory, true);
+        assert_eq!(intents.begin(delete("c")).unwrap_err().outcome(), Outcome::MayHaveHappened);
+        assert_eq!(open(&memory.kill()).all(), [delete("c")]);
+    }
+
+    #[test]
+    fn a_change_in_doubt_is_read_before_the_next() {
+        let memory = Memory::new();
+        let delete = |name: &str| Intent::Delete { table: name.parse().unwrap() };
+        let intents = Intents::open(Arc::new(memory.clone())).unwrap();
+        intents.begin(delete("a")).unwrap();
+        // As after a failure whose outcome nobody could read.
+        let written = intents.state.lock().kept.replace(b"other".to_vec());
+        intents.state.lock().is_in_doubt = true;
+        intents.begin(delete("b")).expect("the object was read first");
+        assert_eq!(intents.all(), [delete("a"), delete("b")]);
+        assert_ne!(intents.state.lock().kept, written);
+    }
 
     #[test]
     fn every_kind_comes_back() {

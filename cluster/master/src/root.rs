@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use env::World;
 use proto::{pb, pbuf};
-use storage::{Files, Kind};
+use storage::{Files, Kind, swap_confirmed};
 
 use crate::{Error, layout};
 
@@ -21,7 +21,7 @@ pub fn found(files: &dyn Files, world: &World) -> Result<String, Error> {
         None => {
             let id = uuid(world);
             let content = pbuf::encode(&pb::ClusterId { cluster_id: id.clone() });
-            files.swap(&layout::cluster_id(), None, &content)?;
+            swap_confirmed(files, &layout::cluster_id(), None, &content)?;
             id
         }
     };
@@ -30,7 +30,7 @@ pub fn found(files: &dyn Files, world: &World) -> Result<String, Error> {
         Some(content) => return Err(Error::Version { name: layout::version(), found: content.version }),
         None => {
             let content = pbuf::encode(&pb::HBaseVersionFileContent { version: LAYOUT_VERSION.into() });
-            files.swap(&layout::version(), None, &content)?;
+            swap_confirmed(files, &layout::version(), None, &content)?;
         }
     }
     Ok(id)

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use storage::{FileName, Files, Kind};
+use storage::{FileName, Files, Kind, Outcome, swap_confirmed};
 
 /// Everything that can be switched, with the key in the kept object and the value of a new cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,28 @@ struct State {
     on: [bool; Switch::ALL.len()],
     /// The object as it was last read or written; `None` while there is none.
     kept: Option<Vec<u8>>,
+    /// Whether a write of the object failed and may have happened: it must be read again before the next change.
+    is_in_doubt: bool,
+}
+
+impl State {
+    /// Reads the object: one `key=on|off` a line.
+    fn read(files: &dyn Files, name: &FileName) -> storage::Result<State> {
+        let mut on = [true; Switch::ALL.len()];
+        let kept = match files.read(name, SIZE_MAX) {
+            Ok(kept) => Some(kept),
+            Err(error) if error.kind() == Kind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        for line in kept.iter().flat_map(|kept| kept.split(|&byte| byte == b'\n')) {
+            for (at, switch) in Switch::ALL.iter().enumerate() {
+                if line.strip_prefix(switch.key().as_bytes()).is_some_and(|rest| rest == b"=off") {
+                    on[at] = false;
+                }
+            }
+        }
+        Ok(State { on, kept, is_in_doubt: false })
+    }
 }
 
 /// All switches of a master.
@@ -72,20 +94,8 @@ pub struct Switches {
 impl Switches {
     /// Reads the switches kept at `name`, one `key=on|off` a line.
     pub fn open(files: Arc<dyn Files>, name: FileName) -> storage::Result<Switches> {
-        let mut on = [true; Switch::ALL.len()];
-        let kept = match files.read(&name, SIZE_MAX) {
-            Ok(kept) => Some(kept),
-            Err(error) if error.kind() == Kind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        for line in kept.iter().flat_map(|kept| kept.split(|&byte| byte == b'\n')) {
-            for (at, switch) in Switch::ALL.iter().enumerate() {
-                if line.strip_prefix(switch.key().as_bytes()).is_some_and(|rest| rest == b"=off") {
-                    on[at] = false;
-                }
-            }
-        }
-        Ok(Switches { files, name, state: Mutex::new(State { on, kept }) })
+        let state = Mutex::new(State::read(&*files, &name)?);
+        Ok(Switches { files, name, state })
     }
 
     /// Whether it is on.
@@ -96,6 +106,9 @@ impl Switches {
     /// Sets it and returns what it was before. A change is durable when this returns.
     pub fn set(&self, switch: Switch, on: bool) -> storage::Result<bool> {
         let mut state = self.state.lock();
+        if state.is_in_doubt {
+            *state = State::read(&*self.files, &self.name)?;
+        }
         let before = state.on[switch as usize];
         if before != on {
             let mut wanted = state.on;
@@ -105,7 +118,8 @@ impl Switches {
                 .zip(wanted)
                 .map(|(switch, on)| format!("{}={}\n", switch.key(), if on { "on" } else { "off" }))
                 .collect();
-            self.files.swap(&self.name, state.kept.as_deref(), text.as_bytes())?;
+            swap_confirmed(&*self.files, &self.name, state.kept.as_deref(), text.as_bytes())
+                .inspect_err(|error| state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened)?;
             state.on = wanted;
             state.kept = Some(text.into_bytes());
         }
@@ -116,5 +130,37 @@ impl Switches {
 impl std::fmt::Debug for Switches {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Switches").field("state", &*self.state.lock()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::Memory;
+    use storage::memory::Fault;
+
+    #[test]
+    fn a_change_that_happened_and_reported_failure_is_found_out() {
+        let memory = Memory::new();
+        let name = FileName::new("switches");
+        let open = |memory: &Memory| Switches::open(Arc::new(memory.clone()), name.clone()).unwrap();
+        let fault = |last| {
+            let (act, outcome) = (memory.acts() + 1, Outcome::MayHaveHappened);
+            memory.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last }));
+        };
+        let switches = open(&memory);
+        switches.set(Switch::Balancer, false).unwrap();
+        fault(false);
+        assert!(switches.set(Switch::Split, false).expect("it is read again and written once more"));
+        assert!(switches.set(Switch::Merge, false).expect("what was kept is known"));
+        let reopened = open(&memory);
+        assert!(
+            [Switch::Balancer, Switch::Split, Switch::Merge].iter().all(|switch| !reopened.is_on(*switch))
+        );
+        // The object cannot even be read: the next change would have to read it first.
+        fault(true);
+        assert_eq!(switches.set(Switch::Split, true).unwrap_err().outcome(), Outcome::MayHaveHappened);
+        assert!(switches.state.lock().is_in_doubt);
+        assert!(open(&memory.kill()).is_on(Switch::Split));
     }
 }

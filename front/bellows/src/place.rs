@@ -83,7 +83,8 @@ pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
                 )));
             }
             let content = format!("{VERSION}\n");
-            local.swap(&name, None, content.as_bytes()).map_err(|error| Failure::of_storage(root, &error))?;
+            storage::swap_confirmed(&local, &name, None, content.as_bytes())
+                .map_err(|error| Failure::of_storage(root, &error))?;
             Ok(local)
         }
         Err(error) => Err(Failure::of_storage(root, &error)),
