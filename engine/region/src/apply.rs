@@ -18,7 +18,7 @@ use proto::descriptor::Durability as TableDurability;
 use crate::mvcc::Awaits;
 use crate::pending::Pending;
 use crate::query::{FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
-use crate::region::Region;
+use crate::region::{Region, WriteState};
 use crate::repeats::without_repeats;
 use crate::{Error, Result};
 
@@ -367,8 +367,8 @@ impl Region {
         let _set = self.oldest_edit.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
         let durable = match (awaits, ticket) {
             (Awaits::Log(level), Some(ticket)) => Some(self.log.sync(ticket, level)),
-            _ => {
-                self.mvcc.complete_through(sequence, Awaits::Nothing);
+            (awaits, _) => {
+                self.mvcc.complete_through(sequence, awaits);
                 None
             }
         };
@@ -385,6 +385,18 @@ impl Region {
             }
             (Durability::UseDefault, TableDurability::FsyncWal) => Durability::Fsync,
             (asked, _) => asked,
+        }
+    }
+
+    /// How far the log must be synced before every write so far is complete: as far as the server's setting says, or to
+    /// the disk when an incomplete write awaits that. The caller holds the write lock.
+    pub(crate) fn level_awaited(&self, _state: &WriteState) -> wal::Level {
+        if self.options.sync_to_disk {
+            return wal::Level::Disk;
+        }
+        match self.mvcc.strongest_awaited() {
+            Awaits::Log(level) => level,
+            Awaits::Nothing => wal::Level::Os,
         }
     }
 

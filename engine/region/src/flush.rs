@@ -100,7 +100,7 @@ impl Region {
         let began = self.world.now();
         let chosen =
             || self.stores.iter().filter(|store| families.is_empty() || families.contains(&store.family));
-        let (sequence, ticket, unlogged) = {
+        let (sequence, ticket, unlogged, level) = {
             let state = self.write.lock();
             for store in chosen() {
                 store.begin_flush(&self.options.memory, self.sealed(state.last_sequence));
@@ -108,14 +108,13 @@ impl Region {
             if families.is_empty() {
                 self.oldest_edit.store(0, Ordering::Relaxed);
             }
-            (state.last_sequence, state.last_ticket, state.last_unlogged)
+            (state.last_sequence, state.last_ticket, state.last_unlogged, self.level_awaited(&state))
         };
         if let Some(ticket) = ticket {
-            let level = if self.options.sync_to_disk { wal::Level::Disk } else { wal::Level::Os };
             self.log.sync_blocking(ticket, level).map_err(|error| {
                 if error.passes() { Error::from(error) } else { self.abort(error.to_string()) }
             })?;
-            self.mvcc.complete_through(sequence, Awaits::Log(wal::Level::Disk));
+            self.mvcc.complete_through(sequence, Awaits::Log(level));
         }
         let mut flushed = Flushed { sequence, ..Flushed::default() };
         for store in chosen() {

@@ -59,12 +59,12 @@ impl Mvcc {
         inner.writes.push_back(Write { sequence, awaits, complete: false });
     }
 
-    /// The write `sequence`, and every earlier one that waited for no more, is complete.
+    /// Every write up to and with `sequence` that awaits no more than `awaits` is complete.
     pub(crate) fn complete_through(&self, sequence: SequenceId, awaits: Awaits) {
         let woken = {
             let mut inner = self.inner.lock();
             for write in inner.writes.iter_mut().take_while(|write| write.sequence <= sequence) {
-                write.complete |= write.sequence == sequence || write.awaits <= awaits;
+                write.complete |= write.awaits <= awaits;
             }
             let mut point = self.read_point();
             while let Some(write) = inner.writes.pop_front_if(|write| write.complete) {
@@ -77,6 +77,14 @@ impl Mvcc {
         for (_, waker) in woken {
             waker.wake();
         }
+    }
+
+    /// The strongest durability that an incomplete write awaits. New writes must be held off while this is asked: the
+    /// region's write lock does that.
+    pub(crate) fn strongest_awaited(&self) -> Awaits {
+        let inner = self.inner.lock();
+        let incomplete = inner.writes.iter().filter(|write| !write.complete);
+        incomplete.map(|write| write.awaits).max().unwrap_or(Awaits::Nothing)
     }
 
     /// Whether the read point has reached `sequence`; if not, `waker` is woken when it has.
@@ -120,6 +128,20 @@ mod tests {
         assert_eq!(mvcc.read_point(), SequenceId(13));
         mvcc.complete_through(SequenceId(14), disk);
         assert_eq!(mvcc.read_point(), SequenceId(14));
+    }
+
+    #[test]
+    fn a_write_that_awaits_the_disk_is_not_completed_by_less() {
+        let (os, disk) = (Awaits::Log(wal::Level::Os), Awaits::Log(wal::Level::Disk));
+        let mvcc = Mvcc::new(SequenceId(0));
+        mvcc.begin(SequenceId(1), os);
+        assert_eq!(mvcc.strongest_awaited(), os);
+        mvcc.begin(SequenceId(2), disk);
+        assert_eq!(mvcc.strongest_awaited(), disk);
+        mvcc.complete_through(SequenceId(2), os);
+        assert_eq!(mvcc.read_point(), SequenceId(1));
+        mvcc.complete_through(SequenceId(2), disk);
+        assert_eq!((mvcc.read_point(), mvcc.strongest_awaited()), (SequenceId(2), Awaits::Nothing));
     }
 
     #[test]

@@ -44,11 +44,10 @@ impl Pending {
 
     /// Nothing to wait for but what was read: everything that was written before now must be complete.
     pub(crate) fn for_reading(region: &Arc<Region>) -> Pending {
-        let (sequence, ticket) = {
+        let (sequence, ticket, level) = {
             let state = region.write.lock();
-            (state.last_sequence, state.last_ticket)
+            (state.last_sequence, state.last_ticket, region.level_awaited(&state))
         };
-        let level = if region.options.sync_to_disk { wal::Level::Disk } else { wal::Level::Os };
         Pending {
             region: Arc::clone(region),
             sequence: Some(sequence),

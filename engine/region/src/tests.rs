@@ -21,6 +21,7 @@ mod parts;
 mod passed;
 mod put_off;
 mod seeks;
+mod visibility;
 mod warm;
 mod wide;
 mod young;
