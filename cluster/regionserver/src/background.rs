@@ -508,7 +508,7 @@ fn remedy(error: &region::Error) -> &'static str {
         _ => "see to the disk",
     };
     match error {
-        region::Error::Storage(error) => of_storage(error),
+        region::Error::Storage(error) | region::Error::InDoubt { cause: error, .. } => of_storage(error),
         region::Error::Log(wal::Error::Full { .. }) => "free some space on the disk of the data directory",
         region::Error::Log(_) | region::Error::Aborted(_) => "see to the disk and start the server again",
         region::Error::Corrupt { .. } | region::Error::File(_) => "restore the named file from a copy",

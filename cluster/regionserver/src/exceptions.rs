@@ -28,7 +28,7 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         }
         // Trying again does not mend a damaged file.
         Error::Corrupt { .. } | Error::File(_) => Exception::do_not_retry(text),
-        Error::Log(_) | Error::Storage(_) | Error::Broken(_) => Exception::io(text),
+        Error::Log(_) | Error::Storage(_) | Error::InDoubt { .. } | Error::Broken(_) => Exception::io(text),
         // `WouldBlock` is taken care of where memory alone is read; a variant that is added later and forgotten here
         // must not be taken for one that a retry helps.
         _ => Exception::do_not_retry(format!("unexpected: {text}")),

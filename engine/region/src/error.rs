@@ -93,6 +93,18 @@ pub enum Error {
     /// A file cannot be read or written.
     #[error(transparent)]
     Storage(#[from] storage::Error),
+    /// Writing a store's file list failed and may have happened. The store keeps all its files, and writes no list until
+    /// its place can be read again.
+    #[error(
+        "cannot tell whether the file list {list} was written: {cause}; nothing is deleted from the store, and no flush \
+         or compaction of it succeeds until its folder can be read and written again"
+    )]
+    InDoubt {
+        /// The list.
+        list: storage::FileName,
+        /// Why its writing failed, or why it cannot be read.
+        cause: storage::Error,
+    },
     /// A file list or a region's own file is damaged.
     #[error("{file} is corrupt: {what}, expected {expected}, found {found}")]
     Corrupt {

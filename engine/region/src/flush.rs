@@ -311,14 +311,18 @@ impl Region {
     }
 
     /// Removes files that no list names: those that a failed flush or compaction, or a failed deletion, has left. A store
-    /// that is being flushed or compacted is left for another time, as its new file has no name yet. Says how many went.
+    /// that is being flushed or compacted is left for another time, as its new file has no name yet, and so is one whose
+    /// list is in doubt. Says how many went.
     pub fn remove_unnamed_files(&self) -> Result<usize> {
         self.check_serving()?;
         let Some(_no_flush) = self.flushing.try_lock() else { return Ok(0) };
         let mut removed = 0;
         for store in &self.stores {
             let Some(_no_compaction) = store.compacting.try_lock() else { continue };
-            let _list = store.tracker.lock();
+            let list = store.tracker.lock();
+            if list.is_in_doubt() {
+                continue;
+            }
             if self.write.lock().closing {
                 return Ok(removed);
             }

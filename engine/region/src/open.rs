@@ -10,7 +10,7 @@ use hfile::{ReadOptions, Reader};
 use memstore::Level;
 use parking_lot::Mutex;
 use proto::{RegionInfo, TableDescriptor};
-use storage::{FileName, Files, Kind};
+use storage::{FileName, Files, Kind, swap_confirmed};
 
 use crate::locks::RowLocks;
 use crate::memory::Asked;
@@ -262,7 +262,9 @@ fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo) -> 
     match files.open(&name) {
         Ok(_) => Ok(()),
         // Whole or not at all.
-        Err(error) if error.kind() == Kind::NotFound => Ok(files.swap(&name, None, &info.to_file())?),
+        Err(error) if error.kind() == Kind::NotFound => {
+            Ok(swap_confirmed(files, &name, None, &info.to_file())?)
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -17,6 +17,7 @@ mod given;
 mod held;
 mod memory;
 mod merged;
+mod outcomes;
 mod parts;
 mod passed;
 mod put_off;

@@ -7,13 +7,18 @@
 //! The two names are written in turn; of those that are whole the one with the larger timestamp counts. A new list is
 //! written beside the old one and made durable before the old one is removed, so a crash leaves the one or the other.
 //! A list of a version that is not known is refused, not overwritten. Source: HBase 2.6 `StoreFileListFile`.
+//!
+//! **Doubt.** Writing a list can fail and have happened all the same. The tracker then reads the list again and writes it
+//! once more. When that fails, too, nobody knows which list the next opening would find, so the store is
+//! [in doubt](Tracker::is_in_doubt): no file that either list may name is deleted, and no list is written until
+//! the place can be read again. The next list that is written has a later timestamp than both and ends the doubt.
 
 use std::sync::Arc;
 
 use env::World;
 use prost::Message;
 use proto::pb;
-use storage::{FileName, Files, Kind};
+use storage::{FileName, Files, Kind, Outcome, swap_confirmed};
 
 use crate::{Error, Result};
 
@@ -37,6 +42,8 @@ pub(crate) struct Tracker {
     current: Option<(FileName, u64)>,
     /// The largest timestamp that a list may have, also one whose writing failed: the next must outdo it.
     attempted: u64,
+    /// A list whose writing failed and may have happened, until a later list is written.
+    doubt: Option<FileName>,
 }
 
 impl Tracker {
@@ -57,7 +64,9 @@ impl Tracker {
                     }
                 }
                 Err(error @ Error::Corrupt { what: "version", .. }) => return Err(error),
-                Err(error) => broken = Some(error),
+                Err(error @ Error::Corrupt { .. }) => broken = Some(error),
+                // A list that cannot be read at the moment may be the newest.
+                Err(error) => return Err(error),
             }
             seen.push(entry.name);
         }
@@ -66,17 +75,35 @@ impl Tracker {
             return Err(error);
         }
         let current = newest.as_ref().map(|(name, list)| (name.clone(), list.timestamp));
+        if let Some((name, _)) = &current {
+            // Whoever wrote it may have died before it was durable, and the list before it is removed now.
+            files.sync(name)?;
+        }
         for stale in seen.iter().filter(|name| newest.as_ref().is_none_or(|(newest, _)| *name != newest)) {
             files.delete(stale)?;
         }
         let listed = newest.map(|(_, list)| list.store_file).unwrap_or_default();
         let listed = listed.into_iter().map(|entry| Listed { name: entry.name, size: entry.size }).collect();
         let attempted = current.as_ref().map_or(0, |(_, timestamp)| *timestamp);
-        Ok((Tracker { files, folder, world, current, attempted }, listed))
+        Ok((Tracker { files, folder, world, current, attempted, doubt: None }, listed))
+    }
+
+    /// Whether nobody knows which list the next opening would find. Then no file of the store may be deleted.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.doubt.is_some()
     }
 
     /// Puts `list` in the place of the old one. Durable when this returns.
+    ///
+    /// Fails with [`Error::InDoubt`] when it may have happened, and from then on for as long as the place cannot be read.
     pub(crate) fn replace(&mut self, list: &[Listed]) -> Result<()> {
+        if let Some(list) = &self.doubt {
+            match self.files.read(list, SIZE_MAX) {
+                Ok(_) => {}
+                Err(error) if error.kind() == Kind::NotFound => {}
+                Err(cause) => return Err(Error::InDoubt { list: list.clone(), cause }),
+            }
+        }
         let now = u64::try_from(self.world.now().0).unwrap_or(0);
         let timestamp = now.max(self.attempted + 1);
         self.attempted = timestamp;
@@ -95,7 +122,14 @@ impl Tracker {
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(&crc32(&message).to_be_bytes());
         // Whole or not at all: a store's first list has no older one beside it that would count.
-        self.files.swap(&name, None, &bytes)?;
+        if let Err(cause) = swap_confirmed(&*self.files, &name, None, &bytes) {
+            if cause.outcome() == Outcome::DidNotHappen {
+                return Err(cause.into());
+            }
+            self.doubt = Some(name.clone());
+            return Err(Error::InDoubt { list: name, cause });
+        }
+        self.doubt = None;
         if let Some((old, _)) = self.current.replace((name, timestamp)) {
             // An old list that stays is outdone by its timestamp, and removed when the store is opened.
             let _stays = self.files.delete(&old);
@@ -144,8 +178,8 @@ fn crc32(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use env::WallTime;
+    use storage::Memory;
     use storage::memory::Fault;
-    use storage::{Memory, Outcome};
 
     fn listed(name: &str) -> Listed {
         Listed { name: name.to_owned(), size: 7 }
@@ -178,25 +212,47 @@ mod tests {
         assert!(matches!(open(), Err(Error::Corrupt { what: "checksum", .. })));
     }
 
+    fn fail(memory: &Memory, last: bool) {
+        let (act, outcome) = (memory.acts() + 1, Outcome::MayHaveHappened);
+        memory.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last }));
+    }
+
     #[test]
-    fn a_list_whose_writing_may_have_happened_is_outdone_by_the_next() {
+    fn a_list_that_was_written_and_reported_failure_counts() {
         let memory = Memory::new();
         let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
+        let world = World::simulated(1, WallTime(100));
+        let (mut tracker, _) = Tracker::open(Arc::clone(&files), &store, world.clone()).expect("new");
+        tracker.replace(&[listed("a")]).expect("written");
+        fail(&memory, false);
+        tracker.replace(&[listed("b")]).expect("it is read again and written once more");
+        assert!(!tracker.is_in_doubt());
+        let (_, list) = Tracker::open(Arc::clone(&files), &store, world).expect("again");
+        assert_eq!(list, [listed("b")]);
+    }
+
+    #[test]
+    fn a_list_in_doubt_is_outdone_by_the_next() {
+        let memory = Memory::new();
+        let store = FileName::new("data/ns/t/r/f");
         // The clock stands still, and is set back before the second attempt.
         let world = |now| World::simulated(1, WallTime(now));
-        let (mut tracker, _) = Tracker::open(Arc::clone(&files), &store, world(100)).expect("new");
+        let (mut tracker, _) = Tracker::open(Arc::new(memory.clone()), &store, world(100)).expect("new");
         tracker.replace(&[listed("a")]).expect("written");
-        let fault = Fault {
-            act: memory.acts() + 1,
-            kind: Kind::Failed,
-            outcome: Outcome::MayHaveHappened,
-            last: false,
-        };
-        memory.set_fault(Some(fault));
-        assert!(tracker.replace(&[listed("b")]).is_err());
+        fail(&memory, true);
+        assert!(matches!(tracker.replace(&[listed("b")]), Err(Error::InDoubt { .. })));
+        assert!(tracker.is_in_doubt());
+        assert!(tracker.replace(&[listed("c")]).is_err(), "nothing can be written");
+        assert!(tracker.is_in_doubt());
+        // The place is back.
+        let files: Arc<dyn Files> = Arc::new(memory.kill());
+        let (_, list) = Tracker::open(Arc::new(memory.copy()), &store, world(50)).expect("a copy");
+        assert_eq!(list, [listed("b")], "what a restart would find");
+        tracker.files = Arc::clone(&files);
         tracker.world = world(50);
         tracker.replace(&[listed("a"), listed("c")]).expect("written");
-        let (_, list) = Tracker::open(Arc::clone(&files), &store, world(50)).expect("again");
+        assert!(!tracker.is_in_doubt());
+        let (_, list) = Tracker::open(files, &store, world(50)).expect("again");
         assert_eq!(list, [listed("a"), listed("c")]);
     }
 }

@@ -1,0 +1,212 @@
+//! A write of a small object that reports failure and has happened all the same: nothing is lost by it, and the region
+//! opens again.
+
+use super::*;
+use storage::{Entry, FileReader, FileWriter, Kind, Outcome};
+
+/// Files whose swaps report failure after they happened, and whose small objects then cannot be read, as asked.
+struct Doubtful {
+    files: Memory,
+    told: parking_lot::Mutex<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    /// How many of the next swaps report failure.
+    swaps: usize,
+    cannot_read: bool,
+}
+
+impl Doubtful {
+    fn error(name: &FileName, act: &'static str, outcome: Outcome) -> storage::Error {
+        storage::Error::new(Kind::Failed, outcome, name, act).because("the test asked for it")
+    }
+}
+
+impl Files for Doubtful {
+    fn create(&self, name: &FileName) -> storage::Result<Box<dyn FileWriter>> {
+        self.files.create(name)
+    }
+
+    fn create_over(
+        &self,
+        name: &FileName,
+        old: &FileName,
+        mark: &[u8],
+    ) -> storage::Result<Box<dyn FileWriter>> {
+        self.files.create_over(name, old, mark)
+    }
+
+    fn open(&self, name: &FileName) -> storage::Result<Arc<dyn FileReader>> {
+        if self.told.lock().cannot_read && name.as_str().contains(".filelist") {
+            return Err(Doubtful::error(name, "open", Outcome::DidNotHappen));
+        }
+        self.files.open(name)
+    }
+
+    fn sync(&self, name: &FileName) -> storage::Result<()> {
+        self.files.sync(name)
+    }
+
+    fn list(&self, folder: &FileName) -> storage::Result<Vec<Entry>> {
+        self.files.list(folder)
+    }
+
+    fn delete(&self, name: &FileName) -> storage::Result<()> {
+        self.files.delete(name)
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&[u8]>, new: &[u8]) -> storage::Result<()> {
+        self.files.swap(name, expected, new)?;
+        let mut told = self.told.lock();
+        let fails = told.swaps > 0;
+        told.swaps -= usize::from(fails);
+        if fails { Err(Doubtful::error(name, "swap", Outcome::MayHaveHappened)) } else { Ok(()) }
+    }
+
+    fn place(&self) -> String {
+        self.files.place()
+    }
+
+    fn bytes_free(&self) -> storage::Result<Option<u64>> {
+        self.files.bytes_free()
+    }
+}
+
+/// A region over such files, and the files.
+fn open(files: &Memory) -> (Arc<Doubtful>, Arc<Region>, Arc<wal::Log>) {
+    let doubtful = Arc::new(Doubtful { files: files.clone(), told: parking_lot::Mutex::default() });
+    let (log, region) = open_over(&doubtful).expect("opened");
+    (doubtful, region, log)
+}
+
+fn open_over(doubtful: &Arc<Doubtful>) -> Result<(Arc<wal::Log>, Arc<Region>)> {
+    let shared: Arc<dyn Files> = Arc::<Doubtful>::clone(doubtful);
+    let log_options = wal::Options::default();
+    let world = World::simulated(1, WallTime(1_000_000));
+    let (log, recovered) =
+        wal::Log::open(world.clone(), Arc::new(doubtful.files.clone()), FileName::new("WALs"), log_options)
+            .expect("a log");
+    let log = Arc::new(log);
+    let info = RegionInfo::new("t".parse().expect("a name"), Bytes::new(), Bytes::new(), RegionId(1));
+    let region = Region::open(Opening {
+        info: info.expect("a region"),
+        table: table(FamilyDescriptor::new("f").expect("a name")),
+        files: shared,
+        folder: FileName::new("data/default/t/r"),
+        log: Arc::clone(&log),
+        cache: Arc::new(Cache::with_bytes(1 << 20)),
+        world,
+        options: RegionOptions { compaction_size_min: Some(0), ..RegionOptions::default() },
+        recovered: Some(Arc::new(recovered)),
+    })?;
+    Ok((log, region))
+}
+
+fn put(region: &Arc<Region>, row: &str) {
+    let put = mutation(MutationKind::Put, row, &[("f:q", 1, CellType::Put, b"v")]);
+    let applied = region.apply(&[put], ReadMode::Any).expect("serving");
+    applied.pending.wait_blocking().expect("durable");
+}
+
+fn rows(region: &Arc<Region>) -> String {
+    let mut scanner = region.scanner(Scan::default()).expect("serving");
+    let mut shown = Shown::default();
+    while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+    shown.0.iter().map(|cell| &cell[..1]).collect()
+}
+
+/// What is there after the process was killed, and after the power failed.
+fn assert_restarts(files: &Memory, expected: &str) {
+    for seed in 0..8 {
+        let files = if seed == 0 { files.copy() } else { files.copy().crash(seed) };
+        let (_, region, _log) = open(&files);
+        assert_eq!(rows(&region), expected);
+    }
+}
+
+#[test]
+fn a_flush_whose_list_was_written_and_reported_failure_is_done() {
+    let files = Memory::new();
+    let (doubtful, region, _log) = open(&files);
+    put(&region, "a");
+    doubtful.told.lock().swaps = 1;
+    region.flush(FlushReason::Requested).expect("the list is read again");
+    put(&region, "b");
+    assert_eq!((rows(&region), region.load().files), ("ab".to_owned(), 1));
+    region.remove_unnamed_files().expect("removed");
+    assert_restarts(&files, "ab");
+}
+
+#[test]
+fn a_store_in_doubt_keeps_its_files_and_commits_nothing_until_its_list_can_be_read() {
+    let files = Memory::new();
+    let (doubtful, region, _log) = open(&files);
+    put(&region, "a");
+    *doubtful.told.lock() = Told { swaps: 1, cannot_read: true };
+    let error = region.flush(FlushReason::Requested).expect_err("nobody knows what the list is");
+    assert!(matches!(error, Error::InDoubt { .. }), "{error}");
+    let error = region.flush(FlushReason::Requested).expect_err("it cannot be read");
+    assert!(matches!(error, Error::InDoubt { .. }), "{error}");
+    // Neither the file that may be named nor any other is removed; what was written is read from memory.
+    assert_eq!((region.remove_unnamed_files().expect("asked"), rows(&region)), (0, "a".to_owned()));
+    assert_restarts(&files, "a");
+    put(&region, "b");
+    doubtful.told.lock().cannot_read = false;
+    region.flush(FlushReason::Requested).expect("it is decided");
+    assert!(region.remove_unnamed_files().expect("asked") > 0, "the files of the attempts");
+    assert_eq!((rows(&region), region.load().files), ("ab".to_owned(), 1));
+    assert_restarts(&files, "ab");
+}
+
+#[test]
+fn a_compaction_whose_list_was_written_and_reported_failure_is_done_or_keeps_everything() {
+    for is_decided in [true, false] {
+        let files = Memory::new();
+        let (doubtful, region, _log) = open(&files);
+        for row in ["a", "b", "c"] {
+            put(&region, row);
+            region.flush(FlushReason::Requested).expect("flushed");
+        }
+        *doubtful.told.lock() = Told { swaps: 1, cannot_read: !is_decided };
+        let request = CompactionRequest { major: true, families: vec!["f".into()] };
+        let compacted = region.compact(&request);
+        assert_eq!(compacted.is_ok(), is_decided, "{compacted:?}");
+        region.remove_unnamed_files().expect("asked");
+        assert_eq!((rows(&region), region.load().files), ("abc".to_owned(), if is_decided { 1 } else { 3 }));
+        assert_restarts(&files, "abc");
+        doubtful.told.lock().cannot_read = false;
+        put(&region, "d");
+        region.flush(FlushReason::Requested).expect("flushed");
+        region.remove_unnamed_files().expect("asked");
+        assert_restarts(&files, "abcd");
+    }
+}
+
+#[test]
+fn an_opening_whose_small_files_were_written_and_reported_failure_succeeds() {
+    let files = Memory::new();
+    let doubtful = Arc::new(Doubtful {
+        files: files.clone(),
+        told: parking_lot::Mutex::new(Told { swaps: 1, cannot_read: false }),
+    });
+    let (_log, region) = open_over(&doubtful).expect("the file is read again");
+    assert_eq!(doubtful.told.lock().swaps, 0, "one was written");
+    put(&region, "a");
+    assert_restarts(&files, "a");
+}
+
+#[test]
+fn a_list_that_cannot_be_read_is_not_taken_for_an_old_one() {
+    let files = Memory::new();
+    let (doubtful, region, log) = open(&files);
+    put(&region, "a");
+    region.flush(FlushReason::Requested).expect("flushed");
+    drop((region, log));
+    doubtful.told.lock().cannot_read = true;
+    let lists = || files.list(&FileName::new("data/default/t/r/f/.filelist")).expect("listed");
+    let before = lists();
+    let error = open_over(&doubtful).expect_err("the list cannot be read");
+    assert!(matches!(error, Error::Storage(_)), "{error}");
+    assert_eq!(lists(), before, "nothing was removed");
+}
