@@ -6,6 +6,7 @@
 //! Apache HBase itself among them.
 
 pub(crate) mod asynchbase;
+pub(crate) mod client1;
 pub(crate) mod happybase;
 pub(crate) mod hfile;
 
@@ -17,7 +18,7 @@ use crate::server::Server;
 use crate::{Outcome, run};
 
 /// The modules of `proof/java/pom.xml`.
-const MODULES: [&str; 6] = ["client", "asynchbase", "gateway", "tools", "ycsb", "compat"];
+const MODULES: [&str; 7] = ["client", "client1", "asynchbase", "gateway", "tools", "ycsb", "compat"];
 
 /// Every way in which the suite connects: the registry, and what becomes of cells on the wire.
 const WAYS: &str = "rpc,rpc-protobuf,rpc-tags,rpc-gzip,zk,zk-protobuf,zk-tags,zk-gzip";

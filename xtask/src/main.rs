@@ -69,6 +69,7 @@ const PARTS: &[Part] = &[
     ("client", "the native client against a server of its own, over both registries", client),
     ("bench", "every workload of the load generator finds what it wrote, and first answers are seen", bench),
     ("java", "the stock Java client over every registry, codec and compressor (JDK and Maven)", java::suite),
+    ("client1", "the Java client of HBase 1.7.2 (JDK and Maven)", java::client1::suite),
     (
         "asynchbase",
         "asynchbase with its own look-ups through ZooKeeper (JDK and Maven)",
@@ -113,6 +114,7 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask hostile [--seed S]
        cargo xtask powercut [--rounds N] [--seed S]   (20 rounds on each of ext4 and XFS; needs root and loop devices)
        cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)
+       cargo xtask client1 QUORUM [TEXT]   (the suite of the HBase 1 client, likewise)
        cargo xtask asynchbase BOOTSTRAP QUORUM [TEXT]   (the asynchbase suite, likewise)
        cargo xtask happybase|gohbase QUORUM [WORD...]   (the suites in Python, likewise)";
 
@@ -159,6 +161,7 @@ fn main() -> ExitCode {
             _ => usage(),
         },
         ["java", bootstrap, quorum, ref more @ ..] => report("java", &java::against(bootstrap, quorum, more)),
+        ["client1", quorum, ref more @ ..] => report("client1", &java::client1::against(quorum, more)),
         ["asynchbase", bootstrap, quorum, ref more @ ..] => {
             report("asynchbase", &java::asynchbase::against(bootstrap, quorum, more))
         }

@@ -49,7 +49,7 @@ use std::sync::Arc;
 
 use env::World;
 use parking_lot::{Mutex, RwLock};
-use proto::catalog::RegionRow;
+use proto::catalog::{RegionRow, TableState};
 use proto::{ServerName, TableName};
 use rpc::{Exception, class};
 use storage::Files;
@@ -66,6 +66,12 @@ use procedure::Procedures;
 use regions::Regions;
 use switches::{Switch, Switches};
 
+/// A copy of the tables' states for those who do not ask the master: HBase 1 clients read them in ZooKeeper.
+pub trait TableStateMirror: Send + Sync + 'static {
+    /// Sets the state of a table, or removes the table when `state` is none. Changes come in order; the call must not wait.
+    fn set(&self, table: &TableName, state: Option<TableState>);
+}
+
 /// The master of a cluster.
 pub struct Master {
     world: World,
@@ -77,6 +83,7 @@ pub struct Master {
     procedures: Arc<Procedures>,
     switches: Switches,
     picture: RwLock<Picture>,
+    mirror: Arc<dyn TableStateMirror>,
     /// Tables of which files are there that no start could make sense of, and why. Nothing is made in their place.
     aside: RwLock<BTreeMap<TableName, String>>,
     /// Tables whose creation failed, and was told so, and could not be taken back yet.
@@ -120,9 +127,15 @@ impl Master {
         read(&self.picture.read())
     }
 
-    /// Changes the picture. The caller has changed hbase:meta already.
+    /// Changes the picture, and the mirror of table states with it. The caller has changed hbase:meta already.
     fn repaint<T>(&self, change: impl FnOnce(&mut Picture) -> T) -> T {
-        change(&mut self.picture.write())
+        let mut picture = self.picture.write();
+        let result = change(&mut picture);
+        // Under the lock, so that the mirror sees the changes in the picture's order.
+        for (table, state) in picture.take_state_changes() {
+            self.mirror.set(&table, state);
+        }
+        result
     }
 }
 

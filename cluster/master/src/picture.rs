@@ -53,13 +53,45 @@ impl Table {
 /// All tables and namespaces.
 #[derive(Debug, Default)]
 pub struct Picture {
-    /// Tables by name, hbase:meta included.
+    /// Tables by name, hbase:meta included. Tables enter, leave and change their state through the methods below.
     pub tables: BTreeMap<TableName, Table>,
     /// Namespaces by name.
     pub namespaces: BTreeMap<String, pb::NamespaceDescriptor>,
+    /// Changes of table states that were not yet taken, in order.
+    state_changes: Vec<StateChange>,
 }
 
+/// A table's new state; none when the table was removed.
+pub type StateChange = (TableName, Option<TableState>);
+
 impl Picture {
+    /// Adds a table, or replaces the one of its name.
+    pub fn put_table(&mut self, table: Table) {
+        let name = table.descriptor.name().clone();
+        self.state_changes.push((name.clone(), Some(table.state)));
+        self.tables.insert(name, table);
+    }
+
+    /// Removes a table. Nothing happens when it is not there.
+    pub fn remove_table(&mut self, name: &TableName) {
+        if self.tables.remove(name).is_some() {
+            self.state_changes.push((name.clone(), None));
+        }
+    }
+
+    /// Sets the state of a table. Nothing happens when it is not there.
+    pub fn set_state(&mut self, name: &TableName, state: TableState) {
+        if let Some(table) = self.tables.get_mut(name) {
+            table.state = state;
+            self.state_changes.push((name.clone(), Some(state)));
+        }
+    }
+
+    /// Takes the changes of table states since the last call, the oldest first.
+    pub fn take_state_changes(&mut self) -> Vec<StateChange> {
+        std::mem::take(&mut self.state_changes)
+    }
+
     /// The row of a region.
     pub fn region(&self, name: &EncodedName) -> Option<&RegionRow> {
         let mut all = self.tables.values().flat_map(|table| &table.regions);

@@ -29,15 +29,17 @@ use crate::picture::{Picture, Table};
 use crate::procedure::Procedures;
 use crate::regions::Regions;
 use crate::switches::Switches;
-use crate::{Error, Master, Options, descriptors, layout, root};
+use crate::{Error, Master, Options, TableStateMirror, descriptors, layout, root};
 
 impl Master {
-    /// Founds or takes up the cluster in `files`. When this returns, every table can be served.
+    /// Founds or takes up the cluster in `files`. When this returns, every table can be served, and `mirror` has the state
+    /// of each.
     pub fn start(
         world: World,
         options: Options,
         files: Arc<dyn Files>,
         regions: Arc<dyn Regions>,
+        mirror: Arc<dyn TableStateMirror>,
         name: ServerName,
     ) -> Result<Arc<Master>, Error> {
         options.check()?;
@@ -48,6 +50,7 @@ impl Master {
             procedures: Procedures::new(world.clone(), options.procedures.clone()),
             switches: Switches::open(Arc::clone(&files), layout::switches())?,
             picture: RwLock::new(Picture::default()),
+            mirror,
             aside: RwLock::default(),
             leftovers: Mutex::default(),
             world,
@@ -94,9 +97,7 @@ impl Master {
             self.regions.open(&region, &table).map_err(|cause| failed("opening hbase:meta", cause))?;
         self.catalog.outdo(region.encoded_name()).map_err(|cause| failed("reading hbase:meta", cause))?;
         let row = RegionRow::open(region, self.regions.server(), sequence.0);
-        self.repaint(|picture| {
-            picture.tables.insert(name, Table::new(table, TableState::Enabled, vec![row]))
-        });
+        self.repaint(|picture| picture.put_table(Table::new(table, TableState::Enabled, vec![row])));
         Ok(())
     }
 
@@ -156,9 +157,7 @@ impl Master {
             // HBase counts a table without a state as enabled.
             let state = content.states.get(&table).copied().unwrap_or(TableState::Enabling);
             let rows = content.regions.remove(&table).unwrap_or_default();
-            self.repaint(|picture| {
-                picture.tables.insert(table, Table::new(Arc::new(descriptor), state, rows))
-            });
+            self.repaint(|picture| picture.put_table(Table::new(Arc::new(descriptor), state, rows)));
         }
         Ok(all_read)
     }

@@ -77,7 +77,7 @@ impl Master {
             master.check_modifiable(&name)?;
             master.intents.begin(Intent::Delete { table: name.clone() }).map_err(of_storage)?;
             master.erase(&name)?;
-            master.repaint(|picture| picture.tables.remove(&name));
+            master.repaint(|picture| picture.remove_table(&name));
             master.intents.end(&name).map_err(of_storage)
         })
     }
@@ -234,9 +234,7 @@ impl Master {
             if !picture.namespaces.contains_key(name.namespace()) && !name.is_system() {
                 return Err(Exception::new(class::NAMESPACE_NOT_FOUND, name.namespace()));
             }
-            picture
-                .tables
-                .insert(name.clone(), Table::new(Arc::clone(table), TableState::Enabling, Vec::new()));
+            picture.put_table(Table::new(Arc::clone(table), TableState::Enabling, Vec::new()));
             Ok(())
         })?;
         self.build(table, regions)
@@ -267,13 +265,12 @@ impl Master {
                 self.catalog.put_regions(&rows)?;
                 self.catalog.put_state(table.name(), TableState::Enabling)?;
                 self.repaint(|picture| {
-                    let table = Table::new(Arc::clone(table), TableState::Enabling, rows);
-                    picture.tables.insert(table.descriptor.name().clone(), table);
+                    picture.put_table(Table::new(Arc::clone(table), TableState::Enabling, rows));
                 });
             }
             Intent::Delete { table } => {
                 self.erase(table)?;
-                self.repaint(|picture| picture.tables.remove(table));
+                self.repaint(|picture| picture.remove_table(table));
             }
             Intent::DeleteFamilies { table, families } => self.finish_families(table, families)?,
         }
@@ -289,7 +286,7 @@ impl Master {
             .map_err(of_storage)
             .and_then(|()| self.erase(table))
             .and_then(|()| self.intents.end(table).map_err(of_storage));
-        self.repaint(|picture| picture.tables.remove(table));
+        self.repaint(|picture| picture.remove_table(table));
         match undone {
             Ok(()) => failure,
             Err(also) => {
@@ -379,11 +376,7 @@ impl Master {
     /// Writes a table's state and then the picture.
     pub(crate) fn set_state(&self, table: &TableName, state: TableState) -> Result<(), Exception> {
         self.catalog.put_state(table, state)?;
-        self.repaint(|picture| {
-            if let Some(table) = picture.tables.get_mut(table) {
-                table.state = state;
-            }
-        });
+        self.repaint(|picture| picture.set_state(table, state));
         Ok(())
     }
 

@@ -14,6 +14,7 @@ mod sense;
 mod settings;
 mod start;
 mod status;
+mod znodes;
 
 use std::process::ExitCode;
 

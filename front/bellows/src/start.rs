@@ -8,8 +8,7 @@ use std::sync::Arc;
 use cache::Cache;
 use env::{Runtime, World};
 use master::{Master, MasterService};
-use prost::Message;
-use proto::{ServerName, pb};
+use proto::ServerName;
 use regionserver::{
     AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, Foundation,
     LocalRegions, MetaLocation, RegionServer,
@@ -23,6 +22,7 @@ use crate::greeting::Greeting;
 use crate::place;
 use crate::settings::Settings;
 use crate::status::{Running, Shown};
+use crate::znodes::Znodes;
 
 /// Runs until the process is told to stop. `greet` is called once clients can be served.
 pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Failure> {
@@ -111,7 +111,11 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     });
     let regions: Arc<dyn master::regions::Regions> = Arc::new(LocalRegions::new(Arc::clone(&server)));
     let master_options = master::Options::from_conf(&settings.conf)?;
-    let master = Master::start(world.clone(), master_options, files, regions, master_name.clone())
+    let tree = Arc::new(registry::Tree::new(world.clone()));
+    let znodes = Znodes::new(Arc::clone(&tree), &settings.znode_parent, &master_name, world.clone());
+    let znodes = Arc::new(znodes);
+    let mirror = Arc::clone(&znodes) as Arc<dyn master::TableStateMirror>;
+    let master = Master::start(world.clone(), master_options, files, regions, mirror, master_name.clone())
         .map_err(|error| Failure::of_words(root, error))?;
     server.start().map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
 
@@ -134,16 +138,7 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
         .with("MasterService", Arc::new(MasterService::new(Arc::clone(&master))))
         .with_cluster_id(master.cluster_id());
     let rpc = rpc.serve(services);
-    let tree = Arc::new(registry::Tree::new(world.clone()));
-    fill_registry(
-        &tree,
-        &settings.znode_parent,
-        &server_name,
-        &master_name,
-        master.cluster_id(),
-        web_address.port(),
-        &world,
-    );
+    znodes.set_servers(&master_name, &server_name, master.cluster_id(), web_address.port());
     let registry = registry.serve(tree);
     let running =
         Running { server: Arc::clone(&server), log: Arc::clone(&log), rpc: Box::new(rpc.counting()) };
@@ -205,37 +200,4 @@ fn wait_for_the_end(
         }
         Err(_) => Err(Failure::new("the thread that waits for signals has ended")),
     }
-}
-
-/// What clients read that ask a ZooKeeper.
-fn fill_registry(
-    tree: &registry::Tree,
-    parent: &str,
-    server: &ServerName,
-    master: &ServerName,
-    cluster_id: &str,
-    info_port: u16,
-    world: &World,
-) {
-    let set = |path: &str, message: Vec<u8>| {
-        let writer = format!("master:{master}");
-        tree.set(&format!("{parent}/{path}"), registry::payload::wrap(&writer, world.random(), &message));
-    };
-    let proto_name = |name: &ServerName| pb::ServerName::from(name);
-    set("hbaseid", pb::ClusterId { cluster_id: cluster_id.to_owned() }.encode_to_vec());
-    let info_port = Some(u32::from(info_port));
-    set("master", pb::Master { master: proto_name(master), rpc_version: Some(0), info_port }.encode_to_vec());
-    let meta = pb::MetaRegionServer {
-        server: proto_name(server),
-        rpc_version: Some(0),
-        state: Some(pb::region_state::State::Open as i32),
-    };
-    set("meta-region-server", meta.encode_to_vec());
-    let start_date = world.now().0.to_string();
-    set("running", pb::ClusterUp { start_date }.encode_to_vec());
-    set(
-        &format!("rs/{server}"),
-        pb::RegionServerInfo { info_port: info_port.map(|port| port as i32), ..Default::default() }
-            .encode_to_vec(),
-    );
 }

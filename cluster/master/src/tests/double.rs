@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use env::{WallTime, World};
 use parking_lot::Mutex;
-use proto::catalog::Column;
+use proto::catalog::{Column, TableState};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::Exception;
 use storage::{FileName, Files, Memory};
 
 use crate::procedure::ProcedureId;
 use crate::regions::{Edit, OpenSequence, Regions, Row, Stamp};
-use crate::{Error, Master, Options};
+use crate::{Error, Master, Options, TableStateMirror};
 
 type Cells = BTreeMap<Bytes, BTreeMap<(Bytes, Bytes), (u64, Bytes)>>;
 
@@ -210,11 +210,35 @@ impl Regions for Double {
     }
 }
 
+/// Keeps the states that a master mirrored.
+#[derive(Default)]
+pub(super) struct MirroredStates(Mutex<BTreeMap<TableName, TableState>>);
+
+impl MirroredStates {
+    pub(super) fn of(&self, table: &str) -> Option<TableState> {
+        self.0.lock().get(&name(table)).copied()
+    }
+
+    pub(super) fn tables(&self) -> Vec<String> {
+        self.0.lock().keys().map(ToString::to_string).collect()
+    }
+}
+
+impl TableStateMirror for MirroredStates {
+    fn set(&self, table: &TableName, state: Option<TableState>) {
+        match state {
+            Some(state) => self.0.lock().insert(table.clone(), state),
+            None => self.0.lock().remove(table),
+        };
+    }
+}
+
 /// A master and what it stands on.
 pub(super) struct Life {
     pub(super) files: Memory,
     pub(super) durable: Durable,
     pub(super) double: Arc<Double>,
+    pub(super) mirrored: Arc<MirroredStates>,
     pub(super) master: Arc<Master>,
 }
 
@@ -239,14 +263,16 @@ impl Life {
         let double = Double::new(files.clone(), durable.clone());
         let name = "localhost,16000,1".parse().expect("a server's name");
         let world = World::simulated(1, WallTime(time));
+        let mirrored = Arc::new(MirroredStates::default());
         let master = Master::start(
             world,
             Options::default(),
             Arc::new(files.clone()),
             Arc::clone(&double) as Arc<_>,
+            Arc::clone(&mirrored) as Arc<_>,
             name,
         )?;
-        Ok(Life { files, durable, double, master })
+        Ok(Life { files, durable, double, mirrored, master })
     }
 
     /// The next life, after the process was killed.

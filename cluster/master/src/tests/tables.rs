@@ -63,6 +63,29 @@ fn a_table_lives_through_all_its_states_and_a_restart() {
 }
 
 #[test]
+fn the_state_of_each_table_is_mirrored_until_the_table_is_removed() {
+    let life = Life::first();
+    assert_eq!(life.mirrored.tables(), ["hbase:meta", "hbase:namespace"]);
+    life.create("t", &["f"], &[]).unwrap();
+    assert_eq!(life.mirrored.of("t"), Some(TableState::Enabled));
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    assert_eq!(life.mirrored.of("t"), Some(TableState::Disabled));
+
+    let life = life.next();
+    assert_eq!(life.mirrored.of("t"), Some(TableState::Disabled), "a new master mirrors what it finds");
+    assert_eq!(life.mirrored.of("hbase:meta"), Some(TableState::Enabled));
+    life.done(life.master.truncate_table(&pb_name("t"), false, None)).unwrap();
+    assert_eq!(life.mirrored.of("t"), Some(TableState::Enabled));
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    life.done(life.master.delete_table(&pb_name("t"), None)).unwrap();
+    assert_eq!(life.mirrored.tables(), ["hbase:meta", "hbase:namespace"]);
+
+    life.double.refuse(Some(""));
+    life.create("t", &["f"], &[]).unwrap_err();
+    assert_eq!(life.mirrored.of("t"), None, "a creation that failed leaves no node");
+}
+
+#[test]
 fn what_hbase_refuses_is_refused_with_its_class() {
     let life = Life::first();
     life.create("t", &["f"], &[]).unwrap();

@@ -1,0 +1,21 @@
+//! The last HBase client of the 1.x line (1.7.2) against Bellows: tables, rows, and changes of schemas.
+
+use super::{compile, java, succeed};
+use crate::Outcome;
+use crate::server::Server;
+
+/// The whole suite against a server of its own.
+pub(crate) fn suite() -> Outcome {
+    let server = Server::start("client1", &[])?;
+    against(&server.registry, &[])?;
+    server.stop()
+}
+
+/// The suite against a cluster that runs already: `QUORUM [TEXT]`, the address as `host:port`.
+pub(crate) fn against(quorum: &str, words: &[&str]) -> Outcome {
+    let suite = compile("client1")?;
+    // HBase 1 logs through log4j 1. Refusals are what some tests ask for; what matters of them comes as an exception.
+    let properties = [("proof.quorum", quorum), ("log4j.configuration", "log4j1.properties")];
+    let words: Vec<&str> = ["Teller", "Hbase1Test"].into_iter().chain(words.iter().copied()).collect();
+    succeed("the HBase 1 suite", java(&suite, &properties, &words))
+}
