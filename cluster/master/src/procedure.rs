@@ -9,7 +9,9 @@
 //! clients look at the table itself.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -95,6 +97,8 @@ struct Inner {
     last: u64,
     known: HashMap<ProcedureId, Entry>,
     by_nonce: HashMap<NonceKey, ProcedureId>,
+    /// Tasks that wait for the end of a procedure.
+    wakers: HashMap<ProcedureId, Vec<Waker>>,
     waiting: VecDeque<Waiting>,
     /// What the running procedures hold.
     locked: Vec<String>,
@@ -177,6 +181,11 @@ impl Procedures {
         }
     }
 
+    /// The end of `id`, for a task to wait for; `None` when the procedure is not known.
+    pub fn end_of(self: &Arc<Self>, id: ProcedureId) -> ProcedureEnd {
+        ProcedureEnd { procedures: Arc::clone(self), id }
+    }
+
     /// Waits until nothing runs or waits.
     pub fn wait_idle(&self) {
         let mut inner = self.inner.lock();
@@ -238,6 +247,7 @@ impl Procedures {
         entry.outcome = Outcome::Finished { submitted, ended: self.world.now(), result };
         entry.ended = Some(self.world.moment());
         self.changed.notify_all();
+        inner.wakers.remove(&id).into_iter().flatten().for_each(Waker::wake);
     }
 
     fn forget_old(&self, inner: &mut Inner) {
@@ -250,6 +260,32 @@ impl Procedures {
             }
             keep
         });
+    }
+}
+
+/// Resolves when a procedure has ended, without a thread that waits for it. See [`Procedures::end_of`].
+#[derive(Debug)]
+pub struct ProcedureEnd {
+    procedures: Arc<Procedures>,
+    id: ProcedureId,
+}
+
+impl Future for ProcedureEnd {
+    type Output = Option<Result<Bytes, Exception>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut inner = self.procedures.inner.lock();
+        match inner.known.get(&self.id).map(|entry| &entry.outcome) {
+            None => Poll::Ready(None),
+            Some(Outcome::Finished { result, .. }) => Poll::Ready(Some(result.clone())),
+            Some(Outcome::Running { .. }) => {
+                let wakers = inner.wakers.entry(self.id).or_default();
+                if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                    wakers.push(context.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! procedure and answered with its id; what must wait for the disk leaves the thread that serves sockets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
@@ -26,6 +27,10 @@ impl MasterService {
         MasterService { master }
     }
 }
+
+/// An answer that is held for the end of a procedure goes out before the client's time is over: a tenth of that time, but
+/// no more than this.
+const ANSWER_MARGIN_MAX: Duration = Duration::from_secs(1);
 
 type Outcomes = Result<Reply, Exception>;
 
@@ -65,32 +70,47 @@ impl Service for MasterService {
                     .disable_table(&request.table_name, NonceKey::of(request.nonce_group, request.nonce))?;
                 Ok(Reply::of(&pb::DisableTableResponse { proc_id: Some(id.0) }))
             }),
-            "truncateTable" => self.with(call, |master, request: pb::TruncateTableRequest| {
-                let nonce = NonceKey::of(request.nonce_group, request.nonce);
-                let preserve = request.preserve_splits.unwrap_or(false);
-                let id = master.truncate_table(&request.table_name, preserve, nonce)?;
-                Ok(Reply::of(&pb::TruncateTableResponse { proc_id: Some(id.0) }))
-            }),
-            "ModifyTable" => self.with(call, |master, request: pb::ModifyTableRequest| {
-                let nonce = NonceKey::of(request.nonce_group, request.nonce);
-                let id = master.modify_table(&request.table_name, &request.table_schema, nonce)?;
-                Ok(Reply::of(&pb::ModifyTableResponse { proc_id: Some(id.0) }))
-            }),
-            "AddColumn" => self.with(call, |master, request: pb::AddColumnRequest| {
-                let nonce = NonceKey::of(request.nonce_group, request.nonce);
-                let id = master.add_family(&request.table_name, &request.column_families, nonce)?;
-                Ok(Reply::of(&pb::AddColumnResponse { proc_id: Some(id.0) }))
-            }),
-            "ModifyColumn" => self.with(call, |master, request: pb::ModifyColumnRequest| {
-                let nonce = NonceKey::of(request.nonce_group, request.nonce);
-                let id = master.modify_family(&request.table_name, &request.column_families, nonce)?;
-                Ok(Reply::of(&pb::ModifyColumnResponse { proc_id: Some(id.0) }))
-            }),
-            "DeleteColumn" => self.with(call, |master, request: pb::DeleteColumnRequest| {
-                let nonce = NonceKey::of(request.nonce_group, request.nonce);
-                let id = master.delete_family(&request.table_name, &request.column_name, nonce)?;
-                Ok(Reply::of(&pb::DeleteColumnResponse { proc_id: Some(id.0) }))
-            }),
+            "truncateTable" => self.with_end(
+                call,
+                |master, request: pb::TruncateTableRequest| {
+                    let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                    let preserve = request.preserve_splits.unwrap_or(false);
+                    master.truncate_table(&request.table_name, preserve, nonce)
+                },
+                |id| Reply::of(&pb::TruncateTableResponse { proc_id: Some(id.0) }),
+            ),
+            "ModifyTable" => self.with_end(
+                call,
+                |master, request: pb::ModifyTableRequest| {
+                    let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                    master.modify_table(&request.table_name, &request.table_schema, nonce)
+                },
+                |id| Reply::of(&pb::ModifyTableResponse { proc_id: Some(id.0) }),
+            ),
+            "AddColumn" => self.with_end(
+                call,
+                |master, request: pb::AddColumnRequest| {
+                    let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                    master.add_family(&request.table_name, &request.column_families, nonce)
+                },
+                |id| Reply::of(&pb::AddColumnResponse { proc_id: Some(id.0) }),
+            ),
+            "ModifyColumn" => self.with_end(
+                call,
+                |master, request: pb::ModifyColumnRequest| {
+                    let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                    master.modify_family(&request.table_name, &request.column_families, nonce)
+                },
+                |id| Reply::of(&pb::ModifyColumnResponse { proc_id: Some(id.0) }),
+            ),
+            "DeleteColumn" => self.with_end(
+                call,
+                |master, request: pb::DeleteColumnRequest| {
+                    let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                    master.delete_family(&request.table_name, &request.column_name, nonce)
+                },
+                |id| Reply::of(&pb::DeleteColumnResponse { proc_id: Some(id.0) }),
+            ),
             "GetSchemaAlterStatus" => self.with(call, |master, request: pb::GetSchemaAlterStatusRequest| {
                 let (waiting, all) = master.alter_status(&request.table_name)?;
                 Ok(Reply::of(&pb::GetSchemaAlterStatusResponse {
@@ -377,6 +397,42 @@ impl MasterService {
             Err(exception) => exception.into(),
         }
     }
+
+    /// Decodes the parameter, submits a procedure and answers when it has ended, with its exception if it failed. HBase
+    /// does so for changes after which clients go on without a question. When the client's time is nearly over the
+    /// procedure's id is the answer: the procedure goes on, and the client may poll it.
+    fn with_end<M: Message + Default + 'static>(
+        &self,
+        call: Call,
+        submit: impl FnOnce(&Arc<Master>, M) -> Result<ProcedureId, Exception> + Send + 'static,
+        reply: fn(ProcedureId) -> Reply,
+    ) -> Answer {
+        let request = match call.decode::<M>() {
+            Ok(request) => request,
+            Err(exception) => return exception.into(),
+        };
+        let master = Arc::clone(&self.master);
+        Answer::later(async move {
+            let submitter = Arc::clone(&master);
+            let id = env::blocking(move || submit(&submitter, request)).await?;
+            let end = master.procedures.end_of(id);
+            let ended = match held_max(&call, &master.world) {
+                Some(limit) => env::timeout(limit, end).await.flatten(),
+                None => end.await,
+            };
+            match ended {
+                Some(Err(exception)) => Err(exception),
+                Some(Ok(_)) | None => Ok(reply(id)),
+            }
+        })
+    }
+}
+
+/// How long the answer to a call may be held, counted from now: the client, which waits until `deadline`, must still get it.
+fn held_max(call: &Call, world: &env::World) -> Option<Duration> {
+    let (timeout, deadline) = (call.timeout?, call.deadline?);
+    let margin = (timeout / 10).min(ANSWER_MARGIN_MAX);
+    Some(deadline.before(margin).since(world.moment()))
 }
 
 fn now(message: &impl Message) -> Answer {

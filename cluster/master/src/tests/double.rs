@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use env::{WallTime, World};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use proto::catalog::{Column, TableState};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::Exception;
@@ -30,6 +30,9 @@ pub(super) struct Double {
     durable: Durable,
     open: Mutex<BTreeSet<EncodedName>>,
     refused: Mutex<Option<Bytes>>,
+    /// While it is set, opening a region waits.
+    paused: Mutex<bool>,
+    resumed: Condvar,
     writes_left: Mutex<Option<u64>>,
     flushed: Mutex<Vec<EncodedName>>,
     discarded: Mutex<BTreeSet<EncodedName>>,
@@ -47,6 +50,8 @@ impl Double {
             durable,
             open: Mutex::default(),
             refused: Mutex::default(),
+            paused: Mutex::default(),
+            resumed: Condvar::new(),
             writes_left: Mutex::default(),
             flushed: Mutex::default(),
             discarded: Mutex::default(),
@@ -59,6 +64,12 @@ impl Double {
     /// From now on regions that begin at this key cannot be opened.
     pub(super) fn refuse(&self, start_key: Option<&'static str>) {
         *self.refused.lock() = start_key.map(Bytes::from);
+    }
+
+    /// From now on opening a region waits, until this is called with `false`.
+    pub(super) fn pause(&self, paused: bool) {
+        *self.paused.lock() = paused;
+        self.resumed.notify_all();
     }
 
     /// After this many more catalog writes the process is as good as dead.
@@ -112,6 +123,11 @@ impl Regions for Double {
         let found =
             RegionInfo::from_file(&content.into()).map_err(|error| Exception::io(error.to_string()))?;
         assert_eq!(found, *region, "the folder is another region's");
+        let mut paused = self.paused.lock();
+        while *paused {
+            self.resumed.wait(&mut paused);
+        }
+        drop(paused);
         if self.refused.lock().as_ref() == Some(region.start_key()) {
             return Err(Exception::io("the region is refused by the test"));
         }

@@ -1,6 +1,7 @@
 //! What travels: methods by name, messages in and out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use env::Runtime;
@@ -25,6 +26,12 @@ impl Client {
     }
 
     fn raw(&self, method: &str, param: Bytes) -> Result<Reply, Exception> {
+        self.raw_within(None, method, param)
+    }
+
+    /// A call of a client that waits for `timeout`.
+    fn raw_within(&self, timeout: Option<Duration>, method: &str, param: Bytes) -> Result<Reply, Exception> {
+        let received = self.life.master.world.moment();
         let connection = ConnectionInfo {
             user: User::default(),
             service: "MasterService".into(),
@@ -42,9 +49,9 @@ impl Client {
             cells: Bytes::new(),
             connection: Arc::new(connection),
             priority: None,
-            timeout: None,
-            deadline: None,
-            received: self.life.master.world.moment(),
+            timeout,
+            deadline: timeout.map(|timeout| received.plus(timeout)),
+            received,
             attributes: Vec::new(),
         };
         match self.service.call(call) {
@@ -117,6 +124,57 @@ fn a_table_is_made_found_and_removed_over_the_wire() {
     assert!(client.poll(response.proc_id).exception.is_none());
     let unknown = client.poll(Some(1));
     assert_eq!(unknown.state(), State::NotFound);
+}
+
+fn add_family(family: &str) -> pb::AddColumnRequest {
+    let column_families =
+        pb::ColumnFamilySchema { name: Bytes::copy_from_slice(family.as_bytes()), ..Default::default() };
+    pb::AddColumnRequest { table_name: pb_name("t"), column_families, ..Default::default() }
+}
+
+#[test]
+fn the_answer_to_a_change_of_a_schema_and_to_a_truncation_comes_with_its_end() {
+    let client = Client::new();
+    client.create("t");
+    let families = || {
+        let all: pb::GetTableDescriptorsResponse =
+            client.call("GetTableDescriptors", &pb::GetTableDescriptorsRequest::default()).unwrap();
+        all.table_schema[0].column_families.iter().map(|family| family.name.clone()).collect::<Vec<_>>()
+    };
+    let _: pb::AddColumnResponse = client.call("AddColumn", &add_family("g")).unwrap();
+    assert_eq!(families(), ["f", "g"]);
+    let request =
+        pb::DeleteColumnRequest { table_name: pb_name("t"), column_name: "g".into(), ..Default::default() };
+    let _: pb::DeleteColumnResponse = client.call("DeleteColumn", &request).unwrap();
+    assert_eq!(families(), ["f"]);
+    let request = pb::ModifyTableRequest {
+        table_name: pb_name("t"),
+        table_schema: schema("t", &["f", "h"]),
+        ..Default::default()
+    };
+    let _: pb::ModifyTableResponse = client.call("ModifyTable", &request).unwrap();
+    assert_eq!(families(), ["f", "h"]);
+
+    client.life.done(client.life.master.disable_table(&pb_name("t"), None)).unwrap();
+    let request = pb::TruncateTableRequest { table_name: pb_name("t"), ..Default::default() };
+    let _: pb::TruncateTableResponse = client.call("truncateTable", &request).unwrap();
+    assert_eq!(client.life.state("t"), pb::table_state::State::Enabled);
+
+    client.life.double.refuse(Some(""));
+    let failed = client.call::<pb::AddColumnResponse>("AddColumn", &add_family("i")).unwrap_err();
+    assert!(failed.message.contains("refused by the test"), "the procedure's own exception: {failed}");
+}
+
+#[test]
+fn a_held_answer_goes_out_before_the_client_gives_up() {
+    let client = Client::new();
+    client.create("t");
+    client.life.double.pause(true);
+    let param = Bytes::from(add_family("g").encode_to_vec());
+    let reply = client.raw_within(Some(Duration::from_millis(100)), "AddColumn", param).unwrap();
+    let id = pb::AddColumnResponse::decode(reply.message).unwrap().proc_id;
+    client.life.double.pause(false);
+    assert!(client.poll(id).exception.is_none(), "the procedure went on, and can be polled");
 }
 
 #[test]
