@@ -4,7 +4,7 @@
 //! look there, so that what all of them need is asked of memory at once and does not come one by one. A look decodes no more than
 //! where the parts lie, and takes nothing out: what is not as expected ends it, and is found by who serves it.
 
-use crate::envelope::{delimited, method_of};
+use crate::envelope::{method_of, request_part};
 
 /// Walks over the whole requests at the front of a buffer: the name of each one's method, and its parameter.
 #[derive(Clone, Debug)]
@@ -34,10 +34,10 @@ impl<'a> Coming<'a> {
         let (length, rest) = self.input.split_first_chunk::<4>()?;
         let (frame, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
         self.input = rest;
-        let (from, header_end) = delimited(frame, 0).ok()?;
-        let method = method_of(frame, from, header_end)?;
-        let (from, to) = delimited(frame, header_end).ok()?;
-        Some((method, &frame[from..to]))
+        let header = request_part(frame, 0).ok()?;
+        let method = method_of(frame, header.from, header.to)?;
+        let param = request_part(frame, header.to).ok()?;
+        Some((method, &frame[param.from..param.to]))
     }
 }
 

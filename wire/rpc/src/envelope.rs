@@ -260,7 +260,7 @@ pub(crate) fn method_of(frame: &[u8], from: usize, to: usize) -> Option<&[u8]> {
     }
 }
 
-/// The message with its length before it, at `at` of the frame: where it begins and ends.
+/// Where the length-prefixed message at `at` of the frame begins and ends.
 pub(crate) fn delimited(frame: &[u8], at: usize) -> Result<(usize, usize), Malformed> {
     let Some((length, taken)) = varint(&frame[at..], at)? else {
         return Err(Malformed { offset: at, what: "length of a message cut short" });
@@ -270,6 +270,29 @@ pub(crate) fn delimited(frame: &[u8], at: usize) -> Result<(usize, usize), Malfo
         return Err(Malformed { offset: at, what: "message reaches beyond the frame" });
     }
     Ok((from, from + length as usize))
+}
+
+/// A length-prefixed message in the frame of a request.
+pub(crate) struct RequestPart {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// The stated length is larger than what is left of the frame; the message ends with the frame.
+    pub(crate) overruns: bool,
+}
+
+/// Finds the length-prefixed message at `at` of a request's frame, and reads its length as HBase does: the low 32 bits
+/// of the varint count, and a length that exceeds the frame means its rest. Clients rely on it: one encodes every
+/// length from 128 bytes upwards too large.
+pub(crate) fn request_part(frame: &[u8], at: usize) -> Result<RequestPart, Malformed> {
+    let Some((length, taken)) = varint(&frame[at..], at)? else {
+        return Err(Malformed { offset: at, what: "length of a message cut short" });
+    };
+    let Ok(length) = usize::try_from(length as u32 as i32) else {
+        return Err(Malformed { offset: at, what: "length of a message is negative" });
+    };
+    let from = at + taken;
+    let left = frame.len() - from;
+    Ok(RequestPart { from, to: from + length.min(left), overruns: length > left })
 }
 
 /// `ResponseHeader`, as a client reads it.

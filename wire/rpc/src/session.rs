@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::envelope::{ConnectionHeader, RequestHeader, delimited};
+use crate::envelope::{ConnectionHeader, RequestHeader, RequestPart, request_part};
 use crate::output::Output;
 use crate::pb::{Malformed, varint};
 use crate::{Answers, Codec, Compressor, ConnectionInfo, Exception, Service, Services, Text, class};
@@ -336,9 +336,9 @@ impl Session {
         }
         input.advance(4);
         let frame = input.split_to(length).freeze();
-        let header = delimited(&frame, 0).and_then(|(from, to)| {
-            let header = RequestHeader::decode(&frame, from, to)?;
-            Ok((header, to))
+        let header = request_part(&frame, 0).and_then(|part| {
+            let header = RequestHeader::decode(&frame, part.from, part.to)?;
+            Ok((header, part.to))
         });
         let (header, at) = match header {
             Ok(header) => header,
@@ -372,14 +372,15 @@ impl Session {
                 self.remote
             ))
         };
-        let (from, to) = delimited(&frame, at).map_err(unreadable)?;
+        let RequestPart { from, to, overruns } = request_part(&frame, at).map_err(unreadable)?;
         let size = frame.len();
         let mut held = size;
         let cells = match header.cells {
             None => Bytes::new(),
             Some(length) => {
                 let length = length as usize;
-                if length > frame.len() - to {
+                // A parameter that runs to the end of the frame leaves no place where a cell block could begin.
+                if overruns || length > frame.len() - to {
                     return Err(unreadable(Malformed {
                         offset: to,
                         what: "cell block reaches beyond the frame",

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::client::Invocation;
-use crate::envelope::{NO_CALL, ResponseHeader};
+use crate::envelope::{NO_CALL, ResponseHeader, delimited};
 use crate::{Answer, Answers, Call, Reply, User};
 use env::{WallTime, World};
 use prost::Message;
@@ -236,8 +236,8 @@ fn one_bad_request_leaves_the_connection_as_it_is() {
     let mut bytes = hello();
     bytes.extend(request(&RequestHeader { has_param: false, ..header(1) }, b"", b""));
     bytes.extend(request(&RequestHeader { cells: Some(500), ..header(2) }, b"", b"short"));
-    let mut cut = request(&header(3), b"0123456789", b"");
-    cut.truncate(cut.len() - 4);
+    let mut cut = request(&header(3), b"", b"");
+    cut.truncate(cut.len() - 1);
     let length = (cut.len() - 4) as u32;
     cut[..4].copy_from_slice(&length.to_be_bytes());
     bytes.extend(cut);
@@ -250,6 +250,77 @@ fn one_bad_request_leaves_the_connection_as_it_is() {
             "answer 2 DoNotRetryIOException: unable to read call parameter",
             "answer 3 DoNotRetryIOException: unable to read call parameter",
             "request 4",
+        ],
+    );
+}
+
+/// A request whose header and parameter state the given lengths, whatever they have.
+fn request_stating(header: &RequestHeader, header_length: u64, param: &[u8], param_length: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    crate::pb::put_varint(&mut body, header_length);
+    header.encode(&mut body);
+    crate::pb::put_varint(&mut body, param_length);
+    body.extend_from_slice(param);
+    [&(body.len() as u32).to_be_bytes()[..], &body].concat()
+}
+
+/// What Apache HBase 2.6.4 does with the same frames.
+#[test]
+fn a_parameter_longer_than_its_frame_is_the_rest_of_the_frame() {
+    let stating = |call_id, length| {
+        let mut encoded = Vec::new();
+        header(call_id).encode(&mut encoded);
+        request_stating(&header(call_id), encoded.len() as u64, &[b'p'; 200], length)
+    };
+    let mut bytes = hello();
+    for (call_id, length) in [
+        (1, 201),
+        (2, 400),
+        (3, (1 << 31) - 1),
+        // Of a length only the low 32 bits count.
+        (4, (1 << 32) + 150),
+        (5, 1 << 31),
+        (6, u64::MAX),
+    ] {
+        bytes.extend(stating(call_id, length));
+    }
+    check(
+        &bytes,
+        &[
+            "opened",
+            "request 1 Get param=200 cells=0",
+            "request 2 Get param=200",
+            "request 3 Get param=200",
+            "request 4 Get param=150",
+            "answer 5 DoNotRetryIOException: unable to read call parameter",
+            "answer 6 DoNotRetryIOException: unable to read call parameter",
+        ],
+    );
+}
+
+#[test]
+fn nothing_follows_a_parameter_that_runs_to_the_end_of_its_frame() {
+    let mut bytes = hello();
+    for (call_id, cells) in [(1, 0), (2, 3)] {
+        let header = RequestHeader { cells: Some(cells), ..header(call_id) };
+        let mut encoded = Vec::new();
+        header.encode(&mut encoded);
+        bytes.extend(request_stating(&header, encoded.len() as u64, b"paramcel", 9));
+    }
+    // A header that takes the rest of the frame leaves no parameter.
+    let mut encoded = Vec::new();
+    header(3).encode(&mut encoded);
+    let mut bare = vec![encoded.len() as u8 + 9];
+    bare.extend_from_slice(&encoded);
+    bytes.extend((bare.len() as u32).to_be_bytes());
+    bytes.extend(bare);
+    check(
+        &bytes,
+        &[
+            "opened",
+            "answer 1 DoNotRetryIOException: unable to read call parameter",
+            "answer 2 DoNotRetryIOException: unable to read call parameter",
+            "answer 3 DoNotRetryIOException: unable to read call parameter",
         ],
     );
 }
