@@ -211,11 +211,9 @@ impl Region {
         }
     }
 
+    /// Refuses a row that is too long for a cell, or that lies outside the region; `what` names the operation.
     pub(crate) fn check_row(&self, row: &[u8], what: &'static str) -> Result<()> {
-        if row.len() > cell::ROW_LENGTH_MAX {
-            let length = row.len();
-            return Err(Error::BadRequest(format!("Row length {length} is > {}", cell::ROW_LENGTH_MAX)));
-        }
+        check_row_length(row)?;
         if self.info.is_meta() || self.info.contains_row(row) {
             return Ok(());
         }
@@ -267,13 +265,12 @@ impl Region {
     }
 
     /// Opens a scanner, which sees what is complete now.
+    ///
+    /// The scan's rows may lie outside the region, as in HBase: the scanner returns what the region has of them.
     pub fn scanner(self: &Arc<Self>, scan: Scan) -> Result<RegionScanner<'static>> {
         self.check_serving()?;
-        if !scan.start.is_empty() && !scan.reversed && !scan.include_start {
-            // The row itself need not lie inside when it does not belong.
-        } else if !scan.start.is_empty() && !scan.reversed {
-            self.check_row(&scan.start, "scan")?;
-        }
+        check_row_length(&scan.start)?;
+        check_row_length(&scan.stop)?;
         RegionScanner::open(Arc::clone(self), Cow::Owned(scan))
     }
 
@@ -394,6 +391,14 @@ impl Region {
     /// The folder of one of its stores.
     pub(crate) fn store_folder(folder: &FileName, family: &[u8]) -> FileName {
         folder.join(&String::from_utf8_lossy(family))
+    }
+}
+
+/// Refuses a row that is too long for a cell.
+fn check_row_length(row: &[u8]) -> Result<()> {
+    match row.len() {
+        0..=cell::ROW_LENGTH_MAX => Ok(()),
+        length => Err(Error::BadRequest(format!("Row length {length} is > {}", cell::ROW_LENGTH_MAX))),
     }
 }
 

@@ -307,6 +307,52 @@ fn batches_and_sizes_cut_rows_only_for_clients_who_understand() {
     assert_eq!((rows(cells).len(), whole.partial_flag_per_result), (2, vec![false]));
 }
 
+/// What Apache HBase 2.6.4 gives of the region from `n`, which has the rows `n`, `p` and `z`.
+#[test]
+fn a_scan_whose_rows_lie_outside_gets_what_the_region_has() {
+    let bench = Bench::with(Options::default(), &[("", "n"), ("n", "")]);
+    for row in ["a", "c", "n", "p", "z"] {
+        bench.put(row, "f:x", "1");
+    }
+    let read = |start: &'static str, stop: &'static str, change: &dyn Fn(&mut pb::Scan)| {
+        let mut scan =
+            pb::Scan { start_row: Some(start.into()), stop_row: Some(stop.into()), ..Default::default() };
+        change(&mut scan);
+        let region = Some(bench.region_of(b"n"));
+        let (response, cells) = bench.open(scan, |request| request.region = region);
+        assert_eq!((response.more_results, response.more_results_in_region), (Some(true), Some(false)));
+        rows(cells).concat()
+    };
+    let plain = |_: &mut pb::Scan| {};
+    let exclusive = |scan: &mut pb::Scan| scan.include_start_row = Some(false);
+    let one = |scan: &mut pb::Scan| scan.include_stop_row = Some(true);
+    assert_eq!(read("a", "", &plain), "npz");
+    assert_eq!(read("a", "", &exclusive), "npz");
+    assert_eq!(read("a", "i", &plain), "");
+    assert_eq!(read("", "a", &plain), "");
+    assert_eq!(read("h", "z", &plain), "np");
+    assert_eq!(read("a", "a", &one), "");
+    assert_eq!(read("p", "p", &one), "p");
+    let reversed = |scan: &mut pb::Scan| scan.reversed = Some(true);
+    let reversed_exclusive = |scan: &mut pb::Scan| {
+        (scan.reversed, scan.include_start_row) = (Some(true), Some(false));
+    };
+    assert_eq!(read("z", "a", &reversed), "zpn");
+    assert_eq!(read("n", "", &reversed), "n");
+    assert_eq!(read("n", "", &reversed_exclusive), "");
+    assert_eq!(read("g", "", &reversed), "");
+    // The region before, asked from behind its end.
+    let scan = pb::Scan { start_row: Some("z".into()), reversed: Some(true), ..Default::default() };
+    assert_eq!(rows(bench.open(scan, |_| {}).1), ["c", "a"]);
+    // Of a Get the row must be the region's.
+    let get = pb::GetRequest {
+        region: bench.region_of(b"n"),
+        get: pb::Get { row: "a".into(), ..Default::default() },
+    };
+    let refused = bench.client("Get", &get, Bytes::new()).expect_err("outside");
+    assert_eq!(class(&refused), "WrongRegionException");
+}
+
 #[test]
 fn leases_run_out_unless_they_are_renewed() {
     let bench =
