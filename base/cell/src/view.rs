@@ -135,8 +135,10 @@ impl<'a> Cell<'a> {
         Tags::trusted(self.bytes.get(at + 2..).unwrap_or(&[]))
     }
 
-    /// What HBase counts for this cell in its size limits (`Cell.heapSize` of a KeyValue): its bytes rounded up to 8,
-    /// and 56 for the object around them.
+    /// Bytes that HBase counts for this cell in its size limits: `heapSize` of a cell in a memstore chunk, which is 32
+    /// for the object and its bytes rounded up to 8.
+    ///
+    /// For a cell out of an HFile block HBase counts 38 and the bytes, not rounded: at most 6 bytes more, or 1 less.
     #[inline]
     pub fn heap_size(self) -> usize {
         Cell::heap_size_of(self.bytes.len())
@@ -145,7 +147,7 @@ impl<'a> Cell<'a> {
     /// The same for a cell of so many bytes.
     #[inline]
     pub fn heap_size_of(length: usize) -> usize {
-        56 + length.next_multiple_of(8)
+        32 + length.next_multiple_of(8)
     }
 }
 

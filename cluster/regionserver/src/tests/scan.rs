@@ -353,6 +353,40 @@ fn a_scan_whose_rows_lie_outside_gets_what_the_region_has() {
     assert_eq!(class(&refused), "WrongRegionException");
 }
 
+/// The largest `maxResultSize` with which Apache HBase 2.6.4 answers so many cells, out of memory.
+#[test]
+fn as_many_cells_fit_into_a_result_size_as_with_hbase() {
+    let bench = Bench::new();
+    let value = "v".repeat(1_024);
+    for column in 0..55 {
+        bench.put("row", format!("f:q{column:02}").leak(), &value);
+    }
+    for row in 0..20 {
+        bench.put(format!("r{row:02}").leak(), "f:q", &value);
+    }
+    let fit = |start: &'static str, stop: &'static str, size: u64| {
+        let scan = pb::Scan {
+            start_row: Some(start.into()),
+            stop_row: Some(stop.into()),
+            max_result_size: Some(size),
+            ..Default::default()
+        };
+        rows(bench.open(scan, |_| {}).1).len()
+    };
+    for (cells, size) in [(1, 1_088), (2, 2_176), (3, 3_264), (7, 7_616), (20, 21_760), (50, 54_400)] {
+        let found = [fit("row", "rox", size), fit("row", "rox", size + 1)];
+        assert_eq!(found, [cells, cells + 1], "cells of one row within {size} bytes");
+    }
+    for (rows, size) in [(1, 1_088), (2, 2_176), (3, 3_264), (7, 7_616), (15, 16_320)] {
+        let found = [fit("r00", "r99", size), fit("r00", "r99", size + 1)];
+        assert_eq!(found, [rows, rows + 1], "rows within {size} bytes");
+    }
+    // A client counts 32 and the bytes of each cell, and expects as many as it has made room for.
+    for cells in 1..50 {
+        assert_eq!(fit("row", "rox", cells * (32 + 1_051)), cells as usize, "{cells} cells");
+    }
+}
+
 #[test]
 fn leases_run_out_unless_they_are_renewed() {
     let bench =

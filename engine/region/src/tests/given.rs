@@ -136,8 +136,8 @@ fn rows_of_a_block_are_given_in_one_step_up_to_a_limit() {
         "the last one's end is for the next block to say"
     );
     assert_eq!(steps(Limits { rows: 10, ..Limits::NONE }), 11);
-    // A cell counts as 56 bytes and its own, here 88 in all.
-    let (below, at) = (5 * 88 + 1, 5 * 88);
+    // A cell counts as 32 bytes and its own, here 64 in all.
+    let (below, at) = (5 * 64 + 1, 5 * 64);
     assert_eq!(steps(Limits { rows: 10, bytes: below, allow_partial: true, ..Limits::NONE }), 21);
     assert_eq!(steps(Limits { rows: 10, bytes: at, allow_partial: true, ..Limits::NONE }), 26);
 }
@@ -160,7 +160,7 @@ fn a_batch_cuts_rows_wherever_they_lie() {
 
 #[test]
 fn a_row_that_grows_too_big_is_not_given_as_it_lies() {
-    let options = RegionOptions { row_size_max: 200, ..RegionOptions::default() };
+    let options = RegionOptions { row_size_max: 150, ..RegionOptions::default() };
     let table = table(FamilyDescriptor::new("f").expect("a name"));
     let bench = Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table, options);
     bench.put("row-1", "f:a", 1, "x");
@@ -174,7 +174,7 @@ fn a_row_that_grows_too_big_is_not_given_as_it_lies() {
     let step = scanner.next_row(&limits, &mut shown, ReadMode::Any).expect("small");
     assert_eq!((step.rows_scanned, shown.0.len()), (1, 1));
     let error = scanner.next_row(&limits, &mut shown, ReadMode::Any).expect_err("three cells of 88 bytes");
-    assert!(matches!(&error, Error::RowTooBig { limit: 200, row } if row == "row-2"), "{error}");
+    assert!(matches!(&error, Error::RowTooBig { limit: 150, row } if row == "row-2"), "{error}");
 }
 
 #[test]

@@ -223,7 +223,7 @@ fn a_row_that_cannot_be_judged_is_not_passed() {
 #[test]
 fn a_row_that_grows_too_big_is_not_passed() {
     let table = table(FamilyDescriptor::new("f").expect("a name"));
-    let options = RegionOptions { row_size_max: 200, ..RegionOptions::default() };
+    let options = RegionOptions { row_size_max: 150, ..RegionOptions::default() };
     let bench = Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table, options);
     for column in ["f:a", "f:b", "f:c", "f:d"] {
         bench.put("row-1", column, 1, "x");
@@ -237,5 +237,5 @@ fn a_row_that_grows_too_big_is_not_passed() {
     };
     let mut scanner = bench.region.scanner(scan).expect("serving");
     let error = scanner.next_row(&Limits::NONE, &mut Shown::default(), ReadMode::Any);
-    assert!(matches!(&error, Err(Error::RowTooBig { limit: 200, .. })), "{error:?}");
+    assert!(matches!(&error, Err(Error::RowTooBig { limit: 150, .. })), "{error:?}");
 }
