@@ -3,10 +3,8 @@
 mod allocator;
 mod args;
 mod bucket;
-mod cache_picture;
 mod failure;
 mod greeting;
-mod memstore;
 mod output;
 mod picture;
 mod place;

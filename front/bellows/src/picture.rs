@@ -1,7 +1,6 @@
 //! Pictures of a running server in a terminal: the server draws them, at a path of its web port; a command fetches one and
-//! shows it again and again. And what all pictures are drawn with.
+//! shows it again and again.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,26 +13,6 @@ use crate::output;
 const PICTURE_MAX: u64 = 1 << 20;
 /// Clears the screen and goes to its upper left corner.
 const CLEAR: &str = "\x1b[2J\x1b[H";
-
-pub(crate) fn line(out: &mut String, what: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
-    let _infallible = writeln!(out, "{what}");
-}
-
-/// A share in whole per cent.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
-/// Bytes, for people.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        0..10_000 => format!("{bytes} B"),
-        10_000..0x10_0000 => format!("{:.1} KB", bytes as f64 / 1024.0),
-        0x10_0000..0x4000_0000 => format!("{:.1} MB", bytes as f64 / f64::from(1 << 20)),
-        _ => format!("{:.2} GB", bytes as f64 / f64::from(1 << 30)),
-    }
-}
 
 /// Fetches the picture at `path` again and again and gives it to `show`, until that fails because nobody reads it.
 pub(crate) fn watch(

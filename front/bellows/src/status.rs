@@ -4,16 +4,14 @@ use std::sync::{Arc, OnceLock};
 
 use regionserver::RegionServer;
 use telemetry::Source;
-use web::{Exposition, Status};
-
-use crate::cache_picture::Window;
+use web::{CacheWindow, Exposition, Status};
 
 /// The server as the web page sees it: empty until clients can be served.
 #[derive(Default)]
 pub(crate) struct Shown {
     pub(crate) running: OnceLock<Running>,
     /// What pictures of the cache look back to.
-    pub(crate) cache: Window,
+    pub(crate) cache: CacheWindow,
 }
 
 /// What there is to show once clients can be served.
@@ -74,7 +72,7 @@ impl Status for Shown {
     }
 
     fn memstores(&self) -> String {
-        self.running.get().map_or_else(String::new, |running| crate::memstore::picture_of(&running.server))
+        self.running.get().map_or_else(String::new, |running| web::memory_dashboard(&running.server))
     }
 
     fn cache(&self) -> String {

@@ -4,8 +4,10 @@
 //! Prometheus text format, `GET /memstores` a picture of what memstores do, `GET /cache` one of the block cache. The page at
 //! `/` says in a few lines what runs here. What is shown comes from a [`Status`]; this crate knows no server.
 
+mod dashboard;
 mod listener;
 
+pub use dashboard::{CacheWindow, memory_dashboard};
 pub use telemetry::Exposition;
 
 use std::sync::Arc;

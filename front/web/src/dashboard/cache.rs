@@ -1,4 +1,4 @@
-//! `bellows cache`: what the block cache does, as a picture.
+//! The block cache of a server as a picture in plain text.
 //!
 //! ```text
 //! block cache · 98.2 % of 120340 looks hit in the last 1.0 s · 97.1 % of 48120334 since the start
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::picture::{line, percent, size};
+use super::{line, percent, size};
 
 /// Letters of a bar.
 const BAR: u64 = 50;
@@ -44,7 +44,7 @@ struct Sample {
 
 /// The last samples that pictures were drawn of: the difference to them is what happened lately.
 #[derive(Debug, Default)]
-pub(crate) struct Window {
+pub struct CacheWindow {
     /// The one that is looked back at, and the one that will be.
     samples: Mutex<(Option<Sample>, Option<Sample>)>,
 }
@@ -60,9 +60,9 @@ struct Seen<'a> {
     before: &'a [TableCounts],
 }
 
-impl Window {
+impl CacheWindow {
     /// The picture of `cache` as it is now.
-    pub(crate) fn picture_of(&self, cache: &Cache, now: Moment) -> String {
+    pub fn picture_of(&self, cache: &Cache, now: Moment) -> String {
         let tables = cache.tables();
         let before = self.look_back(Sample { at: now, tables: tables.clone() });
         let seen = Seen {
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_picture_has_the_tiers_the_looks_of_the_last_moments_and_the_slots() {
         let world = World::simulated(1, WallTime(0));
-        let (cache, window) = (cache_over(&world), Window::default());
+        let (cache, window) = (cache_over(&world), CacheWindow::default());
         look(&cache, "t", BlockKind::Data, 0..20);
         look(&cache, "t", BlockKind::Data, 0..20);
         look(&cache, "t", BlockKind::Index, 100..101);
@@ -343,7 +343,7 @@ mod tests {
             look(&cache, "t", BlockKind::Data, 10 * round..10 * round + 1);
             world.advance(BucketOptions::default().errors_tolerated);
         }
-        let drawn = Window::default().picture_of(&cache, world.moment());
+        let drawn = CacheWindow::default().picture_of(&cache, world.moment());
         assert!(drawn.contains("\nbucket file:scratch · READ ONLY: writes "), "{drawn}");
         assert!(drawn.contains(" in 2 blocks"), "{drawn}");
     }
@@ -351,12 +351,12 @@ mod tests {
     #[test]
     fn a_cache_in_memory_alone_has_no_slots() {
         let cache = Arc::new(Cache::with_bytes(0));
-        let drawn = Window::default().picture_of(&cache, World::simulated(1, WallTime(0)).moment());
+        let drawn = CacheWindow::default().picture_of(&cache, World::simulated(1, WallTime(0)).moment());
         assert!(drawn.starts_with("block cache · - of 0 looks hit since the start\n"), "{drawn}");
         assert!(!drawn.contains("\nbucket ") && !drawn.contains("slots of"), "{drawn}");
         let bucket = Bucket::offheap(1 << 20, &BucketOptions::default());
         let cache = Arc::new(Cache::with_bytes(1 << 20).with_bucket(bucket));
-        let drawn = Window::default().picture_of(&cache, World::simulated(1, WallTime(0)).moment());
+        let drawn = CacheWindow::default().picture_of(&cache, World::simulated(1, WallTime(0)).moment());
         assert!(drawn.contains("bucket offheap\n") && !drawn.contains("slots of"), "{drawn}");
     }
 }

@@ -1,4 +1,4 @@
-//! `bellows memstore`: what memstores do, as a picture.
+//! The memstores of a server as a picture in plain text.
 //!
 //! ```text
 //! memstores 61.2 MB · 1 region
@@ -10,15 +10,13 @@
 //!   sealed 12 · flattened 12 · merged 2 · compacted 4: 51 % of 1240000 cells dropped, 120.0 MB copied
 //!   09:14:05 compacted 2 segments in 120 ms: 512000 → 250000 cells, 62.1 MB → 30.2 MB; 48 % expected, 51 % dropped
 //! ```
-//!
-//! The server draws it, at `/memstores` of its web port; the command fetches it and shows it again and again.
 
 use std::fmt::Write as _;
 
 use region::{Balance, MemoryAct, MemoryEvent, MemoryLoad, SegmentLoad};
 use regionserver::RegionServer;
 
-use crate::picture::{line, percent, size};
+use super::{line, percent, size};
 
 /// Letters of a bar.
 const BAR: u64 = 50;
@@ -44,7 +42,7 @@ impl Drawn {
 }
 
 /// The picture of a server's memstores.
-pub(crate) fn picture_of(server: &RegionServer) -> String {
+pub fn memory_dashboard(server: &RegionServer) -> String {
     let regions = server.regions().all();
     let mut stores = Vec::new();
     for region in &regions {
