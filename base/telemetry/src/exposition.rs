@@ -1,70 +1,192 @@
-//! The Prometheus text format, as far as counters, gauges and summaries need it.
+//! Metrics on their way to being shown: collected once, then rendered as Prometheus text or read by name.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::Histogram;
+use crate::{Histogram, Spread};
 
 /// Which quantiles of a histogram are shown.
 const QUANTILES: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
 
-/// Metrics on their way to being shown. Samples of one name must be written one after the other.
-#[derive(Debug, Default)]
+/// What kind of number a family of samples is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// It only grows while the process lives.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// Times in nanoseconds, shown in seconds.
+    Summary,
+}
+
+/// One measured value.
+#[derive(Clone, Debug)]
+pub enum MetricValue {
+    /// A counter's value.
+    Count(u64),
+    /// A gauge's value.
+    Number(f64),
+    /// The values of a histogram, in nanoseconds.
+    Times(Spread),
+}
+
+impl MetricValue {
+    /// The value as one number; of a histogram how many values it has.
+    pub fn as_f64(&self) -> f64 {
+        match self {
+            MetricValue::Count(count) => *count as f64,
+            MetricValue::Number(number) => *number,
+            MetricValue::Times(spread) => spread.count() as f64,
+        }
+    }
+}
+
+/// A value with its labels.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Names and values of the labels.
+    pub labels: Vec<(String, String)>,
+    /// What was measured.
+    pub value: MetricValue,
+}
+
+impl Sample {
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.iter().find(|(label, _)| label == name).map(|(_, value)| &value[..])
+    }
+}
+
+/// All samples of one name.
+#[derive(Clone, Debug)]
+pub struct MetricFamily {
+    /// The name, without suffixes such as `_sum`.
+    pub name: String,
+    /// What is measured, in a sentence.
+    pub help: String,
+    /// What kind of number it is.
+    pub kind: MetricKind,
+    /// The samples, in the order in which they were added.
+    pub samples: Vec<Sample>,
+}
+
+/// Metrics on their way to being shown.
+#[derive(Clone, Debug, Default)]
 pub struct Exposition {
-    text: String,
-    last: String,
+    families: Vec<MetricFamily>,
+    by_name: HashMap<String, usize>,
 }
 
 impl Exposition {
     /// A number that only grows while the process lives. `name` should end in `_total`.
     pub fn counter(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: u64) {
-        self.head(name, help, "counter");
-        self.sample(name, labels, &value.to_string());
+        self.add(name, help, MetricKind::Counter, labels, MetricValue::Count(value));
     }
 
     /// A number that goes up and down.
     pub fn gauge(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: f64) {
-        self.head(name, help, "gauge");
-        self.sample(name, labels, &value.to_string());
+        self.add(name, help, MetricKind::Gauge, labels, MetricValue::Number(value));
     }
 
     /// Times, recorded in nanoseconds, as a summary in seconds. `name` should end in `_seconds`.
     pub fn times(&mut self, name: &str, help: &str, labels: &[(&str, &str)], times: &Histogram) {
-        self.head(name, help, "summary");
-        let (spread, seconds) = (times.spread(), |nanoseconds: u64| nanoseconds as f64 / 1e9);
-        for part in QUANTILES {
-            let shown = part.to_string();
-            let labels: Vec<_> = labels.iter().copied().chain([("quantile", &shown[..])]).collect();
-            self.sample(name, &labels, &seconds(spread.quantile(part)).to_string());
-        }
-        self.sample(&format!("{name}_sum"), labels, &seconds(spread.sum()).to_string());
-        self.sample(&format!("{name}_count"), labels, &spread.count().to_string());
+        self.spread_of_times(name, help, labels, times.spread());
     }
 
-    /// All that was written.
+    /// The same, of values that were read from histograms before.
+    pub fn spread_of_times(&mut self, name: &str, help: &str, labels: &[(&str, &str)], times: Spread) {
+        self.add(name, help, MetricKind::Summary, labels, MetricValue::Times(times));
+    }
+
+    fn add(&mut self, name: &str, help: &str, kind: MetricKind, labels: &[(&str, &str)], value: MetricValue) {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let place = match self.by_name.get(name) {
+            Some(place) => *place,
+            None => {
+                self.by_name.insert(name.to_owned(), self.families.len());
+                let (name, help) = (name.to_owned(), help.to_owned());
+                self.families.push(MetricFamily { name, help, kind, samples: Vec::new() });
+                self.families.len() - 1
+            }
+        };
+        self.families[place].samples.push(Sample { labels, value });
+    }
+
+    /// Every family, in the order in which their first samples were added.
+    pub fn families(&self) -> &[MetricFamily] {
+        &self.families
+    }
+
+    /// The samples of one name; empty when there is none.
+    pub fn samples(&self, name: &str) -> &[Sample] {
+        self.by_name.get(name).map_or(&[], |place| &self.families[*place].samples)
+    }
+
+    /// The sum of the samples of one name whose label has this value; of all of them without a label.
+    pub fn sum(&self, name: &str, label: Option<(&str, &str)>) -> f64 {
+        let wanted = |sample: &&Sample| label.is_none_or(|(name, value)| sample.label(name) == Some(value));
+        // The sum of no floats is -0.0, which would be shown with its sign.
+        self.samples(name).iter().filter(wanted).map(|sample| sample.value.as_f64()).sum::<f64>() + 0.0
+    }
+
+    /// The histogram of one name whose label has this value.
+    pub fn spread(&self, name: &str, label: Option<(&str, &str)>) -> Option<&Spread> {
+        self.samples(name).iter().find_map(|sample| match &sample.value {
+            MetricValue::Times(spread)
+                if label.is_none_or(|(name, value)| sample.label(name) == Some(value)) =>
+            {
+                Some(spread)
+            }
+            _ => None,
+        })
+    }
+
+    /// Everything in the Prometheus text format.
     pub fn into_text(self) -> String {
-        self.text
-    }
-
-    fn head(&mut self, name: &str, help: &str, kind: &str) {
-        if self.last != name {
+        let mut text = String::new();
+        for MetricFamily { name, help, kind, samples } in &self.families {
+            let kind = match kind {
+                MetricKind::Counter => "counter",
+                MetricKind::Gauge => "gauge",
+                MetricKind::Summary => "summary",
+            };
             // Writing to a String cannot fail.
-            let _infallible = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            name.clone_into(&mut self.last);
+            let _infallible = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for sample in samples {
+                match &sample.value {
+                    MetricValue::Count(value) => line(&mut text, name, &sample.labels, &value.to_string()),
+                    MetricValue::Number(value) => line(&mut text, name, &sample.labels, &value.to_string()),
+                    MetricValue::Times(spread) => summary(&mut text, name, &sample.labels, spread),
+                }
+            }
         }
+        text
     }
+}
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: &str) {
-        self.text.push_str(name);
-        for (at, (label, content)) in labels.iter().enumerate() {
-            self.text.push(if at == 0 { '{' } else { ',' });
-            let content = content.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _infallible = write!(self.text, "{label}=\"{content}\"");
-        }
-        if !labels.is_empty() {
-            self.text.push('}');
-        }
-        let _infallible = writeln!(self.text, " {value}");
+fn summary(text: &mut String, name: &str, labels: &[(String, String)], spread: &Spread) {
+    let seconds = |nanoseconds: u64| (nanoseconds as f64 / 1e9).to_string();
+    for part in QUANTILES {
+        let mut labels = labels.to_vec();
+        labels.push(("quantile".to_owned(), part.to_string()));
+        line(text, name, &labels, &seconds(spread.quantile(part)));
     }
+    line(text, &format!("{name}_sum"), labels, &seconds(spread.sum()));
+    line(text, &format!("{name}_count"), labels, &spread.count().to_string());
+}
+
+/// One sample in the Prometheus text format, with its labels escaped.
+fn line(text: &mut String, name: &str, labels: &[(String, String)], value: &str) {
+    text.push_str(name);
+    for (at, (label, content)) in labels.iter().enumerate() {
+        text.push(if at == 0 { '{' } else { ',' });
+        let content = content.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _infallible = write!(text, "{label}=\"{content}\"");
+    }
+    if !labels.is_empty() {
+        text.push('}');
+    }
+    let _infallible = writeln!(text, " {value}");
 }
 
 #[cfg(test)]
@@ -91,12 +213,27 @@ mod tests {
     fn samples_of_one_name_share_a_head_and_labels_are_escaped() {
         let mut out = Exposition::default();
         out.counter("calls_total", "Calls.", &[("method", "Get")], 2);
-        out.counter("calls_total", "Calls.", &[("method", "a\"b\\c")], 3);
         out.gauge("fill", "Share.", &[], 0.5);
+        out.counter("calls_total", "Calls.", &[("method", "a\"b\\c")], 3);
         assert_eq!(
             out.into_text(),
             "# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total{method=\"Get\"} 2\n\
              calls_total{method=\"a\\\"b\\\\c\"} 3\n# HELP fill Share.\n# TYPE fill gauge\nfill 0.5\n"
         );
+    }
+
+    #[test]
+    fn samples_are_found_by_name_and_label() {
+        let (times, mut out) = (Histogram::default(), Exposition::default());
+        times.record(7);
+        out.counter("calls_total", "Calls.", &[("method", "Get")], 2);
+        out.counter("calls_total", "Calls.", &[("method", "Scan")], 3);
+        out.times("call_seconds", "Times.", &[("method", "Get")], &times);
+        assert_eq!(out.sum("calls_total", None), 5.0);
+        assert_eq!(out.sum("calls_total", Some(("method", "Scan"))), 3.0);
+        assert_eq!(out.sum("nothing", None).to_string(), "0");
+        let found = out.spread("call_seconds", Some(("method", "Get")));
+        assert_eq!(found.map(Spread::count), Some(1));
+        assert!(out.spread("call_seconds", Some(("method", "Put"))).is_none());
     }
 }

@@ -125,6 +125,35 @@ impl Spread {
         self.sum
     }
 
+    /// Lowest and highest value, to within 6 %; 0 when there are none.
+    pub fn range(&self) -> (u64, u64) {
+        let first = self.counts.iter().position(|count| *count > 0).map_or(0, middle);
+        let last = self.counts.iter().rposition(|count| *count > 0).map_or(0, middle);
+        (first, last)
+    }
+
+    /// Their mean; 0 when there are none.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// These values and those of `other` together.
+    #[must_use]
+    pub fn with(mut self, other: Spread) -> Spread {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(mine, others)| *mine += others);
+        self.count += other.count;
+        self.sum = self.sum.wrapping_add(other.sum);
+        self
+    }
+
+    /// The values that came after `earlier`, which is the same histogram at an earlier moment.
+    #[must_use]
+    pub fn since(&self, earlier: &Spread) -> Spread {
+        let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now.saturating_sub(*then));
+        let counts: Vec<u64> = counts.collect();
+        Spread { count: counts.iter().sum(), counts, sum: self.sum.wrapping_sub(earlier.sum) }
+    }
+
     /// The value below which the share `part` of all lies, to within 6 %; 0 when there are none.
     pub fn quantile(&self, part: f64) -> u64 {
         let wanted = ((self.count as f64 * part).ceil() as u64).clamp(1, self.count.max(1));
@@ -157,6 +186,20 @@ mod tests {
             let error = middle(bucket).abs_diff(value) as f64 / value.max(1) as f64;
             assert!(error <= 0.0626, "{value} is told as {}", middle(bucket));
         }
+    }
+
+    #[test]
+    fn values_since_an_earlier_moment_have_their_own_range_and_mean() {
+        let histogram = Histogram::default();
+        (0..10).for_each(|_| histogram.record(1_000_000));
+        let earlier = histogram.spread();
+        [3, 5, 10].into_iter().for_each(|value| histogram.record(value));
+        let recent = histogram.spread().since(&earlier);
+        assert_eq!((recent.count(), recent.sum(), recent.range()), (3, 18, (3, 10)));
+        assert_eq!(recent.mean(), 6.0);
+        assert_eq!(recent.clone().with(recent).sum(), 36);
+        let none = histogram.spread().since(&histogram.spread());
+        assert_eq!((none.count(), none.range(), none.mean(), none.quantile(0.5)), (0, (0, 0), 0.0, 0));
     }
 
     #[test]

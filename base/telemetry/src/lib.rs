@@ -10,10 +10,12 @@
 //!
 //! What this crate does not know: what is counted, clocks, HTTP.
 
+mod bean;
 mod exposition;
 mod histogram;
 
-pub use exposition::Exposition;
+pub use bean::{Attribute, Bean, JmxQuery, jmx, json_text, prometheus, prometheus_name};
+pub use exposition::{Exposition, MetricFamily, MetricKind, MetricValue, Sample};
 pub use histogram::{Histogram, Spread};
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
