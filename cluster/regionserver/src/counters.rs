@@ -34,6 +34,8 @@ counters! {
     gets;
     /// Calls of Scan (`rpcScanRequestCount`).
     scans;
+    /// Scans opened without a start and without an end (`rpcFullScanRequestCount`).
+    full_scans;
     /// Calls of Multi (`rpcMultiRequestCount`).
     multis;
     /// Calls of Mutate (`rpcMutateRequestCount`).
@@ -60,6 +62,16 @@ counters! {
     flushed_bytes;
     /// Calls that took longer than `hbase.ipc.warn.response.time`.
     slow_calls;
+    /// Gets that took longer than a second (`slowGetCount`).
+    slow_gets;
+    /// Single puts that took longer than a second (`slowPutCount`).
+    slow_puts;
+    /// Single deletes that took longer than a second (`slowDeleteCount`).
+    slow_deletes;
+    /// Increments that took longer than a second (`slowIncrementCount`).
+    slow_increments;
+    /// Appends that took longer than a second (`slowAppendCount`).
+    slow_appends;
     /// Answers larger than `hbase.ipc.warn.response.size`.
     large_answers;
     /// Batches of more rows than `hbase.rpc.rows.warning.threshold`.

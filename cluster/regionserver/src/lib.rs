@@ -22,6 +22,7 @@
 mod admin_service;
 mod background;
 mod cache_metrics;
+mod call_sample;
 mod cells;
 mod client_meta;
 mod client_service;
@@ -43,6 +44,7 @@ mod watch;
 mod tests;
 
 pub use admin_service::AdminService;
+pub use call_sample::{CallKind, CallObserver, CallSample, SAMPLED_ONE_IN};
 pub use client_meta::{BootstrapNodeService, ClientMetaService, ClusterView, MetaLocation};
 pub use client_service::ClientService;
 pub use counters::{Counters, Snapshot};

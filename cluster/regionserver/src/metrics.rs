@@ -108,6 +108,11 @@ impl Source for RegionServer {
             ("total_row_action_request_count", "Rows that requests acted on.", counted.row_actions),
             ("rpc_get_request_count", "Calls of Get.", counted.gets),
             ("rpc_scan_request_count", "Calls of Scan.", counted.scans),
+            (
+                "rpc_full_scan_request_count",
+                "Scans opened without a start and without an end.",
+                counted.full_scans,
+            ),
             ("rpc_multi_request_count", "Calls of Multi.", counted.multis),
             ("rpc_mutate_request_count", "Calls of Mutate.", counted.mutates),
             ("check_mutate_passed_count", "Conditions that held.", counted.checks_passed),
@@ -128,6 +133,11 @@ impl Source for RegionServer {
                 counted.compactions_failed,
             ),
             ("slow_call_count", "Calls over hbase.ipc.warn.response.time.", counted.slow_calls),
+            ("slow_get_count", "Gets that took longer than a second.", counted.slow_gets),
+            ("slow_put_count", "Single puts that took longer than a second.", counted.slow_puts),
+            ("slow_delete_count", "Single deletes that took longer than a second.", counted.slow_deletes),
+            ("slow_increment_count", "Increments that took longer than a second.", counted.slow_increments),
+            ("slow_append_count", "Appends that took longer than a second.", counted.slow_appends),
             ("large_answer_count", "Answers over hbase.ipc.warn.response.size.", counted.large_answers),
             ("large_batch_count", "Batches over hbase.rpc.rows.warning.threshold.", counted.large_batches),
             ("blocked_request_count", "Writes refused because memstores were full.", counted.writes_refused),
@@ -138,11 +148,17 @@ impl Source for RegionServer {
         out.counter("bellows_replayed_bytes_total", help, &[], counted.replayed_bytes);
         let regions = self.regions().all();
         let (mut reads, mut writes, mut stores) = (0, 0, 0);
-        let (mut memory, mut files, mut bytes) = (0, 0, 0);
+        let (mut memory, mut files, mut bytes, mut filtered) = (0, 0, 0, 0);
+        let (mut index, mut root_index, mut bloom, mut files_max) = (0, 0, 0, 0);
         for region in &regions {
             let load = region.load();
             reads += load.reads;
             writes += load.writes;
+            filtered += load.filtered;
+            index += load.sizes.index;
+            root_index += load.sizes.root_index;
+            bloom += load.sizes.bloom;
+            files_max = load.stores.iter().map(|store| store.files).fold(files_max, usize::max);
             stores += load.stores.len();
             memory += load.memstore_bytes;
             files += load.files;
@@ -169,6 +185,8 @@ impl Source for RegionServer {
         }
         out.counter("hbase_regionserver_read_request_count", "Rows read in open regions.", &[], reads);
         out.counter("hbase_regionserver_write_request_count", "Rows written in open regions.", &[], writes);
+        let help = "Rows read that a filter dropped.";
+        out.counter("hbase_regionserver_filtered_read_request_count", help, &[], filtered);
         let waiting = self.background.waiting();
         for (name, help, value) in [
             ("region_count", "Regions open here.", regions.len() as f64),
@@ -181,6 +199,10 @@ impl Source for RegionServer {
             ),
             ("store_file_count", "Store files.", files as f64),
             ("store_file_size", "Bytes of store files.", bytes as f64),
+            ("max_store_file_count", "Files of the store that has the most.", files_max as f64),
+            ("static_index_size", "Bytes of block indexes in store files.", index as f64),
+            ("store_file_index_size", "Bytes of root indexes, which are in memory.", root_index as f64),
+            ("static_bloom_size", "Bytes of bloom filters in store files.", bloom as f64),
             ("flush_queue_length", "Flushes that wait or run.", waiting.flushes as f64),
             ("compaction_queue_length", "Compactions that wait or run.", waiting.compactions as f64),
             ("active_scanners", "Scanners open.", self.open_scanners() as f64),

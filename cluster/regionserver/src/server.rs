@@ -1,8 +1,8 @@
 //! One region server: what it holds, and how regions are opened and closed on it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use cache::Cache;
@@ -16,6 +16,7 @@ use storage::{FileName, Files};
 use tokio::sync::Notify;
 
 use crate::background::Background;
+use crate::call_sample::CallObserver;
 use crate::counters::{Counters, count, count_many};
 use crate::memory::pressure;
 use crate::nonces::Nonces;
@@ -57,6 +58,7 @@ pub struct RegionServer {
     pub(crate) background: Background,
     counters: Counters,
     pub(crate) times: Times,
+    pub(crate) observer: OnceLock<Arc<dyn CallObserver>>,
     /// When regions were last flushed, or opened.
     flush_times: Mutex<HashMap<EncodedName, WallTime>>,
     reread: Mutex<Option<Reread>>,
@@ -75,6 +77,7 @@ impl RegionServer {
             background: Background::new(options.compaction_enabled, options.background_nice),
             counters: Counters::default(),
             times: Times::default(),
+            observer: OnceLock::new(),
             flush_times: Mutex::default(),
             reread: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -114,6 +117,13 @@ impl RegionServer {
     /// What it has done so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Shows samples of calls to `observer` from now on. The first observer stays.
+    pub fn observe_calls(&self, observer: Arc<dyn CallObserver>) {
+        if self.observer.set(observer).is_err() {
+            tracing::warn!("calls are observed already; another observer is not heeded");
+        }
     }
 
     /// How many scanners are open.

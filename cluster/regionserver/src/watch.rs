@@ -6,47 +6,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use env::Moment;
 use rpc::{Answer, Call, ConnectionInfo, Exception, Reply, Text};
 use telemetry::{Exposition, Histogram};
 
 use crate::RegionServer;
+use crate::call_sample::{self, CallKind, CallTimes, is_sampled};
 use crate::counters::count;
 
-/// Times of calls, by method.
+/// A call of a single row that takes longer is slow for HBase's `slowGetCount` and its like.
+const SLOW_ROW: Duration = Duration::from_secs(1);
+
+/// Times of calls, flushes and compactions.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
-    get: Histogram,
-    mutate: Histogram,
-    multi: Histogram,
-    scan: Histogram,
-    other: Histogram,
+    calls: CallTimes,
     pub(crate) flush: Histogram,
     pub(crate) compaction: Histogram,
 }
 
 impl Times {
-    fn of(&self, method: &str) -> &Histogram {
-        match method {
-            "Get" => &self.get,
-            "Mutate" => &self.mutate,
-            "Multi" => &self.multi,
-            "Scan" => &self.scan,
-            _ => &self.other,
-        }
-    }
-
     pub(crate) fn show(&self, out: &mut Exposition) {
-        let help = "Times from a request's last byte to its answer, by method.";
-        for (method, times) in [
-            ("Get", &self.get),
-            ("Mutate", &self.mutate),
-            ("Multi", &self.multi),
-            ("Scan", &self.scan),
-            ("other", &self.other),
-        ] {
-            out.times("hbase_regionserver_call_seconds", help, &[("method", method)], times);
-        }
+        self.calls.show(out);
         out.times("hbase_regionserver_flush_seconds", "Times of flushes.", &[], &self.flush);
         out.times("hbase_regionserver_compaction_seconds", "Times of compactions.", &[], &self.compaction);
     }
@@ -57,6 +39,9 @@ struct Watched {
     server: Arc<RegionServer>,
     connection: Arc<ConnectionInfo>,
     method: Text,
+    kind: CallKind,
+    /// The parameter of a call that is sampled.
+    sampled: Option<Bytes>,
     received: Moment,
     request_size: usize,
 }
@@ -66,7 +51,11 @@ struct Watched {
 pub(crate) fn watch(server: &Arc<RegionServer>, call: &Call, answer: Answer) -> Answer {
     if let Answer::Now(outcome) = &answer {
         let took = server.foundation().world.moment().since(call.received);
-        server.times.of(&call.method).record_time(took);
+        let kind = CallKind::of(&call.method, &call.param);
+        server.note_call(kind, took);
+        if is_sampled() {
+            server.show_sample(kind, &call.param, took);
+        }
         if server.is_remarkable(took, outcome) {
             Watched::of(server, call).remark(took, outcome);
         }
@@ -84,7 +73,10 @@ pub(crate) fn later(
     Answer::later(async move {
         let outcome = outcome.await;
         let took = watched.server.foundation().world.moment().since(watched.received);
-        watched.server.times.of(&watched.method).record_time(took);
+        watched.server.note_call(watched.kind, took);
+        if let Some(param) = &watched.sampled {
+            watched.server.show_sample(watched.kind, param, took);
+        }
         if watched.server.is_remarkable(took, &outcome) {
             watched.remark(took, &outcome);
         }
@@ -97,6 +89,27 @@ fn answer_size(outcome: &Result<Reply, Exception>) -> u64 {
 }
 
 impl RegionServer {
+    fn note_call(&self, kind: CallKind, took: Duration) {
+        self.times.calls.record(kind, took);
+        if took > SLOW_ROW {
+            let counters = self.counters();
+            match kind {
+                CallKind::Get => count(&counters.slow_gets),
+                CallKind::Put => count(&counters.slow_puts),
+                CallKind::Delete => count(&counters.slow_deletes),
+                CallKind::Increment => count(&counters.slow_increments),
+                CallKind::Append => count(&counters.slow_appends),
+                CallKind::Scan | CallKind::Multi | CallKind::CheckAndMutate | CallKind::Other => {}
+            }
+        }
+    }
+
+    fn show_sample(&self, kind: CallKind, param: &[u8], took: Duration) {
+        if let Some(observer) = self.observer.get() {
+            call_sample::show(&**observer, kind, param, took);
+        }
+    }
+
     fn is_remarkable(&self, took: Duration, outcome: &Result<Reply, Exception>) -> bool {
         let options = self.options();
         options.warn_time.is_some_and(|limit| took > limit)
@@ -110,6 +123,8 @@ impl Watched {
             server: Arc::clone(server),
             connection: Arc::clone(&call.connection),
             method: call.method.clone(),
+            kind: CallKind::of(&call.method, &call.param),
+            sampled: is_sampled().then(|| call.param.clone()),
             received: call.received,
             request_size: call.size,
         }

@@ -22,6 +22,7 @@ use region::{INLINE_TIME, Limits, ReadMode};
 use rpc::{Answer, Call, Exception, Reply, Share, class};
 
 use crate::RegionServer;
+use crate::call_sample::is_full_scan;
 use crate::cells::CellsOut;
 use crate::counters::count;
 use crate::request;
@@ -45,6 +46,9 @@ const LOOKS_APART_MAX: Duration = Duration::from_micros(100);
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     count(&server.counters().requests);
     count(&server.counters().scans);
+    if is_full_scan(&call.param) {
+        count(&server.counters().full_scans);
+    }
     let mut work = match begin(server, call) {
         Ok(Begun::Work(work)) => work,
         Ok(Begun::Reply(response)) => return Ok(Reply::of(&response)).into(),

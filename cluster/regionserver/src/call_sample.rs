@@ -1,0 +1,367 @@
+//! What kind of call a request is, and samples of calls for whoever watches where the load goes.
+//!
+//! One call in [`SAMPLED_ONE_IN`] is shown to an observer with its region, its rows and the time it took. Kind, region and
+//! rows are read from the encoded parameter, which is not decoded for it.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use telemetry::{Exposition, Histogram, Spread};
+
+/// One call in so many is shown to the observer.
+pub const SAMPLED_ONE_IN: u32 = 16;
+/// Rows of one batch that are shown at most.
+const ROWS_MAX: usize = 256;
+
+/// What a call of ClientService does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CallKind {
+    /// Get.
+    Get,
+    /// Scan, an open or a step.
+    Scan,
+    /// A batch.
+    Multi,
+    /// A single put.
+    Put,
+    /// A single delete.
+    Delete,
+    /// A single increment.
+    Increment,
+    /// A single append.
+    Append,
+    /// A single mutation under a condition.
+    CheckAndMutate,
+    /// Anything else.
+    Other,
+}
+
+impl CallKind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [CallKind; 9] = [
+        CallKind::Get,
+        CallKind::Scan,
+        CallKind::Multi,
+        CallKind::Put,
+        CallKind::Delete,
+        CallKind::Increment,
+        CallKind::Append,
+        CallKind::CheckAndMutate,
+        CallKind::Other,
+    ];
+
+    /// The kind of a call by its method and its encoded parameter.
+    pub fn of(method: &str, param: &[u8]) -> CallKind {
+        match method {
+            "Get" => CallKind::Get,
+            "Scan" => CallKind::Scan,
+            "Multi" => CallKind::Multi,
+            "Mutate" => mutation_kind(param),
+            _ => CallKind::Other,
+        }
+    }
+
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            CallKind::Get => "get",
+            CallKind::Scan => "scan",
+            CallKind::Multi => "multi",
+            CallKind::Put => "put",
+            CallKind::Delete => "delete",
+            CallKind::Increment => "increment",
+            CallKind::Append => "append",
+            CallKind::CheckAndMutate => "check_and_mutate",
+            CallKind::Other => "other",
+        }
+    }
+
+    /// The RPC method that it comes by.
+    fn method(self) -> &'static str {
+        match self {
+            CallKind::Get => "Get",
+            CallKind::Scan => "Scan",
+            CallKind::Multi => "Multi",
+            CallKind::Other => "other",
+            _ => "Mutate",
+        }
+    }
+
+    /// Whether it changes rows; a batch is taken for one that does.
+    pub fn is_write(self) -> bool {
+        !matches!(self, CallKind::Get | CallKind::Scan | CallKind::Other)
+    }
+}
+
+/// Times of calls by kind, in nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct CallTimes([Histogram; CallKind::ALL.len()]);
+
+impl CallTimes {
+    pub(crate) fn record(&self, kind: CallKind, took: Duration) {
+        self.0[kind as usize].record_time(took);
+    }
+
+    pub(crate) fn show(&self, out: &mut Exposition) {
+        let help = "Times from a request's last byte to its answer, by method.";
+        for method in ["Get", "Mutate", "Multi", "Scan", "other"] {
+            let of_method = CallKind::ALL.into_iter().filter(|kind| kind.method() == method);
+            let times = of_method.map(|kind| self.0[kind as usize].spread()).reduce(Spread::with);
+            let times = times.expect("every method has a kind");
+            out.spread_of_times("hbase_regionserver_call_seconds", help, &[("method", method)], times);
+        }
+        let help = "The same of single mutations, by kind.";
+        for kind in CallKind::ALL.into_iter().filter(|kind| kind.method() == "Mutate") {
+            let labels = [("kind", kind.name())];
+            out.times("hbase_regionserver_mutate_seconds", help, &labels, &self.0[kind as usize]);
+        }
+    }
+}
+
+/// A call that was sampled.
+#[derive(Clone, Copy, Debug)]
+pub struct CallSample<'a> {
+    /// What it does.
+    pub kind: CallKind,
+    /// The name or encoded name of its region.
+    pub region: &'a [u8],
+    /// The row that it is about; of a scan where it starts.
+    pub row: &'a [u8],
+    /// From the request's last byte to the answer; of a batch, of all of it.
+    pub took: Duration,
+    /// Whether it is the first row of its call, so that calls can be counted.
+    pub is_first: bool,
+}
+
+/// Somebody who is shown samples of calls, on the thread that has answered them.
+pub trait CallObserver: Send + Sync {
+    /// Shows one row of a sampled call.
+    fn sampled(&self, sample: &CallSample<'_>);
+}
+
+/// Whether the call at hand is one of those that are sampled. Each thread decides by a random sequence of its own, so that
+/// a client with a rhythm is sampled evenly.
+pub(crate) fn is_sampled() -> bool {
+    thread_local! {
+        static STATE: Cell<u32> = const { Cell::new(0x9E37_79B9) };
+    }
+    STATE.with(|state| {
+        let next = state.get().wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.set(next);
+        (next >> 16).is_multiple_of(SAMPLED_ONE_IN)
+    })
+}
+
+/// Shows the rows of a call to `observer`. A scan that goes on has no row: its open was shown.
+pub(crate) fn show(observer: &dyn CallObserver, kind: CallKind, param: &[u8], took: Duration) {
+    let mut is_first = true;
+    let mut show = |region: &[u8], row: &[u8]| {
+        observer.sampled(&CallSample { kind, region, row, took, is_first });
+        is_first = false;
+    };
+    match kind {
+        CallKind::Other => {}
+        CallKind::Multi => {
+            let mut left = ROWS_MAX;
+            for of_region in fields(param).filter(|field| field.number == 1) {
+                let Some(region) = region_name(of_region.bytes) else { continue };
+                for action in fields(of_region.bytes).filter(|field| field.number == 3) {
+                    let operation = fields(action.bytes).find(|field| matches!(field.number, 2 | 3));
+                    if let Some(row) = operation.and_then(|operation| bytes_of(operation.bytes, 1)) {
+                        show(region, row);
+                        left -= 1;
+                        if left == 0 {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+        _ => {
+            let row = if kind == CallKind::Scan { 3 } else { 1 };
+            if let (Some(region), Some(operation)) = (region_name(param), bytes_of(param, 2)) {
+                show(region, bytes_of(operation, row).unwrap_or_default());
+            }
+        }
+    }
+}
+
+/// Whether a scan is opened over a whole table: without a start and without an end.
+pub(crate) fn is_full_scan(param: &[u8]) -> bool {
+    bytes_of(param, 2).is_some_and(|scan| {
+        let empty = |number| bytes_of(scan, number).is_none_or(<[u8]>::is_empty);
+        empty(3) && empty(4)
+    })
+}
+
+fn mutation_kind(param: &[u8]) -> CallKind {
+    let mut kind = CallKind::Other;
+    for field in fields(param) {
+        match field.number {
+            2 => {
+                let of_mutation = fields(field.bytes).find(|field| field.number == 2);
+                kind = match of_mutation.map(|field| field.value) {
+                    Some(0) => CallKind::Append,
+                    Some(1) => CallKind::Increment,
+                    Some(2) => CallKind::Put,
+                    Some(3) => CallKind::Delete,
+                    _ => CallKind::Other,
+                };
+            }
+            3 => return CallKind::CheckAndMutate,
+            _ => {}
+        }
+    }
+    kind
+}
+
+/// The name in the RegionSpecifier that is field 1 of every request.
+fn region_name(param: &[u8]) -> Option<&[u8]> {
+    bytes_of(bytes_of(param, 1)?, 2)
+}
+
+fn bytes_of(message: &[u8], number: u64) -> Option<&[u8]> {
+    fields(message).find(|field| field.number == number).map(|field| field.bytes)
+}
+
+/// A field of an encoded message.
+struct Field<'a> {
+    number: u64,
+    /// Of a number.
+    value: u64,
+    /// Of bytes and messages.
+    bytes: &'a [u8],
+}
+
+/// The fields of an encoded message, as far as they can be read.
+fn fields(mut left: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    std::iter::from_fn(move || {
+        let tag = varint(&mut left)?;
+        let (number, mut value, mut bytes) = (tag >> 3, 0, &[][..]);
+        let length = match tag & 7 {
+            0 => {
+                value = varint(&mut left)?;
+                0
+            }
+            1 => 8,
+            2 => usize::try_from(varint(&mut left)?).ok()?,
+            5 => 4,
+            _ => return None,
+        };
+        if length > 0 {
+            (bytes, left) = left.split_at_checked(length)?;
+        }
+        Some(Field { number, value, bytes })
+    })
+}
+
+fn varint(left: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = left.split_first()?;
+        *left = rest;
+        value |= u64::from(byte & 0x7F) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+    use prost::Message;
+    use proto::pb;
+
+    fn region() -> pb::RegionSpecifier {
+        pb::RegionSpecifier { r#type: 1, value: "t,,1.e.".into() }
+    }
+
+    fn mutation(kind: i32, row: &'static str) -> pb::MutationProto {
+        pb::MutationProto { row: Some(row.into()), mutate_type: Some(kind), ..Default::default() }
+    }
+
+    fn mutate(kind: i32) -> pb::MutateRequest {
+        pb::MutateRequest { region: region(), mutation: mutation(kind, "r"), ..Default::default() }
+    }
+
+    #[derive(Default)]
+    struct Noted(Mutex<Vec<(CallKind, String, String, bool)>>);
+
+    impl CallObserver for Noted {
+        fn sampled(&self, sample: &CallSample<'_>) {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let noted = (sample.kind, text(sample.region), text(sample.row), sample.is_first);
+            self.0.lock().push(noted);
+        }
+    }
+
+    #[test]
+    fn mutations_are_told_apart_by_their_bytes() {
+        for (number, kind) in
+            [(0, CallKind::Append), (1, CallKind::Increment), (2, CallKind::Put), (3, CallKind::Delete)]
+        {
+            assert_eq!(CallKind::of("Mutate", &mutate(number).encode_to_vec()), kind);
+        }
+        let mut checked = mutate(2);
+        checked.condition = Some(pb::Condition { row: "r".into(), ..Default::default() });
+        assert_eq!(CallKind::of("Mutate", &checked.encode_to_vec()), CallKind::CheckAndMutate);
+        assert_eq!(CallKind::of("Mutate", b"\xff\xff\xff"), CallKind::Other);
+        assert_eq!(CallKind::of("Get", b""), CallKind::Get);
+    }
+
+    #[test]
+    fn rows_of_all_kinds_are_shown_with_their_region() {
+        let noted = Noted::default();
+        let took = Duration::from_millis(1);
+        let get = pb::GetRequest { region: region(), get: pb::Get { row: "g".into(), ..Default::default() } };
+        show(&noted, CallKind::Get, &get.encode_to_vec(), took);
+        show(&noted, CallKind::Put, &mutate(2).encode_to_vec(), took);
+        let scan = pb::ScanRequest {
+            region: Some(region()),
+            scan: Some(pb::Scan { start_row: Some("s".into()), ..Default::default() }),
+            ..Default::default()
+        };
+        assert!(!is_full_scan(&scan.encode_to_vec()));
+        show(&noted, CallKind::Scan, &scan.encode_to_vec(), took);
+        let step = pb::ScanRequest { scanner_id: Some(7), ..Default::default() };
+        show(&noted, CallKind::Scan, &step.encode_to_vec(), took);
+        let action = |row| pb::Action { mutation: Some(mutation(2, row)), ..Default::default() };
+        let of_region = pb::RegionAction {
+            region: region(),
+            action: vec![action("a"), action("b")],
+            ..Default::default()
+        };
+        let multi = pb::MultiRequest { region_action: vec![of_region], ..Default::default() };
+        show(&noted, CallKind::Multi, &multi.encode_to_vec(), took);
+        let expected = [
+            (CallKind::Get, "g", true),
+            (CallKind::Put, "r", true),
+            (CallKind::Scan, "s", true),
+            (CallKind::Multi, "a", true),
+            (CallKind::Multi, "b", false),
+        ];
+        let expected = expected.map(|(kind, row, first)| (kind, "t,,1.e.".to_owned(), row.to_owned(), first));
+        assert_eq!(*noted.0.lock(), expected);
+    }
+
+    #[test]
+    fn one_call_in_sixteen_is_sampled_whatever_the_rhythm() {
+        let taken: Vec<bool> = (0..64_000).map(|_| is_sampled()).collect();
+        for phase in 0..4 {
+            let count = taken.iter().skip(phase).step_by(4).filter(|taken| **taken).count();
+            assert!((800..1_200).contains(&count), "{count} of 16000");
+        }
+    }
+
+    #[test]
+    fn a_scan_without_start_and_end_is_a_full_scan() {
+        let scan =
+            pb::ScanRequest { region: Some(region()), scan: Some(pb::Scan::default()), ..Default::default() };
+        assert!(is_full_scan(&scan.encode_to_vec()));
+        let step = pb::ScanRequest { scanner_id: Some(7), ..Default::default() };
+        assert!(!is_full_scan(&step.encode_to_vec()));
+    }
+}
