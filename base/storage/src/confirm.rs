@@ -1,31 +1,28 @@
 //! A swap that does not leave its caller in doubt when that can be helped.
 
-use crate::{Error, FileName, Files, Kind, Outcome, Result};
+use crate::{Error, FileName, Files, Kind, Outcome, Result, Settled, Version};
 
 /// Replaces the content of a small object as [`Files::swap`] does. When the swap fails and may have happened all the
-/// same, this reads the object and swaps once more from what it found, so that the new content is durable on success.
+/// same, this [settles](Files::settle) it, and swaps once more if it did not happen. On success the new content is durable.
 ///
 /// An error whose outcome is [`Outcome::MayHaveHappened`] means that the content is still not known. The caller must
 /// read the object again before it acts on either content.
-pub fn swap_confirmed(files: &dyn Files, name: &FileName, expected: Option<&[u8]>, new: &[u8]) -> Result<()> {
+pub fn swap_confirmed(
+    files: &dyn Files,
+    name: &FileName,
+    expected: Option<&Version>,
+    new: &[u8],
+) -> Result<Version> {
     let failure = match files.swap(name, expected, new) {
         Err(error) if error.outcome() == Outcome::MayHaveHappened => error,
         outcome => return outcome,
     };
-    let bytes_max = new.len().max(expected.map_or(0, <[u8]>::len));
-    let found = match files.read(name, bytes_max) {
-        Ok(content) => Some(content),
-        Err(error) if error.kind() == Kind::NotFound => None,
-        // Longer than both contents: somebody else was there, before us or after us.
-        Err(error) if error.kind() == Kind::TooLarge => return Err(conflict(name)),
-        Err(_) => return Err(failure),
-    };
-    // What can be read may be lost with the power, and what is missing may still be on its way. A swap that succeeds
-    // settles both.
-    if found.as_deref() == Some(new) || found.as_deref() == expected {
-        files.swap(name, found.as_deref(), new).map_err(|_| failure)
-    } else {
-        Err(conflict(name))
+    match files.settle(name, expected, new) {
+        Ok(Settled::Happened(version)) => Ok(version),
+        Ok(Settled::DidNotHappen) => files.swap(name, expected, new).map_err(|_| failure),
+        // Another writer was there, before this swap or after it.
+        Ok(Settled::Replaced) => Err(conflict(name)),
+        Err(_) => Err(failure),
     }
 }
 
@@ -48,12 +45,12 @@ mod tests {
     fn a_swap_that_happened_and_reported_failure_succeeds() {
         let (memory, name) = (Memory::new(), FileName::new("object"));
         fault(&memory, 1, Outcome::MayHaveHappened);
-        swap_confirmed(&memory, &name, None, b"one").expect("the object has the new content");
+        let one = swap_confirmed(&memory, &name, None, b"one").expect("the object has the new content");
         fault(&memory, 1, Outcome::MayHaveHappened);
-        swap_confirmed(&memory, &name, Some(b"one"), b"two").expect("the object has the new content");
+        let two = swap_confirmed(&memory, &name, Some(&one), b"two").expect("the object has the new content");
         assert_eq!(memory.read(&name, 10).expect("there"), b"two");
         fault(&memory, 1, Outcome::DidNotHappen);
-        let error = swap_confirmed(&memory, &name, Some(b"two"), b"three").expect_err("it did not happen");
+        let error = swap_confirmed(&memory, &name, Some(&two), b"three").expect_err("it did not happen");
         assert_eq!(error.outcome(), Outcome::DidNotHappen);
         assert_eq!(memory.read(&name, 10).expect("there"), b"two");
     }

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::io;
 
-use crate::FileName;
+use crate::{Capability, FileName};
 
-/// The result of an act on a file.
+/// The result of a call on a file.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What kept the act from succeeding; each kind asks something else of the caller.
+/// Why a call failed; each kind asks something else of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -28,20 +28,22 @@ pub enum Kind {
     ReadOnly,
     /// Another process has the place open.
     InUse,
+    /// The implementation lacks the [capability](Capability): the caller should have asked.
+    Unsupported,
     /// Anything else the device or system answered.
     Failed,
 }
 
-/// What is known of the act after it failed.
+/// What is known about a call after it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing changed: it may be tried again.
+    /// Nothing changed: the call may be repeated.
     DidNotHappen,
-    /// It may have taken place, wholly or in part.
+    /// The call may have taken effect, wholly or in part. Only the file itself can tell.
     MayHaveHappened,
 }
 
-/// A failed act: what was tried, on which file, why it failed, what is known.
+/// A failed call: what was tried, on which file, why it failed, and whether it may have taken effect.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -57,14 +59,20 @@ impl Error {
         Error { kind, outcome, name: name.clone(), act, reason: None }
     }
 
-    /// Adds the words of whoever refused.
+    /// For a call that needs a capability which the implementation lacks.
+    pub fn unsupported(name: &FileName, act: &'static str, lacks: Capability) -> Error {
+        Error::new(Kind::Unsupported, Outcome::DidNotHappen, name, act)
+            .because(format!("this storage cannot {lacks}"))
+    }
+
+    /// Adds the reason in the words of the system or the store that refused.
     #[must_use]
     pub fn because(mut self, reason: impl Into<String>) -> Error {
         self.reason = Some(reason.into());
         self
     }
 
-    /// Classifies what the operating system answered.
+    /// Classifies an error of the operating system.
     pub fn from_io(source: &io::Error, outcome: Outcome, name: &FileName, act: &'static str) -> Error {
         let kind = match source.kind() {
             io::ErrorKind::NotFound => Kind::NotFound,
@@ -77,12 +85,12 @@ impl Error {
         Error::new(kind, outcome, name, act).because(source.to_string())
     }
 
-    /// What kept it from succeeding.
+    /// Why the call failed.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Whether it may have happened all the same.
+    /// Whether the call may have taken effect all the same.
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
@@ -106,6 +114,7 @@ impl fmt::Display for Error {
             (None, Kind::Full) => f.write_str("no space left")?,
             (None, Kind::ReadOnly) => f.write_str("it cannot be written")?,
             (None, Kind::InUse) => f.write_str("another process has it open")?,
+            (None, Kind::Unsupported) => f.write_str("this storage cannot do that")?,
             (None, Kind::Failed) => f.write_str("the device failed")?,
         }
         if self.outcome == Outcome::MayHaveHappened {

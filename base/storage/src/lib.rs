@@ -1,135 +1,207 @@
-//! The file seam.
+//! Files, behind one trait, so that a local disk, an object store and a file system for tests can stand below the engine.
 //!
-//! The whole vocabulary is: create → write → (sync) → finish, `read_at`, list, delete, [`swap`](Files::swap). There is
-//! **no rename**. A finished file never changes and never moves; it exists for readers when the one small object that
-//! names it has been swapped in. No caller lists a directory to learn what is true. A log, which writes as much again as soon
-//! as the old is not needed, may [begin a file in the space](Files::create_over) of one that it gives up.
+//! The whole vocabulary is: create → write → finish, `read_at`, list, delete, [`swap`](Files::swap). There is **no
+//! rename**. A finished file never changes and never moves. It exists for readers when the one small object that names it
+//! has been swapped in; no caller lists a folder to learn what is true.
 //!
-//! Two furnishings: [`Local`], the disk of this machine, and [`Memory`], a file system for tests that can lose what was
-//! not synced, tear the last write, fill up, fail and lie still. Calls block; whoever must not wait leaves its thread.
+//! Some implementations can do more: make a part of an unfinished file durable, cut it, reuse a file's space, read what was
+//! deleted, tell what space is free. These are [capabilities](Capability). A caller that needs one asks
+//! [`Files::capabilities`].
 //!
-//! An error says whether the act [did not happen or may have happened](Outcome): after the first it is safe to try
-//! again, after the second only the thing itself can tell.
+//! Two implementations are here: [`Local`], the disk of this machine, and [`Memory`], a file system for tests. [`Memory`]
+//! loses what was not synced, tears the last write, fills up and fails as told, with any set of capabilities.
+//!
+//! Calls block; a caller that must not wait uses a blocking thread pool.
+//!
+//! An error says whether the call [did not happen or may have happened](Outcome). After the first it is safe to repeat the
+//! call. After the second only the file itself can tell; for a swap, [`Files::settle`] finds out.
 
 // The bans of `clippy.toml` point to this crate.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "files are handed out here")]
 
+mod capability;
 mod confirm;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod device;
 mod error;
 mod local;
 mod map;
 pub mod memory;
 mod name;
+mod object;
 
+pub use capability::{Capabilities, Capability};
 pub use confirm::swap_confirmed;
 pub use device::{Device, DeviceFault, LocalDevice, Scratch};
 pub use error::{Error, Kind, Outcome, Result};
 pub use local::{Local, memory_bytes, read_text};
 pub use memory::Memory;
 pub use name::FileName;
+pub use object::{Object, Settled, Version};
 
 use std::sync::Arc;
 
-/// A place where files are kept.
+/// A place where files are kept: a folder on a disk, or a prefix in an object store.
+///
+/// | call | needs | after an error |
+/// |---|---|---|
+/// | `create`, `open`, `load`, `list`, `bytes_free` | | did not happen |
+/// | `swap` | | did not happen with [`Kind::Conflict`]; else as the error says, and [`Files::settle`] decides |
+/// | `delete` | | as the error says; repeating it does no harm |
+/// | `reuse_space` | [`Capability::ReuseSpace`] | may have happened: either name, or both of them in turn, may be there |
+/// | `sync` | | may have happened; the bytes must not be called durable |
+///
+/// Without the capability a call fails with [`Kind::Unsupported`] and did not happen.
 pub trait Files: Send + Sync + 'static {
-    /// Begins a new file under its final name. Nobody should read it before it is finished and named by something.
+    /// What this implementation can do beyond the calls that every implementation has. It never changes.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Begins a new file under its final name, and makes the folders on the way. Nobody should read the file before it is
+    /// finished and named by another object.
     ///
-    /// Fails with [`Kind::Exists`] when the name is taken. Folders on the way are made.
+    /// Fails with [`Kind::Exists`] when the name is taken. An implementation that learns this only when it publishes the
+    /// file says so in [`FileWriter::finish`].
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>>;
 
-    /// Begins the file `name` in the space of the file `old`, which is given up: the system needs neither new blocks nor new
-    /// pages for what is written. Unlike after a [`delete`](Files::delete), who still reads the old file reads other bytes.
+    /// Begins the file `name` in the space of the finished file `given_up`, which ceases to exist: the system needs neither
+    /// new blocks nor new pages for what is written. Needs [`Capability::ReuseSpace`].
     ///
-    /// First `mark` is written over the front of the old file and made durable, then the name, which is durable, too, when
-    /// this returns: so whoever finds a file under either name before anything else was written finds the mark. What was not
-    /// written yet is as it was in the old file, but for at least [`ZEROS_MIN`] zeros behind what was written last; all of it
-    /// goes when the file is [finished](FileWriter::finish) or [cut](FileWriter::cut).
+    /// The caller promises that nobody needs `given_up` any more: a reader that has it open reads the new file's bytes. This
+    /// is the one exception to the rule that a finished file never changes, and only a log that drops a file makes use of it.
     ///
-    /// Fails with [`Kind::Exists`] when the name is taken, and with [`Kind::NotFound`] when there is no old file.
-    fn create_over(&self, name: &FileName, old: &FileName, mark: &[u8]) -> Result<Box<dyn FileWriter>>;
+    /// Order of effects: `marker` is written over the front of the old file and made durable; then the new name takes the
+    /// place of the old one, durably. So a file that is found under either name before anything else was written begins with
+    /// the marker. Bytes that were not written yet are those of the old file, except at least [`ZEROS_MIN`] zeros after the
+    /// last byte written. They go when the file is [finished](FileWriter::finish) or [cut](FileWriter::cut).
+    ///
+    /// Fails with [`Kind::Exists`] when `name` is taken, and with [`Kind::NotFound`] when there is no file `given_up`.
+    fn reuse_space(
+        &self,
+        name: &FileName,
+        given_up: &FileName,
+        marker: &[u8],
+    ) -> Result<Box<dyn FileWriter>> {
+        let _unused = (given_up, marker);
+        Err(Error::unsupported(name, "create", Capability::ReuseSpace))
+    }
 
-    /// Opens a finished (or, after a crash, an unfinished) file for reading.
+    /// Opens a finished file for reading; with [`Capability::SyncPrefix`] also an unfinished one, after a crash.
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>>;
 
-    /// Makes a file that is there durable, its name included: a process that died may have left it in the system's memory
-    /// alone, where everybody can read it and the loss of power ends it.
-    fn sync(&self, name: &FileName) -> Result<()>;
+    /// Makes an existing file durable with its name, when its writer died: the bytes may be in the system's memory only, where
+    /// everybody can read them until the power fails.
+    ///
+    /// Without [`Capability::SyncPrefix`] every file that can be read is durable, and this does nothing.
+    fn sync(&self, name: &FileName) -> Result<()> {
+        let _durable = name;
+        Ok(())
+    }
 
-    /// All files whose names begin with the folder `folder`, at any depth, in order of name.
+    /// All files below the folder `folder`, at any depth, in order of name. For people and for collecting garbage: a listing
+    /// may be stale and decides nothing.
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>>;
 
     /// Removes a file, and folders that become empty by it. Removing what is not there succeeds.
     ///
-    /// The loss of power may bring the file back: nobody may conclude anything from a file that is there.
+    /// After a loss of power the file may be there again, so nobody may conclude anything from a file that exists.
     fn delete(&self, name: &FileName) -> Result<()>;
 
-    /// Replaces the whole content of a small object, if its content still is what the caller saw (`None`: it must not
-    /// exist). Readers see the old content or the new, whole, also after a crash; after success the new is durable.
+    /// Reads a small object whole, with the version that [`swap`](Files::swap) expects.
     ///
-    /// Fails with [`Kind::Conflict`] when somebody else was there first.
-    fn swap(&self, name: &FileName, expected: Option<&[u8]>, new: &[u8]) -> Result<()>;
+    /// Fails with [`Kind::NotFound`], or with [`Kind::TooLarge`] above `bytes_max` bytes.
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object>;
 
-    /// The content of a small object. Fails with [`Kind::NotFound`], or [`Kind::TooLarge`] above `bytes_max`.
+    /// Replaces the whole content of a small object if it still has the version `expected`; with `None` it must not exist.
+    /// Returns the new version, which is durable. Readers see the old content or the new, whole, also after a crash.
+    ///
+    /// Fails with [`Kind::Conflict`] when another writer was first; nothing has changed then. After
+    /// [`Outcome::MayHaveHappened`] readers may see the old or the new content, and a crash may change which. The caller
+    /// calls [`settle`](Files::settle) with the same arguments before it deletes anything that either content names;
+    /// [`swap_confirmed`] does both.
+    ///
+    /// An implementation may resolve a lost reply by reading the object and comparing its bytes. So where it matters who won,
+    /// `new` holds something that no other writer writes: the owner and its term, or a nonce.
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version>;
+
+    /// Decides what became of a [`swap`](Files::swap) with the same arguments that may have happened. What it returns stays
+    /// true after a crash.
+    ///
+    /// Fails when it cannot be decided now; it may be called again.
+    fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled>;
+
+    /// The content of a small object, as [`load`](Files::load) reads it.
     fn read(&self, name: &FileName, bytes_max: usize) -> Result<Vec<u8>> {
-        let file = self.open(name)?;
-        let size = file.size();
-        if size > bytes_max as u64 {
-            return Err(Error::new(Kind::TooLarge, Outcome::DidNotHappen, name, "read")
-                .because(format!("{size} bytes, at most {bytes_max} expected")));
-        }
-        let mut content = vec![0; size as usize];
-        file.read_at(0, &mut content)?;
-        Ok(content)
+        Ok(self.load(name, bytes_max)?.content)
     }
 
-    /// Where this is, for people: the folder that an operator looks at.
+    /// Where this is, for people: the folder or URL that an operator looks at.
     fn place(&self) -> String;
 
-    /// Bytes that can still be written, where the place can tell.
-    fn bytes_free(&self) -> Result<Option<u64>>;
+    /// How many bytes can still be written. Needs [`Capability::FreeSpace`].
+    fn bytes_free(&self) -> Result<u64> {
+        Err(Error::unsupported(&FileName::root(), "measure the space of", Capability::FreeSpace))
+    }
 }
 
-/// So many zeros stand behind what was written last in the space of another file, where that was not at an end.
+/// How many zero bytes at least follow the last byte written in [reused space](Files::reuse_space), unless the old file ended
+/// before.
 pub const ZEROS_MIN: usize = 16;
 
-/// What the system keeps in memory of a file, and writes, at a time: 4 KB.
+/// The size of a page of the system's memory for files, in bytes: 4 KB.
 const PAGE: u64 = 4 << 10;
 
-/// Up to where the rest of a page is written with zeros when something was written up to `end`. So a page is written whole
-/// when it is begun: the system would have to read it otherwise, if it is not in memory.
+/// The offset until which zeros are written after a write in reused space that ends at `end`: the end of a page.
+///
+/// So every page is written whole at its first write. Otherwise the system would read it first if it is not in memory.
 fn zeros_to(end: u64) -> u64 {
     (end + ZEROS_MIN as u64).next_multiple_of(PAGE)
 }
 
 /// A file that is being written, front to back.
 pub trait FileWriter: Send {
-    /// Appends `bytes`. When it fails, what is in the file past the last sync is not known.
+    /// The file's name.
+    fn name(&self) -> &FileName;
+
+    /// Appends `bytes`. After an error the file's content after the last sync is not known.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Takes back what was written past `size`, also what a failed write has left: the next write goes there. What was
-    /// taken back may be there again after the loss of power, until the next sync.
-    fn cut(&mut self, size: u64) -> Result<()>;
+    /// Takes back all bytes after the first `size`, also what a failed write has left there: the next write goes there. Bytes
+    /// that were taken back may be there again after the loss of power, until the next sync. Needs [`Capability::Cut`].
+    fn cut(&mut self, size: u64) -> Result<()> {
+        let _unused = size;
+        Err(Error::unsupported(self.name(), "cut", Capability::Cut))
+    }
 
-    /// Makes all that was written so far durable: after success it survives the loss of power.
-    fn sync(&mut self) -> Result<()>;
+    /// Makes all bytes written so far durable: after success they survive the loss of power. Needs
+    /// [`Capability::SyncPrefix`].
+    ///
+    /// After an error it may have happened, for any part of the bytes. A second sync that succeeds proves nothing about them.
+    fn sync(&mut self) -> Result<()> {
+        Err(Error::unsupported(self.name(), "sync", Capability::SyncPrefix))
+    }
 
     /// Bytes written so far.
     fn size(&self) -> u64;
 
     /// Makes the whole file and its name durable. From now on it never changes. Returns its size in bytes.
+    ///
+    /// Fails with [`Kind::Exists`] when another writer has published the name first. After [`Outcome::MayHaveHappened`] the
+    /// file may exist; nobody names it yet, so the caller writes it again under another name.
     fn finish(self: Box<Self>) -> Result<u64>;
 
     /// Gives up: the file is removed as far as that is possible.
     fn abandon(self: Box<Self>);
 }
 
-/// A file open for reading. It can still be read after it was deleted.
+/// A file open for reading.
+///
+/// After the file was deleted, reads go on with [`Capability::ReadAfterDelete`] and fail with [`Kind::NotFound`] without.
 pub trait FileReader: Send + Sync {
-    /// Size in bytes at the time it was opened.
+    /// Size in bytes at the time when the file was opened.
     fn size(&self) -> u64;
 
-    /// Fills `buffer` from `offset`. Fails with [`Kind::TooShort`] when the file ends before.
+    /// Fills `buffer` from the byte at `offset`. Fails with [`Kind::TooShort`] when the file ends before.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 }
 
@@ -143,4 +215,4 @@ pub struct Entry {
 }
 
 #[cfg(test)]
-mod conformance;
+mod tests;

@@ -1,9 +1,9 @@
 //! A folder on this machine's disk.
 //!
 //! Durability follows the system's rules: a file's bytes by `fdatasync`, a name by `fsync` of the folder that holds it,
-//! and of every folder that was made for it. [`swap`](crate::Files::swap) writes the new content aside, makes it
-//! durable, and lets the system put it in the place of the old in one act; there and in
-//! [`create_over`](crate::Files::create_over) alone a name is given to other bytes, and that does not leave this file.
+//! and of every folder that was made for it. [`swap`](crate::Files::swap) writes the new content to a second file, makes it
+//! durable, and renames it over the old one. Only this and [`reuse_space`](crate::Files::reuse_space) rename a file, and no
+//! caller sees it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Read, Seek, Write};
@@ -16,7 +16,8 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::{pwritev, retry_on_intr};
 
 use crate::{
-    Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Outcome, PAGE, Result, ZEROS_MIN, zeros_to,
+    Capabilities, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome, PAGE, Result,
+    Settled, Version, ZEROS_MIN, zeros_to,
 };
 
 /// The file that one process locks for as long as it lives.
@@ -87,6 +88,15 @@ impl Local {
         name.parent().map_or_else(|| self.root.clone(), |folder| self.path(&folder))
     }
 
+    /// The content of a small object; `None` when there is none.
+    fn current(&self, name: &FileName) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.path(name)) {
+            Ok(current) => Ok(Some(current)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn collect(&self, folder: &Path, entries: &mut Vec<Entry>) -> io::Result<()> {
         let listing = match fs::read_dir(folder) {
             Ok(listing) => listing,
@@ -143,6 +153,10 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 impl Files for Local {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALL
+    }
+
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         let failed = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, name, "create");
         let folder = self.folder_of(name);
@@ -161,13 +175,18 @@ impl Files for Local {
         }))
     }
 
-    fn create_over(&self, name: &FileName, old: &FileName, mark: &[u8]) -> Result<Box<dyn FileWriter>> {
+    fn reuse_space(
+        &self,
+        name: &FileName,
+        given_up: &FileName,
+        marker: &[u8],
+    ) -> Result<Box<dyn FileWriter>> {
         let failed = |source: io::Error| Error::from_io(&source, Outcome::MayHaveHappened, name, "create");
-        let (path, old_path, folder) = (self.path(name), self.path(old), self.folder_of(name));
+        let (path, old_path, folder) = (self.path(name), self.path(given_up), self.folder_of(name));
         let _alone = self.folders.lock();
         let file = OpenOptions::new().write(true).open(&old_path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        file.write_all_at(mark, 0).and_then(|()| file.sync_data()).map_err(failed)?;
+        file.write_all_at(marker, 0).and_then(|()| file.sync_data()).map_err(failed)?;
         make_folder(&folder).map_err(failed)?;
         renameat_with(CWD, &old_path, CWD, &path, RenameFlags::NOREPLACE)
             .map_err(|source| failed(source.into()))?;
@@ -229,16 +248,23 @@ impl Files for Local {
         Ok(())
     }
 
-    fn swap(&self, name: &FileName, expected: Option<&[u8]>, new: &[u8]) -> Result<()> {
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        let file = self.open(name)?;
+        let size = file.size();
+        if size > bytes_max as u64 {
+            return Err(Error::new(Kind::TooLarge, Outcome::DidNotHappen, name, "read")
+                .because(format!("{size} bytes, at most {bytes_max} expected")));
+        }
+        let mut content = vec![0; size as usize];
+        file.read_at(0, &mut content)?;
+        let version = Version::new(content.as_slice());
+        Ok(Object { content, version })
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
         let _alone = self.swapping.lock();
         let before = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, name, "swap");
-        let path = self.path(name);
-        let current = match fs::read(&path) {
-            Ok(current) => Some(current),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(before(error)),
-        };
-        if current.as_deref() != expected {
+        if self.current(name).map_err(before)?.as_deref() != expected.map(Version::as_bytes) {
             return Err(Error::new(Kind::Conflict, Outcome::DidNotHappen, name, "swap"));
         }
         let folder = self.folder_of(name);
@@ -251,23 +277,37 @@ impl Files for Local {
             file.sync_all()
         };
         if let Err(error) = write_aside() {
-            // What lies aside is never listed or read; the next swap writes over it.
+            // The second file is never listed or read, and the next swap writes over it.
             let _left = fs::remove_file(&aside);
             return Err(before(error));
         }
-        fs::rename(&aside, &path).map_err(before)?;
-        sync_folder(&folder).map_err(|source| Error::from_io(&source, Outcome::MayHaveHappened, name, "swap"))
+        fs::rename(&aside, self.path(name)).map_err(before)?;
+        sync_folder(&folder)
+            .map_err(|source| Error::from_io(&source, Outcome::MayHaveHappened, name, "swap"))?;
+        Ok(Version::new(new))
+    }
+
+    fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
+        let _alone = self.swapping.lock();
+        let undecided = |source: io::Error| Error::from_io(&source, Outcome::MayHaveHappened, name, "settle");
+        // A swap renames only content that is durable, so the folder alone has to be synced.
+        match sync_folder(&self.folder_of(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(undecided(error)),
+            _ => {}
+        }
+        let current = self.current(name).map_err(undecided)?;
+        Ok(Settled::of(current.as_deref(), expected, new))
     }
 
     fn place(&self) -> String {
         self.root.display().to_string()
     }
 
-    fn bytes_free(&self) -> Result<Option<u64>> {
+    fn bytes_free(&self) -> Result<u64> {
         let free = rustix::fs::statvfs(&self.root).map_err(|source| {
             Error::from_io(&source.into(), Outcome::DidNotHappen, &FileName::root(), "measure the space of")
         })?;
-        Ok(Some(free.f_bavail.saturating_mul(free.f_frsize)))
+        Ok(free.f_bavail.saturating_mul(free.f_frsize))
     }
 }
 
@@ -311,6 +351,10 @@ impl Writer {
 }
 
 impl FileWriter for Writer {
+    fn name(&self) -> &FileName {
+        &self.name
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let end = self.size + bytes.len() as u64;
         let meets_old = end < self.old && end + ZEROS_MIN as u64 > self.zeros_to;

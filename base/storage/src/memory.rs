@@ -1,4 +1,5 @@
-//! A file system for tests: it forgets what was not synced, tears the last write, fills up and fails, as told.
+//! A file system for tests. It loses what was not synced, tears the last write, fills up and fails, as told, and it can be
+//! told which [capabilities](Capability) it has.
 //!
 //! Every file keeps two lengths: what was written, and what is durable. A [crash](Memory::crash) gives the place as the
 //! next life would find it. By the seed,
@@ -6,22 +7,34 @@
 //! 1. a name that was never synced is gone or there;
 //! 2. a name that was deleted is there again, unless its folder was synced since;
 //! 3. bytes past the durable length are cut anywhere, read as zeros from anywhere on (the length reached the disk, the
-//!    blocks did not), or have a hole of zeros (blocks are written in any order). In the space of another file there are its
-//!    bytes instead of zeros, and nothing is cut.
+//!    blocks did not), or have a hole of zeros (blocks are written in any order). In reused space the bytes of the old file
+//!    stand there instead of zeros, and nothing is cut;
+//! 4. an object whose swap was reported as *may have happened*, and was not settled or synced since, has its old content or
+//!    the new. (Where files appear only when they are durable, such a swap has happened.)
 //!
-//! Acts are counted, so that a test can fail each one in turn.
+//! Calls that change something are counted, so that a test can fail each one in turn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::{Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Outcome, Result};
+use crate::{
+    Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome,
+    Result, Settled, Version,
+};
 
 /// A place in memory. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Memory {
     state: Arc<Mutex<State>>,
+    capabilities: Capabilities,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::new()
+    }
 }
 
 #[derive(Default)]
@@ -29,6 +42,8 @@ struct State {
     files: BTreeMap<FileName, File>,
     /// Durable files whose names were removed from folders that were not synced since.
     deleted: BTreeMap<FileName, File>,
+    /// Per object whose last swap may have happened: what a crash may bring back, `None` for no object.
+    unsettled: BTreeMap<FileName, Option<File>>,
     acts: u64,
     fault: Option<Fault>,
     bytes_max: Option<u64>,
@@ -40,11 +55,16 @@ struct File {
     bytes: Arc<Mutex<Vec<u8>>>,
     durable: usize,
     named: bool,
-    /// What the disk has past `durable`, of the file in whose space this one is: as from the file's beginning.
+    /// In reused space: the old file's bytes, from its beginning. The disk has them past `durable`.
     under: Vec<u8>,
 }
 
 impl File {
+    /// A file of which everything is durable.
+    fn durable(bytes: Vec<u8>) -> File {
+        File { durable: bytes.len(), bytes: Arc::new(Mutex::new(bytes)), named: true, under: Vec::new() }
+    }
+
     /// All of its bytes are durable.
     fn sync(&mut self) {
         let bytes = self.bytes.lock();
@@ -100,7 +120,7 @@ fn tear(bytes: &mut [u8], durable: usize, under: &[u8], next: &mut impl FnMut() 
 /// A failure that a test asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Which act fails, counted from 1 over creates, writes, syncs, finishes, swaps and deletes.
+    /// Which change fails, counted from 1 over creates, writes, syncs, finishes, swaps, settles and deletes.
     pub act: u64,
     /// How.
     pub kind: Kind,
@@ -111,12 +131,26 @@ pub struct Fault {
 }
 
 impl Memory {
-    /// An empty place.
+    /// An empty place with all capabilities.
     pub fn new() -> Memory {
-        Memory::default()
+        Memory::with(Capabilities::ALL)
     }
 
-    /// Acts so far.
+    /// An empty place with these capabilities.
+    pub fn with(capabilities: Capabilities) -> Memory {
+        Memory { state: Arc::default(), capabilities }
+    }
+
+    fn with_files(&self, files: BTreeMap<FileName, File>) -> Memory {
+        let state = State { files, ..State::default() };
+        Memory { state: Arc::new(Mutex::new(state)), capabilities: self.capabilities }
+    }
+
+    fn check(&self, needed: Capability, name: &FileName, act: &'static str) -> Result<()> {
+        if self.capabilities.has(needed) { Ok(()) } else { Err(Error::unsupported(name, act, needed)) }
+    }
+
+    /// Changes so far: creates, writes, syncs, finishes, swaps, settles and deletes.
     pub fn acts(&self) -> u64 {
         self.state.lock().acts
     }
@@ -143,15 +177,9 @@ impl Memory {
             chance >> 33
         };
         let mut files = BTreeMap::new();
-        let survivor = |bytes: Vec<u8>| File {
-            durable: bytes.len(),
-            bytes: Arc::new(Mutex::new(bytes)),
-            named: true,
-            under: Vec::new(),
-        };
         for (name, file) in &state.deleted {
             if next().is_multiple_of(2) {
-                files.insert(name.clone(), survivor(file.bytes.lock().clone()));
+                files.insert(name.clone(), File::durable(file.bytes.lock().clone()));
             }
         }
         for (name, file) in &state.files {
@@ -162,9 +190,17 @@ impl Memory {
             if let Some(kept) = tear(&mut bytes, file.durable, &file.under, &mut next) {
                 bytes.truncate(kept);
             }
-            files.insert(name.clone(), survivor(bytes));
+            files.insert(name.clone(), File::durable(bytes));
         }
-        Memory { state: Arc::new(Mutex::new(State { files, ..State::default() })) }
+        for (name, before) in &state.unsettled {
+            if next().is_multiple_of(2) {
+                match before {
+                    Some(before) => files.insert(name.clone(), before.clone()),
+                    None => files.remove(name),
+                };
+            }
+        }
+        self.with_files(files)
     }
 
     /// The place after the process was killed: the system keeps all that was written.
@@ -182,7 +218,7 @@ impl Memory {
             File { bytes: Arc::new(Mutex::new(bytes)), ..file.clone() }
         };
         let files = state.files.iter().map(|(name, file)| (name.clone(), copy(file))).collect();
-        Memory { state: Arc::new(Mutex::new(State { files, ..State::default() })) }
+        self.with_files(files)
     }
 
     /// Changes a file's bytes behind everybody's back, as a failing device does.
@@ -225,10 +261,15 @@ impl State {
         }
     }
 
-    /// The folder of `name` is synced: what was deleted in it is gone for good.
+    fn content(&self, name: &FileName) -> Option<Vec<u8>> {
+        self.files.get(name).map(|file| file.bytes.lock().clone())
+    }
+
+    /// The folder of `name` is synced: what was deleted or swapped in it stays so after a crash.
     fn sync_folder_of(&mut self, name: &FileName) {
         let folder = name.parent();
         self.deleted.retain(|deleted, _| deleted.parent() != folder);
+        self.unsettled.retain(|swapped, _| swapped.parent() != folder);
     }
 
     fn has_room(&self, more: usize) -> bool {
@@ -242,29 +283,43 @@ fn done(failure: Option<Error>) -> Result<()> {
 }
 
 impl Files for Memory {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         let mut state = self.state.lock();
         let failure = state.act(name, "create")?;
-        if state.files.contains_key(name) {
-            return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
-        }
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
-        let file = File { bytes: Arc::clone(&bytes), durable: 0, named: false, under: Vec::new() };
-        state.files.insert(name.clone(), file);
+        let published = self.capabilities.has(Capability::SyncPrefix);
+        // Like an object store, a place that publishes whole files looks at the name only then.
+        if published {
+            if state.files.contains_key(name) {
+                return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
+            }
+            let file = File { bytes: Arc::clone(&bytes), durable: 0, named: false, under: Vec::new() };
+            state.files.insert(name.clone(), file);
+        }
         drop(state);
         done(failure)?;
-        Ok(Box::new(Writer { place: self.clone(), name: name.clone(), bytes, size: 0, old: 0 }))
+        Ok(Box::new(Writer { place: self.clone(), name: name.clone(), bytes, size: 0, old: 0, published }))
     }
 
-    fn create_over(&self, name: &FileName, old: &FileName, mark: &[u8]) -> Result<Box<dyn FileWriter>> {
+    fn reuse_space(
+        &self,
+        name: &FileName,
+        given_up: &FileName,
+        marker: &[u8],
+    ) -> Result<Box<dyn FileWriter>> {
+        self.check(Capability::ReuseSpace, name, "create")?;
         let mut state = self.state.lock();
-        let failure = state.act(old, "mark")?;
+        let failure = state.act(given_up, "mark")?;
         let file = state
             .files
-            .get(old)
-            .ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, old, "create"))?;
+            .get(given_up)
+            .ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, given_up, "create"))?;
         let bytes = Arc::clone(&file.bytes);
-        bytes.lock()[..mark.len()].copy_from_slice(mark);
+        bytes.lock()[..marker.len()].copy_from_slice(marker);
         done(failure)?;
         let failure = state.act(name, "create")?;
         if state.files.contains_key(name) {
@@ -272,12 +327,19 @@ impl Files for Memory {
         }
         let under = bytes.lock().clone();
         let size = under.len();
-        state.files.remove(old);
+        state.files.remove(given_up);
         state.files.insert(name.clone(), File { bytes: Arc::clone(&bytes), durable: 0, named: true, under });
         state.sync_folder_of(name);
         drop(state);
         done(failure)?;
-        Ok(Box::new(Writer { place: self.clone(), name: name.clone(), bytes, size: 0, old: size }))
+        Ok(Box::new(Writer {
+            place: self.clone(),
+            name: name.clone(),
+            bytes,
+            size: 0,
+            old: size,
+            published: true,
+        }))
     }
 
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
@@ -287,10 +349,14 @@ impl Files for Memory {
             .get(name)
             .ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, name, "open"))?;
         let size = file.bytes.lock().len() as u64;
-        Ok(Arc::new(Reader { bytes: Arc::clone(&file.bytes), name: name.clone(), size }))
+        let deletable = (!self.capabilities.has(Capability::ReadAfterDelete)).then(|| self.clone());
+        Ok(Arc::new(Reader { bytes: Arc::clone(&file.bytes), name: name.clone(), size, deletable }))
     }
 
     fn sync(&self, name: &FileName) -> Result<()> {
+        if !self.capabilities.has(Capability::SyncPrefix) {
+            return Ok(());
+        }
         let mut state = self.state.lock();
         let failure = state.act(name, "sync")?;
         let file = state
@@ -298,9 +364,8 @@ impl Files for Memory {
             .get_mut(name)
             .ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, name, "sync"))?;
         file.sync();
-        if !std::mem::replace(&mut file.named, true) {
-            state.sync_folder_of(name);
-        }
+        file.named = true;
+        state.sync_folder_of(name);
         done(failure)
     }
 
@@ -319,30 +384,55 @@ impl Files for Memory {
         done(failure)
     }
 
-    fn swap(&self, name: &FileName, expected: Option<&[u8]>, new: &[u8]) -> Result<()> {
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        let content = self
+            .state
+            .lock()
+            .content(name)
+            .ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, name, "read"))?;
+        if content.len() > bytes_max {
+            return Err(Error::new(Kind::TooLarge, Outcome::DidNotHappen, name, "read")
+                .because(format!("{} bytes, at most {bytes_max} expected", content.len())));
+        }
+        let version = Version::new(content.as_slice());
+        Ok(Object { content, version })
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
         let mut state = self.state.lock();
         let failure = state.act(name, "swap")?;
-        let current = state.files.get(name).map(|file| file.bytes.lock().clone());
-        if current.as_deref() != expected {
+        if state.content(name).as_deref() != expected.map(Version::as_bytes) {
             return Err(Error::new(Kind::Conflict, Outcome::DidNotHappen, name, "swap"));
         }
         if !state.has_room(new.len()) {
             return Err(Error::new(Kind::Full, Outcome::DidNotHappen, name, "swap"));
         }
-        let bytes = Arc::new(Mutex::new(new.to_vec()));
-        state.files.insert(name.clone(), File { bytes, durable: new.len(), named: true, under: Vec::new() });
+        let before = state.files.insert(name.clone(), File::durable(new.to_vec()));
+        if failure.is_some() && self.capabilities.has(Capability::SyncPrefix) {
+            state.unsettled.entry(name.clone()).or_insert(before);
+        } else {
+            state.sync_folder_of(name);
+        }
+        done(failure)?;
+        Ok(Version::new(new))
+    }
+
+    fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
+        let mut state = self.state.lock();
+        done(state.act(name, "settle")?)?;
         state.sync_folder_of(name);
-        done(failure)
+        Ok(Settled::of(state.content(name).as_deref(), expected, new))
     }
 
     fn place(&self) -> String {
         "memory".to_owned()
     }
 
-    fn bytes_free(&self) -> Result<Option<u64>> {
+    fn bytes_free(&self) -> Result<u64> {
+        self.check(Capability::FreeSpace, &FileName::root(), "measure the space of")?;
         let state = self.state.lock();
         let used: u64 = state.files.values().map(|file| file.bytes.lock().len() as u64).sum();
-        Ok(state.bytes_max.map(|limit| limit.saturating_sub(used)))
+        Ok(state.bytes_max.map_or(u64::MAX, |limit| limit.saturating_sub(used)))
     }
 }
 
@@ -351,8 +441,10 @@ struct Writer {
     name: FileName,
     bytes: Arc<Mutex<Vec<u8>>>,
     size: usize,
-    /// Bytes of the file in whose space this one is.
+    /// Bytes of the old file whose space is reused.
     old: usize,
+    /// Whether others see the file before it is finished.
+    published: bool,
 }
 
 impl Writer {
@@ -361,6 +453,14 @@ impl Writer {
         let failure = state.act(&self.name, act)?;
         if act == "finish" {
             self.bytes.lock().truncate(self.size);
+            if !self.published {
+                if state.files.contains_key(&self.name) {
+                    return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, &self.name, act));
+                }
+                let file =
+                    File { bytes: Arc::clone(&self.bytes), durable: 0, named: false, under: Vec::new() };
+                state.files.insert(self.name.clone(), file);
+            }
         }
         // A file that was deleted while it was written is durable nowhere.
         if let Some(file) = state.files.get_mut(&self.name)
@@ -378,8 +478,7 @@ impl Writer {
     }
 }
 
-/// Puts `bytes` behind what was written up to `size`, and zeros behind them where bytes up to `old` would follow. Gives the size
-/// afterwards.
+/// Writes `bytes` after the first `size`, and zeros after them where old bytes until `old` would follow. Returns the new size.
 fn put(file: &Mutex<Vec<u8>>, size: usize, old: usize, bytes: &[u8]) -> usize {
     let mut all = file.lock();
     let end = size + bytes.len();
@@ -395,12 +494,17 @@ fn put(file: &Mutex<Vec<u8>>, size: usize, old: usize, bytes: &[u8]) -> usize {
 }
 
 impl FileWriter for Writer {
+    fn name(&self) -> &FileName {
+        &self.name
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let mut state = self.place.state.lock();
         let failure = state.act(&self.name, "write")?;
         // What lies over old bytes takes no room.
         let over = self.old.saturating_sub(self.size);
-        let has_room = |part: usize| state.has_room(part.saturating_sub(over));
+        let unseen = if self.published { 0 } else { self.size };
+        let has_room = |part: usize| state.has_room(unseen + part.saturating_sub(over));
         if !has_room(bytes.len()) {
             // As much as there is room for is written, as a disk does.
             let fits = (0..bytes.len()).rev().find(|&part| has_room(part)).unwrap_or(0);
@@ -413,6 +517,7 @@ impl FileWriter for Writer {
     }
 
     fn cut(&mut self, size: u64) -> Result<()> {
+        self.place.check(Capability::Cut, &self.name, "cut")?;
         let mut state = self.place.state.lock();
         let failure = state.act(&self.name, "cut")?;
         let size = size as usize;
@@ -429,6 +534,7 @@ impl FileWriter for Writer {
     }
 
     fn sync(&mut self) -> Result<()> {
+        self.place.check(Capability::SyncPrefix, &self.name, "sync")?;
         self.make_durable("sync")
     }
 
@@ -443,7 +549,7 @@ impl FileWriter for Writer {
 
     fn abandon(self: Box<Self>) {
         let mut state = self.place.state.lock();
-        if !state.dead {
+        if self.published && !state.dead {
             state.remove(&self.name);
         }
     }
@@ -453,6 +559,8 @@ struct Reader {
     bytes: Arc<Mutex<Vec<u8>>>,
     name: FileName,
     size: u64,
+    /// Where the file must still be for a read to succeed.
+    deletable: Option<Memory>,
 }
 
 impl FileReader for Reader {
@@ -461,6 +569,12 @@ impl FileReader for Reader {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        if let Some(place) = &self.deletable {
+            let state = place.state.lock();
+            if state.files.get(&self.name).is_none_or(|file| !Arc::ptr_eq(&file.bytes, &self.bytes)) {
+                return Err(Error::new(Kind::NotFound, Outcome::DidNotHappen, &self.name, "read"));
+            }
+        }
         let bytes = self.bytes.lock();
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         match from.checked_add(buffer.len()).and_then(|to| bytes.get(from..to)) {

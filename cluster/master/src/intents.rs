@@ -16,7 +16,7 @@ use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use prost::Message;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
-use storage::{Files, Kind, Outcome, swap_confirmed};
+use storage::{Files, Kind, Outcome, Version, swap_confirmed};
 
 use crate::{Error, layout};
 
@@ -135,8 +135,8 @@ pub struct Intents {
 #[derive(Default)]
 struct State {
     by_table: BTreeMap<TableName, Intent>,
-    /// The object as it was last read or written; none while there is none.
-    kept: Option<Vec<u8>>,
+    /// The version of the object that was last read or written; `None` while there is no object.
+    version: Option<Version>,
     /// Whether a write of the object failed and may have happened: it must be read again before the next change.
     is_in_doubt: bool,
 }
@@ -144,19 +144,19 @@ struct State {
 impl State {
     fn read(files: &dyn Files) -> Result<State, Error> {
         let name = layout::unfinished();
-        let kept = match files.read(&name, SIZE_MAX) {
-            Ok(kept) => Some(kept),
-            Err(error) if error.kind() == Kind::NotFound => None,
+        let (content, version) = match files.load(&name, SIZE_MAX) {
+            Ok(object) => (object.content, Some(object.version)),
+            Err(error) if error.kind() == Kind::NotFound => (Vec::new(), None),
             Err(error) => return Err(error.into()),
         };
-        let mut bytes = Bytes::from(kept.clone().unwrap_or_default());
+        let mut bytes = Bytes::from(content);
         let mut by_table = BTreeMap::new();
         while bytes.has_remaining() {
             let intent = Intent::decode(&mut bytes)
                 .map_err(|cause| Error::Damaged { name: name.clone(), cause: Box::new(cause) })?;
             by_table.insert(intent.table().clone(), intent);
         }
-        Ok(State { by_table, kept, is_in_doubt: false })
+        Ok(State { by_table, version, is_in_doubt: false })
     }
 }
 
@@ -206,9 +206,9 @@ impl Intents {
         act(&mut by_table);
         let mut content = Vec::new();
         by_table.values().for_each(|intent| intent.encode(&mut content));
-        swap_confirmed(&*self.files, &layout::unfinished(), state.kept.as_deref(), &content)
+        let version = swap_confirmed(&*self.files, &layout::unfinished(), state.version.as_ref(), &content)
             .inspect_err(|error| state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened)?;
-        *state = State { by_table, kept: Some(content), is_in_doubt: false };
+        *state = State { by_table, version: Some(version), is_in_doubt: false };
         Ok(())
     }
 }
@@ -258,11 +258,11 @@ mod tests {
         let intents = Intents::open(Arc::new(memory.clone())).unwrap();
         intents.begin(delete("a")).unwrap();
         // As after a failure whose outcome nobody could read.
-        let written = intents.state.lock().kept.replace(b"other".to_vec());
+        let written = intents.state.lock().version.replace(Version::new(*b"other"));
         intents.state.lock().is_in_doubt = true;
         intents.begin(delete("b")).expect("the object was read first");
         assert_eq!(intents.all(), [delete("a"), delete("b")]);
-        assert_ne!(intents.state.lock().kept, written);
+        assert_ne!(intents.state.lock().version, written);
     }
 
     #[test]

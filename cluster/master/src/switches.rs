@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use storage::{FileName, Files, Kind, Outcome, swap_confirmed};
+use storage::{FileName, Files, Kind, Outcome, Version, swap_confirmed};
 
 /// Everything that can be switched, with the key in the kept object and the value of a new cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +58,8 @@ const SIZE_MAX: usize = 4096;
 #[derive(Debug)]
 struct State {
     on: [bool; Switch::ALL.len()],
-    /// The object as it was last read or written; `None` while there is none.
-    kept: Option<Vec<u8>>,
+    /// The version of the object that was last read or written; `None` while there is no object.
+    version: Option<Version>,
     /// Whether a write of the object failed and may have happened: it must be read again before the next change.
     is_in_doubt: bool,
 }
@@ -68,19 +68,19 @@ impl State {
     /// Reads the object: one `key=on|off` a line.
     fn read(files: &dyn Files, name: &FileName) -> storage::Result<State> {
         let mut on = [true; Switch::ALL.len()];
-        let kept = match files.read(name, SIZE_MAX) {
-            Ok(kept) => Some(kept),
-            Err(error) if error.kind() == Kind::NotFound => None,
+        let (content, version) = match files.load(name, SIZE_MAX) {
+            Ok(object) => (object.content, Some(object.version)),
+            Err(error) if error.kind() == Kind::NotFound => (Vec::new(), None),
             Err(error) => return Err(error),
         };
-        for line in kept.iter().flat_map(|kept| kept.split(|&byte| byte == b'\n')) {
+        for line in content.split(|&byte| byte == b'\n') {
             for (at, switch) in Switch::ALL.iter().enumerate() {
                 if line.strip_prefix(switch.key().as_bytes()).is_some_and(|rest| rest == b"=off") {
                     on[at] = false;
                 }
             }
         }
-        Ok(State { on, kept, is_in_doubt: false })
+        Ok(State { on, version, is_in_doubt: false })
     }
 }
 
@@ -118,10 +118,11 @@ impl Switches {
                 .zip(wanted)
                 .map(|(switch, on)| format!("{}={}\n", switch.key(), if on { "on" } else { "off" }))
                 .collect();
-            swap_confirmed(&*self.files, &self.name, state.kept.as_deref(), text.as_bytes())
-                .inspect_err(|error| state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened)?;
+            let version =
+                swap_confirmed(&*self.files, &self.name, state.version.as_ref(), text.as_bytes())
+                    .inspect_err(|error| state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened)?;
             state.on = wanted;
-            state.kept = Some(text.into_bytes());
+            state.version = Some(version);
         }
         Ok(before)
     }

@@ -263,7 +263,8 @@ fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo) -> 
         Ok(_) => Ok(()),
         // Whole or not at all.
         Err(error) if error.kind() == Kind::NotFound => {
-            Ok(swap_confirmed(files, &name, None, &info.to_file())?)
+            swap_confirmed(files, &name, None, &info.to_file())?;
+            Ok(())
         }
         Err(error) => Err(error.into()),
     }

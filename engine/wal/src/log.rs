@@ -29,7 +29,7 @@ use std::time::Duration;
 use cell::SequenceId;
 use env::{Priority, Thread, World};
 use parking_lot::{Condvar, Mutex};
-use storage::{FileName, Files, Outcome};
+use storage::{Capability, FileName, Files, Outcome};
 use telemetry::{Counter, Exposition, Histogram, Source};
 
 use crate::commit::{Durable, Waiter};
@@ -162,6 +162,16 @@ impl Log {
         folder: FileName,
         options: Options,
     ) -> Result<(Log, Recovered)> {
+        // Without `Capability::Cut` a full disk ends the log instead of being waited for: that is safe, so it is not asked for.
+        if !files.capabilities().has(Capability::SyncPrefix) {
+            return Err(Error::Storage(format!(
+                "the write-ahead log cannot be kept in {}: this storage cannot {}; set hbase.wal.dir to a folder on a \
+                 local disk",
+                files.place(),
+                Capability::SyncPrefix
+            )));
+        }
+        let reuses = options.reuse && files.capabilities().has(Capability::ReuseSpace);
         let found = recover::read_all(&files, &folder)?;
         let (epoch, number) = (found.epoch_max + 1, found.number_max + 1);
         let recovered = found.recovered;
@@ -176,7 +186,7 @@ impl Log {
             retiring: None,
             live: found.live,
             ready: BTreeMap::new(),
-            reuse_min: if options.reuse { options.file_bytes_max / 2 } else { NEVER },
+            reuse_min: if reuses { options.file_bytes_max / 2 } else { NEVER },
             unneeded: Vec::new(),
             flushed: HashMap::new(),
         };

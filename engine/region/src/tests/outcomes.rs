@@ -2,7 +2,7 @@
 //! opens again.
 
 use super::*;
-use storage::{Entry, FileReader, FileWriter, Kind, Outcome};
+use storage::{Capabilities, Entry, FileReader, FileWriter, Kind, Object, Outcome, Settled, Version};
 
 /// Files whose swaps report failure after they happened, and whose small objects then cannot be read, as asked.
 struct Doubtful {
@@ -18,29 +18,26 @@ struct Told {
 }
 
 impl Doubtful {
+    fn check_readable(&self, name: &FileName, outcome: Outcome) -> storage::Result<()> {
+        let cannot_read = self.told.lock().cannot_read && name.as_str().contains(".filelist");
+        if cannot_read { Err(Doubtful::error(name, "read", outcome)) } else { Ok(()) }
+    }
+
     fn error(name: &FileName, act: &'static str, outcome: Outcome) -> storage::Error {
         storage::Error::new(Kind::Failed, outcome, name, act).because("the test asked for it")
     }
 }
 
 impl Files for Doubtful {
+    fn capabilities(&self) -> Capabilities {
+        self.files.capabilities()
+    }
+
     fn create(&self, name: &FileName) -> storage::Result<Box<dyn FileWriter>> {
         self.files.create(name)
     }
 
-    fn create_over(
-        &self,
-        name: &FileName,
-        old: &FileName,
-        mark: &[u8],
-    ) -> storage::Result<Box<dyn FileWriter>> {
-        self.files.create_over(name, old, mark)
-    }
-
     fn open(&self, name: &FileName) -> storage::Result<Arc<dyn FileReader>> {
-        if self.told.lock().cannot_read && name.as_str().contains(".filelist") {
-            return Err(Doubtful::error(name, "open", Outcome::DidNotHappen));
-        }
         self.files.open(name)
     }
 
@@ -56,20 +53,26 @@ impl Files for Doubtful {
         self.files.delete(name)
     }
 
-    fn swap(&self, name: &FileName, expected: Option<&[u8]>, new: &[u8]) -> storage::Result<()> {
-        self.files.swap(name, expected, new)?;
+    fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<Object> {
+        self.check_readable(name, Outcome::DidNotHappen)?;
+        self.files.load(name, bytes_max)
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> storage::Result<Version> {
+        let version = self.files.swap(name, expected, new)?;
         let mut told = self.told.lock();
         let fails = told.swaps > 0;
         told.swaps -= usize::from(fails);
-        if fails { Err(Doubtful::error(name, "swap", Outcome::MayHaveHappened)) } else { Ok(()) }
+        if fails { Err(Doubtful::error(name, "swap", Outcome::MayHaveHappened)) } else { Ok(version) }
+    }
+
+    fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> storage::Result<Settled> {
+        self.check_readable(name, Outcome::MayHaveHappened)?;
+        self.files.settle(name, expected, new)
     }
 
     fn place(&self) -> String {
         self.files.place()
-    }
-
-    fn bytes_free(&self) -> storage::Result<Option<u64>> {
-        self.files.bytes_free()
     }
 }
 

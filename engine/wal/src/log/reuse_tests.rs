@@ -131,12 +131,12 @@ fn a_file_that_was_not_begun_is_nothing_under_either_name() {
         let mut writer = after.create(&file_name(&folder(), from)).expect("new");
         writer.write(&place.read(&name, 1 << 20).expect("there")).expect("written");
         writer.finish().expect("durable");
-        drop(after.create_over(
+        drop(after.reuse_space(
             &file_name(&folder(), 999),
             &file_name(&folder(), from),
             &void_header(1).to_bytes(),
         ));
-        drop(after.create_over(
+        drop(after.reuse_space(
             &file_name(&folder(), to),
             &file_name(&folder(), 999),
             &void_header(1).to_bytes(),

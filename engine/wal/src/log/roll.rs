@@ -189,7 +189,7 @@ impl Shared {
             back.reserve()
         };
         let name = file_name(&self.folder, number);
-        match self.files.create_over(&name, old, &void_header(self.epoch).to_bytes()) {
+        match self.files.reuse_space(&name, old, &void_header(self.epoch).to_bytes()) {
             Ok(writer) => {
                 self.back().take_up(number, writer);
                 true

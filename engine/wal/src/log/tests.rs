@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use env::{WallTime, World};
 use storage::memory::Fault;
-use storage::{FileWriter, Memory, Outcome};
+use storage::{Capabilities, Capability, FileWriter, Memory, Outcome};
 
 use super::back::file_name;
 use super::*;
@@ -393,6 +393,10 @@ struct SlowToFinish {
 struct SlowWriter(Box<dyn FileWriter>, SlowToFinish);
 
 impl FileWriter for SlowWriter {
+    fn name(&self) -> &FileName {
+        self.0.name()
+    }
+
     fn write(&mut self, bytes: &[u8]) -> storage::Result<()> {
         self.0.write(bytes)
     }
@@ -426,17 +430,21 @@ impl FileWriter for SlowWriter {
 }
 
 impl Files for SlowToFinish {
+    fn capabilities(&self) -> storage::Capabilities {
+        self.place.capabilities()
+    }
+
     fn create(&self, name: &FileName) -> storage::Result<Box<dyn FileWriter>> {
         Ok(Box::new(SlowWriter(self.place.create(name)?, self.clone())))
     }
 
-    fn create_over(
+    fn reuse_space(
         &self,
         name: &FileName,
-        old: &FileName,
-        mark: &[u8],
+        given_up: &FileName,
+        marker: &[u8],
     ) -> storage::Result<Box<dyn FileWriter>> {
-        Ok(Box::new(SlowWriter(self.place.create_over(name, old, mark)?, self.clone())))
+        Ok(Box::new(SlowWriter(self.place.reuse_space(name, given_up, marker)?, self.clone())))
     }
 
     fn open(&self, name: &FileName) -> storage::Result<Arc<dyn storage::FileReader>> {
@@ -455,15 +463,33 @@ impl Files for SlowToFinish {
         self.place.delete(name)
     }
 
-    fn swap(&self, name: &FileName, expected: Option<&[u8]>, new: &[u8]) -> storage::Result<()> {
+    fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<storage::Object> {
+        self.place.load(name, bytes_max)
+    }
+
+    fn swap(
+        &self,
+        name: &FileName,
+        expected: Option<&storage::Version>,
+        new: &[u8],
+    ) -> storage::Result<storage::Version> {
         self.place.swap(name, expected, new)
+    }
+
+    fn settle(
+        &self,
+        name: &FileName,
+        expected: Option<&storage::Version>,
+        new: &[u8],
+    ) -> storage::Result<storage::Settled> {
+        self.place.settle(name, expected, new)
     }
 
     fn place(&self) -> String {
         self.place.place()
     }
 
-    fn bytes_free(&self) -> storage::Result<Option<u64>> {
+    fn bytes_free(&self) -> storage::Result<u64> {
         self.place.bytes_free()
     }
 }
@@ -892,4 +918,51 @@ fn writes_go_on_beside_everybody_who_looks_at_the_log() {
             writer.expect("no write was slow");
         }
     });
+}
+
+#[test]
+fn a_log_needs_synced_prefixes_and_works_without_the_other_capabilities() {
+    for capabilities in Capabilities::combinations() {
+        let place = Memory::with(capabilities);
+        let options = Options { file_bytes_max: 9_000, ..Options::default() };
+        if !capabilities.has(Capability::SyncPrefix) {
+            let opened = Log::open(World::real(), Arc::new(place), FileName::new("WALs"), options);
+            let error = opened.err().expect("refused");
+            assert!(error.to_string().contains("hbase.wal.dir"), "{error}");
+            continue;
+        }
+        let (log, _) = in_memory(&place, options.clone());
+        for sequence in 1..=200 {
+            let ticket = log.append(&edit("a", sequence, &[sequence as u8; 400])).expect("alive");
+            log.sync_blocking(ticket, Level::Disk).expect("durable");
+            if sequence % 50 == 0 {
+                log.flushed(b"a", SequenceId(sequence - 5));
+            }
+        }
+        let reused = log.shared.counts.reused.value();
+        assert_eq!(reused > 0, capabilities.has(Capability::ReuseSpace), "{capabilities:?}");
+        let (_again, recovered) = in_memory(&place.crash(7), options);
+        let newest = replayed(&recovered, "a").last().map(|(sequence, _)| *sequence);
+        assert_eq!(newest, Some(200), "{capabilities:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_ends_a_log_whose_file_cannot_be_cut_and_loses_nothing_acknowledged() {
+    let place = Memory::with(Capabilities::ALL.without(Capability::Cut));
+    place.set_bytes_max(Some(3_000));
+    let (log, _) = in_memory(&place, Options::default());
+    let mut acknowledged = 0;
+    for sequence in 1.. {
+        let Ok(ticket) = log.append(&edit("a", sequence, &[1; 100])) else { break };
+        if log.sync_blocking(ticket, Level::Disk).is_ok() {
+            assert_eq!(acknowledged + 1, sequence, "nothing is acknowledged after a failure");
+            acknowledged = sequence;
+        }
+    }
+    assert!(acknowledged > 5, "{acknowledged}");
+    place.set_bytes_max(None);
+    let (_again, recovered) = in_memory(&place.crash(3), Options::default());
+    let found: Vec<u64> = replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
+    assert!(found.starts_with(&(1..=acknowledged).collect::<Vec<_>>()), "{found:?} {acknowledged}");
 }

@@ -1,0 +1,117 @@
+//! What an implementation of [`Files`](crate::Files) may lack, and how a caller asks for it.
+//!
+//! Every implementation can create, write, finish, read, list, delete and swap. The rest depends on what lies below: an
+//! object store publishes a file only when it is whole, HDFS cannot take bytes back from an open file. A caller that needs
+//! one of these asks first; a call without the capability fails with [`Kind::Unsupported`](crate::Kind::Unsupported) and
+//! changes nothing.
+
+use std::fmt;
+
+/// One ability that an implementation may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Capability {
+    /// A file has its name from its creation on, and [`FileWriter::sync`](crate::FileWriter::sync) makes the bytes written
+    /// so far durable and readable by others before the file is finished.
+    ///
+    /// Without it a file appears, whole, when it is finished; an unfinished one is neither listed nor opened.
+    SyncPrefix,
+    /// [`FileWriter::cut`](crate::FileWriter::cut) takes back bytes from the end of a file that is being written.
+    Cut,
+    /// [`Files::reuse_space`](crate::Files::reuse_space) begins a file in the space of one that is given up.
+    ReuseSpace,
+    /// A file that is open for reading can be read after it was deleted.
+    ///
+    /// Without it a read of a deleted file fails with [`Kind::NotFound`](crate::Kind::NotFound): whoever deletes must know
+    /// that nobody reads.
+    ReadAfterDelete,
+    /// [`Files::bytes_free`](crate::Files::bytes_free) returns how much can still be written.
+    FreeSpace,
+}
+
+impl Capability {
+    /// All of them.
+    pub const ALL: [Capability; 5] = [
+        Capability::SyncPrefix,
+        Capability::Cut,
+        Capability::ReuseSpace,
+        Capability::ReadAfterDelete,
+        Capability::FreeSpace,
+    ];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Capability::SyncPrefix => "make a part of an unfinished file durable",
+            Capability::Cut => "cut an unfinished file",
+            Capability::ReuseSpace => "reuse the space of a file",
+            Capability::ReadAfterDelete => "read a deleted file that is open",
+            Capability::FreeSpace => "tell how much space is free",
+        })
+    }
+}
+
+/// A set of [capabilities](Capability).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Capabilities(u8);
+
+impl Capabilities {
+    /// Only what every implementation has.
+    pub const NONE: Capabilities = Capabilities(0);
+    /// Everything, as the local disk has it.
+    pub const ALL: Capabilities = Capabilities::NONE
+        .with(Capability::SyncPrefix)
+        .with(Capability::Cut)
+        .with(Capability::ReuseSpace)
+        .with(Capability::ReadAfterDelete)
+        .with(Capability::FreeSpace);
+
+    /// Whether `capability` is in the set.
+    pub const fn has(self, capability: Capability) -> bool {
+        self.0 & capability.bit() != 0
+    }
+
+    /// The set with `capability`.
+    #[must_use]
+    pub const fn with(self, capability: Capability) -> Capabilities {
+        Capabilities(self.0 | capability.bit())
+    }
+
+    /// The set without `capability`.
+    #[must_use]
+    pub const fn without(self, capability: Capability) -> Capabilities {
+        Capabilities(self.0 & !capability.bit())
+    }
+
+    /// Every set there is, for tests that run over all of them.
+    pub fn combinations() -> impl Iterator<Item = Capabilities> {
+        (0..=Capabilities::ALL.0).map(Capabilities)
+    }
+}
+
+impl fmt::Debug for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(Capability::ALL.iter().filter(|&&one| self.has(one))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_what_was_put_into_it() {
+        assert_eq!(Capabilities::combinations().count(), 1 << Capability::ALL.len());
+        let all = Capability::ALL.into_iter().fold(Capabilities::NONE, Capabilities::with);
+        assert_eq!(all, Capabilities::ALL);
+        let set = all.without(Capability::Cut);
+        assert!(!set.has(Capability::Cut) && set.has(Capability::SyncPrefix));
+        assert_eq!(format!("{:?}", Capabilities::NONE.with(Capability::Cut)), "{Cut}");
+    }
+}

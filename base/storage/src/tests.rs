@@ -1,0 +1,230 @@
+//! The suite on every implementation of this crate, and what each of them promises beyond it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::conformance::check;
+use crate::memory::Fault;
+use crate::{Capabilities, FileName, Files, Kind, Local, Memory, Outcome, Settled};
+
+fn name(text: &str) -> FileName {
+    FileName::new(text)
+}
+
+fn write(files: &dyn Files, at: &str, bytes: &[u8]) {
+    let mut writer = files.create(&name(at)).expect("new");
+    writer.write(bytes).expect("written");
+    writer.finish().expect("durable");
+}
+
+/// A folder of its own for a test, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Folder {
+        let unique = env::World::real().random();
+        Folder(std::env::temp_dir().join(format!("bellows-storage-{test}-{unique:x}")))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).expect("the test's own folder");
+    }
+}
+
+#[test]
+fn local_keeps_the_rules() {
+    let folder = Folder::new("rules");
+    check(&Local::open(folder.0.join("made/on/the/way")).expect("new"));
+}
+
+#[test]
+fn memory_keeps_the_rules_with_every_set_of_capabilities() {
+    for capabilities in Capabilities::combinations() {
+        let place = Memory::with(capabilities);
+        assert_eq!(place.capabilities(), capabilities);
+        check(&place);
+    }
+}
+
+#[test]
+fn an_unfinished_file_of_a_place_without_synced_prefixes_is_lost_by_a_crash() {
+    for seed in 0..10 {
+        let place = Memory::with(Capabilities::NONE);
+        write(&place, "whole", b"durable");
+        let mut writer = place.create(&name("part")).expect("new");
+        writer.write(b"written").expect("written");
+        let after = place.crash(seed);
+        assert_eq!(after.read(&name("whole"), 100).expect("finished"), b"durable");
+        assert_eq!(after.open(&name("part")).err().expect("never published").kind(), Kind::NotFound);
+        assert_eq!(after.capabilities(), Capabilities::NONE);
+    }
+}
+
+#[test]
+fn a_swap_that_may_have_happened_is_undone_by_a_crash_or_not_until_it_is_settled() {
+    let survives = |settled: bool, seed: u64| {
+        let (place, object) = (Memory::new(), name("o/list"));
+        let first = place.swap(&object, None, b"first").expect("new");
+        place.set_fault(Some(Fault {
+            act: 2,
+            kind: Kind::Failed,
+            outcome: Outcome::MayHaveHappened,
+            last: false,
+        }));
+        let error = place.swap(&object, Some(&first), b"second").expect_err("the fault");
+        assert_eq!(error.outcome(), Outcome::MayHaveHappened);
+        if settled {
+            let found = place.settle(&object, Some(&first), b"second").expect("decided");
+            assert!(matches!(found, Settled::Happened(_)));
+        }
+        place.crash(seed).read(&object, 100).expect("one of the two") == b"second"
+    };
+    let count = |settled| (0..40).filter(|&seed| survives(settled, seed)).count();
+    assert!((1..40).contains(&count(false)), "{}", count(false));
+    assert_eq!(count(true), 40);
+}
+
+#[test]
+fn a_folder_is_held_by_one_at_a_time() {
+    let folder = Folder::new("lock");
+    let first = Local::open(&folder.0).expect("new");
+    let error = Local::open(&folder.0).expect_err("held");
+    assert_eq!(error.kind(), Kind::InUse);
+    let words = error.to_string();
+    assert!(
+        words.contains(&std::process::id().to_string()) && words.contains(&*folder.0.to_string_lossy()),
+        "{words}"
+    );
+    drop(first);
+    Local::open(&folder.0).expect("free again");
+}
+
+#[test]
+fn a_crash_keeps_what_was_synced_and_no_more_than_was_written() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..200 {
+        let place = Memory::new();
+        let mut writer = place.create(&name("log")).expect("new");
+        writer.write(b"durable").expect("written");
+        writer.sync().expect("durable");
+        writer.write(&[b'n'; 2_000]).expect("written");
+        let mut unnamed = place.create(&name("new")).expect("new");
+        unnamed.write(b"x").expect("written");
+        let after = place.crash(seed);
+        let found = after.read(&name("log"), 10_000).expect("its name was synced");
+        let rest = found.strip_prefix(b"durable").unwrap_or_else(|| panic!("seed {seed}"));
+        assert!(rest.len() <= 2_000 && rest.iter().all(|byte| [b'n', 0].contains(byte)), "seed {seed}");
+        seen.insert(found);
+        assert!(writer.write(b"more").is_err(), "the old place is gone");
+    }
+    assert!(seen.iter().any(|found| found.len() < 2_007), "some are cut");
+    assert!(seen.iter().any(|found| found.len() == 2_007 && found.ends_with(&[0])), "some end in zeros");
+    assert!(seen.iter().any(|found| found.contains(&0) && found.ends_with(b"n")), "some have a hole");
+}
+
+#[test]
+fn a_crash_leaves_old_bytes_where_new_ones_were_not_synced() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..400 {
+        let place = Memory::new();
+        write(&place, "old", &[b'o'; 20_000]);
+        let mut writer = place.reuse_space(&name("log"), &name("old"), b"mark").expect("there");
+        let marked = place.copy().crash(seed).read(&name("log"), 20_000).expect("its name is durable");
+        assert!(marked.starts_with(b"marko") && marked.len() == 20_000);
+        writer.write(b"durable").expect("written");
+        writer.sync().expect("durable");
+        writer.write(&[b'n'; 10_000]).expect("written");
+        let after = place.crash(seed);
+        assert_eq!(after.open(&name("old")).err().expect("gone for good").kind(), Kind::NotFound);
+        let found = after.read(&name("log"), 20_000).expect("its name is durable");
+        let rest = found.strip_prefix(b"durable").unwrap_or_else(|| panic!("seed {seed}"));
+        assert!(rest[10_000..].iter().all(|byte| b"o\0".contains(byte)), "seed {seed}");
+        // Zeros of the page that was begun first are durable with it.
+        assert!(rest[..4_089].iter().all(|byte| b"n\0".contains(byte)), "seed {seed}");
+        assert!(rest[4_089..10_000].iter().all(|byte| b"no".contains(byte)), "seed {seed}");
+        seen.insert(found);
+    }
+    let is = |found: &[u8], at: usize, byte: u8| found[at] == byte;
+    assert!(
+        seen.iter().any(|found| is(found, 10_006, b'n') && is(found, 5_000, b'o')),
+        "some have a hole of the old"
+    );
+    assert!(
+        seen.iter().any(|found| is(found, 100, b'n') && is(found, 10_006, b'o')),
+        "some have a front alone"
+    );
+    assert!(
+        seen.iter().any(|found| is(found, 100, 0) && is(found, 10_006, b'o')),
+        "some have nothing of the new"
+    );
+}
+
+#[test]
+fn what_was_deleted_may_come_back_until_its_folder_is_synced() {
+    let came_back = |sync_between: bool| {
+        (0..40)
+            .filter(|seed| {
+                let place = Memory::new();
+                write(&place, "folder/old", b"content");
+                place.delete(&name("folder/old")).expect("there");
+                if sync_between {
+                    write(&place, "folder/new", b"");
+                }
+                place.crash(*seed).open(&name("folder/old")).is_ok()
+            })
+            .count()
+    };
+    assert!((1..40).contains(&came_back(false)), "{}", came_back(false));
+    assert_eq!(came_back(true), 0);
+}
+
+#[test]
+fn files_come_and_go_in_one_folder_from_many_threads() {
+    let folder = Folder::new("folders");
+    let local = Local::open(&folder.0).expect("new");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let local = &local;
+            scope.spawn(move || {
+                for round in 0..1_000 {
+                    let file = name(&format!("deep/down/{thread}-{round}"));
+                    drop(local.create(&file).expect("its folder is made again"));
+                    local.delete(&file).expect("there");
+                }
+            });
+        }
+    });
+    assert_eq!(local.list(&FileName::root()).expect("listed"), []);
+}
+
+#[test]
+fn each_act_can_be_made_to_fail() {
+    let place = Arc::new(Memory::new());
+    place.set_fault(Some(Fault {
+        act: 2,
+        kind: Kind::Failed,
+        outcome: Outcome::MayHaveHappened,
+        last: false,
+    }));
+    let mut writer = place.create(&name("f")).expect("the first act");
+    let error = writer.write(b"abc").expect_err("the second");
+    assert_eq!(error.outcome(), Outcome::MayHaveHappened);
+    assert_eq!(writer.size(), 3, "it happened");
+    writer.sync().expect("the third");
+    place.set_bytes_max(Some(4));
+    assert_eq!(writer.write(b"de").expect_err("full").kind(), Kind::Full);
+    assert_eq!(place.bytes_free().expect("known"), 0);
+}
+
+#[test]
+fn what_a_killed_process_wrote_is_durable_once_the_next_one_syncs_it() {
+    for seed in 0..40 {
+        let place = Memory::new();
+        place.create(&name("log")).expect("new").write(b"never synced").expect("written");
+        let place = place.kill();
+        place.sync(&name("log")).expect("there");
+        assert_eq!(place.crash(seed).read(&name("log"), 100).expect("named"), b"never synced", "seed {seed}");
+    }
+}
