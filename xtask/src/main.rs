@@ -25,9 +25,11 @@ mod cachefaults;
 mod chance;
 mod churn;
 mod compare;
+mod configuration;
 mod crash;
 mod diff;
 mod flame;
+mod glossary;
 mod gohbase;
 mod hbase;
 mod hostile;
@@ -106,6 +108,7 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask diff [--minutes N] [--seed S] [--workers N] [--options LIST] [--hbase ADDRESS --bellows ADDRESS]
                   | --record SCRIPT... | --compare SCRIPT...   (against Apache HBase, started here unless given)
        cargo xtask regex [--pairs N] [--seed S] | --record | --tables   (patterns and texts against java.util.regex)
+       cargo xtask configuration   (writes docs/operations/configuration.md from the declarations)
        cargo xtask release   (builds the binary that is shipped and checks its size and its symbols)
        cargo xtask pe [--rows N] [--threads N]
        cargo xtask ycsb [--records N] [--operations N] [--threads N]
@@ -141,6 +144,7 @@ fn main() -> ExitCode {
         }
         ["packages", ref lists @ ..] => report("packages", &packages::run(lists)),
         ["diff", ref options @ ..] => report("diff", &diff::run(options)),
+        ["configuration"] => report("configuration", &configuration::write()),
         ["release"] => report("release", &release::run()),
         ["regex", ref options @ ..] => report("regex", &regex::run_all(options)),
         ["pe", ref options @ ..] => report("pe", &pe::run(options)),

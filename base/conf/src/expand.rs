@@ -1,14 +1,18 @@
-//! `${name}` in values, as Hadoop's configuration replaces it.
+//! Replaces `${name}` in values, as Hadoop's configuration does.
 //!
-//! From left to right, again and again until none is left, at most [`LIMIT`] times. A name stands for the variable of
-//! that name, else for the value of the key. `${env.NAME:-text}` and `${env.NAME-text}` bring their own default. What
-//! stands for nothing is left as it is, as HBase does: the text may be meant for somebody else.
+//! References are replaced from left to right until none is left, at most [`LIMIT`] times. A name refers to the variable of
+//! that name, else to the value of the key. `${env.NAME:-text}` and `${env.NAME-text}` bring their own default. A
+//! reference to nothing is left as it is, as in HBase.
 
 use crate::{Conf, Error, Result, keys};
 
-/// How many replacements one value may take (`Configuration.MAX_SUBST`).
+/// Most replacements in one value (`Configuration.MAX_SUBST` in Hadoop).
 const LIMIT: usize = 20;
 
+/// Keys of HBase that act here only as variables in other values, with HBase's defaults.
+const VARIABLES: &[(&str, &str)] = &[("hbase.tmp.dir", "${java.io.tmpdir}/hbase-${user.name}")];
+
+/// Replaces all references in `text`, the value of `name`.
 pub(crate) fn expand(conf: &Conf, name: &str, text: &str) -> Result<String> {
     let mut text = text.to_owned();
     let mut from = 0;
@@ -27,7 +31,7 @@ pub(crate) fn expand(conf: &Conf, name: &str, text: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The innermost `${…}` at or after `from`: where its `$` and its `}` stand.
+/// Offsets of the `$` and the `}` of the innermost reference at or after `from`.
 fn variable(text: &str, from: usize) -> Option<(usize, usize)> {
     let end = from + text.get(from..)?.find('}')?;
     match text[from..end].rfind("${") {
@@ -51,7 +55,11 @@ fn lookup(conf: &Conf, name: &str) -> Option<String> {
     }
     match conf.said.get(name) {
         Some(said) => Some(said.text.clone()),
-        None => keys::all().find(|key| key.name() == name).map(|key| key.default_text().to_owned()),
+        None => {
+            let declared = keys::all().find(|key| key.name() == name).map(|key| key.default_text());
+            let variable = || VARIABLES.iter().find(|(variable, _)| *variable == name).map(|(_, text)| *text);
+            declared.or_else(variable).map(str::to_owned)
+        }
     }
 }
 
@@ -75,6 +83,16 @@ mod tests {
             expand("${env.SET:-no} ${env.UNSET:-no} ${env.UNSET-n} ${env.UNSET}"),
             "yes no n ${env.UNSET}"
         );
+    }
+
+    #[test]
+    fn a_site_may_refer_to_the_folder_for_temporary_files() {
+        let text = "${hbase.tmp.dir}/hbase";
+        let with_variables =
+            |conf: Conf| conf.with_variable("java.io.tmpdir", "/tmp").with_variable("user.name", "u");
+        let expand = |conf| expand(&with_variables(conf), "hbase.rootdir", text).expect("expands");
+        assert_eq!(expand(Conf::new()), "/tmp/hbase-u/hbase");
+        assert_eq!(expand(conf(&["hbase.tmp.dir=/scratch"])), "/scratch/hbase");
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! The declarations, by the part of the server that they concern. Names, units and defaults are those of HBase 2.6's
-//! `hbase-default.xml` and of the constants in its code; a key of our own begins with `bellows.`.
+//! The declarations, by the part of the server that they configure.
+//!
+//! Names, units and defaults are those of HBase 2.6 (`hbase-default.xml` and the constants in its code). Keys that HBase
+//! does not have begin with `bellows.`.
 
 use crate::Declared;
 
-/// Declares keys; their doc comments are also the meanings that people are shown.
+/// Declares keys. Their doc comments are what `bellows keys` and the configuration reference show.
 macro_rules! keys {
     ($($(#[doc = $doc:literal])+ $constant:ident: $kind:ident = $name:literal, $default:literal;)*) => {
         $(
@@ -25,10 +27,27 @@ pub mod regionserver;
 pub mod rpc;
 pub mod store;
 
-/// Every key there is.
+/// The keys of one part of the server.
+#[derive(Clone, Copy)]
+pub struct Part {
+    /// A heading for people.
+    pub title: &'static str,
+    /// The keys, in the order of their declarations.
+    pub keys: &'static [&'static dyn Declared],
+}
+
+/// All parts.
+pub static PARTS: [Part; 7] = [
+    Part { title: "Cluster and registry", keys: cluster::ALL },
+    Part { title: "Master", keys: master::ALL },
+    Part { title: "Region server", keys: regionserver::ALL },
+    Part { title: "Requests and connections", keys: rpc::ALL },
+    Part { title: "Writes, memstore and log", keys: region::ALL },
+    Part { title: "Store files and compaction", keys: store::ALL },
+    Part { title: "Block cache", keys: cache::ALL },
+];
+
+/// All declared keys.
 pub fn all() -> impl Iterator<Item = &'static dyn Declared> {
-    [cache::ALL, cluster::ALL, master::ALL, regionserver::ALL, rpc::ALL, region::ALL, store::ALL]
-        .into_iter()
-        .flatten()
-        .copied()
+    PARTS.iter().flat_map(|part| part.keys).copied()
 }

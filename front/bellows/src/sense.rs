@@ -5,7 +5,8 @@
 
 use std::net::IpAddr;
 
-use conf::{Conf, keys};
+use conf::key::Text;
+use conf::{Conf, Key, keys};
 
 use crate::failure::Failure;
 
@@ -24,6 +25,12 @@ pub(crate) fn check(conf: &Conf) -> Result<(), Failure> {
     let key = &keys::rpc::MAX_REQUEST_SIZE;
     if conf.value(key)? == 0 {
         return refused(key.name(), 0, "at least 1 byte: no request could be read");
+    }
+    let key = &keys::store::FILE_TRACKER;
+    let tracker = conf.value(key)?;
+    if tracker != "FILE" {
+        let expected = "FILE: stores keep a list of their files, and no other way is served";
+        return refused(key.name(), format!("{tracker:?}"), expected);
     }
     let key = &keys::cluster::ZOOKEEPER_PARENT;
     let parent = conf.value(key)?;
@@ -67,7 +74,7 @@ fn check_memory(conf: &Conf) -> Result<(), Failure> {
 }
 
 /// Checks the name under which clients reach the server: it stands before a comma and a port in the server's name.
-pub(crate) fn check_host(host: &str) -> Result<(), Failure> {
+pub(crate) fn check_host(key: &Key<Text>, host: &str) -> Result<(), Failure> {
     let is_name = |host: &str| {
         !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
     };
@@ -75,7 +82,7 @@ pub(crate) fn check_host(host: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let expected = "one host name or IP address, without a port, blanks or commas";
-    refused(keys::regionserver::HOSTNAME.name(), format!("{host:?}"), expected)
+    refused(key.name(), format!("{host:?}"), expected)
 }
 
 fn refused(name: &str, found: impl std::fmt::Display, expected: &str) -> Result<(), Failure> {
@@ -106,6 +113,16 @@ mod tests {
         for good in ["/hbase", "/hbase-unsecure", "/clusters/one"] {
             check(&with(&[(key, good)])).expect(good);
         }
+    }
+
+    #[test]
+    fn a_file_tracker_that_is_not_served_is_refused() {
+        let key = "hbase.store.file-tracker.impl";
+        for bad in ["DEFAULT", "file", ""] {
+            let line = line(&[(key, bad)]);
+            assert!(line.starts_with(&format!("{key} is {bad:?}, expected FILE")), "{line}");
+        }
+        check(&with(&[(key, "FILE")])).expect("served");
     }
 
     #[test]
@@ -141,11 +158,11 @@ mod tests {
     #[test]
     fn a_host_that_nobody_could_read_out_of_a_servers_name_is_refused() {
         for bad in ["a,b", "a b", "a:16020", "a/b", "[::1]", ""] {
-            let line = check_host(bad).expect_err(bad).to_string();
+            let line = check_host(&keys::regionserver::HOSTNAME, bad).expect_err(bad).to_string();
             assert!(line.starts_with(&format!("hbase.regionserver.hostname is {bad:?}, expected")), "{line}");
         }
         for good in ["localhost", "rs-1.example.org", "node_7", "192.0.2.1", "2001:db8::1"] {
-            check_host(good).expect(good);
+            check_host(&keys::regionserver::HOSTNAME, good).expect(good);
         }
     }
 }

@@ -24,7 +24,10 @@ const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave -
 pub(crate) struct Settings {
     pub(crate) conf: Conf,
     pub(crate) root: PathBuf,
+    /// Name under which clients reach the region server.
     pub(crate) host: String,
+    /// Name under which clients reach the master.
+    pub(crate) master_host: String,
     pub(crate) rpc: SocketAddr,
     pub(crate) master: SocketAddr,
     pub(crate) zookeeper: SocketAddr,
@@ -76,7 +79,10 @@ impl Settings {
         };
         let said_host = conf.value(&keys::regionserver::HOSTNAME)?;
         let host = if said_host.is_empty() { host_of(bind) } else { said_host };
-        sense::check_host(&host)?;
+        sense::check_host(&keys::regionserver::HOSTNAME, &host)?;
+        let said_host = conf.value(&keys::master::HOSTNAME)?;
+        let master_host = if said_host.is_empty() { host.clone() } else { said_host };
+        sense::check_host(&keys::master::HOSTNAME, &master_host)?;
         let machine = storage::memory_bytes();
         let memory = machine.unwrap_or(MEMORY_ASSUMED) / MEMORY_PART;
         let share = |ratio: f64| (memory as f64 * ratio) as u64;
@@ -87,6 +93,7 @@ impl Settings {
         check_ports(Settings {
             root: root(start, &conf)?,
             host,
+            master_host,
             rpc: at(start.rpc_port.map_or_else(|| conf.value(&keys::regionserver::PORT), Ok)?),
             master: at(start.master_port.map_or_else(|| conf.value(&keys::master::PORT), Ok)?),
             zookeeper: at(start
@@ -221,16 +228,13 @@ fn host_of(bind: IpAddr) -> String {
     }
 }
 
-/// The folder of all files: `--data-dir`, else `hbase.rootdir`, else `bellows-data`.
+/// The folder of all files: `--data-dir`, else `hbase.rootdir`.
 fn root(start: &Start, conf: &Conf) -> Result<PathBuf, Failure> {
     if let Some(given) = &start.data_dir {
         // Only a text can begin with a scheme.
         return given.to_str().map_or_else(|| Ok(given.clone()), |text| place::folder("--data-dir", text));
     }
-    match conf.said(&keys::cluster::ROOT_DIR)? {
-        None => Ok(PathBuf::from("bellows-data")),
-        Some(text) => place::folder(keys::cluster::ROOT_DIR.name(), &text),
-    }
+    place::folder(keys::cluster::ROOT_DIR.name(), &conf.value(&keys::cluster::ROOT_DIR)?)
 }
 
 #[cfg(test)]
@@ -309,6 +313,13 @@ mod tests {
         assert_eq!((host("0.0.0.0", &[]), host("::", &[])), (own.clone(), own));
         let said = [("hbase.regionserver.hostname", "rs.example.org")];
         assert_eq!(host("0.0.0.0", &said), "rs.example.org");
+        let define = |name: &str| vec![("hbase.master.hostname".to_owned(), name.to_owned())];
+        let start = Start { define: define("master.example.org"), ..Start::default() };
+        let settings = Settings::gather(&start).expect("good");
+        assert_eq!((&settings.host[..], &settings.master_host[..]), ("localhost", "master.example.org"));
+        let start = Start { define: define("a b"), ..Start::default() };
+        let line = Settings::gather(&start).expect_err("no name").to_string();
+        assert!(line.starts_with("hbase.master.hostname is \"a b\", expected"), "{line}");
     }
 
     #[test]

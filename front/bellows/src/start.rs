@@ -88,11 +88,12 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     let start_code = u64::try_from(world.now().0).unwrap_or(0);
     let [rpc_address, master_address] = rpc.addresses() else { unreachable!("two addresses were asked for") };
     let (rpc_address, master_address) = (*rpc_address, *master_address);
-    let name = |port| {
-        ServerName::from_address(&format!("{}:{port}", settings.host), start_code)
-            .map_err(|error| Failure::new(format!("hbase.regionserver.hostname: {error}")))
+    let name = |host: &str, port: u16| {
+        ServerName::from_address(&format!("{host}:{port}"), start_code)
+            .map_err(|error| Failure::new(format!("{host}:{port}: {error}")))
     };
-    let (server_name, master_name) = (name(rpc_address.port())?, name(master_address.port())?);
+    let server_name = name(&settings.host, rpc_address.port())?;
+    let master_name = name(&settings.master_host, master_address.port())?;
     let foundation = Foundation {
         world: world.clone(),
         files: Arc::clone(&files),

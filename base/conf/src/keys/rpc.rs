@@ -1,52 +1,51 @@
 //! Requests and connections.
 
 keys! {
-    /// The longest request that is read.
+    /// Longest request that is read.
     MAX_REQUEST_SIZE: Size = "hbase.ipc.max.request.size", "268435456";
-    /// The shortest time a call is given, whatever its client says.
+    /// Shortest time that a call is given, however little its client allows.
     MIN_CLIENT_REQUEST_TIMEOUT: Millis = "hbase.ipc.min.client.request.timeout", "20";
-    /// How many bytes of requests may be in the server at the same time.
+    /// Most bytes of requests in the server at the same time.
     MAX_CALL_QUEUE_SIZE: Size = "hbase.ipc.server.max.callqueue.size", "1073741824";
-    /// A call that takes longer is told in the log; -1 tells of none.
+    /// Duration above which a call is reported in the log; -1 reports none.
     WARN_RESPONSE_TIME: Number = "hbase.ipc.warn.response.time", "10000";
-    /// An answer of more bytes is told in the log; -1 tells of none.
+    /// Size above which an answer is reported in the log; -1 reports none.
     WARN_RESPONSE_SIZE: Number = "hbase.ipc.warn.response.size", "104857600";
-    /// How many requests may be in the server at the same time. In HBase ten for each handler; a call that waits holds no
+    /// Most requests in the server at the same time. HBase allows ten for each handler thread; calls that wait hold no
     /// thread here.
     MAX_CALL_QUEUE_LENGTH: Count = "hbase.ipc.server.max.callqueue.length", "30000";
-    /// The longest connection header.
+    /// Longest connection header.
     MAX_HEADER_SIZE: Size = "bellows.ipc.connection.header.size.max", "1048576";
-    /// The longest cell block after unpacking.
+    /// Largest cell block after decompression.
     MAX_CELL_BLOCK_SIZE: Size = "bellows.ipc.cellblock.size.max", "268435456";
-    /// How many connections may be open.
+    /// Most open connections.
     MAX_CONNECTIONS: Count = "bellows.ipc.server.connections.max", "10000";
-    /// Above so many connections, idle ones are closed.
+    /// Number of connections above which idle ones are closed.
     IDLE_THRESHOLD: Count = "hbase.ipc.client.idlethreshold", "4000";
-    /// How long a connection is idle before it may be closed; twice this counts, as in HBase.
+    /// Half of the time after which a connection counts as idle, as in HBase.
     MAX_IDLE_TIME: Millis = "hbase.ipc.client.connection.maxidletime", "10000";
-    /// How long a client may take from connecting to the end of its connection header.
+    /// Longest time from connecting to the end of the connection header.
     HANDSHAKE_TIMEOUT: Millis = "bellows.ipc.server.handshake.timeout", "60000";
-    /// How long a client may stand still in the middle of a request.
+    /// Longest pause of a client in the middle of a request.
     READ_TIMEOUT: Millis = "bellows.ipc.server.read.timeout", "300000";
     /// How long a client may leave answers unread.
     WRITE_TIMEOUT: Millis = "bellows.ipc.server.write.timeout", "60000";
-    /// How many bytes of answers wait to be written before no more requests of their connection are read.
+    /// Bytes of unwritten answers at which no further requests of their connection are read.
     OUTPUT_HIGH: Size = "hbase.server.netty.writable.watermark.high", "4194304";
-    /// How many bytes answers may take together, from their making until they are written.
+    /// Most bytes of all answers together, from when they are made until they are written.
     MAX_ANSWERS_SIZE: Size = "bellows.ipc.server.answers.size.max", "268435456";
-    /// How long a client may leave answers unread while they take more than half of that.
+    /// How long a client may leave answers unread while all answers take more than half of that.
     WRITE_TIMEOUT_SHORT: Millis = "bellows.ipc.server.write.timeout.short", "5000";
-    /// How long a refused request is read and thrown away so that the refusal is seen.
+    /// How long a refused request is read and discarded so that its client sees the refusal.
     DRAIN_TIMEOUT: Millis = "bellows.ipc.server.drain.timeout", "30000";
-    /// How long a stop waits for calls that are being answered.
+    /// How long a server that stops waits for calls under way.
     STOP_TIMEOUT: Millis = "bellows.ipc.server.stop.timeout", "10000";
-    /// How many threads each serving thread may have for work that blocks.
+    /// Most threads for blocking work of each serving thread.
     BLOCKING_THREADS: Count = "bellows.ipc.server.blocking.threads", "32";
-    /// How many threads serve requests. HBase needs one for each request in flight; here one for each core is right, so
-    /// that 0, the default, means the number of cores.
+    /// Number of threads that serve requests. 0: one for each core. HBase needs one for each request under way.
     SERVING_THREADS: Count = "bellows.serving.threads", "0";
-    /// How many browsers and scrapers may be connected; who comes after them waits.
+    /// Most connections of browsers and scrapers. Further ones wait.
     WEB_CONNECTIONS_MAX: Count = "bellows.web.connections.max", "200";
-    /// How long one of them may take from a connection or an answer to the end of its next request, and to read an answer.
+    /// Longest time of a web client from connecting, or from an answer, to the end of its next request, and to read an answer.
     WEB_REQUEST_TIMEOUT: Millis = "bellows.web.request.timeout", "30000";
 }
