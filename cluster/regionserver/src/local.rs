@@ -52,6 +52,10 @@ impl master::regions::Regions for LocalRegions {
         self.told(self.server.close_region(region, None)).map(drop)
     }
 
+    fn truncate(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        self.told(self.server.truncate_region(region.clone(), table.clone()))
+    }
+
     fn discard(&self, region: &EncodedName) {
         self.server.foundation().log.forget_region(region.as_str().as_bytes());
     }

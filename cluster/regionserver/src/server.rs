@@ -143,17 +143,7 @@ impl RegionServer {
             return Ok(region);
         }
         self.regions.begin_opening(encoded.clone(), info.name().clone());
-        let opening = Opening {
-            folder: region_folder(&info),
-            info,
-            options: Options::of_table(&self.region_options.load(), &table),
-            table,
-            files: self.foundation.files.clone(),
-            log: self.foundation.log.clone(),
-            cache: self.foundation.cache.clone(),
-            world: self.foundation.world.clone(),
-            recovered: self.foundation.recovered.clone(),
-        };
+        let opening = self.opening(info, table);
         let began = self.foundation.world.moment();
         match Region::open(opening) {
             Ok(region) => {
@@ -181,6 +171,36 @@ impl RegionServer {
                 Err(error)
             }
         }
+    }
+
+    fn opening(&self, info: RegionInfo, table: Arc<TableDescriptor>) -> Opening {
+        Opening {
+            folder: region_folder(&info),
+            info,
+            options: Options::of_table(&self.region_options.load(), &table),
+            table,
+            files: self.foundation.files.clone(),
+            log: self.foundation.log.clone(),
+            cache: self.foundation.cache.clone(),
+            world: self.foundation.world.clone(),
+            recovered: self.foundation.recovered.clone(),
+        }
+    }
+
+    /// Removes every row of a region that is closed, also from what the log has of it. Requests do not find the region
+    /// meanwhile. Touches the disk.
+    pub fn truncate_region(
+        &self,
+        info: RegionInfo,
+        table: Arc<TableDescriptor>,
+    ) -> Result<(), region::Error> {
+        let region = Region::open(self.opening(info, table))?;
+        // Closed in any case: an open region would hold its part of the log.
+        let truncated = region.truncate();
+        region.close()?;
+        truncated?;
+        tracing::info!(region = %region.info(), table = %region.info().table(), "region truncated");
+        Ok(())
     }
 
     /// Closes a region: requests no longer find it, its scanners end, its memory is flushed. With `moved_to`, clients

@@ -65,6 +65,17 @@ pub fn select_files(sizes: &[u64], options: &RegionOptions, flush_size: u64) -> 
     best.or(smallest).map_or(0..0, |(run, _)| run)
 }
 
+/// What a rewrite of a store's files is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compaction {
+    /// Fewer files: a run of them becomes one.
+    Minor,
+    /// One file, without what markers have deleted.
+    Major,
+    /// No rows: one file without cells.
+    Truncation,
+}
+
 impl Region {
     /// Whether some store has files that a minor compaction would take.
     pub fn needs_compaction(&self) -> bool {
@@ -108,11 +119,28 @@ impl Region {
         select_files(&sizes, &store.tuning.load(), self.flush_size)
     }
 
+    /// Removes every row, from memory and from files. Each store that had files keeps one without cells: it says up to
+    /// which sequence id the store is in files, so that no record of the log counts again. For a region that nobody writes
+    /// to; what is written meanwhile may stay.
+    pub fn truncate(&self) -> Result<()> {
+        self.check_serving()?;
+        self.flush_stores(&[], FlushReason::Requested)?;
+        self.stores.iter().try_for_each(|store| self.rewrite_store(store, Compaction::Truncation).map(drop))
+    }
+
     pub(crate) fn compact_store(&self, store: &Store, major: bool) -> Result<usize> {
+        self.rewrite_store(store, if major { Compaction::Major } else { Compaction::Minor })
+    }
+
+    /// Writes a new file in the place of some of the store's files. Returns how many it replaces.
+    fn rewrite_store(&self, store: &Store, compaction: Compaction) -> Result<usize> {
         let _alone = store.compacting.lock();
         let files = store.view.load().files.clone();
         // Of the files at hand: a flush may add another one at any moment.
-        let run = if major { 0..files.len() } else { self.select_run(store, &files) };
+        let run = match compaction {
+            Compaction::Minor => self.select_run(store, &files),
+            Compaction::Major | Compaction::Truncation => 0..files.len(),
+        };
         if run.is_empty() {
             return Ok(0);
         }
@@ -122,7 +150,8 @@ impl Region {
         let cells: u64 = chosen.iter().map(|file| file.reader.entries()).sum();
         self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);
         let options = ReadOptions { cache_blocks: false, memory_only: false, read_type: ReadType::Stream };
-        let sources = chosen.iter().rev().map(|file| Source::File(file.reader.cursor(options))).collect();
+        let read: &[Arc<StoreFile>] = if compaction == Compaction::Truncation { &[] } else { &chosen };
+        let sources = read.iter().rev().map(|file| Source::File(file.reader.cursor(options))).collect();
         let mut heap = Heap::new(store.comparator, SequenceId::MAX, sources);
         if chosen.iter().any(|file| file.reader.cached().stays_warm()) {
             heap.watch_cache();

@@ -134,7 +134,7 @@ pub struct Load {
     pub compacted_cells: u64,
     /// When the oldest edit in memory was made.
     pub oldest_edit: Option<WallTime>,
-    /// When the oldest file was made by a major compaction; `None` if some file was not.
+    /// When the oldest of the files that major compactions have made was made; `None` if there is none.
     pub last_major_compaction: Option<WallTime>,
     /// Everything up to and with this one is in files.
     pub flushed_sequence: SequenceId,
@@ -323,8 +323,7 @@ impl Region {
             flushed_sequence: SequenceId::MAX,
             ..Load::default()
         };
-        let mut all_major = true;
-        let mut oldest_major = i64::MAX;
+        let mut oldest_major = None;
         for store in &self.stores {
             let view = store.view.load();
             let file_bytes = view.files.iter().map(|file| file.listed.size).sum();
@@ -336,8 +335,9 @@ impl Region {
                 load.sizes.index += sizes.index;
                 load.sizes.root_index += sizes.root_index;
                 load.sizes.bloom += sizes.bloom;
-                all_major &= file.reader.is_major();
-                oldest_major = oldest_major.min(file.reader.created().unwrap_or(i64::MAX));
+                if let Some(created) = file.reader.created().filter(|_| file.reader.is_major()) {
+                    oldest_major = Some(oldest_major.unwrap_or(created).min(created));
+                }
             }
             load.files += view.files.len();
             load.file_bytes += file_bytes;
@@ -354,7 +354,7 @@ impl Region {
         }
         let edit = self.oldest_edit.load(Ordering::Relaxed);
         load.oldest_edit = (edit != 0 && load.memstore_bytes > 0).then_some(WallTime(edit));
-        load.last_major_compaction = (all_major && load.files > 0).then_some(WallTime(oldest_major));
+        load.last_major_compaction = oldest_major.map(WallTime);
         load
     }
 

@@ -22,6 +22,7 @@ mod parts;
 mod passed;
 mod put_off;
 mod seeks;
+mod truncation;
 mod visibility;
 mod warm;
 mod wide;

@@ -52,3 +52,22 @@ fn regions_are_opened_once_and_closed_without_complaint() {
     regions.discard(info.encoded_name());
     regions.keep_only(&BTreeSet::new());
 }
+
+#[test]
+fn a_truncated_region_opens_without_rows() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let regions = LocalRegions::new(bench.server.clone());
+    let info = region("", "");
+    let table = std::sync::Arc::new(table());
+    let first = regions.open(&info, &table).expect("opens");
+    regions.write(info.encoded_name(), Stamp(1), vec![Edit::Put(row("a", "1"))]).expect("written");
+    regions.flush(info.encoded_name(), &[]).expect("flushed");
+    regions.write(info.encoded_name(), Stamp(2), vec![Edit::Put(row("b", "2"))]).expect("written");
+    regions.close(info.encoded_name()).expect("closes");
+    for _ in 0..2 {
+        regions.truncate(&info, &table).expect("truncated");
+        assert!(!regions.is_open(info.encoded_name()), "a truncation leaves the region closed");
+    }
+    assert!(regions.open(&info, &table).expect("opens again") > first);
+    assert_eq!(regions.rows(info.encoded_name()).expect("rows"), []);
+}

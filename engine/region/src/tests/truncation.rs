@@ -1,0 +1,45 @@
+//! A truncated region: no row comes back, neither from files nor from the log.
+
+use super::*;
+
+#[test]
+fn a_truncated_region_is_empty_and_stays_so_after_a_crash() {
+    for seed in 0..16 {
+        let bench = Bench::new();
+        bench.put("in-a-file", "f:q", 1, "1");
+        bench.region.flush(FlushReason::Requested).expect("flushed");
+        bench.put("in-memory", "f:q", 1, "2");
+        bench.region.truncate().expect("truncated");
+        assert_eq!(bench.all(), "");
+        // The log has still both rows.
+        let bench = bench.crash(seed);
+        assert_eq!(bench.all(), "");
+        bench.put("after", "f:q", 1, "3");
+        let bench = bench.crash(seed);
+        assert_eq!(bench.all(), "after/f:q@1=3", "what is written after a truncation is not lost");
+    }
+}
+
+#[test]
+fn a_truncation_of_a_region_without_rows_changes_nothing() {
+    let bench = Bench::new();
+    bench.region.truncate().expect("truncated");
+    bench.put("a", "f:q", 1, "1");
+    assert_eq!(bench.all(), "a/f:q@1=1");
+}
+
+#[test]
+fn the_time_of_the_last_major_compaction_is_that_of_the_oldest_file_it_made() {
+    let bench = Bench::new();
+    assert_eq!(bench.region.load().last_major_compaction, None);
+    bench.put("a", "f:q", 1, "1");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    assert_eq!(bench.region.load().last_major_compaction, None, "a flush is no compaction");
+    let request = CompactionRequest { major: true, families: Vec::new() };
+    bench.region.compact(&request).expect("compacted");
+    let time = bench.region.load().last_major_compaction.expect("a file of a major compaction");
+    assert_eq!(time, bench.world.now());
+    bench.put("b", "f:q", 1, "1");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    assert_eq!(bench.region.load().last_major_compaction, Some(time), "files of flushes do not count");
+}
