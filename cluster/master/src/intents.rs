@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! per intent, delimited messages:  NameBytesPair{kind, family}  TableName | TableSchema  LongMsg count  RegionInfo…
+//! a region to truncate has no count
 //! ```
 
 use std::collections::BTreeMap;
@@ -42,13 +43,22 @@ pub enum Intent {
         /// The families.
         families: Vec<Bytes>,
     },
+    /// A region loses its rows and keeps its name.
+    TruncateRegion {
+        /// The table's schema.
+        table: Arc<TableDescriptor>,
+        /// The region.
+        region: RegionInfo,
+    },
 }
 
 impl Intent {
     /// The table it is about. There is one intent a table at most.
     pub fn table(&self) -> &TableName {
         match self {
-            Intent::Create { table, .. } | Intent::DeleteFamilies { table, .. } => table.name(),
+            Intent::Create { table, .. }
+            | Intent::DeleteFamilies { table, .. }
+            | Intent::TruncateRegion { table, .. } => table.name(),
             Intent::Delete { table } => table,
         }
     }
@@ -85,6 +95,12 @@ impl Intent {
                     put(out, pb::NameBytesPair { name: String::new(), value: Some(family.clone()) });
                 }
             }
+            Intent::TruncateRegion { table, region } => {
+                put(out, pb::NameBytesPair { name: "truncate-region".into(), value: None });
+                schema(out, table);
+                let message = pb::RegionInfo::from(region);
+                message.encode_length_delimited(out).expect("a growing buffer takes any message");
+            }
         }
     }
 
@@ -104,6 +120,11 @@ impl Intent {
                 let families =
                     (0..count).map(|_| Ok(next::<pb::NameBytesPair>(bytes)?.value.unwrap_or_default()));
                 Ok(Intent::DeleteFamilies { table, families: families.collect::<Result<_, proto::Error>>()? })
+            }
+            "truncate-region" => {
+                let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
+                let region = RegionInfo::try_from(&next::<pb::RegionInfo>(bytes)?)?;
+                Ok(Intent::TruncateRegion { table, region })
             }
             other => Err(proto::Error::Malformed {
                 what: "unfinished change",
@@ -273,8 +294,9 @@ mod tests {
         let table = Arc::new(table);
         let region = RegionInfo::new(name.clone(), "a".into(), "b".into(), RegionId(4)).unwrap();
         let intents = [
-            Intent::Create { table: Arc::clone(&table), regions: vec![region.clone(), region] },
+            Intent::Create { table: Arc::clone(&table), regions: vec![region.clone(), region.clone()] },
             Intent::Delete { table: name },
+            Intent::TruncateRegion { table: Arc::clone(&table), region },
             Intent::DeleteFamilies { table, families: vec!["g".into(), "h".into()] },
         ];
         let mut out = Vec::new();

@@ -62,7 +62,7 @@ pub use service::MasterService;
 use catalog::Catalog;
 use intents::Intents;
 use picture::Picture;
-use procedure::Procedures;
+use procedure::{ProcedureId, Procedures};
 use regions::Regions;
 use switches::{Switch, Switches};
 
@@ -88,6 +88,8 @@ pub struct Master {
     aside: RwLock<BTreeMap<TableName, String>>,
     /// Tables whose creation failed, and was told so, and could not be taken back yet.
     leftovers: Mutex<BTreeSet<TableName>>,
+    /// The last `flush-table-proc` of each table, for clients that ask whether it is done.
+    last_flushes: Mutex<BTreeMap<TableName, ProcedureId>>,
     cluster_id: String,
     /// Which life of this master this is: also clients see it as part of its name.
     name: ServerName,

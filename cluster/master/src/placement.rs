@@ -1,4 +1,4 @@
-//! Regions by hand: moving, assigning, unassigning; and flushing a table.
+//! Regions by hand: moving, assigning, unassigning, truncating; and flushing a table.
 //!
 //! There is one server, so a region has nowhere else to go. A move succeeds and leaves it where it is, as in an HBase of
 //! one server, also when the destination is none that lives.
@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proto::catalog::{RegionRow, TableState};
-use proto::{EncodedName, ServerName, TableName, pb};
+use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
-use crate::error::of_proto;
-use crate::procedure::{NonceKey, ProcedureId};
+use crate::error::{of_proto, of_storage};
+use crate::intents::Intent;
+use crate::procedure::{NonceKey, Outcome, ProcedureId};
 use crate::{Master, table_not_found};
 
 impl Master {
@@ -29,10 +30,13 @@ impl Master {
         Ok(())
     }
 
-    /// Opens a region of an enabled table.
-    pub(crate) fn assign_region(self: &Arc<Self>, region: &pb::RegionSpecifier) -> Result<(), Exception> {
+    /// Submits the opening of a region of an enabled table.
+    pub(crate) fn assign_region(
+        self: &Arc<Self>,
+        region: &pb::RegionSpecifier,
+    ) -> Result<ProcedureId, Exception> {
         let row = self.find(region)?;
-        self.await_on(&row.region.table().clone(), "assign", move |master| {
+        self.submit("assign", &row.region.table().clone(), None, move |master| {
             let name = row.region.table();
             let table = master.see(|picture| {
                 picture.tables.get(name).map(|table| (Arc::clone(&table.descriptor), table.state))
@@ -45,13 +49,16 @@ impl Master {
         })
     }
 
-    /// Closes a region, which stays closed until it is assigned or the table is enabled anew.
-    pub(crate) fn unassign_region(self: &Arc<Self>, region: &pb::RegionSpecifier) -> Result<(), Exception> {
+    /// Submits the closing of a region, which stays closed until it is assigned or the table is enabled anew.
+    pub(crate) fn unassign_region(
+        self: &Arc<Self>,
+        region: &pb::RegionSpecifier,
+    ) -> Result<ProcedureId, Exception> {
         let row = self.find(region)?;
         if row.region.is_meta() {
             return Err(Exception::do_not_retry("the region of hbase:meta cannot be unassigned"));
         }
-        self.await_on(&row.region.table().clone(), "unassign", move |master| master.close(&row.region))
+        self.submit("unassign", &row.region.table().clone(), None, move |master| master.close(&row.region))
     }
 
     /// Submits the flush of a table's regions: these families, or all.
@@ -69,35 +76,121 @@ impl Master {
         })
     }
 
-    /// Runs a procedure of the older kind, named by its signature, to its end.
-    pub(crate) fn execute(self: &Arc<Self>, procedure: &pb::ProcedureDescription) -> Result<(), Exception> {
-        if procedure.signature != "flush-table-proc" {
-            let words = format!("The procedure is not registered: {}", procedure.signature);
-            return Err(Exception::do_not_retry(words));
+    /// Submits a procedure of HBase's older kind, which is named by its signature. The only one here is the flush of the
+    /// table that `instance` names. As in HBase a table that is not there has nothing to flush, and a family that the
+    /// table lacks is passed over.
+    pub(crate) fn execute(
+        self: &Arc<Self>,
+        procedure: &pb::ProcedureDescription,
+    ) -> Result<ProcedureId, Exception> {
+        if !is_flush(procedure) {
+            return Err(Exception::do_not_retry(not_registered(procedure)));
         }
         let name: TableName = procedure.instance().parse().map_err(of_proto)?;
         // Clients of 2.x name families here, all in one value.
         let named = procedure.configuration.iter().filter(|pair| pair.name == "families");
-        let families: Vec<Bytes> = named
+        let named: Vec<Bytes> = named
             .flat_map(|pair| {
                 pair.value.split(',').map(|family| Bytes::copy_from_slice(family.trim().as_bytes()))
             })
             .filter(|family| !family.is_empty())
             .collect();
-        self.check_flush(&name, &families)?;
-        self.await_on(&name.clone(), "flush", move |master| master.flush_all(&name, &families))
+        let flushed = name.clone();
+        let id = self.submit("flush", &name, None, move |master| {
+            let has = |family: &Bytes| {
+                master.see(|picture| {
+                    let table = picture.tables.get(&flushed);
+                    table.is_some_and(|table| table.descriptor.family(family).is_some())
+                })
+            };
+            let families: Vec<Bytes> = named.iter().filter(|family| has(family)).cloned().collect();
+            if families.is_empty() && !named.is_empty() {
+                return Ok(());
+            }
+            master.flush_all(&flushed, &families)
+        })?;
+        // Of tables that are there, so that nobody can fill memory with names.
+        let mut last = self.last_flushes.lock();
+        last.retain(|table, _| self.see(|picture| picture.tables.contains_key(table)));
+        last.insert(name, id);
+        Ok(id)
     }
 
-    /// When the oldest file of a table was written by a major compaction, ms since 1970; 0 if there is none.
+    /// Whether the last procedure of this signature and instance has ended; its exception if it failed.
+    pub(crate) fn is_done(&self, procedure: &pb::ProcedureDescription) -> Result<bool, Exception> {
+        if !is_flush(procedure) {
+            return Err(Exception::io(not_registered(procedure)));
+        }
+        let name: TableName = procedure.instance().parse().map_err(of_proto)?;
+        let Some(id) = self.last_flushes.lock().get(&name).copied() else {
+            // Nothing was begun. Of a table that is not there, nothing is left to do either.
+            return Ok(self.see(|picture| !picture.tables.contains_key(&name)));
+        };
+        match self.procedures.outcome(id) {
+            Some(Outcome::Running { .. }) => Ok(false),
+            Some(Outcome::Finished { result, .. }) => result.map(|_| true),
+            // It ended so long ago that its outcome was forgotten.
+            None => Ok(true),
+        }
+    }
+
+    /// Submits the removal of all rows of a region, which keeps its name.
+    pub(crate) fn truncate_region(
+        self: &Arc<Self>,
+        region: &pb::RegionInfo,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let region = RegionInfo::try_from(region).map_err(of_proto)?;
+        if let Some(id) = self.procedures.repeated(nonce) {
+            return Ok(id);
+        }
+        if region.is_meta() {
+            return Err(Exception::do_not_retry("the region of hbase:meta cannot be truncated"));
+        }
+        let name = region.table().clone();
+        self.check_enabled(&name)?;
+        self.check_serves(&region)?;
+        self.submit("truncate-region", &name.clone(), nonce, move |master| {
+            let table = master.check_enabled(&name)?;
+            master.check_serves(&region)?;
+            let intent = Intent::TruncateRegion { table, region: region.clone() };
+            master.intents.begin(intent.clone()).map_err(of_storage)?;
+            master.finish(&intent)?;
+            let table = master.check_enabled(&name)?;
+            master.open(&region, &table)
+        })
+    }
+
+    /// The schema of a table, which must be enabled.
+    fn check_enabled(&self, name: &TableName) -> Result<Arc<TableDescriptor>, Exception> {
+        self.see(|picture| match picture.tables.get(name) {
+            None => Err(table_not_found(name)),
+            Some(table) if table.state == TableState::Enabled => Ok(Arc::clone(&table.descriptor)),
+            Some(_) => Err(Exception::new(class::TABLE_NOT_ENABLED, name.to_string())),
+        })
+    }
+
+    /// Refuses a region that its table does not have.
+    fn check_serves(&self, region: &RegionInfo) -> Result<(), Exception> {
+        let is_there = self.see(|picture| {
+            let table = picture.tables.get(region.table());
+            table.is_some_and(|table| table.serving().any(|row| row.region.name() == region.name()))
+        });
+        if is_there {
+            return Ok(());
+        }
+        Err(Exception::new(class::UNKNOWN_REGION, region.name().escape_ascii().to_string()))
+    }
+
+    /// When the oldest of the files of a table that major compactions have written was written, in ms since 1970. As in
+    /// HBase it is 0 as soon as one region has no such file.
     pub(crate) fn last_major_compaction(&self, table: &pb::TableName) -> Result<i64, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let rows = self.serving(&name).unwrap_or_default();
-        let mut oldest = 0;
-        for row in rows.iter().filter(|row| self.regions.is_open(row.region.encoded_name())) {
-            let moment = self.regions.last_major_compaction(row.region.encoded_name())?;
-            oldest = if oldest == 0 { moment } else { oldest.min(moment) };
-        }
-        Ok(oldest)
+        let open = rows.iter().map(|row| row.region.encoded_name()).filter(|name| self.regions.is_open(name));
+        let times: Vec<i64> =
+            open.map(|name| self.regions.last_major_compaction(name)).collect::<Result<_, _>>()?;
+        Ok(times.into_iter().min().unwrap_or(0))
     }
 
     /// The same of one region.
@@ -147,18 +240,13 @@ impl Master {
         let rows = rows.into_iter().filter(open).collect();
         self.in_parallel(rows, |row| self.regions.flush(row.region.encoded_name(), families))
     }
+}
 
-    /// Submits work on a table and waits for its end.
-    fn await_on(
-        self: &Arc<Self>,
-        table: &TableName,
-        kind: &str,
-        work: impl FnOnce(&Master) -> Result<(), Exception> + Send + 'static,
-    ) -> Result<(), Exception> {
-        let id = self.submit(kind, table, None, work)?;
-        match self.procedures.wait(id) {
-            Some(outcome) => outcome.map(|_result| ()),
-            None => Err(Exception::io(format!("procedure {} was forgotten before its end was told", id.0))),
-        }
-    }
+/// Whether a procedure of the older kind is the flush of a table.
+fn is_flush(procedure: &pb::ProcedureDescription) -> bool {
+    procedure.signature == "flush-table-proc"
+}
+
+fn not_registered(procedure: &pb::ProcedureDescription) -> String {
+    format!("The procedure is not registered: {}", procedure.signature)
 }

@@ -52,6 +52,10 @@ pub trait Regions: fmt::Debug + Send + Sync + 'static {
     /// not open succeeds.
     fn close(&self, region: &EncodedName) -> Result<(), Exception>;
 
+    /// Removes every row of a region that is closed, also from what the log has of it. Can be repeated: a crash may leave
+    /// some families without rows and others with theirs.
+    fn truncate(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<(), Exception>;
+
     /// The region is gone for good: nothing that the log has of it will be asked for. It is closed.
     fn discard(&self, region: &EncodedName);
 

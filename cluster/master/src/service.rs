@@ -28,6 +28,9 @@ impl MasterService {
     }
 }
 
+/// How long clients poll a procedure of the older kind whose answer was not held to its end, in ms. HBase's number.
+const PROCEDURE_TIMEOUT_MS: i64 = 60_000;
+
 /// An answer that is held for the end of a procedure goes out before the client's time is over: a tenth of that time, but
 /// no more than this.
 const ANSWER_MARGIN_MAX: Duration = Duration::from_secs(1);
@@ -130,19 +133,31 @@ impl Service for MasterService {
             "AbortProcedure" => now(&pb::AbortProcedureResponse { is_procedure_aborted: false }),
             "GetProcedures" => now(&pb::GetProceduresResponse { procedure: Vec::new() }),
             "GetLocks" => now(&pb::GetLocksResponse { lock: Vec::new() }),
-            "ExecProcedure" | "ExecProcedureWithRet" => {
-                self.with(call, |master, request: pb::ExecProcedureRequest| {
-                    master.execute(&request.procedure)?;
-                    Ok(Reply::of(&pb::ExecProcedureResponse {
-                        expected_timeout: Some(60_000),
+            "ExecProcedure" => self.with_end(
+                call,
+                |master, request: pb::ExecProcedureRequest| master.execute(&request.procedure),
+                |_| {
+                    Reply::of(&pb::ExecProcedureResponse {
+                        expected_timeout: Some(PROCEDURE_TIMEOUT_MS),
                         return_data: None,
-                    }))
-                })
-            }
-            "IsProcedureDone" => answer(call.decode().map(|request: pb::IsProcedureDoneRequest| {
-                // Executed before it was answered: whoever asks afterwards asks for something that is done.
-                Reply::of(&pb::IsProcedureDoneResponse { done: Some(true), snapshot: request.procedure })
-            })),
+                    })
+                },
+            ),
+            // HBase has another class for a signature that is not known here.
+            "ExecProcedureWithRet" => self.with_end(
+                call,
+                |master, request: pb::ExecProcedureRequest| {
+                    master.execute(&request.procedure).map_err(|refused| Exception::io(refused.message))
+                },
+                |_| Reply::of(&pb::ExecProcedureResponse::default()),
+            ),
+            "IsProcedureDone" => self.with(call, |master, request: pb::IsProcedureDoneRequest| {
+                let Some(procedure) = request.procedure else {
+                    return Err(Exception::do_not_retry("the request names no procedure"));
+                };
+                let done = master.is_done(&procedure)?;
+                Ok(Reply::of(&pb::IsProcedureDoneResponse { done: Some(done), snapshot: Some(procedure) }))
+            }),
 
             "GetTableDescriptors" => self.with(call, |master, request: pb::GetTableDescriptorsRequest| {
                 let selection = Selection {
@@ -245,13 +260,20 @@ impl Service for MasterService {
                 master.move_region(&request.region, request.dest_server_name.as_ref())?;
                 Ok(Reply::of(&pb::MoveRegionResponse {}))
             }),
-            "AssignRegion" => self.with(call, |master, request: pb::AssignRegionRequest| {
-                master.assign_region(&request.region)?;
-                Ok(Reply::of(&pb::AssignRegionResponse {}))
-            }),
-            "UnassignRegion" => self.with(call, |master, request: pb::UnassignRegionRequest| {
-                master.unassign_region(&request.region)?;
-                Ok(Reply::of(&pb::UnassignRegionResponse {}))
+            "AssignRegion" => self.with_end(
+                call,
+                |master, request: pb::AssignRegionRequest| master.assign_region(&request.region),
+                |_| Reply::of(&pb::AssignRegionResponse {}),
+            ),
+            "UnassignRegion" => self.with_end(
+                call,
+                |master, request: pb::UnassignRegionRequest| master.unassign_region(&request.region),
+                |_| Reply::of(&pb::UnassignRegionResponse {}),
+            ),
+            "TruncateRegion" => self.with(call, |master, request: pb::TruncateRegionRequest| {
+                let nonce = NonceKey::of(request.nonce_group, request.nonce);
+                let id = master.truncate_region(&request.region_info, nonce)?;
+                Ok(Reply::of(&pb::TruncateRegionResponse { proc_id: Some(id.0) }))
             }),
 
             "Balance" => now(&pb::BalanceResponse {

@@ -53,6 +53,7 @@ impl Master {
             mirror,
             aside: RwLock::default(),
             leftovers: Mutex::default(),
+            last_flushes: Mutex::default(),
             world,
             options,
             files,

@@ -273,6 +273,10 @@ impl Master {
                 self.repaint(|picture| picture.remove_table(table));
             }
             Intent::DeleteFamilies { table, families } => self.finish_families(table, families)?,
+            Intent::TruncateRegion { table, region } => {
+                self.regions.close(region.encoded_name())?;
+                self.regions.truncate(region, table)?;
+            }
         }
         self.intents.end(intent.table()).map_err(of_storage)
     }

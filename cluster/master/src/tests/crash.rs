@@ -138,6 +138,25 @@ fn a_truncation() {
 }
 
 #[test]
+fn a_truncation_of_a_region() {
+    let prepare: Change = |life| {
+        table(life)?;
+        life.put_store_file("t", "f");
+        life.put_store_file("t", "g");
+        Ok(())
+    };
+    let truncate: Change = |life| {
+        let region = life.master.see(|picture| picture.tables[&name("t")].regions[0].region.clone());
+        life.done(life.master.truncate_region(&(&region).into(), None))
+    };
+    at_every_act(prepare, truncate, |life, told| {
+        assert_serves(life, "t", 2);
+        let files = life.files_of("t").iter().filter(|file| file.last() == "0123").count();
+        assert!(files == 0 || (!told && files == 2), "{files} of 2 families have rows");
+    });
+}
+
+#[test]
 fn the_removal_of_a_family() {
     let prepare: Change = |life| {
         table(life)?;

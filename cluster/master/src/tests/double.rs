@@ -141,6 +141,25 @@ impl Regions for Double {
         Ok(())
     }
 
+    fn truncate(&self, region: &RegionInfo, _table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        let name = region.encoded_name();
+        assert!(!self.is_open(name), "{name} is truncated and open");
+        let folder = crate::layout::region(region.table(), name);
+        let failed = |error: storage::Error| Exception::io(error.to_string());
+        let mut families = BTreeSet::new();
+        for entry in self.files.list(&folder).map_err(failed)? {
+            if entry.name.last() != ".regioninfo" {
+                self.files.delete(&entry.name).map_err(failed)?;
+                families.extend(entry.name.parent());
+            }
+        }
+        for family in families {
+            // As a region's file list: what was deleted before it stays deleted.
+            self.files.swap(&family.join(".list"), None, b"").map_err(failed)?;
+        }
+        Ok(())
+    }
+
     fn discard(&self, region: &EncodedName) {
         assert!(!self.is_open(region), "{region} is discarded and open");
         self.discarded.lock().insert(region.clone());

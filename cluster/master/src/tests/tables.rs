@@ -228,15 +228,15 @@ fn regions_are_assigned_and_unassigned_by_either_name() {
     let region = life.master.see(|picture| picture.tables[&name("t")].regions[0].region.clone());
     let full = pb::RegionSpecifier { r#type: 1, value: region.name().clone() };
     let short = pb::RegionSpecifier { r#type: 2, value: region.encoded_name().as_str().to_owned().into() };
-    life.master.unassign_region(&short).unwrap();
+    life.done(life.master.unassign_region(&short)).unwrap();
     assert_eq!(life.double.open_count(), 2);
-    life.master.assign_region(&full).unwrap();
+    life.done(life.master.assign_region(&full)).unwrap();
     assert_eq!(life.double.open_count(), 3);
     life.master.move_region(&short, None).unwrap();
     let unknown = pb::RegionSpecifier { r#type: 2, value: "f".repeat(32).into() };
     assert_eq!(class_of(life.master.move_region(&unknown, None)), class::UNKNOWN_REGION);
     let garbage = pb::RegionSpecifier { r#type: 1, value: "x".into() };
-    assert_eq!(class_of(life.master.assign_region(&garbage)), class::UNKNOWN_REGION);
+    assert_eq!(class_of(life.done(life.master.assign_region(&garbage))), class::UNKNOWN_REGION);
 }
 
 #[test]
@@ -247,15 +247,53 @@ fn flushing_reaches_every_region_by_both_ways() {
     assert_eq!(life.double.flushed(), 2);
     let no_family = life.done(life.master.flush_table(&pb_name("t"), &["g".into()], None));
     assert_eq!(class_of(no_family), class::NO_SUCH_COLUMN_FAMILY);
-    let procedure = |signature: &str| pb::ProcedureDescription {
+    let procedure = |signature: &str, table: &str| pb::ProcedureDescription {
         signature: signature.into(),
-        instance: Some("t".into()),
+        instance: Some(table.into()),
         ..Default::default()
     };
-    life.master.execute(&procedure("flush-table-proc")).unwrap();
+    let mut flush = procedure("flush-table-proc", "t");
+    assert!(!life.master.is_done(&flush).unwrap(), "it was never begun");
+    life.done(life.master.execute(&flush)).unwrap();
     assert_eq!(life.double.flushed(), 4);
-    let unknown = life.master.execute(&procedure("other-proc")).unwrap_err();
+    assert!(life.master.is_done(&flush).unwrap());
+    // As HBase has it: what is not there has nothing to flush.
+    let absent = procedure("flush-table-proc", "absent");
+    life.done(life.master.execute(&absent)).unwrap();
+    assert!(life.master.is_done(&absent).unwrap());
+    flush.configuration = vec![pb::NameStringPair { name: "families".into(), value: "g, h".into() }];
+    life.done(life.master.execute(&flush)).unwrap();
+    assert_eq!(life.double.flushed(), 4);
+    flush.configuration[0].value = "g,f".into();
+    life.done(life.master.execute(&flush)).unwrap();
+    assert_eq!(life.double.flushed(), 6);
+    let unknown = life.master.execute(&procedure("other-proc", "t")).unwrap_err();
     assert_eq!(unknown.message, "The procedure is not registered: other-proc");
+    assert!(unknown.do_not_retry);
+    let unknown = life.master.is_done(&procedure("other-proc", "t")).unwrap_err();
+    assert_eq!((&*unknown.class, unknown.do_not_retry), ("java.io.IOException", false));
+}
+
+#[test]
+fn a_region_is_truncated_and_the_others_keep_their_rows() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    let regions = life.master.see(|picture| picture.tables[&name("t")].regions.clone());
+    let first: pb::RegionInfo = (&regions[0].region).into();
+    let file = life.put_store_file("t", "f");
+    life.done(life.master.truncate_region(&first, None)).unwrap();
+    assert!(!life.files_of("t").contains(&file));
+    assert_eq!(life.double.open_count(), 4);
+    let after = life.master.see(|picture| picture.tables[&name("t")].regions.clone());
+    assert_eq!(after[0].region, regions[0].region, "it keeps its name");
+
+    let mut unknown = first.clone();
+    unknown.region_id += 1;
+    assert_eq!(class_of(life.done(life.master.truncate_region(&unknown, None))), class::UNKNOWN_REGION);
+    let meta: pb::RegionInfo = (&proto::RegionInfo::meta()).into();
+    life.master.truncate_region(&meta, None).unwrap_err();
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    assert_eq!(class_of(life.done(life.master.truncate_region(&first, None))), class::TABLE_NOT_ENABLED);
 }
 
 #[test]
