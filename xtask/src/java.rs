@@ -117,6 +117,25 @@ pub(crate) fn suite() -> Outcome {
     server.stop()
 }
 
+/// Scans of the asynchronous client across many region boundaries while all cores are busy: `[COUNT] [--unaided]`. None
+/// may be lost. With `--unaided` the server does nothing about it, and the client loses some.
+pub(crate) fn boundaries(options: &[&str]) -> Outcome {
+    let (mut boundaries, mut more) = ("10000", vec![]);
+    for option in options {
+        match *option {
+            "--unaided" => more = vec!["-D", "bellows.scanner.edge.heartbeat.below=0"],
+            number if number.parse::<u32>().is_ok() => boundaries = number,
+            other => return Err(format!("expected a number of boundaries or --unaided, found {other}")),
+        }
+    }
+    let server = Server::start("boundaries", &more)?;
+    let class_path = compile("client")?;
+    let cluster = [("proof.bootstrap", &*server.rpc), ("proof.log", "OFF")];
+    let crossed = succeed("the scans", java(&class_path, &cluster, &["BoundaryTest", boundaries]));
+    server.stop()?;
+    crossed
+}
+
 /// The suite against a cluster that runs already: `BOOTSTRAP QUORUM [WAYS [TEXT]]`, addresses as `host:port`.
 pub(crate) fn against(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
     run_suite(bootstrap, quorum, if words.is_empty() { &[WAYS] } else { words })

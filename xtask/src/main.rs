@@ -118,6 +118,7 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask powercut [--rounds N] [--seed S]   (20 rounds on each of ext4 and XFS; needs root and loop devices)
        cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)
        cargo xtask client1 QUORUM [TEXT]   (the suite of the HBase 1 client, likewise)
+       cargo xtask boundaries [COUNT] [--unaided]   (asynchronous scans across region boundaries; 10,000 unless said)
        cargo xtask asynchbase BOOTSTRAP QUORUM [TEXT]   (the asynchbase suite, likewise)
        cargo xtask happybase|gohbase QUORUM [WORD...]   (the suites in Python, likewise)";
 
@@ -166,6 +167,7 @@ fn main() -> ExitCode {
         },
         ["java", bootstrap, quorum, ref more @ ..] => report("java", &java::against(bootstrap, quorum, more)),
         ["client1", quorum, ref more @ ..] => report("client1", &java::client1::against(quorum, more)),
+        ["boundaries", ref options @ ..] => report("boundaries", &java::boundaries(options)),
         ["asynchbase", bootstrap, quorum, ref more @ ..] => {
             report("asynchbase", &java::asynchbase::against(bootstrap, quorum, more))
         }

@@ -20,6 +20,9 @@ pub struct Options {
     pub scan_time_min: Duration,
     /// Bytes of cells in one reply (`hbase.server.scanner.max.result.size`).
     pub result_bytes_max: u64,
+    /// A scan whose replies hold fewer bytes than this gets an empty heartbeat first where it goes on at the edge of a
+    /// region; 0 for none (`bellows.scanner.edge.heartbeat.below`).
+    pub edge_heartbeat_below: u64,
     /// Bytes of one cell, 0 for any (`hbase.server.keyvalue.maxsize`).
     pub cell_bytes_max: u64,
     /// Rows of one batch before it is told in the log (`hbase.rpc.rows.warning.threshold`).
@@ -92,6 +95,7 @@ impl Options {
             scanner_timeout: conf.value(&key::SCANNER_TIMEOUT)?,
             scan_time_min: conf.value(&key::SCAN_TIME_LIMIT_MIN)?,
             result_bytes_max: conf.value(&key::MAX_RESULT_SIZE)?,
+            edge_heartbeat_below: conf.value(&key::SCANNER_EDGE_HEARTBEAT)?,
             cell_bytes_max: conf.value(&key::MAX_CELL_SIZE)?,
             batch_rows_warning: conf.value(&key::ROWS_WARNING_THRESHOLD)?,
             batch_rows_reject: conf.value(&key::ROWS_THRESHOLD_REJECT)?,
@@ -280,6 +284,7 @@ mod tests {
         assert_eq!(options.scanner_timeout, Duration::from_secs(60));
         assert_eq!(options.result_bytes_max, 100 << 20);
         assert_eq!(options.cell_bytes_max, 10 << 20);
+        assert_eq!(options.edge_heartbeat_below, 64 << 10);
         assert_eq!(options.nonce_grace_period, Duration::from_secs(30 * 60));
         let conf = Conf::new()
             .with(&keys::regionserver::MAX_CELL_SIZE, "0")

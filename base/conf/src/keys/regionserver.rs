@@ -16,6 +16,9 @@ keys! {
     SCAN_TIME_LIMIT_MIN: Millis = "hbase.region.server.rpc.minimum.scan.time.limit.delta", "10";
     /// Most bytes of cells in one answer of a scan or batch. The client may ask for less.
     MAX_RESULT_SIZE: Size = "hbase.server.scanner.max.result.size", "104857600";
+    /// Scans with a smaller `maxResultSize` get an empty heartbeat first where they go on at the edge of a region. HBase's
+    /// asynchronous client can lose them when cells come at once. 0 turns it off.
+    SCANNER_EDGE_HEARTBEAT: Size = "bellows.scanner.edge.heartbeat.below", "65536";
     /// Largest cell that a write may contain. 0 means no limit.
     MAX_CELL_SIZE: Size = "hbase.server.keyvalue.maxsize", "10485760";
     /// Number of rows above which a batch is reported in the log.

@@ -12,6 +12,8 @@
 //! A client that was given an error may not go on with the scanner, for rows may have been read that it never saw: after
 //! any error the scanner is gone, and the error says so unless it is one that no repetition helps against.
 
+mod edge;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,7 +133,15 @@ fn begin(server: &Arc<RegionServer>, call: &Call) -> Result<Begun, Exception> {
                 }
             }
         }
-        (None, Some(scan)) => open(server, &request, scan, &mut response)?,
+        (None, Some(scan)) => {
+            let (held, kept) = open(server, &request, scan, &mut response)?;
+            if edge::needs_heartbeat(&server.options(), &request, scan, held.region.info()) {
+                edge::make_heartbeat(&mut response, held.id);
+                server.scanners.put_back(&held, kept);
+                return Ok(Begun::Reply(response));
+            }
+            (held, kept)
+        }
         (None, None) => return Err(Exception::do_not_retry("Missing required input: scannerId or scan")),
     };
     response.scanner_id = Some(held.id.0);

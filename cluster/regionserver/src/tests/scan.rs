@@ -387,6 +387,60 @@ fn as_many_cells_fit_into_a_result_size_as_with_hbase() {
     }
 }
 
+/// See `client_service::scan::edge`.
+#[test]
+fn a_small_scan_that_goes_on_at_the_edge_of_a_region_is_first_told_that_there_is_more() {
+    let bench = Bench::with(Options::default(), &[("", "n"), ("n", "")]);
+    for row in ["a", "c", "n", "p"] {
+        bench.put(row, "f:x", "1");
+    }
+    let open_as =
+        |region: &'static [u8], scan: &dyn Fn(&mut pb::Scan), change: &dyn Fn(&mut pb::ScanRequest)| {
+            let mut of_scan = pb::Scan { max_result_size: Some(1), ..Default::default() };
+            scan(&mut of_scan);
+            let (response, cells) = bench.open(of_scan, |request| {
+                request.region = Some(bench.region_of(region));
+                change(request);
+            });
+            let rows = rows(cells).concat();
+            assert_ne!(response.heartbeat_message == Some(true), !rows.is_empty());
+            (rows, response)
+        };
+    let from = |start: &'static str| move |scan: &mut pb::Scan| scan.start_row = Some(start.into());
+    let plain = |_: &mut pb::ScanRequest| {};
+    let (rows_at_once, heartbeat) = open_as(b"n", &from("n"), &plain);
+    assert_eq!(rows_at_once, "");
+    assert_eq!((heartbeat.more_results, heartbeat.more_results_in_region), (Some(true), Some(true)));
+    assert!(heartbeat.mvcc_read_point.is_some() && heartbeat.ttl.is_some() && heartbeat.cursor.is_none());
+    let (next, cells) = bench.next(heartbeat.scanner_id.expect("an id"), 10, Some(0)).expect("its rows");
+    assert_eq!((rows(cells), next.heartbeat_message), (vec!["n".to_owned()], None));
+    // Backwards the edge is the first row of the region behind, which does not belong.
+    let backwards = |include| {
+        move |scan: &mut pb::Scan| {
+            (scan.start_row, scan.include_start_row) = (Some("n".into()), Some(include));
+            scan.reversed = Some(true);
+        }
+    };
+    assert_eq!(open_as(b"", &backwards(false), &plain).0, "");
+    assert_eq!(open_as(b"", &backwards(true), &plain).0, "c");
+    // First opens, larger scans, clients that cannot know better, and single calls have their rows at once.
+    assert_eq!(open_as(b"", &from(""), &plain).0, "a");
+    assert_eq!(open_as(b"n", &from("nn"), &plain).0, "p");
+    let of_size =
+        |size| move |scan: &mut pb::Scan| (scan.start_row, scan.max_result_size) = (Some("n".into()), size);
+    assert_eq!(open_as(b"n", &of_size(Some(64 << 10)), &plain).0, "np");
+    assert_eq!(open_as(b"n", &of_size(None), &plain).0, "np");
+    assert_eq!(open_as(b"n", &of_size(Some((64 << 10) - 1)), &plain).0, "");
+    assert_eq!(open_as(b"n", &from("n"), &|request| request.client_handles_heartbeats = None).0, "n");
+    assert_eq!(open_as(b"n", &from("n"), &|request| request.close_scanner = Some(true)).0, "n");
+    let options = Options { edge_heartbeat_below: 0, ..Options::default() };
+    let without = Bench::with(options, &[("", "n"), ("n", "")]);
+    without.put("n", "f:x", "1");
+    let scan = pb::Scan { start_row: Some("n".into()), max_result_size: Some(1), ..Default::default() };
+    let region = Some(without.region_of(b"n"));
+    assert_eq!(rows(without.open(scan, |request| request.region = region).1), ["n"]);
+}
+
 #[test]
 fn leases_run_out_unless_they_are_renewed() {
     let bench =

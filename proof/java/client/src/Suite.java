@@ -9,7 +9,13 @@ public final class Suite {
 
   /** What depends on the registry at most: once for each. */
   private static final Class<?>[] ALL = {
-    TableTest.class, ScanTest.class, HeartbeatTest.class, AdminTest.class, AsyncTest.class, ErrorTest.class
+    TableTest.class,
+    ScanTest.class,
+    HeartbeatTest.class,
+    AdminTest.class,
+    AsyncTest.class,
+    BoundaryTest.class,
+    ErrorTest.class
   };
 
   public static void main(String[] args) throws Exception {

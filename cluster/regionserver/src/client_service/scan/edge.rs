@@ -1,0 +1,55 @@
+//! The empty heartbeat that opens a scan at the edge of a region.
+//!
+//! HBase's asynchronous client (2.x; every scan of 3.x) loses a scan that crosses a region boundary when cells come too
+//! early. `AsyncTableResultScanner.resumePrefetch` calls `resumer.resume()` and then sets `resumer = null`:
+//!
+//! 1. The application's thread takes a row out of a full client cache and calls `resume()`. The region is exhausted, so
+//!    the same thread sends the open of the next region.
+//! 2. If the answer arrives before that thread has attached its listener, the listener runs inside of `resume()`.
+//! 3. If the cells of that answer fill the cache, the client suspends the scan and stores a new resumer. `resume()`
+//!    returns, and the new resumer is overwritten by `null`: nothing continues the scan, and `next()` waits for ever.
+//!
+//! An answer without cells cannot fill the cache in step 3. The client then asks for cells with a second call, and that
+//! answer is always handled on its network thread, which waits until the application's thread has left `resume()`. So
+//! one more call at the boundary rules the loss out, whatever the speed of server, network and client. A delay would
+//! only make it rare: it cannot be longer than every pause of the client's thread.
+//!
+//! The cache holds twice `maxResultSize` and is resumed when it is half empty, so only an answer of about
+//! `maxResultSize` can fill it. Scans that ask for more than [`Options::edge_heartbeat_below`] pay nothing: the client
+//! needs far longer to receive such an answer than to attach a listener.
+
+use proto::{RegionInfo, pb};
+
+use crate::Options;
+use crate::scanners::ScannerId;
+
+/// Whether this request, which opens a scanner, goes on at the edge of `region` and may lose what comes at once.
+pub(super) fn needs_heartbeat(
+    options: &Options,
+    request: &pb::ScanRequest,
+    scan: &pb::Scan,
+    region: &RegionInfo,
+) -> bool {
+    // The client asks for no row when it opens, or closes at once: then no second call comes.
+    let goes_on = request.number_of_rows() > 0 && !request.close_scanner();
+    let understands = request.client_handles_heartbeats() && request.client_handles_partials();
+    let is_small =
+        matches!(scan.max_result_size(), 1.. if scan.max_result_size() < options.edge_heartbeat_below);
+    goes_on && understands && is_small && is_at_edge(scan, region)
+}
+
+/// Whether the scan starts where a client goes on that has exhausted the region before: at the region's first row, or,
+/// in reverse, before the first row of the region behind it. The first region in the order of the scan is no such.
+fn is_at_edge(scan: &pb::Scan, region: &RegionInfo) -> bool {
+    let start = scan.start_row();
+    let edge = if scan.reversed() { region.end_key() } else { region.start_key() };
+    !start.is_empty() && start == edge && scan.include_start_row() != scan.reversed()
+}
+
+/// Makes `response` the heartbeat of a scanner that has more in its region.
+pub(super) fn make_heartbeat(response: &mut pb::ScanResponse, id: ScannerId) {
+    response.scanner_id = Some(id.0);
+    response.heartbeat_message = Some(true);
+    response.stale = Some(false);
+    (response.more_results, response.more_results_in_region) = (Some(true), Some(true));
+}
