@@ -14,26 +14,34 @@
 )]
 
 mod alarm;
+#[cfg(debug_assertions)]
+mod executor;
+mod hashing;
 mod limits;
 mod machine;
 mod network;
 mod pages;
 mod random;
 mod signals;
+#[cfg(debug_assertions)]
+pub mod simulation;
 mod stalls;
+pub mod sync;
 mod threads;
 mod time;
 mod weight;
 
 pub use alarm::Alarm;
+pub use hashing::{HashMap, HashSet, HashState, hash_seed};
 pub use limits::raise_open_files;
 pub use machine::host_name;
-pub use network::{Listener, Stream, dial, listen};
+pub use network::{Detached, Listener, Stream, dial, listen, resolve};
 pub use pages::forgo_huge_pages;
 pub use signals::told_to_stop;
 pub use stalls::{Stall, Stalls};
 pub use threads::{
-    Priority, Runtime, Thread, blocking, caught, sleep, spawn, spawn_thread, timeout, together,
+    Handle, Priority, Runtime, Task, TaskError, Thread, ThreadId, Within, block_on, blocking, catch_unwind,
+    caught, sleep, spawn, spawn_thread, this_thread, timeout, together,
 };
 pub use time::{Moment, WallTime};
 pub use weight::Crew;
@@ -54,6 +62,10 @@ pub struct World {
 impl World {
     /// The machine's own clocks, and chance seeded from the operating system.
     pub fn real() -> World {
+        #[cfg(debug_assertions)]
+        if let Some(world) = simulation::with(|director| director.world()) {
+            return world;
+        }
         World {
             clock: Arc::new(Clock::real()),
             random: Arc::new(parking_lot::Mutex::new(SplitMix::from_system())),
@@ -66,6 +78,22 @@ impl World {
             clock: Arc::new(Clock::simulated(start)),
             random: Arc::new(parking_lot::Mutex::new(SplitMix::new(seed))),
         }
+    }
+
+    /// The world of another machine of a simulation: time passes as here, and randomness follows from a `seed` of its own.
+    pub fn beside(&self, seed: u64) -> World {
+        World {
+            clock: Arc::new(self.clock.beside()),
+            random: Arc::new(parking_lot::Mutex::new(SplitMix::new(seed))),
+        }
+    }
+
+    /// Sets the wall clock of a simulated machine: how far it is ahead of the simulation's time, in ms.
+    ///
+    /// # Panics
+    /// In the real world.
+    pub fn set_ahead(&self, by_ms: i64) {
+        self.clock.set_ahead(by_ms);
     }
 
     /// Milliseconds since 1970, as cells are stamped with. May step backwards when the machine's clock is set.
@@ -96,6 +124,28 @@ impl World {
     pub fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }
+}
+
+/// Whether the planted bug `number` is active: a mistake of our own that a simulation must find. Never outside of one, and
+/// not even compiled in release builds.
+#[inline(always)]
+pub fn planted(number: u32) -> bool {
+    #[cfg(debug_assertions)]
+    return simulation::with(|director| director.planted()) == Some(number);
+    #[cfg(not(debug_assertions))]
+    {
+        let _ = number;
+        false
+    }
+}
+
+/// Notes that a state was reached which tests should reach at some time. Costs nothing in release builds.
+#[inline(always)]
+pub fn sometimes(state: &'static str) {
+    #[cfg(debug_assertions)]
+    simulation::with(|director| director.reached(state));
+    #[cfg(not(debug_assertions))]
+    let _ = state;
 }
 
 impl std::fmt::Debug for World {

@@ -2,29 +2,230 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+#[cfg(debug_assertions)]
+use crate::simulation;
 
 /// A connected socket.
-pub type Stream = tokio::net::TcpStream;
+#[derive(Debug)]
+pub struct Stream(Connected);
+
+#[derive(Debug)]
+enum Connected {
+    System(tokio::net::TcpStream),
+    #[cfg(debug_assertions)]
+    Simulated(Box<dyn simulation::Socket>),
+}
+
+/// A socket on its way from one runtime to another.
+#[derive(Debug)]
+pub struct Detached(Moving);
+
+#[derive(Debug)]
+enum Moving {
+    System(std::net::TcpStream),
+    #[cfg(debug_assertions)]
+    Simulated(Stream),
+}
 
 /// A listening socket.
-pub type Listener = tokio::net::TcpListener;
+#[derive(Debug)]
+pub struct Listener(Listening);
+
+#[derive(Debug)]
+enum Listening {
+    System(tokio::net::TcpListener),
+    #[cfg(debug_assertions)]
+    Simulated(Box<dyn simulation::Acceptor>),
+}
 
 /// Listens at `address`; port 0 asks the system for a free one. Must be called inside a runtime.
 ///
 /// The address can be taken again at once after this process ends (`SO_REUSEADDR`). Accepted sockets notice in the end
 /// when the other machine is gone (`SO_KEEPALIVE`, which they take over from the listening one).
 pub fn listen(address: SocketAddr) -> io::Result<Listener> {
+    #[cfg(debug_assertions)]
+    if let Some(taken) = simulation::with(|director| director.listen(address)) {
+        return taken.map(|acceptor| Listener(Listening::Simulated(acceptor)));
+    }
     let socket =
         if address.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     socket.set_keepalive(true)?;
     socket.bind(address)?;
-    socket.listen(1024)
+    socket.listen(1024).map(|listener| Listener(Listening::System(listener)))
 }
 
 /// Connects to `address` and sends small frames at once (`TCP_NODELAY`).
 pub async fn dial(address: SocketAddr) -> io::Result<Stream> {
-    let stream = Stream::connect(address).await?;
+    #[cfg(debug_assertions)]
+    if let Some(dialled) = simulation::with(|director| director.dial(address)) {
+        return dialled.await.map(|socket| Stream(Connected::Simulated(socket)));
+    }
+    let stream = tokio::net::TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    Ok(stream)
+    Ok(Stream(Connected::System(stream)))
+}
+
+/// The addresses of `host`, given as `name:port`.
+pub async fn resolve(host: &str) -> io::Result<Vec<SocketAddr>> {
+    #[cfg(debug_assertions)]
+    if simulation::is_active() {
+        // Simulated machines have no names.
+        let address = host.parse().map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+        return Ok(vec![address]);
+    }
+    Ok(tokio::net::lookup_host(host).await?.collect())
+}
+
+impl Listener {
+    /// Where it listens, with the real port.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match &self.0 {
+            Listening::System(listener) => listener.local_addr(),
+            #[cfg(debug_assertions)]
+            Listening::Simulated(acceptor) => Ok(acceptor.local()),
+        }
+    }
+
+    /// Waits for the next connection. Nothing is lost when the future is dropped.
+    pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        match &self.0 {
+            Listening::System(listener) => {
+                let (stream, remote) = listener.accept().await?;
+                Ok((Stream(Connected::System(stream)), remote))
+            }
+            #[cfg(debug_assertions)]
+            Listening::Simulated(acceptor) => {
+                let (socket, remote) = std::future::poll_fn(|context| acceptor.poll_accept(context)).await?;
+                Ok((Stream(Connected::Simulated(socket)), remote))
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// The address of the other end.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        match &self.0 {
+            Connected::System(stream) => stream.peer_addr(),
+            #[cfg(debug_assertions)]
+            Connected::Simulated(socket) => Ok(socket.peer()),
+        }
+    }
+
+    /// The address of this end.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match &self.0 {
+            Connected::System(stream) => stream.local_addr(),
+            #[cfg(debug_assertions)]
+            Connected::Simulated(socket) => Ok(socket.local()),
+        }
+    }
+
+    /// Sends small frames at once (`TCP_NODELAY`).
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        match &self.0 {
+            Connected::System(stream) => stream.set_nodelay(nodelay),
+            #[cfg(debug_assertions)]
+            Connected::Simulated(_) => Ok(()),
+        }
+    }
+
+    /// Takes the socket out of the runtime that it belongs to.
+    pub fn detach(self) -> io::Result<Detached> {
+        match self.0 {
+            Connected::System(stream) => stream.into_std().map(|stream| Detached(Moving::System(stream))),
+            #[cfg(debug_assertions)]
+            Connected::Simulated(_) => Ok(Detached(Moving::Simulated(self))),
+        }
+    }
+
+    /// The socket of the system's, for code that needs no simulation.
+    ///
+    /// # Panics
+    /// In a simulation.
+    pub fn into_system(self) -> tokio::net::TcpStream {
+        match self.0 {
+            Connected::System(stream) => stream,
+            #[cfg(debug_assertions)]
+            Connected::Simulated(_) => panic!("a simulated socket is none of the system's"),
+        }
+    }
+}
+
+impl Detached {
+    /// Gives the socket to the runtime of the calling task.
+    pub fn attach(self) -> io::Result<Stream> {
+        match self.0 {
+            Moving::System(stream) => {
+                tokio::net::TcpStream::from_std(stream).map(|stream| Stream(Connected::System(stream)))
+            }
+            #[cfg(debug_assertions)]
+            Moving::Simulated(stream) => Ok(stream),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    #[inline]
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().0 {
+            Connected::System(stream) => Pin::new(stream).poll_read(context, buffer),
+            #[cfg(debug_assertions)]
+            Connected::Simulated(socket) => Pin::new(socket).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    #[inline]
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().0 {
+            Connected::System(stream) => Pin::new(stream).poll_write(context, bytes),
+            #[cfg(debug_assertions)]
+            Connected::Simulated(socket) => Pin::new(socket).poll_write(context, bytes),
+        }
+    }
+
+    #[inline]
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().0 {
+            Connected::System(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            #[cfg(debug_assertions)]
+            Connected::Simulated(socket) => Pin::new(socket).poll_write_vectored(context, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().0 {
+            Connected::System(stream) => Pin::new(stream).poll_flush(context),
+            #[cfg(debug_assertions)]
+            Connected::Simulated(socket) => Pin::new(socket).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().0 {
+            Connected::System(stream) => Pin::new(stream).poll_shutdown(context),
+            #[cfg(debug_assertions)]
+            Connected::Simulated(socket) => Pin::new(socket).poll_shutdown(context),
+        }
+    }
 }

@@ -6,9 +6,16 @@
 
 use std::future::Future;
 use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+#[cfg(debug_assertions)]
+use crate::executor::Executor;
+#[cfg(debug_assertions)]
+use crate::simulation;
 use crate::weight;
 
 /// How the operating system should weigh a thread against the others of this process.
@@ -27,17 +34,103 @@ pub enum Priority {
 
 /// A running thread; joining it gives back what it returned.
 #[derive(Debug)]
-pub struct Thread<T>(thread::JoinHandle<T>);
+pub struct Thread<T>(Started<T>);
+
+#[derive(Debug)]
+enum Started<T> {
+    System(thread::JoinHandle<T>),
+    #[cfg(debug_assertions)]
+    Simulated(simulation::ThreadId, tokio::sync::oneshot::Receiver<thread::Result<T>>),
+}
 
 impl<T> Thread<T> {
     /// Waits for the thread's end. `Err` carries the panic it ended with.
     pub fn join(self) -> thread::Result<T> {
-        self.0.join()
+        match self.0 {
+            Started::System(thread) => thread.join(),
+            #[cfg(debug_assertions)]
+            Started::Simulated(_, ended) => {
+                block_on(ended).unwrap_or_else(|_| Err(Box::new("the thread was killed")))
+            }
+        }
     }
 
     /// Whether the thread's work is over.
     pub fn is_finished(&self) -> bool {
-        self.0.is_finished()
+        match &self.0 {
+            Started::System(thread) => thread.is_finished(),
+            #[cfg(debug_assertions)]
+            Started::Simulated(_, ended) => !ended.is_empty() || ended.is_terminated(),
+        }
+    }
+
+    /// Whether this is the calling thread.
+    fn is_current(&self) -> bool {
+        match &self.0 {
+            Started::System(thread) => thread.thread().id() == thread::current().id(),
+            #[cfg(debug_assertions)]
+            Started::Simulated(thread, _) => simulation::current() == Some(*thread),
+        }
+    }
+}
+
+/// Which thread runs, to be compared with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadId(Id);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Id {
+    System(thread::ThreadId),
+    #[cfg(debug_assertions)]
+    Simulated(simulation::ThreadId),
+}
+
+/// The calling thread.
+pub fn this_thread() -> ThreadId {
+    #[cfg(debug_assertions)]
+    if let Some(thread) = simulation::current() {
+        return ThreadId(Id::Simulated(thread));
+    }
+    ThreadId(Id::System(thread::current().id()))
+}
+
+/// Waits for `future`, holding the thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    #[cfg(debug_assertions)]
+    if let Some(thread) = simulation::current() {
+        let waker = Waker::from(Arc::new(UnparkSimulated(thread)));
+        loop {
+            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(output) => return output,
+                Poll::Pending => simulation::park(None),
+            }
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(debug_assertions)]
+struct UnparkSimulated(simulation::ThreadId);
+
+#[cfg(debug_assertions)]
+impl Wake for UnparkSimulated {
+    fn wake(self: Arc<Self>) {
+        simulation::unpark(self.0);
     }
 }
 
@@ -47,6 +140,10 @@ pub fn spawn_thread<T: Send + 'static>(
     priority: Priority,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Thread<T>> {
+    #[cfg(debug_assertions)]
+    if simulation::is_active() {
+        return spawn_simulated(name, work);
+    }
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
@@ -61,17 +158,50 @@ pub fn spawn_thread<T: Send + 'static>(
             }
             work()
         })
-        .map(Thread)
+        .map(|thread| Thread(Started::System(thread)))
+}
+
+#[cfg(debug_assertions)]
+fn spawn_simulated<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Thread<T>> {
+    let (ends, ended) = tokio::sync::oneshot::channel();
+    let work = Box::new(move || {
+        let result = catch_unwind(work);
+        // Nobody has to join it.
+        let _detached = ends.send(result);
+    });
+    let thread = simulation::with(|director| director.spawn(name, work)).expect("it is active")?;
+    Ok(Thread(Started::Simulated(thread, ended)))
+}
+
+/// Runs `work`, and catches a panic in it, as [`std::panic::catch_unwind`] does; for work that can be given up as a whole.
+///
+/// The end of a simulated machine is no panic of `work`, and goes on.
+pub fn catch_unwind<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    #[cfg(debug_assertions)]
+    if let Err(panic) = caught {
+        if panic.is::<simulation::Killed>() {
+            std::panic::resume_unwind(panic);
+        }
+        return Err(panic);
+    }
+    caught
 }
 
 /// Runs `work`, and catches a panic in it: `Err` has its words, which the panic hook has printed with the place already.
 ///
 /// For work that can be given up as a whole without harm to what it worked on, on threads that other work needs.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|panic| {
-        let words = panic.downcast_ref::<String>().map(String::as_str);
-        words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words").to_owned()
-    })
+    catch_unwind(work).map_err(|panic| words_of(&*panic))
+}
+
+/// The words of a panic.
+fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let words = panic.downcast_ref::<String>().map(String::as_str);
+    words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words").to_owned()
 }
 
 /// Runs `work` on `count` threads at once, the calling one among them, and returns when all have ended.
@@ -82,6 +212,11 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 /// # Panics
 /// When `work` panics in one of them.
 pub fn together(name: &str, count: usize, work: impl Fn() + Sync) {
+    #[cfg(debug_assertions)]
+    if simulation::is_active() {
+        // As if no other thread could be started.
+        return work();
+    }
     thread::scope(|scope| {
         for _ in 1..count {
             if thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, &work).is_err() {
@@ -95,9 +230,170 @@ pub fn together(name: &str, count: usize, work: impl Fn() + Sync) {
 /// One single-threaded runtime on a thread of its own.
 #[derive(Debug)]
 pub struct Runtime {
-    handle: tokio::runtime::Handle,
+    handle: Handle,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<Thread<()>>,
+}
+
+/// A runtime, for code that starts tasks on it or enters its context.
+#[derive(Clone, Debug)]
+pub struct Handle(Tasks);
+
+#[derive(Clone, Debug)]
+enum Tasks {
+    System(tokio::runtime::Handle),
+    #[cfg(debug_assertions)]
+    Simulated(Arc<Executor>),
+}
+
+impl Handle {
+    /// The runtime of the calling task.
+    ///
+    /// # Panics
+    /// Outside of a runtime.
+    pub fn current() -> Handle {
+        #[cfg(debug_assertions)]
+        if simulation::is_active() {
+            return Handle(Tasks::Simulated(simulation::executor().expect("a task calls")));
+        }
+        Handle(Tasks::System(tokio::runtime::Handle::current()))
+    }
+
+    /// Starts a task.
+    pub fn spawn<F>(&self, task: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match &self.0 {
+            Tasks::System(handle) => Task(Spawned::System(handle.spawn(task))),
+            #[cfg(debug_assertions)]
+            Tasks::Simulated(executor) => {
+                let (ends, ended) = tokio::sync::oneshot::channel();
+                let spawned = executor.spawn(Box::pin(async move {
+                    let mut task = Box::pin(task);
+                    let result =
+                        std::future::poll_fn(|context| match catch_unwind(|| task.as_mut().poll(context)) {
+                            Ok(Poll::Pending) => Poll::Pending,
+                            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+                            Err(panic) => Poll::Ready(Err(panic)),
+                        })
+                        .await;
+                    drop(task);
+                    // Nobody has to wait for it.
+                    let _detached = ends.send(result);
+                }));
+                Task(Spawned::Simulated(spawned, ended))
+            }
+        }
+    }
+
+    /// Enters the runtime's context until the guard is dropped: sockets and timers that are made belong to it.
+    pub fn enter(&self) -> Within<'_> {
+        match &self.0 {
+            Tasks::System(handle) => Within(Entry::System(handle.enter())),
+            #[cfg(debug_assertions)]
+            Tasks::Simulated(executor) => {
+                Within(Entry::Simulated(simulation::set_executor(Some(Arc::clone(executor)))))
+            }
+        }
+    }
+
+    /// Runs `future` on the calling thread, with the timers and sockets of the runtime.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        match &self.0 {
+            Tasks::System(handle) => handle.block_on(future),
+            #[cfg(debug_assertions)]
+            Tasks::Simulated(_) => {
+                let _within = self.enter();
+                block_on(future)
+            }
+        }
+    }
+}
+
+/// See [`Handle::enter`].
+#[derive(Debug)]
+pub struct Within<'a>(Entry<'a>);
+
+#[derive(Debug)]
+enum Entry<'a> {
+    System(#[expect(dead_code, reason = "held")] tokio::runtime::EnterGuard<'a>),
+    #[cfg(debug_assertions)]
+    Simulated(Option<Arc<Executor>>),
+}
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        match &mut self.0 {
+            Entry::System(_) => {}
+            #[cfg(debug_assertions)]
+            Entry::Simulated(before) => {
+                simulation::set_executor(before.take());
+            }
+        }
+    }
+}
+
+/// A task that was started; awaiting it gives what it returned. Dropping it lets the task run on.
+#[derive(Debug)]
+pub struct Task<T>(Spawned<T>);
+
+#[derive(Debug)]
+enum Spawned<T> {
+    System(tokio::task::JoinHandle<T>),
+    #[cfg(debug_assertions)]
+    Simulated(Arc<crate::executor::Task>, tokio::sync::oneshot::Receiver<thread::Result<T>>),
+}
+
+impl<T> Task<T> {
+    /// Drops the task at its next wait.
+    pub fn abort(&self) {
+        match &self.0 {
+            Spawned::System(task) => task.abort(),
+            #[cfg(debug_assertions)]
+            Spawned::Simulated(task, _) => task.abort(),
+        }
+    }
+}
+
+/// Why a task has no result.
+#[derive(Debug)]
+pub enum TaskError {
+    /// It panicked, with these words.
+    Panicked(String),
+    /// Its runtime has ended before it.
+    Dropped,
+}
+
+impl std::fmt::Display for TaskError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TaskError::Panicked(words) => write!(f, "the task panicked: {words}"),
+            TaskError::Dropped => f.write_str("the task's runtime has ended before it"),
+        }
+    }
+}
+
+impl std::error::Error for TaskError {}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Spawned::System(task) => Pin::new(task).poll(context).map_err(|error| {
+                error
+                    .try_into_panic()
+                    .map_or(TaskError::Dropped, |panic| TaskError::Panicked(words_of(&*panic)))
+            }),
+            #[cfg(debug_assertions)]
+            Spawned::Simulated(_, ended) => Pin::new(ended).poll(context).map(|ended| match ended {
+                Ok(result) => result.map_err(|panic| TaskError::Panicked(words_of(&*panic))),
+                Err(_) => Err(TaskError::Dropped),
+            }),
+        }
+    }
 }
 
 impl Runtime {
@@ -109,12 +405,23 @@ impl Runtime {
     /// The same with a thread of another priority; the pool's threads inherit it, but of one that serves no more than the weight, if
     /// that is not above the usual.
     pub fn start_as(name: &str, priority: Priority, blocking_threads_max: usize) -> io::Result<Runtime> {
+        #[cfg(debug_assertions)]
+        if simulation::is_active() {
+            let executor = Arc::<Executor>::default();
+            let running = Arc::clone(&executor);
+            let thread = spawn_simulated(name, move || running.run())?;
+            return Ok(Runtime {
+                handle: Handle(Tasks::Simulated(executor)),
+                stop: None,
+                thread: Some(thread),
+            });
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(blocking_threads_max)
             .thread_name(format!("{name}-pool"))
             .build()?;
-        let handle = runtime.handle().clone();
+        let handle = Handle(Tasks::System(runtime.handle().clone()));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let thread = spawn_thread(name, priority, move || {
             // Either the word to stop or the runtime's own handle being dropped ends it.
@@ -125,7 +432,7 @@ impl Runtime {
     }
 
     /// Starts a task on this runtime.
-    pub fn spawn<F>(&self, task: F) -> tokio::task::JoinHandle<F::Output>
+    pub fn spawn<F>(&self, task: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -134,7 +441,7 @@ impl Runtime {
     }
 
     /// The handle, for code that must enter the runtime's context.
-    pub fn handle(&self) -> &tokio::runtime::Handle {
+    pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
@@ -148,9 +455,13 @@ impl Runtime {
             // The receiver is gone only when the thread has ended already.
             let _ended = stop.send(());
         }
+        #[cfg(debug_assertions)]
+        if let Tasks::Simulated(executor) = &self.handle.0 {
+            executor.stop();
+        }
         if let Some(thread) = self.thread.take() {
             // A runtime that is dropped by one of its own tasks cannot wait for itself.
-            if thread.0.thread().id() != thread::current().id() {
+            if !thread.is_current() {
                 let _panicked = thread.join();
             }
         }
@@ -164,12 +475,16 @@ impl Drop for Runtime {
 }
 
 /// Starts a task on the runtime of the calling task.
-pub fn spawn<F>(task: F) -> tokio::task::JoinHandle<F::Output>
+pub fn spawn<F>(task: F) -> Task<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    tokio::spawn(task)
+    #[cfg(debug_assertions)]
+    if simulation::is_active() {
+        return Handle::current().spawn(task);
+    }
+    Task(Spawned::System(tokio::spawn(task)))
 }
 
 /// Runs `work`, which may wait for a disk, on the pool of the calling task's runtime.
@@ -177,6 +492,23 @@ where
 /// # Panics
 /// When `work` panics: the panic goes on in the caller.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    #[cfg(debug_assertions)]
+    if let Some(executor) = simulation::executor() {
+        let inside = move || {
+            simulation::set_executor(Some(executor));
+            work()
+        };
+        // The pool of a simulated runtime has no limit.
+        let Thread(Started::Simulated(_, ended)) = spawn_simulated("pool", inside).expect("a thread") else {
+            unreachable!("it is simulated")
+        };
+        return match ended.await {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // The machine is killed.
+            Err(_) => std::future::pending().await,
+        };
+    }
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(failure) => std::panic::resume_unwind(failure.into_panic()),
@@ -185,11 +517,26 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 
 /// Waits on the runtime's timer.
 pub async fn sleep(duration: Duration) {
+    #[cfg(debug_assertions)]
+    if simulation::is_active() {
+        return simulation::sleep(duration).await;
+    }
     tokio::time::sleep(duration).await;
 }
 
 /// Waits for `future` no longer than `limit`; `None` when the time is over.
 pub async fn timeout<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
+    #[cfg(debug_assertions)]
+    if simulation::is_active() {
+        let (mut future, mut over) = (pin!(future), pin!(simulation::sleep(limit)));
+        return std::future::poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            over.as_mut().poll(context).map(|()| None)
+        })
+        .await;
+    }
     tokio::time::timeout(limit, future).await.ok()
 }
 

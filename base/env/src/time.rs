@@ -1,6 +1,7 @@
 //! Wall time for cells, monotonic moments for everything that waits.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -43,7 +44,10 @@ pub(crate) enum Clock {
     },
     Simulated {
         start: WallTime,
-        elapsed: AtomicU64,
+        /// Shared by all machines of a simulation.
+        elapsed: Arc<AtomicU64>,
+        /// How far this machine's wall clock goes ahead of the others, in ms.
+        ahead: AtomicI64,
     },
 }
 
@@ -53,7 +57,24 @@ impl Clock {
     }
 
     pub(crate) fn simulated(start: WallTime) -> Clock {
-        Clock::Simulated { start, elapsed: AtomicU64::new(0) }
+        Clock::Simulated { start, elapsed: Arc::default(), ahead: AtomicI64::new(0) }
+    }
+
+    /// The clock of another machine, which goes like this one.
+    pub(crate) fn beside(&self) -> Clock {
+        match self {
+            Clock::Real { .. } => Clock::real(),
+            Clock::Simulated { start, elapsed, .. } => {
+                Clock::Simulated { start: *start, elapsed: Arc::clone(elapsed), ahead: AtomicI64::new(0) }
+            }
+        }
+    }
+
+    pub(crate) fn set_ahead(&self, by_ms: i64) {
+        match self {
+            Clock::Real { .. } => panic!("the real world's clock is not set from here"),
+            Clock::Simulated { ahead, .. } => ahead.store(by_ms, Ordering::Release),
+        }
     }
 
     pub(crate) fn wall(&self) -> WallTime {
@@ -64,8 +85,9 @@ impl Clock {
                     .duration_since(UNIX_EPOCH)
                     .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
             ),
-            Clock::Simulated { start, elapsed } => {
-                WallTime(start.0 + (elapsed.load(Ordering::Acquire) / 1_000_000) as i64)
+            Clock::Simulated { start, elapsed, ahead } => {
+                let elapsed_ms = (elapsed.load(Ordering::Acquire) / 1_000_000) as i64;
+                WallTime(start.0 + elapsed_ms + ahead.load(Ordering::Acquire))
             }
         }
     }

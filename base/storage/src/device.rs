@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use env::World;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags};
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::{pwritev, retry_on_intr};
 

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 use crate::{
     Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use env::sync::Mutex;
 use env::{Moment, World};
-use parking_lot::Mutex;
 use prost::Message;
 use proto::catalog::{self, RegionRow};
 use proto::{RegionInfo, ServerName, TableName, pb};

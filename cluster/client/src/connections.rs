@@ -1,12 +1,11 @@
 //! One connection per server and service, made when it is first needed and again when it broke.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use env::{Moment, World};
-use parking_lot::Mutex;
+use env::sync::Mutex;
+use env::{HashMap, Moment, World};
 use proto::ServerName;
 use rpc::client::Connection;
 
@@ -104,6 +103,6 @@ pub(crate) async fn resolve(server: &str) -> Result<SocketAddr> {
         return Ok(address);
     }
     let unknown = |reason: String| Error::Registry(format!("{server}: {reason}"));
-    let mut found = tokio::net::lookup_host(server).await.map_err(|error| unknown(error.to_string()))?;
-    found.next().ok_or_else(|| unknown("the name has no address".to_owned()))
+    let found = env::resolve(server).await.map_err(|error| unknown(error.to_string()))?;
+    found.into_iter().next().ok_or_else(|| unknown("the name has no address".to_owned()))
 }

@@ -4,12 +4,13 @@
 //! the largest possible name of a region that could hold the row: the first row found is the region. It asks for
 //! a few rows more and so learns of neighbours. What is wrong in the cache is found out when a server says so.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use env::HashMap;
+use env::sync::Mutex;
 use proto::{RegionInfo, ServerName, TableName};
 
 /// A region and the server that has it.

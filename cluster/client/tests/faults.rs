@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use client::{Action, Cluster, Error, Get, Increment, Options, Put, Registry, Scan, Table};
+use env::sync::Mutex;
 use env::{Runtime, World};
-use parking_lot::Mutex;
 use proto::catalog::RegionRow;
 use proto::{RegionId, RegionInfo, ServerName, pb};
 use rpc::{Answer, Call, Exception, Reply, Server, Service, Services, class};

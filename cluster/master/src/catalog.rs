@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use env::World;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use prost::Message;
 use proto::catalog::{self, Column, RegionRow, TableState};
 use proto::{EncodedName, RegionInfo, TableName, pb};

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use prost::Message;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use storage::{Files, Kind, Outcome, Version, swap_confirmed};

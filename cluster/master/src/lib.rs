@@ -48,7 +48,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use env::World;
-use parking_lot::{Mutex, RwLock};
+use env::sync::{Mutex, RwLock};
 use proto::catalog::{RegionRow, TableState};
 use proto::{ServerName, TableName};
 use rpc::{Exception, class};

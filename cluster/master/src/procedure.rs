@@ -8,15 +8,15 @@
 //! whether the table is there (see [`crate::tables`]). An id of an earlier life is answered "not found", upon which
 //! clients look at the table itself.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use env::{Moment, Priority, WallTime, World};
-use parking_lot::{Condvar, Mutex};
+use env::sync::{Condvar, Mutex};
+use env::{HashMap, Moment, Priority, WallTime, World};
 use rpc::Exception;
 
 /// The number clients poll with.

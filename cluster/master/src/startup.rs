@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use env::World;
-use parking_lot::{Mutex, RwLock};
+use env::sync::{Mutex, RwLock};
 use proto::catalog::{self, RegionRow, RegionState, TableState};
 use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE};
 use proto::{RegionInfo, ServerName, TableDescriptor, TableName, pb};

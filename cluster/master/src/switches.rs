@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use storage::{FileName, Files, Kind, Outcome, Version, swap_confirmed};
 
 /// Everything that can be switched, with the key in the kept object and the value of a new cluster.

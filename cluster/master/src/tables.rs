@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::descriptor::sanity;
 use proto::region_info::regions_between;

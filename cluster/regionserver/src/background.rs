@@ -19,14 +19,14 @@
 //! the wait, up to a limit. Nothing is lost by a failure: what should be flushed stays in memory and in the log, what
 //! should be compacted stays as it is.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use env::{Crew, Moment, Priority};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use env::sync::{Condvar, Mutex, MutexGuard};
+use env::{Crew, HashMap, Moment, Priority};
 use proto::EncodedName;
 use region::{CompactionRequest, FlushReason, InMemory, Region};
 

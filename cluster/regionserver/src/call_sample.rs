@@ -271,7 +271,7 @@ fn varint(left: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parking_lot::Mutex;
+    use env::sync::Mutex;
     use prost::Message;
     use proto::pb;
 

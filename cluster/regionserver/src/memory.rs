@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use env::sync::{Condvar, Mutex};
 use region::{MemoryUse, Region};
 
 use crate::RegionServer;

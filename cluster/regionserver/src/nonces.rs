@@ -19,15 +19,14 @@
 //! increment. The standard library's hash guards against whoever chooses keys; two multiplications that begin with a number
 //! which nobody knows do, too.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cell::SequenceId;
-use env::{Moment, World};
-use parking_lot::Mutex;
+use env::sync::Mutex;
+use env::{HashMap, Moment, World};
 use region::RecoveredNonce;
 use tokio::sync::watch;
 
@@ -102,7 +101,7 @@ pub(crate) struct Running(Option<(Arc<Nonces>, Nonce)>);
 
 impl Nonces {
     pub(crate) fn new(world: World, grace_period: Duration, enabled: bool) -> Nonces {
-        let seed = Seeded(RandomState::new().hash_one(()));
+        let seed = Seeded(env::hash_seed());
         let seen = (0..TABLES).map(|_| Mutex::new(Table::with_hasher(seed))).collect();
         Nonces { world, grace_period, enabled, seen }
     }

@@ -3,14 +3,13 @@
 //! Readers load one shared map; opening and closing make a new one. Beside it stand the regions that are being opened,
 //! for which a client shall wait, and those that went to another server, for which it is told where.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use env::{Moment, World};
-use parking_lot::Mutex;
+use env::sync::Mutex;
+use env::{HashMap, Moment, World};
 use proto::pb::region_specifier::RegionSpecifierType;
 use proto::region_info::EncodedName;
 use proto::{ServerName, TableName, pb};

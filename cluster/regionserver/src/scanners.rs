@@ -12,14 +12,13 @@
 //! An id is a hash of the server's name before a counter, so that an id of another server, or of an earlier life of
 //! this one, is not known here.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use env::{Moment, World};
-use parking_lot::Mutex;
+use env::sync::Mutex;
+use env::{HashMap, Moment, World};
 use proto::ServerName;
 use region::{Region, RegionScanner};
 use rpc::{Exception, class};

@@ -1,14 +1,13 @@
 //! One region server: what it holds, and how regions are opened and closed on it.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use cache::Cache;
 use conf::Conf;
-use env::{WallTime, World};
-use parking_lot::Mutex;
+use env::sync::Mutex;
+use env::{HashMap, WallTime, World};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor};
 use region::{Opening, Region, RegionOptions};
 use rpc::{Exception, class};

@@ -3,11 +3,11 @@
 //! The first to miss leads: it reads, and the others wait for what it brings. A leader that fails, or panics, brings
 //! nothing; then the others try for themselves, one after the other, and each gets its own error.
 
-use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
+use env::HashMap;
+use env::sync::{Condvar, Mutex};
 
 use crate::memory::Mix;
 use crate::{Block, BlockKey};

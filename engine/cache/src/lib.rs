@@ -30,12 +30,12 @@ pub use file::{Ask, Caching, File, Kinds};
 pub use persist::Persistence;
 pub use words::Words;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use env::HashMap;
+use env::sync::Mutex;
 
 use crate::bucket::Placed;
 use crate::counts::Tally;
@@ -249,7 +249,7 @@ impl Cache {
     /// over, and checked block by block when it is read.
     pub fn with_persistence(self, persistence: Persistence) -> Cache {
         let snapshot = persistence.load();
-        let mut ids = HashMap::new();
+        let mut ids: HashMap<_, _> = HashMap::default();
         let mut files = self.files.lock();
         for file in snapshot.files {
             let id = FileId(self.last_file.fetch_add(1, Ordering::Relaxed) + 1);

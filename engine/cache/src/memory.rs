@@ -9,7 +9,7 @@ mod traces;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use smallvec::SmallVec;
 
 pub(crate) use shelf::{Admission, Cause, Shelf};

@@ -13,11 +13,11 @@
 //!          · in memory 1B
 //! ```
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut};
-use parking_lot::Mutex;
+use env::HashMap;
+use env::sync::Mutex;
 use storage::Device;
 
 use crate::bucket::{Placed, RECORD_MAGIC, checksum};
@@ -132,7 +132,7 @@ impl Persistence {
 /// As much of a snapshot as there is room for.
 fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
     let mut left = room.saturating_sub(12);
-    let mut known = HashMap::new();
+    let mut known: HashMap<_, _> = HashMap::default();
     let mut files = Vec::new();
     for file in &snapshot.files {
         let length = 18 + file.name.len();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use env::Priority;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 type Work = Box<dyn FnOnce() + Send>;
 

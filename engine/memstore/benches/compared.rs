@@ -12,8 +12,8 @@ use std::sync::Arc;
 use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
 use crossbeam_skiplist::SkipMap;
 use env::World;
+use env::sync::Mutex;
 use memstore::{Cursor, Pool, Segment};
-use parking_lot::Mutex;
 
 const ROUNDS: usize = 3;
 

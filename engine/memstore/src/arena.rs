@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cell::{Cell, SequenceId};
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 use crate::Pool;
 use crate::chunk::{Appender, Chunk};

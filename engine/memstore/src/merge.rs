@@ -11,8 +11,9 @@
 //! So what lives in a chunk is not summed up but carried on: each segment knows how many bytes it has in which chunk, and what
 //! is dropped, which is read, goes from one account to the other.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use env::HashMap;
 
 use cell::{Cell, CellType, Comparator, Timestamp};
 
@@ -44,7 +45,7 @@ impl Union {
     fn of(segments: &[Arc<Segment>]) -> Union {
         let mut union = Union { chunks: Vec::new(), numbers: Vec::new(), fills: Vec::new() };
         // Segments that follow each other share a chunk: the one that the older did not fill.
-        let mut known: HashMap<*const Chunk, u32> = HashMap::new();
+        let mut known: HashMap<*const Chunk, u32> = HashMap::default();
         for segment in segments {
             let (mut numbers, fills) = (Vec::new(), segment.fills());
             for (own, chunk) in segment.records().chunks().enumerate() {

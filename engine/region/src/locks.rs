@@ -4,10 +4,9 @@
 //! the log syncs, so two rows that share a lock cost each other microseconds. Several are always taken in the same
 //! order.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use env::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::{Error, ReadMode, Result};
@@ -36,11 +35,7 @@ pub(crate) struct RowLocks {
 
 impl RowLocks {
     pub(crate) fn new(wait: Duration) -> RowLocks {
-        RowLocks {
-            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
-            seed: RandomState::new().hash_one(()),
-            wait,
-        }
+        RowLocks { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), seed: env::hash_seed(), wait }
     }
 
     /// Takes the locks of `rows`, waiting for each no longer than the limit, and not at all when only memory may be

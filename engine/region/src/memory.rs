@@ -45,9 +45,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cell::{Cell, CellType, KeyBuf, SequenceId};
+use env::sync::Mutex;
 use hfile::ReadOptions;
 use memstore::{Action, Cleaning, Compacted, Cursor, Level, Policy, Pool, Segment, Trust};
-use parking_lot::Mutex;
 use proto::descriptor::KeepDeletedCells;
 
 use crate::apply::split_cell;

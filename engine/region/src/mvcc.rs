@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use cell::SequenceId;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 /// What a write waits for before it is complete, in order of strength.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

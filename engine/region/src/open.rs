@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use cache::{Cache, Kinds};
 use cell::{Cell, CellBlock, Comparator, SequenceId};
 use env::World;
+use env::sync::Mutex;
 use hfile::{ReadOptions, Reader};
 use memstore::Level;
-use parking_lot::Mutex;
 use proto::{RegionInfo, TableDescriptor};
 use storage::{FileName, Files, Kind, swap_confirmed};
 

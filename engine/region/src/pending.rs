@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use cell::SequenceId;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 use crate::mvcc::Awaits;
 use crate::region::Region;
@@ -68,15 +68,8 @@ impl Pending {
     }
 
     /// Waits, holding the thread.
-    pub fn wait_blocking(mut self) -> Result<()> {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match Pin::new(&mut self).poll(&mut context) {
-                Poll::Ready(result) => return result,
-                Poll::Pending => std::thread::park(),
-            }
-        }
+    pub fn wait_blocking(self) -> Result<()> {
+        env::block_on(self)
     }
 
     /// Leaves the rest of the waiting to the log's threads.
@@ -90,14 +83,6 @@ impl Pending {
             });
             orphan.look();
         }
-    }
-}
-
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }
 

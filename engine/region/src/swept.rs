@@ -22,8 +22,9 @@
 //! A raw scan does not see what was dropped, neither markers nor versions. What two rows would have to share for a put to
 //! be taken for another's are 120 bits.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+
+use env::HashSet;
 
 use bytes::Bytes;
 use cell::{Cell, CellParts, CellType, Timestamp};
@@ -218,7 +219,7 @@ pub(crate) struct Sweep {
 impl Sweep {
     /// `None` when nothing may go until the next flush.
     pub(crate) fn new(late: &Late, below: i64) -> Option<Sweep> {
-        let sweep = || Sweep { below, late: late.rows.clone(), gone: Vec::new(), rows: HashSet::new() };
+        let sweep = || Sweep { below, late: late.rows.clone(), gone: Vec::new(), rows: HashSet::default() };
         (!late.many).then(sweep)
     }
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use crate::log::{Shared, WhenFull};
 use crate::{Level, Result, Ticket};
@@ -113,14 +113,7 @@ impl Durable {
 
     /// Waits, holding the thread.
     pub fn wait(mut self) -> Result<()> {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match self.advance(&mut context, WhenFull::Roll) {
-                Poll::Ready(result) => return result,
-                Poll::Pending => std::thread::park(),
-            }
-        }
+        env::block_on(std::future::poll_fn(|context| self.advance(context, WhenFull::Roll)))
     }
 }
 
@@ -148,13 +141,5 @@ impl Drop for Durable {
         if waiting.is_none() {
             self.shared.wake_reached();
         }
-    }
-}
-
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }

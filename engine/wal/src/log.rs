@@ -21,14 +21,14 @@ mod held;
 mod roll;
 mod write;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cell::SequenceId;
-use env::{Priority, Thread, World};
-use parking_lot::{Condvar, Mutex};
+use env::sync::{Condvar, Mutex};
+use env::{HashMap, Priority, Thread, World};
 use storage::{Capability, FileName, Files, Outcome};
 use telemetry::{Counter, Exposition, Histogram, Source};
 
@@ -94,7 +94,7 @@ pub struct Log {
 /// What appenders, waiters and the syncing thread share.
 pub(crate) struct Shared {
     /// The log's thread.
-    thread: Mutex<Option<std::thread::ThreadId>>,
+    thread: Mutex<Option<env::ThreadId>>,
     /// Held by who waits for the disk. What it guards is that the file before the current one is durable.
     rolling: Mutex<()>,
     pub(crate) front: Mutex<Front>,
@@ -188,7 +188,7 @@ impl Log {
             ready: BTreeMap::new(),
             reuse_min: if reuses { options.file_bytes_max / 2 } else { NEVER },
             unneeded: Vec::new(),
-            flushed: HashMap::new(),
+            flushed: HashMap::default(),
         };
         let writer = make_file(&*files, &folder, epoch, number)?;
         back.begin(&folder, number, writer);
@@ -199,7 +199,7 @@ impl Log {
             rolling: Mutex::default(),
             front: Mutex::new(Front {
                 buffer: empty_batch(),
-                regions: HashMap::new(),
+                regions: HashMap::default(),
                 appended: 0,
                 records: 0,
                 waiters: Vec::new(),
@@ -447,7 +447,7 @@ impl Log {
         self.shared.disk_wanted.notify_all();
         let (syncer, remover) = (self.syncer.lock().take(), self.remover.lock().take());
         // Who was woken by the log's thread may hold the last of the log; the thread ends by itself then.
-        if *self.shared.thread.lock() == Some(std::thread::current().id()) {
+        if *self.shared.thread.lock() == Some(env::this_thread()) {
             return;
         }
         for thread in [syncer, remover].into_iter().flatten() {

@@ -6,11 +6,12 @@
 //! anything of it is given: what one life reads must not be gone in the next. What a region has
 //! [taken](Recovered::taken) is let go: an old file that is removed gives its space back only when nobody holds it open.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::SequenceId;
-use parking_lot::Mutex;
+use env::HashMap;
+use env::sync::Mutex;
 use storage::{FileName, FileReader, Files};
 
 use crate::format::{
@@ -179,7 +180,7 @@ pub(crate) fn read_all(files: &Arc<dyn Files>, folder: &FileName) -> Result<Foun
     let mut found = Found {
         recovered: Recovered { left: Mutex::default(), cuts: Vec::new() },
         files: Vec::new(),
-        regions: HashMap::new(),
+        regions: HashMap::default(),
         live: BTreeMap::new(),
         epoch_max: 0,
         number_max: 0,
@@ -304,7 +305,7 @@ fn read_file(
         expected,
         found,
     };
-    let mut live = LogFile { name: name.clone(), bytes: size, regions: HashMap::new(), is_read: true };
+    let mut live = LogFile { name: name.clone(), bytes: size, regions: HashMap::default(), is_read: true };
     if size <= HEADER_LENGTH as u64 && read_header(&*file, size)?.is_none() {
         // A process died while it made the file; nothing was ever appended to it. It need not be the newest: the
         // next process may have died before it removed it.
@@ -333,7 +334,8 @@ fn read_file(
 
     let mut offset = HEADER_LENGTH as u64;
     let mut payload = Vec::new();
-    let (mut ended, mut whole_to, mut places) = (false, None, HashMap::new());
+    let (mut ended, mut whole_to) = (false, None);
+    let mut places: HashMap<_, _> = HashMap::default();
     while offset < size && !ended {
         if !read_batch(&*file, number, offset, size, &mut payload)? {
             let sign = match is_over {

@@ -181,7 +181,7 @@ fn echo(world: &World, request: usize, answer: usize, depth: usize, during: Dura
     let clock = world.clone();
     client.spawn(async move {
         let Ok(stream) = env::dial(address).await else { return };
-        let (mut input, mut output) = stream.into_split();
+        let (mut input, mut output) = stream.into_system().into_split();
         let until = clock.moment().plus(during);
         let requests = vec![7; request * depth];
         let mut buffer = vec![0; (answer * depth).clamp(BLOCK, SCAN_ANSWER)];
@@ -225,7 +225,7 @@ fn echo_at(
     let clock = world.clone();
     client.spawn(async move {
         let Ok(stream) = env::dial(address).await else { return };
-        let (input, output) = stream.into_split();
+        let (input, output) = stream.into_system().into_split();
         let under_way = Arc::new(Mutex::new(VecDeque::new()));
         env::spawn(ask_at(pace, output, request, Arc::clone(&under_way)));
         let _waits = told.send(hear(&clock, input, answer, &under_way).await);

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 use crate::chance::Chance;
 use crate::linear::{self, Answer, Entry, Operation};

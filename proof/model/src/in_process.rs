@@ -8,8 +8,8 @@ use bytes::Bytes;
 use cache::Cache;
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp};
 use env::World;
+use env::sync::Mutex;
 use filter::{Comparable, CompareOperator};
-use parking_lot::Mutex;
 use proto::region_info::RegionId;
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName};
 use region::{

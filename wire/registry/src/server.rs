@@ -4,7 +4,6 @@
 //! so that a client may come back to it; it holds nothing, since no client can create a node. Instead of a hello a client may
 //! send one of ZooKeeper's four-letter words.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use env::{Listener, Moment, Runtime, Stream, World};
-use parking_lot::Mutex;
+use env::sync::Mutex;
+use env::{HashMap, Listener, Moment, Runtime, Stream, World};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
@@ -193,9 +192,10 @@ async fn accept(listener: Listener, shared: Arc<Shared>) {
     let mut stopping = shared.stopping.subscribe();
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
             // The sender lives in `shared`.
             _stopped = stopping.wait_for(|stop| *stop) => return,
+            accepted = listener.accept() => accepted,
         };
         let (stream, remote) = match accepted {
             Ok(accepted) => accepted,
@@ -361,6 +361,12 @@ impl Connection {
             let mut out = Vec::new();
             let mut after = After::GoOn;
             tokio::select! {
+                biased;
+                _stopped = stopping.wait_for(|stop| *stop) => return Ok(After::GoOn),
+                changed = changes.changed() => {
+                    changed.map_err(|_| refused("the tree is gone"))?;
+                    session.events(&shared.tree, &mut out);
+                }
                 frame = self.frame() => {
                     let Some(frame) = frame? else {
                         return Ok(After::GoOn);
@@ -371,12 +377,7 @@ impl Connection {
                         .map_err(|error| refused(error.to_string()))?;
                     silence = Box::pin(env::sleep(timeout));
                 }
-                changed = changes.changed() => {
-                    changed.map_err(|_| refused("the tree is gone"))?;
-                    session.events(&shared.tree, &mut out);
-                }
                 () = &mut silence => return Err(refused(format!("silent for {timeout:?}"))),
-                _stopped = stopping.wait_for(|stop| *stop) => return Ok(After::GoOn),
             }
             if !out.is_empty() {
                 shared.counters.replies.fetch_add(1, Ordering::Relaxed);

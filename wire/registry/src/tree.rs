@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use env::World;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use tokio::sync::watch;
 
 /// What ZooKeeper tells about a node beside its bytes.

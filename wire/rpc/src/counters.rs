@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {

@@ -8,14 +8,13 @@
 //! first of them that waits for the log writes it for all.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -102,7 +101,7 @@ impl<K, T> Flight<K, T> {
         let slot = &mut self.slots[index];
         let (_, future) = slot.running.as_mut()?;
         let mut context = Context::from_waker(&slot.waker);
-        let ended = match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
+        let ended = match env::catch_unwind(|| future.as_mut().poll(&mut context)) {
             Ok(Poll::Pending) => return None,
             Ok(Poll::Ready(value)) => Ok(value),
             Err(panic) => Err(panic),

@@ -119,7 +119,7 @@ impl Server {
     }
 
     /// The threads of this server, for tasks that shall run beside its connections.
-    pub fn handle(&self) -> &tokio::runtime::Handle {
+    pub fn handle(&self) -> &env::Handle {
         self.lanes[0].runtime.handle()
     }
 
@@ -128,14 +128,12 @@ impl Server {
     /// thread, which must not be one of this server's own.
     pub fn stop(self) -> bool {
         self.shared.stopping.send_replace(true);
-        let (sender, receiver) = std::sync::mpsc::channel();
         let shared = Arc::clone(&self.shared);
-        self.lanes[0].runtime.spawn(async move {
-            // Every connection holds a receiver until its end.
-            let ended = env::timeout(shared.options.stop_max, shared.stopping.closed()).await.is_some();
-            let _gone = sender.send(ended);
+        // Every connection holds a receiver until its end.
+        let ended = self.lanes[0].runtime.spawn(async move {
+            env::timeout(shared.options.stop_max, shared.stopping.closed()).await.is_some()
         });
-        receiver.recv().unwrap_or(false)
+        env::block_on(ended).unwrap_or(false)
     }
 }
 
@@ -189,7 +187,7 @@ impl Bound {
 
 /// A lane as the accepting task sees it: without the runtime's ownership, for it runs on one of them.
 struct Handle {
-    runtime: tokio::runtime::Handle,
+    runtime: env::Handle,
     shard: Arc<Shard>,
     connections: Arc<AtomicU64>,
 }
@@ -198,9 +196,10 @@ async fn accept(listener: Listener, shared: Arc<Shared>, lanes: Vec<Handle>) {
     let mut stopping = shared.stopping.subscribe();
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
             // The sender lives in `shared`.
             _stopped = stopping.wait_for(|stop| *stop) => return,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, remote)) => admit(stream, remote, &shared, &lanes),
@@ -230,11 +229,11 @@ fn admit(stream: Stream, remote: SocketAddr, shared: &Arc<Shared>, lanes: &[Hand
     count(&lane.shard.connections_accepted, 1);
     let open = Open::new(Arc::clone(shared), Arc::clone(&lane.connections));
     // A socket belongs to the runtime that accepted it; it changes over by way of the plain socket.
-    let moved = stream.set_nodelay(true).and_then(|()| stream.into_std());
+    let moved = stream.set_nodelay(true).and_then(|()| stream.detach());
     let shard = Arc::clone(&lane.shard);
     lane.runtime.spawn(async move {
         let connection = moved
-            .and_then(Stream::from_std)
+            .and_then(env::Detached::attach)
             .map(|stream| Connection::new(stream, remote, Arc::clone(&open.shared), shard));
         match connection {
             Ok(connection) => connection.run().await,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use env::sync::Mutex;
 use env::{Runtime, World};
-use parking_lot::Mutex;
 use rpc::client::{self, Connection, Error, Invocation};
 use rpc::{
     Answer, Call, Codec, Coming, Compressor, Exception, Options, Reply, Server, Service, Services, class,

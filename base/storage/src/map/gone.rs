@@ -79,7 +79,7 @@ impl Watched {
 
 #[expect(unsafe_code, reason = "says who handles a signal")]
 fn install() -> io::Result<()> {
-    static INSTALLED: parking_lot::Mutex<bool> = parking_lot::Mutex::new(false);
+    static INSTALLED: env::sync::Mutex<bool> = env::sync::Mutex::new(false);
     let mut installed = INSTALLED.lock();
     if *installed {
         return Ok(());

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 /// Kinds that change nothing.
 const READS: [&str; 3] = ["get", "scan", "refused check"];

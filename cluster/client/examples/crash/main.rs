@@ -26,7 +26,6 @@ use std::sync::Arc;
 use client::{Cluster, Options, Registry};
 use env::{Runtime, WallTime, World};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use ledger::{Fate, Ledger};
 
@@ -40,7 +39,7 @@ const READERS: u64 = 2;
 /// What works on a server until it dies.
 struct Load {
     stop: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: Vec<env::Task<()>>,
 }
 
 fn main() -> Result<(), Failure> {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use env::sync::{Condvar, Mutex};
 use env::{WallTime, World};
-use parking_lot::{Condvar, Mutex};
 use proto::catalog::{Column, TableState};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::Exception;

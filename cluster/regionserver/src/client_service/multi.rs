@@ -515,8 +515,9 @@ impl Work {
                 Begun::Fresh(running) => return Known::New(Some(running)),
                 Begun::Repeated(sequence) => return Known::Done(sequence),
                 Begun::InProgress(_) if mode == ReadMode::MemoryOnly => return Known::InProgress,
-                Begun::InProgress(mut ended) => tokio::runtime::Handle::current()
-                    .block_on(async move { while ended.changed().await.is_ok() {} }),
+                Begun::InProgress(mut ended) => {
+                    env::block_on(async move { while ended.changed().await.is_ok() {} });
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use env::Moment;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 /// See the file.
 #[derive(Debug)]

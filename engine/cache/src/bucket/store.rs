@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use env::sync::{Condvar, Mutex};
 use env::{Priority, World};
-use parking_lot::{Condvar, Mutex};
 use storage::Device;
 
 use super::allocator::{Allocator, bucket_size};

@@ -7,7 +7,7 @@ use storage::{Capabilities, Entry, FileReader, FileWriter, Kind, Object, Outcome
 /// Files whose swaps report failure after they happened, and whose small objects then cannot be read, as asked.
 struct Doubtful {
     files: Memory,
-    told: parking_lot::Mutex<Told>,
+    told: env::sync::Mutex<Told>,
 }
 
 #[derive(Default)]
@@ -78,7 +78,7 @@ impl Files for Doubtful {
 
 /// A region over such files, and the files.
 fn open(files: &Memory) -> (Arc<Doubtful>, Arc<Region>, Arc<wal::Log>) {
-    let doubtful = Arc::new(Doubtful { files: files.clone(), told: parking_lot::Mutex::default() });
+    let doubtful = Arc::new(Doubtful { files: files.clone(), told: env::sync::Mutex::default() });
     let (log, region) = open_over(&doubtful).expect("opened");
     (doubtful, region, log)
 }
@@ -191,7 +191,7 @@ fn an_opening_whose_small_files_were_written_and_reported_failure_succeeds() {
     let files = Memory::new();
     let doubtful = Arc::new(Doubtful {
         files: files.clone(),
-        told: parking_lot::Mutex::new(Told { swaps: 1, cannot_read: false }),
+        told: env::sync::Mutex::new(Told { swaps: 1, cannot_read: false }),
     });
     let (_log, region) = open_over(&doubtful).expect("the file is read again");
     assert_eq!(doubtful.told.lock().swaps, 0, "one was written");

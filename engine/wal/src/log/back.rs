@@ -1,6 +1,8 @@
 //! The files of the log: the one that is written, those that are kept, and what is known of each.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use env::HashMap;
 
 use cell::SequenceId;
 use storage::{FileName, FileWriter, Files};
@@ -73,8 +75,12 @@ impl Back {
         self.synced_offset = writer.size();
         self.writer = Some(writer);
         self.number = number;
-        let file =
-            LogFile { name: file_name(folder, number), bytes: 0, regions: HashMap::new(), is_read: false };
+        let file = LogFile {
+            name: file_name(folder, number),
+            bytes: 0,
+            regions: HashMap::default(),
+            is_read: false,
+        };
         self.live.insert(number, file);
     }
 

@@ -10,7 +10,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use parking_lot::MutexGuard;
+use env::sync::MutexGuard;
 
 use super::Shared;
 use super::back::Back;

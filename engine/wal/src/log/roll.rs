@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use parking_lot::MutexGuard;
+use env::sync::MutexGuard;
 use storage::FileName;
 
 use super::Shared;

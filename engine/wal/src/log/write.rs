@@ -187,7 +187,7 @@ impl Shared {
     /// The thread that syncs for all who wait for the disk, writes out what nobody waits for, and tries again what found
     /// the disk full.
     pub(super) fn sync_for_waiters(&self) {
-        *self.thread.lock() = Some(std::thread::current().id());
+        *self.thread.lock() = Some(env::this_thread());
         loop {
             let wanted = {
                 let mut front = self.front.lock();

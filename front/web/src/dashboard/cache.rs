@@ -24,7 +24,7 @@ use cache::{BlockKind, BucketCounts, Cache, Counts, DeviceCounts, Looks, SlotCou
 use env::Moment;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use env::sync::Mutex;
 
 use super::{line, percent, size};
 

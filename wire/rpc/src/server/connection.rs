@@ -18,7 +18,6 @@
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -139,6 +138,7 @@ impl Connection {
         let mut stopping = self.shared.stopping.subscribe();
         let served = poll_fn(|context| self.poll(context));
         tokio::select! {
+            biased;
             () = served => return,
             // The sender lives in `shared`.
             _stopped = stopping.wait_for(|stop| *stop) => {}
@@ -231,7 +231,7 @@ impl Connection {
                 } else {
                     let telling = || service.foresee(Coming::of(&self.input));
                     // It costs no call, for nothing follows from it.
-                    let was_of_use = catch_unwind(AssertUnwindSafe(telling)).unwrap_or_else(|_| {
+                    let was_of_use = env::catch_unwind(telling).unwrap_or_else(|_| {
                         count(&self.shard.panics, 1);
                         tracing::error!(remote = %self.remote, "a service panicked when it was told what comes");
                         false
@@ -310,7 +310,7 @@ impl Connection {
             size: request.size,
             attributes: request.attributes,
         };
-        let result = match catch_unwind(AssertUnwindSafe(|| service.call(call))) {
+        let result = match env::catch_unwind(|| service.call(call)) {
             Ok(Answer::Now(result)) => {
                 count(&shard.calls_inline, 1);
                 result

@@ -1,6 +1,6 @@
 //! Where blocks lie, for the next process, and what it makes of that.
 
-use parking_lot::MutexGuard;
+use env::sync::MutexGuard;
 
 use super::{Entry, Slot, State, Store};
 use crate::bucket::{Placed, record};

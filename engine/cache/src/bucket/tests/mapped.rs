@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use storage::LocalDevice;
 
 use super::*;

@@ -1,0 +1,57 @@
+//! Hash maps whose order a simulated run decides by its seed.
+//!
+//! The standard library seeds each map from the operating system, so that nobody who sends keys can choose them to
+//! collide. That stays so; only inside a simulation all maps share one seed, for their iteration order must be the same
+//! in each run.
+
+#[cfg(not(debug_assertions))]
+pub use std::hash::RandomState as HashState;
+
+#[cfg(debug_assertions)]
+pub use simulated::HashState;
+
+/// The standard library's map with [`HashState`]; make one with `default()`.
+pub type HashMap<K, V, S = HashState> = std::collections::HashMap<K, V, S>;
+
+/// The standard library's set with [`HashState`]; make one with `default()`.
+pub type HashSet<T, S = HashState> = std::collections::HashSet<T, S>;
+
+/// A seed for hashing of one's own, which nobody outside can know.
+pub fn hash_seed() -> u64 {
+    use std::hash::BuildHasher;
+    HashState::default().hash_one(0x5eed)
+}
+
+#[cfg(debug_assertions)]
+mod simulated {
+    use std::hash::{BuildHasher, DefaultHasher, RandomState};
+
+    /// The seed of one map.
+    #[derive(Clone, Debug)]
+    pub enum HashState {
+        /// From the operating system.
+        System(RandomState),
+        /// The same for all maps of a simulation.
+        Simulated,
+    }
+
+    impl Default for HashState {
+        fn default() -> HashState {
+            match crate::simulation::is_active() {
+                true => HashState::Simulated,
+                false => HashState::System(RandomState::new()),
+            }
+        }
+    }
+
+    impl BuildHasher for HashState {
+        type Hasher = DefaultHasher;
+
+        fn build_hasher(&self) -> DefaultHasher {
+            match self {
+                HashState::System(state) => state.build_hasher(),
+                HashState::Simulated => DefaultHasher::new(),
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What a simulation puts in the place of the operating system.
+//!
+//! A simulation runs a whole cluster in one thread. Each thread of a simulated machine is a coroutine, which gives control
+//! back wherever a real thread would wait: for a lock, a condition, a timer, a task or a disk. The [`Director`] decides who
+//! runs next and what time it is; `proof/sim` has one. This module exists in builds with debug assertions alone, so that a
+//! release build pays nothing.
+//!
+//! Everything here is of the calling thread: while a director is [entered](enter), all of `env` goes through it.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::World;
+use crate::executor::Executor;
+
+/// The number of a simulated thread, unique in a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(pub u64);
+
+/// A connected simulated socket.
+pub trait Socket: AsyncRead + AsyncWrite + Send + Sync + Unpin + std::fmt::Debug {
+    /// The address of the other end.
+    fn peer(&self) -> SocketAddr;
+    /// The address of this end.
+    fn local(&self) -> SocketAddr;
+}
+
+/// A listening simulated socket.
+pub trait Acceptor: Send + Sync + std::fmt::Debug {
+    /// The next connection, with the address it came from.
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Box<dyn Socket>, SocketAddr)>>;
+    /// Where it listens.
+    fn local(&self) -> SocketAddr;
+}
+
+/// A future that a director gives.
+pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Decides what happens next in a simulation. Calls come from the simulated threads themselves.
+pub trait Director {
+    /// The world of the machine that the calling thread belongs to.
+    fn world(&self) -> World;
+    /// A random number of the simulation itself: for what decides the order of events.
+    fn random(&self) -> u64;
+    /// Starts a thread on the machine of the calling one.
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce()>) -> io::Result<ThreadId>;
+    /// The calling thread; `None` outside of all.
+    fn current(&self) -> Option<ThreadId>;
+    /// Suspends the calling thread until it is [unparked](Director::unpark), or until the time is over. Returns at once when it
+    /// was unparked since it last ran. May return for no reason.
+    fn park(&self, limit: Option<Duration>);
+    /// Lets a thread run on.
+    fn unpark(&self, thread: ThreadId);
+    /// Lets others run first.
+    fn give_way(&self);
+    /// Wakes `timer` after a time.
+    fn wake_after(&self, time: Duration, timer: &Arc<Timer>);
+    /// Connects to an address.
+    fn dial(&self, address: SocketAddr) -> Boxed<io::Result<Box<dyn Socket>>>;
+    /// Listens at an address.
+    fn listen(&self, address: SocketAddr) -> io::Result<Box<dyn Acceptor>>;
+    /// Whether a lock that is free lets others run first.
+    fn interrupts(&self) -> bool;
+    /// The number of the planted bug that is active; 0 for none.
+    fn planted(&self) -> u32;
+    /// A state that tests should reach was reached.
+    fn reached(&self, state: &'static str);
+}
+
+thread_local! {
+    static DIRECTOR: RefCell<Option<Rc<dyn Director>>> = const { RefCell::new(None) };
+    static ACTIVE: Cell<bool> = const { Cell::new(false) };
+    static EXECUTOR: RefCell<Option<Arc<Executor>>> = const { RefCell::new(None) };
+}
+
+/// The panic by which the threads of a killed machine end. It is nobody's failure and must not be caught.
+#[derive(Debug)]
+pub struct Killed;
+
+/// Enters a simulation until the guard is dropped.
+pub fn enter(director: Rc<dyn Director>) -> Entered {
+    DIRECTOR.with_borrow_mut(|entered| *entered = Some(director));
+    ACTIVE.set(true);
+    Entered(std::marker::PhantomData)
+}
+
+/// See [`enter`].
+#[derive(Debug)]
+pub struct Entered(std::marker::PhantomData<*const ()>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        ACTIVE.set(false);
+        DIRECTOR.with_borrow_mut(Option::take);
+    }
+}
+
+/// Whether the calling thread is inside a simulation.
+#[inline]
+pub fn is_active() -> bool {
+    ACTIVE.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Calls the director, if there is one.
+pub(crate) fn with<T>(act: impl FnOnce(&dyn Director) -> T) -> Option<T> {
+    if !is_active() {
+        return None;
+    }
+    let director = DIRECTOR.with_borrow(Clone::clone)?;
+    Some(act(&*director))
+}
+
+/// The calling simulated thread.
+pub(crate) fn current() -> Option<ThreadId> {
+    with(|director| director.current()).flatten()
+}
+
+/// Suspends the calling thread, see [`Director::park`].
+pub(crate) fn park(limit: Option<Duration>) {
+    // Other threads run meanwhile, in other executors.
+    let executor = executor();
+    with(|director| director.park(limit));
+    set_executor(executor);
+}
+
+/// Lets a thread run on.
+pub(crate) fn unpark(thread: ThreadId) {
+    with(|director| director.unpark(thread));
+}
+
+/// Lets others run first.
+pub fn give_way() {
+    let executor = executor();
+    with(|director| director.give_way());
+    set_executor(executor);
+}
+
+/// Holds the calling thread for so long, as a disk would.
+pub fn hold(time: Duration) {
+    let Some(world) = with(|director| director.world()) else { return };
+    let until = world.moment().plus(time);
+    loop {
+        let left = until.since(world.moment());
+        if left.is_zero() {
+            return;
+        }
+        park(Some(left));
+    }
+}
+
+/// The executor that the calling thread's tasks belong to.
+pub(crate) fn executor() -> Option<Arc<Executor>> {
+    EXECUTOR.with_borrow(Clone::clone)
+}
+
+pub(crate) fn set_executor(executor: Option<Arc<Executor>>) -> Option<Arc<Executor>> {
+    EXECUTOR.with_borrow_mut(|current| std::mem::replace(current, executor))
+}
+
+/// A timer that somebody waits for. Dropping it takes it back.
+#[derive(Debug, Default)]
+pub struct Timer(parking_lot::Mutex<(bool, Option<Waker>)>);
+
+impl Timer {
+    /// Its time has come.
+    pub fn ring(&self) {
+        let waker = {
+            let mut state = self.0.lock();
+            state.0 = true;
+            state.1.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock();
+        if state.0 {
+            return Poll::Ready(());
+        }
+        state.1 = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Waits in simulated time.
+pub(crate) async fn sleep(time: Duration) {
+    let timer = Arc::new(Timer::default());
+    with(|director| director.wake_after(time, &timer));
+    std::future::poll_fn(|context| timer.poll(context)).await;
+}

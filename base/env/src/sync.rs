@@ -1,0 +1,374 @@
+//! Locks and conditions.
+//!
+//! They are `parking_lot`'s. In builds with debug assertions a wait inside a simulation suspends the simulated thread, and
+//! the system's otherwise.
+
+#[cfg(not(debug_assertions))]
+pub use parking_lot::{
+    Condvar, MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    WaitTimeoutResult,
+};
+
+#[cfg(debug_assertions)]
+pub use simulated::{
+    Condvar, MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    WaitTimeoutResult,
+};
+
+#[cfg(debug_assertions)]
+mod simulated {
+    // The traits of `lock_api` are unsafe: who implements them promises that a lock is held by one alone.
+    #![expect(unsafe_code, reason = "locks of our own; see each implementation")]
+
+    use std::cell::RefCell;
+    use std::collections::HashMap;
+    use std::time::{Duration, Instant};
+
+    use lock_api::RawMutex as _;
+
+    use crate::simulation::{self, ThreadId};
+
+    /// See `parking_lot::Mutex`.
+    pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
+    /// See `parking_lot::MutexGuard`.
+    pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
+    /// See `parking_lot::MappedMutexGuard`.
+    pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
+    /// See `parking_lot::RwLock`.
+    pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
+    /// See `parking_lot::RwLockReadGuard`.
+    pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
+    /// See `parking_lot::RwLockWriteGuard`.
+    pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
+
+    thread_local! {
+        /// Who waits for what, by the address of the lock or condition. It is only looked up, never iterated.
+        static WAITERS: RefCell<HashMap<usize, Vec<ThreadId>>> = RefCell::default();
+    }
+
+    /// A thread that waits, until it is woken or this is dropped: also when its machine is killed meanwhile.
+    struct Waiting {
+        address: usize,
+        thread: ThreadId,
+    }
+
+    impl Waiting {
+        fn begin(address: usize, thread: ThreadId) -> Waiting {
+            WAITERS.with_borrow_mut(|all| all.entry(address).or_default().push(thread));
+            Waiting { address, thread }
+        }
+
+        fn is_over(&self) -> bool {
+            WAITERS.with_borrow(|all| !all.get(&self.address).is_some_and(|all| all.contains(&self.thread)))
+        }
+
+        /// Whether it had waited until now.
+        fn give_up(&self) -> bool {
+            leave(self.address, self.thread)
+        }
+    }
+
+    impl Drop for Waiting {
+        fn drop(&mut self) {
+            self.give_up();
+        }
+    }
+
+    /// Whether it had waited until now.
+    fn leave(address: usize, thread: ThreadId) -> bool {
+        WAITERS.with_borrow_mut(|all| {
+            let Some(waiting) = all.get_mut(&address) else { return false };
+            let Some(at) = waiting.iter().position(|waiting| *waiting == thread) else { return false };
+            waiting.remove(at);
+            if waiting.is_empty() {
+                all.remove(&address);
+            }
+            true
+        })
+    }
+
+    /// Lets all who wait there run on.
+    fn wake_all(address: usize) -> usize {
+        let woken = WAITERS.with_borrow_mut(|all| all.remove(&address)).unwrap_or_default();
+        for thread in &woken {
+            simulation::unpark(*thread);
+        }
+        woken.len()
+    }
+
+    fn wake_one(address: usize) -> bool {
+        let woken = WAITERS.with_borrow_mut(|all| {
+            let waiting = all.get_mut(&address)?;
+            let count = waiting.len();
+            let chosen = match count {
+                1 => 0,
+                _ => simulation::with(|director| director.random()).unwrap_or(0) as usize % count,
+            };
+            let thread = waiting.remove(chosen);
+            if waiting.is_empty() {
+                all.remove(&address);
+            }
+            Some(thread)
+        });
+        if let Some(thread) = woken {
+            simulation::unpark(thread);
+        }
+        woken.is_some()
+    }
+
+    /// Tries until it succeeds or the time is over, suspended in between until somebody wakes the address.
+    fn acquire(address: usize, limit: Option<Duration>, attempt: impl Fn() -> bool) -> Option<bool> {
+        let thread = simulation::current()?;
+        if simulation::with(|director| director.interrupts()) == Some(true) {
+            simulation::give_way();
+        }
+        let world = simulation::with(|director| director.world())?;
+        let until = limit.map(|limit| world.moment().plus(limit));
+        loop {
+            if attempt() {
+                return Some(true);
+            }
+            let left = until.map(|until| until.since(world.moment()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Some(false);
+            }
+            let _waiting = Waiting::begin(address, thread);
+            simulation::park(left);
+        }
+    }
+
+    /// The state of a mutex.
+    pub struct RawMutex(parking_lot::RawMutex);
+
+    impl RawMutex {
+        fn address(&self) -> usize {
+            std::ptr::from_ref(self).addr()
+        }
+    }
+
+    // SAFETY: who holds it is decided by the lock within; a simulation only tries again instead of waiting.
+    unsafe impl lock_api::RawMutex for RawMutex {
+        const INIT: RawMutex = RawMutex(parking_lot::RawMutex::INIT);
+        type GuardMarker = lock_api::GuardNoSend;
+
+        #[inline]
+        fn lock(&self) {
+            if simulation::is_active() && acquire(self.address(), None, || self.0.try_lock()) == Some(true) {
+                return;
+            }
+            self.0.lock();
+        }
+
+        #[inline]
+        fn try_lock(&self) -> bool {
+            self.0.try_lock()
+        }
+
+        #[inline]
+        unsafe fn unlock(&self) {
+            // SAFETY: the caller holds it.
+            unsafe { self.0.unlock() };
+            if simulation::is_active() {
+                wake_all(self.address());
+            }
+        }
+
+        #[inline]
+        fn is_locked(&self) -> bool {
+            self.0.is_locked()
+        }
+    }
+
+    // SAFETY: as above.
+    unsafe impl lock_api::RawMutexTimed for RawMutex {
+        type Duration = Duration;
+        type Instant = Instant;
+
+        fn try_lock_for(&self, timeout: Duration) -> bool {
+            if simulation::is_active()
+                && let Some(held) = acquire(self.address(), Some(timeout), || self.0.try_lock())
+            {
+                return held;
+            }
+            self.0.try_lock_for(timeout)
+        }
+
+        fn try_lock_until(&self, timeout: Instant) -> bool {
+            self.0.try_lock_until(timeout)
+        }
+    }
+
+    // SAFETY: as above.
+    unsafe impl lock_api::RawMutexFair for RawMutex {
+        unsafe fn unlock_fair(&self) {
+            // SAFETY: the caller holds it.
+            unsafe { self.0.unlock_fair() };
+            if simulation::is_active() {
+                wake_all(self.address());
+            }
+        }
+    }
+
+    /// The state of a lock for one writer or many readers.
+    pub struct RawRwLock(parking_lot::RawRwLock);
+
+    impl RawRwLock {
+        fn address(&self) -> usize {
+            std::ptr::from_ref(self).addr()
+        }
+    }
+
+    // SAFETY: as above.
+    unsafe impl lock_api::RawRwLock for RawRwLock {
+        const INIT: RawRwLock = RawRwLock(parking_lot::RawRwLock::INIT);
+        type GuardMarker = lock_api::GuardNoSend;
+
+        fn lock_shared(&self) {
+            if simulation::is_active()
+                && acquire(self.address(), None, || self.0.try_lock_shared()) == Some(true)
+            {
+                return;
+            }
+            self.0.lock_shared();
+        }
+
+        fn try_lock_shared(&self) -> bool {
+            self.0.try_lock_shared()
+        }
+
+        unsafe fn unlock_shared(&self) {
+            // SAFETY: the caller holds it.
+            unsafe { self.0.unlock_shared() };
+            if simulation::is_active() {
+                wake_all(self.address());
+            }
+        }
+
+        fn lock_exclusive(&self) {
+            if simulation::is_active()
+                && acquire(self.address(), None, || self.0.try_lock_exclusive()) == Some(true)
+            {
+                return;
+            }
+            self.0.lock_exclusive();
+        }
+
+        fn try_lock_exclusive(&self) -> bool {
+            self.0.try_lock_exclusive()
+        }
+
+        unsafe fn unlock_exclusive(&self) {
+            // SAFETY: the caller holds it.
+            unsafe { self.0.unlock_exclusive() };
+            if simulation::is_active() {
+                wake_all(self.address());
+            }
+        }
+
+        fn is_locked(&self) -> bool {
+            self.0.is_locked()
+        }
+    }
+
+    /// Whether a wait ended because its time was over.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct WaitTimeoutResult(bool);
+
+    impl WaitTimeoutResult {
+        /// Whether it did.
+        pub fn timed_out(self) -> bool {
+            self.0
+        }
+    }
+
+    /// See `parking_lot::Condvar`.
+    #[derive(Debug, Default)]
+    pub struct Condvar {
+        // Held from before the caller's lock is released until the thread waits: no notification is lost in between.
+        gate: parking_lot::Mutex<()>,
+        inner: parking_lot::Condvar,
+    }
+
+    impl Condvar {
+        /// Nobody waits yet.
+        pub const fn new() -> Condvar {
+            Condvar { gate: parking_lot::Mutex::new(()), inner: parking_lot::Condvar::new() }
+        }
+
+        fn address(&self) -> usize {
+            std::ptr::from_ref(self).addr()
+        }
+
+        /// Wakes one who waits.
+        pub fn notify_one(&self) -> bool {
+            if simulation::is_active() {
+                return wake_one(self.address());
+            }
+            let _gate = self.gate.lock();
+            self.inner.notify_one()
+        }
+
+        /// Wakes all who wait.
+        pub fn notify_all(&self) -> usize {
+            if simulation::is_active() {
+                return wake_all(self.address());
+            }
+            let _gate = self.gate.lock();
+            self.inner.notify_all()
+        }
+
+        /// Releases the lock until it is notified.
+        pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+            self.wait_some(guard, None);
+        }
+
+        /// Releases the lock until `condition` does not hold any more.
+        pub fn wait_while<T: ?Sized>(
+            &self,
+            guard: &mut MutexGuard<'_, T>,
+            mut condition: impl FnMut(&mut T) -> bool,
+        ) {
+            while condition(&mut **guard) {
+                self.wait(guard);
+            }
+        }
+
+        /// The same as [`wait`](Condvar::wait), no longer than `limit`.
+        pub fn wait_for<T: ?Sized>(
+            &self,
+            guard: &mut MutexGuard<'_, T>,
+            limit: Duration,
+        ) -> WaitTimeoutResult {
+            WaitTimeoutResult(self.wait_some(guard, Some(limit)))
+        }
+
+        fn wait_some<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, limit: Option<Duration>) -> bool {
+            if let Some(thread) = simulation::current()
+                && let Some(world) = simulation::with(|director| director.world())
+            {
+                let until = limit.map(|limit| world.moment().plus(limit));
+                let waiting = Waiting::begin(self.address(), thread);
+                return MutexGuard::unlocked(guard, || {
+                    loop {
+                        if waiting.is_over() {
+                            return false;
+                        }
+                        let left = until.map(|until| until.since(world.moment()));
+                        if left.is_some_and(|left| left.is_zero()) {
+                            return waiting.give_up();
+                        }
+                        simulation::park(left);
+                    }
+                });
+            }
+            let mut gate = self.gate.lock();
+            MutexGuard::unlocked(guard, move || match limit {
+                Some(limit) => self.inner.wait_for(&mut gate, limit).timed_out(),
+                None => {
+                    self.inner.wait(&mut gate);
+                    false
+                }
+            })
+        }
+    }
+}
