@@ -1,6 +1,6 @@
-//! Tables, namespaces and the state of the cluster.
+//! Administration: tables, namespaces and cluster status.
 //!
-//! The master carries out changes as procedures: a call begins one and gives its number, and the client asks for its end.
+//! The master runs changes as procedures. A call starts one and returns its id; the client polls until it has ended.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use rpc::{Exception, class};
 use crate::cluster::specifier;
 use crate::{Cluster, Error, Get, Location, Result};
 
-/// Between two questions for a procedure's end there is at least this, and it doubles.
+/// The first pause between two polls of a procedure; it doubles with each poll.
 const POLL_MIN: Duration = Duration::from_millis(5);
-/// And at most this.
+/// The longest pause between two polls.
 const POLL_MAX: Duration = Duration::from_millis(500);
 
-/// Administers a cluster. Cheap to clone.
+/// The administration of a cluster. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Admin {
     cluster: Cluster,
@@ -28,12 +28,12 @@ impl Admin {
         Admin { cluster }
     }
 
-    /// Nonce group and nonce, by which the master knows a second try.
+    /// A nonce group and a nonce, by which the master recognizes a retry.
     fn nonce(&self) -> (Option<u64>, Option<u64>) {
         (Some(self.cluster.0.nonce_group), Some(self.cluster.0.world.random()))
     }
 
-    /// Makes a table, cut into regions at the keys given.
+    /// Creates a table, pre-split at the given keys.
     pub async fn create_table(&self, table: &TableDescriptor, split_keys: &[Bytes]) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::CreateTableRequest {
@@ -46,7 +46,7 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
-    /// Lets a table serve again.
+    /// Enables a table.
     pub async fn enable_table(&self, table: &TableName) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::EnableTableRequest { table_name: table.into(), nonce_group, nonce };
@@ -54,7 +54,7 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
-    /// Takes a table out of service.
+    /// Disables a table.
     pub async fn disable_table(&self, table: &TableName) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::DisableTableRequest { table_name: table.into(), nonce_group, nonce };
@@ -64,7 +64,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Removes a table, which must be disabled.
+    /// Deletes a table, which must be disabled.
     pub async fn delete_table(&self, table: &TableName) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::DeleteTableRequest { table_name: table.into(), nonce_group, nonce };
@@ -74,7 +74,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Empties a table, which must be disabled and is enabled afterwards.
+    /// Truncates a table. It must be disabled and is enabled afterwards.
     pub async fn truncate_table(&self, table: &TableName, preserve_splits: bool) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::TruncateTableRequest {
@@ -89,7 +89,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Replaces what a table is.
+    /// Replaces a table's descriptor.
     pub async fn modify_table(&self, table: &TableDescriptor) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::ModifyTableRequest {
@@ -116,7 +116,7 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
-    /// Replaces what a family is.
+    /// Replaces a family's descriptor.
     pub async fn modify_family(&self, table: &TableName, family: &FamilyDescriptor) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::ModifyColumnRequest {
@@ -129,7 +129,7 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
-    /// Removes a family and all that is in it.
+    /// Deletes a family and its data.
     pub async fn delete_family(&self, table: &TableName, family: impl Into<Bytes>) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::DeleteColumnRequest {
@@ -142,14 +142,14 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
-    /// The names of all tables, without the system's own.
+    /// Lists the names of all user tables.
     pub async fn tables(&self) -> Result<Vec<TableName>> {
         let request = pb::GetTableNamesRequest::default();
         let answer: pb::GetTableNamesResponse = self.cluster.on_master("GetTableNames", &request).await?;
         answer.table_names.iter().map(|name| Ok(TableName::try_from(name)?)).collect()
     }
 
-    /// What a table is; `None` when there is none.
+    /// Returns a table's descriptor; `None` when the table does not exist.
     pub async fn describe_table(&self, table: &TableName) -> Result<Option<TableDescriptor>> {
         let request = pb::GetTableDescriptorsRequest {
             table_names: vec![table.into()],
@@ -166,7 +166,7 @@ impl Admin {
             .transpose()
     }
 
-    /// The state of a table as hbase:meta has it; `None` when there is none.
+    /// Returns a table's state from hbase:meta; `None` when the table does not exist.
     pub async fn table_state(&self, table: &TableName) -> Result<Option<TableState>> {
         if table.is_meta() {
             return Ok(Some(TableState::Enabled));
@@ -176,12 +176,12 @@ impl Admin {
         row.value(catalog::TABLE, "state").map(|value| Ok(catalog::decode_table_state(value)?)).transpose()
     }
 
-    /// Whether there is such a table.
+    /// Whether a table exists.
     pub async fn table_exists(&self, table: &TableName) -> Result<bool> {
         Ok(self.table_state(table).await?.is_some())
     }
 
-    /// Writes what a table has in memory to files.
+    /// Flushes a table's memstores to files.
     pub async fn flush(&self, table: &TableName) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request =
@@ -189,7 +189,7 @@ impl Admin {
         let answer: Result<pb::FlushTableResponse> = self.cluster.on_master("FlushTable", &request).await;
         match answer {
             Ok(answer) => self.finished(answer.proc_id).await,
-            // A server before 2.6: its regions are asked one by one.
+            // Masters before 2.6 have no such call, so the client flushes each region.
             Err(Error::Remote(exception)) if exception.message.contains(class::UNSUPPORTED_OPERATION) => {
                 for location in self.cluster.locations(table).await? {
                     self.flush_region(&location).await?;
@@ -210,7 +210,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Asks every region of a table to put its files together; `major` also drops what is hidden. Does not wait for the end.
+    /// Requests a compaction of every region of a table, a major one if `major`. Returns before the compactions end.
     pub async fn compact(&self, table: &TableName, major: bool) -> Result<()> {
         for location in self.cluster.locations(table).await? {
             let request = pb::CompactRegionRequest {
@@ -224,12 +224,12 @@ impl Admin {
         Ok(())
     }
 
-    /// The regions of a table in order, and their servers.
+    /// Returns the regions of a table in key order, with their servers.
     pub async fn regions(&self, table: &TableName) -> Result<Vec<Location>> {
         self.cluster.locations(table).await
     }
 
-    /// What each region of a table holds, as its server says now.
+    /// Returns the load of each region of a table, as its server reports it now.
     pub async fn region_loads(&self, table: &TableName) -> Result<Vec<pb::RegionLoad>> {
         let mut servers: Vec<_> =
             self.cluster.locations(table).await?.into_iter().map(|location| location.server).collect();
@@ -245,7 +245,7 @@ impl Admin {
         Ok(loads)
     }
 
-    /// Makes a namespace.
+    /// Creates a namespace.
     pub async fn create_namespace(&self, name: &str, configuration: &[(&str, &str)]) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let configuration = configuration
@@ -264,7 +264,7 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
-    /// Removes a namespace, which must be empty.
+    /// Deletes a namespace, which must be empty.
     pub async fn delete_namespace(&self, name: &str) -> Result<()> {
         let (nonce_group, nonce) = self.nonce();
         let request = pb::DeleteNamespaceRequest { namespace_name: name.to_owned(), nonce_group, nonce };
@@ -272,14 +272,14 @@ impl Admin {
         self.finished(answer.proc_id).await
     }
 
-    /// The names of all namespaces.
+    /// Lists the names of all namespaces.
     pub async fn namespaces(&self) -> Result<Vec<String>> {
         let request = pb::ListNamespacesRequest::default();
         let answer: pb::ListNamespacesResponse = self.cluster.on_master("ListNamespaces", &request).await?;
         Ok(answer.namespace_name)
     }
 
-    /// What the master knows of the cluster: all of it.
+    /// Returns the cluster status.
     pub async fn cluster_status(&self) -> Result<pb::ClusterStatus> {
         let request = pb::GetClusterStatusRequest::default();
         let answer: pb::GetClusterStatusResponse =
@@ -287,7 +287,7 @@ impl Admin {
         Ok(answer.cluster_status)
     }
 
-    /// Waits for the end of a procedure. Old masters give no number: what they were asked for is done when they answer.
+    /// Waits for a procedure. Masters that return no procedure id have finished the work when they answer.
     async fn finished(&self, id: Option<u64>) -> Result<()> {
         use pb::get_procedure_result_response::State;
         let Some(id) = id else { return Ok(()) };

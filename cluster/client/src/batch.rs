@@ -1,10 +1,11 @@
-//! Many actions at once: grouped by server and region, each tried again for itself.
+//! Runs many actions at once: groups them by server and region, and retries each action on its own.
 //!
-//! 1. Every action that is not done is located.
-//! 2. Those of one server go into one request (or more, when they are long), those of one region into one part of it. What
-//!    has to happen as a whole is a part of its own. Cells travel in the cell block in the order of the actions.
-//! 3. All requests are sent, then all answers read. A part fails as a whole or action by action.
-//! 4. What failed in a way that may get better goes round again.
+//! 1. The client locates the region of every action that is not done.
+//! 2. Actions for one server share a request (several when they are long), and actions for one region share a part of
+//! it.
+//! Actions that must be atomic form a part of their own. Cells travel in the cell block in the order of the actions.
+//! 3. The client sends all requests, then reads all answers. A part fails as a whole or action by action.
+//! 4. Actions that failed with a retriable error start again at step 1.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,13 +26,13 @@ const METHOD: &str = "Multi";
 /// One action of a batch.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Reads a row.
+    /// Read a row.
     Get(Get),
-    /// Changes a row.
+    /// Change a row.
     Mutation(Mutation),
-    /// Changes a row in several ways at once.
+    /// Apply several changes to one row atomically.
     RowMutations(RowMutations),
-    /// Changes a row if a condition holds.
+    /// Change a row if a condition holds.
     CheckAndMutate(CheckAndMutate),
 }
 
@@ -53,12 +54,12 @@ impl From<Get> for Action {
     }
 }
 
-/// How an action of a batch ended.
+/// The result of one action of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What was read, or what the change gives back.
+    /// The cells that were read, or the cells that the change returns.
     pub row: Row,
-    /// Whether a condition held; true where there is none.
+    /// Whether the condition held; true for actions without a condition.
     pub processed: bool,
 }
 
@@ -84,7 +85,7 @@ impl Action {
         }
     }
 
-    /// The changes that must happen as a whole, and under which condition.
+    /// Changes that must be applied atomically, and their condition.
     fn whole(&self) -> Option<(&[Mutation], Option<pb::Condition>)> {
         match self {
             Action::RowMutations(mutations) => Some((&mutations.mutations, None)),
@@ -105,13 +106,13 @@ impl Action {
     }
 }
 
-/// A part of a request: actions of one region, by their place in the batch.
+/// The part of a request for one region. Actions are named by their index in the batch.
 struct Part {
     location: Arc<Location>,
     indexes: Vec<usize>,
 }
 
-/// The outcomes of a round, by the actions' place in the batch.
+/// The outcomes of one round, with each action's index in the batch.
 type Ended = Vec<Option<Result<Outcome>>>;
 
 #[derive(Default)]
@@ -123,11 +124,11 @@ struct Request {
 }
 
 impl Table {
-    /// Carries out many actions, of any rows and in no order; one result for each, in the order given.
+    /// Runs many actions on any rows, in no particular order. Returns one result for each action, in the order given.
     pub async fn batch(&self, actions: Vec<Action>) -> Vec<Result<Outcome>> {
         let mut outcomes: Vec<Option<Result<Outcome>>> =
             actions.iter().map(|action| action.check().err().map(Err)).collect();
-        // Nonces stay the same with every try: that is what they are for.
+        // The nonce stays the same in every attempt, so that the server recognizes a retry.
         let nonces: Vec<u64> = actions.iter().map(|_| self.cluster.0.world.random()).collect();
         let mut pending: Vec<usize> = (0..actions.len()).filter(|index| outcomes[*index].is_none()).collect();
         let mut tries = self.cluster.tries();
@@ -159,13 +160,13 @@ impl Table {
         outcomes.into_iter().map(|outcome| outcome.expect("every action has ended")).collect()
     }
 
-    /// Tries the pending actions once; gives an outcome for each of them.
+    /// Tries each pending action once and returns its outcome.
     async fn round(&self, actions: &[Action], nonces: &[u64], pending: &[usize]) -> Ended {
         let mut ended: Ended = vec![None; actions.len()];
         let mut found: Vec<Part> = Vec::new();
         for &index in pending {
             let row = actions[index].row();
-            // Most batches are of few regions: the one of the action before is looked at first.
+            // Most batches touch few regions, so the previous action's region is checked first.
             if let Some(part) = found.last_mut()
                 && part.location.region.contains_row(row)
             {
@@ -195,7 +196,7 @@ impl Table {
                 };
                 let invocation = Invocation::of(METHOD, &request.message).with_cells(request.cells);
                 let region = &request.parts[0].location.region;
-                // Sent at once; the answers are read when all requests are out.
+                // All requests are sent before the first answer is awaited.
                 calls.push((connection.call(self.cluster.timed(region, invocation)), request.parts));
             }
         }
@@ -211,7 +212,7 @@ impl Table {
         ended
     }
 
-    /// The same error for all that was not answered.
+    /// Records the same error for every action without an answer.
     fn fail(&self, error: &Error, parts: &[Part], ended: &mut Ended) {
         for part in parts {
             self.cluster.learn(error, &part.location);
@@ -232,8 +233,7 @@ impl Table {
         let size_max = self.cluster.0.options.batch_size_max;
         let mut requests = vec![Request::default()];
         for part in parts {
-            // The part of a region that takes actions one by one; none before the first, and none after one
-            // that stands alone.
+            // The region's part that takes independent actions. It is absent at first, and after an atomic part.
             let mut open = false;
             for index in part.indexes {
                 let action = &actions[index];
@@ -283,7 +283,7 @@ impl Table {
                 }
                 let region_action = request.message.region_action.last_mut().expect("pushed above");
                 for (offset, mut action) in encoded.into_iter().enumerate() {
-                    // The place in the batch; inside of a whole, the place in it.
+                    // The index in the batch, or for an atomic part the index inside the part.
                     let place = if region_action.atomic() { offset } else { index };
                     action.index = Some(place as u32);
                     region_action.action.push(action);
@@ -293,7 +293,7 @@ impl Table {
         }
         for request in &mut requests {
             request.message.nonce_group = Some(self.cluster.0.nonce_group);
-            // An action that could not be encoded may leave an empty part behind.
+            // An action that could not be encoded may leave an empty part.
             let empty: Vec<bool> =
                 request.message.region_action.iter().map(|part| part.action.is_empty()).collect();
             let mut keep = empty.iter().map(|empty| !empty);
@@ -304,7 +304,7 @@ impl Table {
         requests
     }
 
-    /// Reads an answer; an error concerns all that it leaves without one.
+    /// Decodes an answer. An error applies to every action that the answer leaves without a result.
     fn take_in(
         &self,
         actions: &[Action],
@@ -338,12 +338,12 @@ impl Table {
                     (None, None) => Ok(Row::default()),
                 };
                 match (whole, one) {
-                    // What stands alone gives back what its changes give back, all together.
+                    // An atomic part returns the results of all its changes together.
                     (Some(_), Ok(row)) => outcome.row.cells.extend(row.cells),
                     (Some(_), Err(failure)) => error = Some(failure),
                     (None, one) => {
                         let index = entry.index() as usize;
-                        // The places of a part ascend, as the actions were given.
+                        // The indices in a part ascend, since actions keep their order.
                         if part.indexes.binary_search(&index).is_err() {
                             return Err(unreadable(
                                 METHOD,
@@ -382,7 +382,7 @@ fn encode(
     Ok(())
 }
 
-/// An exception as it travels inside of an answer: its class and its text.
+/// A server's exception inside an answer: its Java class and its message.
 fn remote(pair: &pb::NameBytesPair) -> Error {
     let text = String::from_utf8_lossy(pair.value()).into_owned();
     let message = text.strip_prefix(&format!("{}: ", pair.name)).map(str::to_owned).unwrap_or(text);

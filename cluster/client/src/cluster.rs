@@ -1,4 +1,4 @@
-//! A cluster as a client sees it: what it has learned, and how it tries again.
+//! A cluster as seen by a client: its cached locations, its connections, and its retries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::{Admin, Advice, Error, Location, Options, Pause, Result, Table};
 
 pub(crate) const CLIENT_SERVICE: &str = "ClientService";
 
-/// How many units of pause come before each try.
+/// Factors of [`Options::pause`] before each retry, as in HBase (`HConstants.RETRY_BACKOFF`).
 const BACKOFF: [u32; 13] = [1, 2, 3, 5, 10, 20, 40, 100, 100, 100, 100, 200, 200];
-/// What the server of hbase:meta is told: meta comes before everything.
+/// The priority of calls to hbase:meta, above all others.
 const PRIORITY_META: u32 = 300;
 const PRIORITY_SYSTEM: u32 = 200;
 
-/// A cluster. Cheap to clone; all clones share connections and what was learned.
+/// A cluster. Cloning is cheap; all clones share connections and cached locations.
 #[derive(Clone)]
 pub struct Cluster(pub(crate) Arc<Shared>);
 
@@ -46,8 +46,8 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// A client of the cluster that `options` name. Nothing is sent before the first operation, whose task's runtime
-    /// then carries the connections.
+    /// Creates a client for the cluster named in `options`. Nothing is sent before the first operation; the connections
+    /// run on that operation's runtime.
     pub fn connect(world: World, options: Options) -> Cluster {
         let connections = Connections::new(world.clone(), &options);
         Cluster(Arc::new(Shared {
@@ -61,17 +61,17 @@ impl Cluster {
         }))
     }
 
-    /// A table, by `name` or `namespace:name`. Whether it is there shows with the first operation.
+    /// Returns a table by `name` or `namespace:name`. The first operation reports whether the table exists.
     pub fn table(&self, name: &str) -> Result<Table> {
         Ok(Table::new(self.clone(), name.parse()?))
     }
 
-    /// Tables, namespaces and what else is administered.
+    /// Returns the interface for administration.
     pub fn admin(&self) -> Admin {
         Admin::new(self.clone())
     }
 
-    /// The cluster's id.
+    /// Returns the cluster id.
     pub async fn id(&self) -> Result<String> {
         let mut tries = self.tries();
         loop {
@@ -82,7 +82,7 @@ impl Cluster {
         }
     }
 
-    /// The region that holds `row`, and its server; from the cache if it is known.
+    /// Returns the region that contains `row` and its server, from the cache where possible.
     pub async fn locate(&self, table: &TableName, row: &[u8]) -> Result<Location> {
         let mut tries = self.tries();
         loop {
@@ -93,7 +93,7 @@ impl Cluster {
         }
     }
 
-    /// All regions of a table in order, as hbase:meta has them now.
+    /// Returns all regions of a table in key order, as hbase:meta lists them now.
     pub async fn locations(&self, table: &TableName) -> Result<Vec<Location>> {
         let mut all: Vec<Location> = Vec::new();
         self.0.cache.remove_table(table);
@@ -112,7 +112,7 @@ impl Cluster {
         Tries { shared: Arc::clone(&self.0), started: self.0.world.moment(), count: 0 }
     }
 
-    /// One look for a region: into the cache, else into hbase:meta.
+    /// Looks a region up in the cache, then in hbase:meta.
     pub(crate) async fn find(&self, table: &TableName, row: &[u8], which: Which) -> Result<Arc<Location>> {
         if table.is_meta() {
             return Ok(Arc::new(self.meta().await?));
@@ -213,7 +213,7 @@ impl Cluster {
         Ok(rows)
     }
 
-    /// Draws conclusions from what a server said about a region.
+    /// Updates the location cache after a server's answer about a region.
     pub(crate) fn learn(&self, error: &Error, location: &Location) {
         let Shared { cache, meta, .. } = &*self.0;
         match error.advice() {
@@ -236,17 +236,17 @@ impl Cluster {
         }
     }
 
-    /// Forgets where a table's regions are.
+    /// Removes a table's regions from the location cache.
     pub(crate) fn forget(&self, table: &TableName) {
         self.0.cache.remove_table(table);
     }
 
-    /// The connection to the server of a region.
+    /// Returns the connection to the server of a region.
     pub(crate) async fn connection(&self, server: &ServerName) -> Result<Connection> {
         self.0.connections.of_server(server, CLIENT_SERVICE).await
     }
 
-    /// Gives a call its limit of time and its priority.
+    /// Sets the deadline and the priority of a call.
     pub(crate) fn timed(&self, region: &RegionInfo, invocation: Invocation) -> Invocation {
         let invocation = invocation.within(self.0.options.call_max);
         match region.table() {
@@ -266,7 +266,7 @@ impl Cluster {
         Ok(connection.call(self.timed(region, invocation)).await?)
     }
 
-    /// Makes a call for a row and tries again until it is answered or there is no hope.
+    /// Makes a call for a row, and retries it until it succeeds or the error is final.
     pub(crate) async fn on_row(
         &self,
         table: &TableName,
@@ -289,7 +289,7 @@ impl Cluster {
         }
     }
 
-    /// Makes a call to a service of a region's server.
+    /// Calls a service of a region's server.
     pub(crate) async fn on_server<M: Message + Default>(
         &self,
         server: &ServerName,
@@ -303,7 +303,7 @@ impl Cluster {
         decode(method, &response)
     }
 
-    /// Makes a call to the active master and tries again until it is answered or there is no hope.
+    /// Calls the active master, and retries until the call succeeds or the error is final.
     pub(crate) async fn on_master<M: Message + Default>(
         &self,
         method: &'static str,
@@ -347,7 +347,7 @@ pub(crate) fn decode<M: Message + Default>(method: &'static str, response: &Resp
         .map_err(|error| Error::Unreadable { method, reason: error.to_string() })
 }
 
-/// The server that a region is said to have moved to.
+/// Returns the server that a RegionMoved exception names.
 fn moved_to(error: &Error) -> Option<ServerName> {
     let Error::Remote(Exception { class, message, moved_to: Some((host, port)), .. }) = error else {
         return None;
@@ -360,7 +360,7 @@ fn moved_to(error: &Error) -> Option<ServerName> {
     Some(ServerName { host: host.clone(), port: *port, start_code })
 }
 
-/// The tries of one operation.
+/// The attempts of one operation.
 pub(crate) struct Tries {
     shared: Arc<Shared>,
     started: Moment,
@@ -368,7 +368,7 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// Waits as the error advises, or gives up with it.
+    /// Waits as the error advises; returns the error if it is final.
     pub(crate) async fn again(&mut self, error: Error) -> Result<()> {
         let pause = match error.advice() {
             Advice::GiveUp => return Err(error),
@@ -377,7 +377,7 @@ impl Tries {
         self.pause(pause, error).await
     }
 
-    /// Waits, or gives up with the error when tries or time are used up.
+    /// Waits before the next attempt; returns the error when attempts or time are used up.
     pub(crate) async fn pause(&mut self, pause: Pause, error: Error) -> Result<()> {
         let options = &self.shared.options;
         let steps = BACKOFF[(self.count as usize).min(BACKOFF.len() - 1)];
@@ -387,7 +387,7 @@ impl Tries {
             Pause::Backoff => options.pause * steps,
             Pause::Overloaded => options.pause_overloaded * steps,
         };
-        // Up to one part in a hundred more, so that clients that failed together do not come back together.
+        // Adds up to 1 % of jitter, so that clients that failed together do not retry together.
         let wait = wait + wait.mul_f64(0.01 * (self.shared.world.random() % 1_000) as f64 / 1_000.0);
         self.count += 1;
         let elapsed = self.shared.world.moment().since(self.started);

@@ -1,4 +1,4 @@
-//! One connection per server and service, made when it is first needed and again when it broke.
+//! Connections by server and service, opened on first use and reopened after a failure.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,11 +11,10 @@ use rpc::client::Connection;
 
 use crate::{Error, Options, Result};
 
-/// A server that could not be reached is not tried again for so long, by anybody: HBase's
-/// `hbase.ipc.client.failed.servers.expiry`.
+/// How long no call tries to connect to an unreachable server, as HBase's `hbase.ipc.client.failed.servers.expiry`.
 const FAILED: Duration = Duration::from_secs(2);
 
-/// The connection, and when connecting last failed.
+/// An open connection, and the time of the last failed attempt to connect.
 #[derive(Default)]
 struct Line {
     connection: Option<Connection>,
@@ -52,7 +51,7 @@ impl Connections {
         self.world.random()
     }
 
-    /// The connection to a service of a server.
+    /// Returns the connection to a service of a server.
     pub(crate) async fn of_server(&self, server: &ServerName, service: &'static str) -> Result<Connection> {
         let known = self.addresses.lock().get(server).copied();
         let address = match known {
@@ -60,7 +59,7 @@ impl Connections {
             None => {
                 let address = resolve(&server.address()).await?;
                 let mut addresses = self.addresses.lock();
-                // Of a server that was started again, only the last start is worth knowing.
+                // Of a restarted server only the newest incarnation is kept.
                 addresses.retain(|known, _| (&known.host, known.port) != (&server.host, server.port));
                 addresses.insert(server.clone(), address);
                 address
@@ -71,7 +70,7 @@ impl Connections {
 
     pub(crate) async fn of_address(&self, address: SocketAddr, service: &'static str) -> Result<Connection> {
         let line = Arc::clone(self.lines.lock().entry((address, service)).or_default());
-        // Who comes while a connection is being made waits for that one.
+        // Callers that arrive while a connection is being opened wait for it.
         let mut line = line.lock().await;
         if let Some(connection) = &line.connection
             && !connection.is_closed()
@@ -97,7 +96,7 @@ impl Connections {
     }
 }
 
-/// The address behind `host:port`.
+/// Resolves `host:port`.
 pub(crate) async fn resolve(server: &str) -> Result<SocketAddr> {
     if let Ok(address) = server.parse() {
         return Ok(address);

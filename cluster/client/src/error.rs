@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of the client, and how each is retried.
 
 use std::time::Duration;
 
@@ -6,87 +6,87 @@ use proto::TableName;
 use rpc::client::Happened;
 use rpc::{Exception, class};
 
-/// An operation that did not succeed.
+/// Why an operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A server answered with an exception.
     #[error("{0}")]
     Remote(Exception),
-    /// A call did not come through.
+    /// A call failed on its connection.
     #[error(transparent)]
     Call(rpc::client::Error),
-    /// The cluster cannot be found.
+    /// The cluster could not be located.
     #[error("the cluster is not found: {0}")]
     Registry(String),
-    /// No region belongs to the table.
+    /// hbase:meta has no region for the table.
     #[error("table {0} is not found")]
     TableNotFound(TableName),
-    /// The region is there but no server has it.
+    /// The region exists and no server serves it.
     #[error("region {0} is on no server")]
     RegionOffline(String),
-    /// A name or a value that cannot be.
+    /// A name or value is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// An answer that makes no sense.
+    /// An answer could not be decoded.
     #[error("unreadable answer to {method}: {reason}")]
     Unreadable {
-        /// What was asked.
+        /// The operation that was requested.
         method: &'static str,
-        /// What is wrong.
+        /// What is wrong with the answer.
         reason: String,
     },
-    /// The tries or the time are used up.
+    /// All attempts or the whole deadline are used up.
     #[error("given up after {tries} tries in {elapsed:?}: {last}")]
     GivenUp {
-        /// How often it was tried.
+        /// The number of attempts.
         tries: u32,
-        /// How long it took.
+        /// The time that the attempts took.
         elapsed: Duration,
-        /// How the last try ended.
+        /// The error of the last attempt.
         last: Box<Error>,
     },
     /// Some actions of a batch failed.
     #[error("{} of {total} actions failed, the first of them, number {}: {}", failed.len(), failed[0].0, failed[0].1)]
     Batch {
-        /// How many actions there were.
+        /// The number of actions in the batch.
         total: usize,
-        /// The position of each failed action, and why it failed.
+        /// The index of each failed action, and its error.
         failed: Vec<(usize, Error)>,
     },
     /// A procedure of the master failed.
     #[error("procedure {id} failed: {exception}")]
     Procedure {
-        /// The procedure.
+        /// The id of the procedure.
         id: u64,
-        /// How it failed.
+        /// The procedure's exception.
         exception: Exception,
     },
 }
 
-/// How long to wait before another try.
+/// How long to wait before the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Not at all.
+    /// No pause.
     None,
-    /// Longer with each try.
+    /// A pause that grows with each attempt.
     Backoff,
-    /// The same, by the unit for servers that are overloaded.
+    /// A growing pause in units of [`Options::pause_overloaded`].
     Overloaded,
-    /// As the server said.
+    /// The pause that the server stated.
     Exactly(Duration),
 }
 
-/// What to do after an error.
+/// How the caller should react to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// It will not get better.
+    /// Give up: the error is final.
     GiveUp,
-    /// The same server will do it later.
+    /// Retry on the same server.
     Wait(Pause),
-    /// Look the region up again, then try.
+    /// Look the region up again, then retry.
     Relocate(Pause),
-    /// Forget everything that is said to be on that server, then try.
+    /// Remove every location on that server from the cache, then retry.
     ForgetServer(Pause),
 }
 
@@ -106,7 +106,8 @@ impl From<proto::Error> for Error {
 }
 
 impl Error {
-    /// The one place that knows which error is worth another try. Classes and their treatment are those of HBase's client.
+    /// Decides how an error is retried; no other place does. The exception classes and their treatment are those of
+    /// HBase's client.
     pub fn advice(&self) -> Advice {
         match self {
             Error::Remote(exception) => advice_of(exception),
@@ -125,7 +126,7 @@ impl Error {
         }
     }
 
-    /// The Java class of the exception behind this error.
+    /// The Java class of the exception that caused this error.
     pub fn class(&self) -> Option<&str> {
         match self {
             Error::Remote(exception) | Error::Procedure { exception, .. } => Some(&exception.class),
@@ -135,11 +136,11 @@ impl Error {
         }
     }
 
-    /// Whether the operation may have been carried out all the same.
+    /// Whether the operation may have been applied despite the error.
     pub fn happened(&self) -> Happened {
         match self {
             Error::Call(error) => error.happened(),
-            // Earlier tries may have ended in any way.
+            // Earlier attempts may have been applied.
             Error::GivenUp { .. }
             | Error::Batch { .. }
             | Error::Unreadable { .. }
@@ -160,7 +161,7 @@ fn advice_of(exception: &Exception) -> Advice {
         class::RPC_THROTTLING => {
             Advice::Wait(throttled(&exception.message).map_or(Pause::Backoff, Pause::Exactly))
         }
-        // The master that was asked is not the one, or not yet.
+        // The server is not the active master, or not yet.
         class::MASTER_STOPPED
         | class::MASTER_NOT_RUNNING
         | class::PLEASE_HOLD
@@ -172,7 +173,7 @@ fn advice_of(exception: &Exception) -> Advice {
     }
 }
 
-/// The wait in a throttling exception's text: `… - wait 1mins, 2sec, 3ms`.
+/// Parses the wait in the text of a throttling exception: `… - wait 1mins, 2sec, 3ms`.
 fn throttled(message: &str) -> Option<Duration> {
     let (_, text) = message.split_once("wait ")?;
     let text = text.split_once('\n').map_or(text, |(line, _)| line);

@@ -1,20 +1,21 @@
-//! Filters that a server applies.
+//! Filters that the server applies to a read.
 
 use bytes::Bytes;
 use prost::Message;
 use proto::pb;
 
-/// How two values are compared: `value op expected` in a filter.
+/// The operator of a comparison `value op expected` in a filter.
 pub use proto::pb::CompareType as Comparison;
 
-/// A filter. The commonest have a constructor; any other is made of its class and its encoded message.
+/// A filter. The most common filters have a constructor; any other is built from its Java class and its encoded
+/// message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter(pub(crate) pb::Filter);
 
 const PACKAGE: &str = "org.apache.hadoop.hbase.filter";
 
 impl Filter {
-    /// The filter of a Java class, by the bytes of its protobuf message.
+    /// Builds a filter from its Java class name and its protobuf message.
     pub fn of_class(class: impl Into<String>, message: impl Into<Bytes>) -> Filter {
         Filter(pb::Filter { name: class.into(), serialized_filter: Some(message.into()) })
     }
@@ -23,50 +24,51 @@ impl Filter {
         Filter::of_class(format!("{PACKAGE}.{name}"), message.encode_to_vec())
     }
 
-    /// Rows that begin so.
+    /// Keeps rows whose key begins with this prefix.
     pub fn prefix(prefix: impl Into<Bytes>) -> Filter {
         Filter::new("PrefixFilter", &pb::PrefixFilter { prefix: Some(prefix.into()) })
     }
 
-    /// So many rows of each region.
+    /// Keeps at most this many rows in each region.
     pub fn page(rows: i64) -> Filter {
         Filter::new("PageFilter", &pb::PageFilter { page_size: rows })
     }
 
-    /// Cells without their values.
+    /// Removes the values from cells.
     pub fn key_only() -> Filter {
         Filter::new("KeyOnlyFilter", &pb::KeyOnlyFilter { len_as_val: false })
     }
 
-    /// The first cell of each row.
+    /// Keeps the first cell of each row.
     pub fn first_key_only() -> Filter {
         Filter::new("FirstKeyOnlyFilter", &pb::FirstKeyOnlyFilter {})
     }
 
-    /// Columns whose qualifier begins so.
+    /// Keeps columns whose qualifier begins with this prefix.
     pub fn column_prefix(prefix: impl Into<Bytes>) -> Filter {
         Filter::new("ColumnPrefixFilter", &pb::ColumnPrefixFilter { prefix: prefix.into() })
     }
 
-    /// Cells whose value compares so with `expected`.
+    /// Keeps cells whose value compares with `expected` by `op`.
     pub fn value(op: Comparison, expected: impl Into<Bytes>) -> Filter {
         let compare_filter = compare(op, expected.into());
         Filter::new("ValueFilter", &pb::ValueFilter { compare_filter })
     }
 
-    /// Rows whose key compares so with `expected`.
+    /// Keeps rows whose key compares with `expected` by `op`.
     pub fn row(op: Comparison, expected: impl Into<Bytes>) -> Filter {
         let compare_filter = compare(op, expected.into());
         Filter::new("RowFilter", &pb::RowFilter { compare_filter })
     }
 
-    /// Columns whose qualifier compares so with `expected`.
+    /// Keeps columns whose qualifier compares with `expected` by `op`.
     pub fn qualifier(op: Comparison, expected: impl Into<Bytes>) -> Filter {
         let compare_filter = compare(op, expected.into());
         Filter::new("QualifierFilter", &pb::QualifierFilter { compare_filter })
     }
 
-    /// Whole rows in which a column's newest value compares so; rows without the column are left out.
+    /// Keeps whole rows in which a column's newest value compares with `expected` by `op`. Rows without the column are
+    /// dropped.
     pub fn column_value(
         family: impl Into<Bytes>,
         qualifier: impl Into<Bytes>,
@@ -86,12 +88,12 @@ impl Filter {
         )
     }
 
-    /// What passes all of `filters`.
+    /// Keeps cells that pass all of `filters`.
     pub fn all(filters: impl IntoIterator<Item = Filter>) -> Filter {
         Filter::list(pb::filter_list::Operator::MustPassAll, filters)
     }
 
-    /// What passes one of `filters`.
+    /// Keeps cells that pass at least one of `filters`.
     pub fn any(filters: impl IntoIterator<Item = Filter>) -> Filter {
         Filter::list(pb::filter_list::Operator::MustPassOne, filters)
     }

@@ -1,7 +1,7 @@
-//! The native HBase client.
+//! A native HBase client.
 //!
-//! It finds a cluster through ZooKeeper or through any of its servers, keeps what it learns about regions, sends calls over
-//! one connection per server and service, and tries again what may be tried again. It works against Bellows and Apache HBase.
+//! The client locates a cluster through ZooKeeper or through any of its servers, caches the locations of regions, keeps
+//! one connection for each server and service, and retries retriable calls. It works against Bellows and Apache HBase.
 //!
 //! ```no_run
 //! use client::{Cluster, Get, Options, Put, Registry, Scan};
@@ -24,12 +24,12 @@
 //! # }
 //! ```
 //!
-//! Tables are made and changed through [`Cluster::admin`].
+//! [`Cluster::admin`] creates and changes tables.
 //!
-//! How a call is retried is decided by the class of the exception, in [`Error::advice`] alone. Calls that must not happen
-//! twice (Increment, Append) carry a nonce by which the server knows a second try.
+//! [`Error::advice`] alone decides how a call is retried, from the class of the exception. Calls that must not be
+//! applied twice (Increment, Append) carry a nonce by which the server recognizes a retry.
 //!
-//! What this crate does not know: how a server works.
+//! This crate does not know how a server works.
 
 mod admin;
 mod batch;

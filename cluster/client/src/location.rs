@@ -1,8 +1,8 @@
-//! Where regions are, as far as this client has learned.
+//! The cache of region locations.
 //!
-//! The cache holds for each table its regions by start key. A look into hbase:meta is a reversed scan that begins behind
-//! the largest possible name of a region that could hold the row: the first row found is the region. It asks for
-//! a few rows more and so learns of neighbours. What is wrong in the cache is found out when a server says so.
+//! For each table the cache holds its regions by start key. A lookup in hbase:meta is a reversed scan from the largest
+//! possible name of a region that could hold the row; the first row found is the region. The scan reads a few more rows
+//! and so caches neighbouring regions. A stale entry is removed when a server rejects a call because of it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,21 +13,21 @@ use env::HashMap;
 use env::sync::Mutex;
 use proto::{RegionInfo, ServerName, TableName};
 
-/// A region and the server that has it.
+/// A region and its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The region.
     pub region: RegionInfo,
-    /// Its server.
+    /// The server that serves the region.
     pub server: ServerName,
 }
 
-/// Which region is meant by a row.
+/// Which region a lookup by row returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// The one that holds it.
+    /// The region that contains the row.
     Of,
-    /// The one that holds what is just before it; before nothing is the last one.
+    /// The region that ends at or contains the greatest key before the row; for an empty row the table's last region.
     Before,
 }
 
@@ -60,12 +60,12 @@ impl Cache {
     pub(crate) fn insert(&self, location: Location) {
         let mut tables = self.tables.lock();
         let regions = tables.entry(location.region.table().clone()).or_default();
-        // What was split or merged in the meantime overlaps: the newer truth wins.
+        // Regions that were split or merged in the meantime overlap; the newer entry replaces the older one.
         regions.retain(|_, known| !known.region.overlaps(&location.region));
         regions.insert(location.region.start_key().clone(), Arc::new(location));
     }
 
-    /// Forgets a location, unless something newer has been learned.
+    /// Removes a location, unless a newer one has replaced it.
     pub(crate) fn remove(&self, location: &Location) {
         let mut tables = self.tables.lock();
         if let Some(regions) = tables.get_mut(location.region.table())
@@ -86,7 +86,7 @@ impl Cache {
     }
 }
 
-/// Where the reversed scan of hbase:meta begins.
+/// The start row of the reversed scan of hbase:meta.
 pub(crate) fn meta_start(table: &TableName, row: &[u8], which: Which) -> Bytes {
     let mut key = table.as_bytes().to_vec();
     match which {
@@ -105,7 +105,7 @@ pub(crate) fn meta_start(table: &TableName, row: &[u8], which: Which) -> Bytes {
     key.into()
 }
 
-/// Where it ends: at the smallest name that a region of the table could have.
+/// The stop row of that scan: the smallest possible name of a region of the table.
 pub(crate) fn meta_stop(table: &TableName) -> Bytes {
     let mut key = table.as_bytes().to_vec();
     key.extend_from_slice(b",,");

@@ -1,4 +1,4 @@
-//! Where a cluster is: its master and the server of hbase:meta, told by ZooKeeper or by any server of the cluster.
+//! Finds a cluster's master and the server of hbase:meta, through ZooKeeper or through any server of the cluster.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use rpc::client::Invocation;
 use crate::connections::{Connections, resolve};
 use crate::{Error, Location, Result};
 
-/// Where a cluster is looked up.
+/// How a cluster is located.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registry {
-    /// Any masters or region servers, `host:port`.
+    /// Addresses of masters or region servers, `host:port`.
     Rpc(Vec<String>),
-    /// ZooKeeper.
+    /// A ZooKeeper ensemble.
     ZooKeeper {
-        /// Its servers, `host:port`.
+        /// The ZooKeeper servers, `host:port`.
         quorum: Vec<String>,
-        /// The node that everything of the cluster is below.
+        /// The parent znode of the cluster.
         parent: String,
     },
 }
@@ -29,12 +29,12 @@ pub enum Registry {
 const SERVICE: &str = "ClientMetaService";
 
 impl Registry {
-    /// Any masters or region servers, `host:port`. Key: `hbase.client.bootstrap.servers`.
+    /// Locates the cluster through any masters or region servers, `host:port`. Key: `hbase.client.bootstrap.servers`.
     pub fn rpc<T: Into<String>>(servers: impl IntoIterator<Item = T>) -> Registry {
         Registry::Rpc(servers.into_iter().map(Into::into).collect())
     }
 
-    /// ZooKeeper servers, `host:port`, with the cluster at `/hbase`. Key: `hbase.zookeeper.quorum`.
+    /// Locates the cluster through ZooKeeper servers, `host:port`, at `/hbase`. Key: `hbase.zookeeper.quorum`.
     pub fn zookeeper<T: Into<String>>(quorum: impl IntoIterator<Item = T>) -> Registry {
         Registry::ZooKeeper {
             quorum: quorum.into_iter().map(Into::into).collect(),
@@ -105,7 +105,7 @@ fn server_name(message: &pb::ServerName) -> Result<ServerName> {
     Ok(ServerName::try_from(message)?)
 }
 
-/// Asks one server after the other, beginning anywhere, until one answers.
+/// Asks the servers in turn, from a random one on, until one answers.
 async fn ask<M: Message + Default>(
     servers: &[String],
     connections: &Connections,

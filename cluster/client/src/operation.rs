@@ -1,4 +1,4 @@
-//! What is asked of a row: reads, writes, and writes under a condition.
+//! Operations on a row: reads, writes, and conditional writes.
 
 use bytes::Bytes;
 use cell::{CellParts, CellType, Timestamp};
@@ -7,23 +7,23 @@ use proto::pb;
 use crate::filter::{Comparison, Filter, binary};
 use crate::{Error, Result};
 
-/// How safe a write has to be before it is answered.
+/// The durability that a write needs before it is acknowledged.
 pub use proto::pb::mutation_proto::Durability;
 
-/// The timestamp that says: the server's own time.
+/// The timestamp that stands for the server's current time (HBase's `LATEST_TIMESTAMP`).
 const LATEST: i64 = i64::MAX;
 
-/// Versions from `from` up to but without `to`, in ms since 1970.
+/// A range of timestamps, from `from` until before `to`, in ms since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
-    /// The first.
+    /// The first timestamp of the range.
     pub from: i64,
-    /// The one after the last.
+    /// The first timestamp after the range.
     pub to: i64,
 }
 
 impl TimeRange {
-    /// All time.
+    /// The range of all timestamps.
     pub const ALL: TimeRange = TimeRange { from: 0, to: i64::MAX };
 
     pub(crate) fn to_message(self) -> pb::TimeRange {
@@ -31,7 +31,7 @@ impl TimeRange {
     }
 }
 
-/// Families, and columns within them; nothing is everything.
+/// Families and columns of a read; an empty selection means all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns(Vec<pb::Column>);
 
@@ -43,7 +43,7 @@ impl Columns {
 
     pub(crate) fn add(&mut self, family: Bytes, qualifier: Bytes) {
         match self.0.iter_mut().find(|column| column.family == family) {
-            // The whole family is asked for already.
+            // The whole family is selected already.
             Some(column) if column.qualifier.is_empty() => {}
             Some(column) => column.qualifier.push(qualifier),
             None => self.0.push(pb::Column { family, qualifier: vec![qualifier] }),
@@ -68,7 +68,7 @@ pub struct Get {
 }
 
 impl Get {
-    /// The newest version of every column of `row`.
+    /// Reads the newest version of every column of `row`.
     pub fn row(row: impl Into<Bytes>) -> Get {
         Get {
             row: row.into(),
@@ -81,35 +81,35 @@ impl Get {
         }
     }
 
-    /// Only this family, beside others named.
+    /// Reads this family, in addition to other families and columns that are named.
     pub fn family(mut self, family: impl Into<Bytes>) -> Get {
         self.columns.add_family(family.into());
         self
     }
 
-    /// Only this column, beside others named.
+    /// Reads this column, in addition to other families and columns that are named.
     pub fn column(mut self, family: impl Into<Bytes>, qualifier: impl Into<Bytes>) -> Get {
         self.columns.add(family.into(), qualifier.into());
         self
     }
 
-    /// So many versions of each column; 1 at least, and as many as a Java number holds at most: HBase takes more for less
-    /// than none.
+    /// Sets the maximum number of versions of each column, from 1 to `i32::MAX`. HBase would treat a negative number as
+    /// unlimited.
     pub fn versions(self, versions: u32) -> Get {
         Get { versions: versions.clamp(1, i32::MAX as u32), ..self }
     }
 
-    /// Only versions of this time.
+    /// Restricts the read to versions in this time range.
     pub fn time_range(self, time_range: TimeRange) -> Get {
         Get { time_range, ..self }
     }
 
-    /// Only what passes.
+    /// Sets a filter.
     pub fn filter(self, filter: Filter) -> Get {
         Get { filter: Some(filter), ..self }
     }
 
-    /// Whether blocks that are read for this shall be kept in the server's cache. Default true.
+    /// Whether the server caches the blocks that this read loads. Default true.
     pub fn cache_blocks(self, cache_blocks: bool) -> Get {
         Get { cache_blocks, ..self }
     }
@@ -177,12 +177,12 @@ impl Mutation {
         self.attributes.push(pb::NameBytesPair { name: name.to_owned(), value: Some(value.into()) });
     }
 
-    /// Whether doing it twice is different from doing it once.
+    /// Whether applying the change twice differs from applying it once, so that it needs a nonce.
     pub(crate) fn needs_nonce(&self) -> bool {
         matches!(self.kind, MutationType::Increment | MutationType::Append)
     }
 
-    /// Bytes of the cells, about.
+    /// The approximate size of the cells, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.edits
             .iter()
@@ -203,7 +203,7 @@ impl Mutation {
         }
     }
 
-    /// The message with its cells in it.
+    /// Encodes the message with its cells inside.
     pub(crate) fn to_message(&self, nonce: Option<u64>) -> pb::MutationProto {
         use pb::mutation_proto::{ColumnValue, DeleteType, column_value::QualifierValue};
         let mut columns: Vec<ColumnValue> = Vec::new();
@@ -231,7 +231,7 @@ impl Mutation {
         pb::MutationProto { column_value: columns, ..self.header(nonce) }
     }
 
-    /// The message without its cells, which are appended to a cell block.
+    /// Encodes the message without its cells, and appends the cells to a cell block.
     pub(crate) fn to_message_with_cells(
         &self,
         nonce: Option<u64>,
@@ -283,18 +283,18 @@ macro_rules! mutations {
             pub struct $name(pub(crate) Mutation);
 
             impl $name {
-                /// Of this row.
+                /// Creates a change of this row without any cell.
                 pub fn row(row: impl Into<Bytes>) -> $name {
                     $name(Mutation::new(MutationType::$name, row.into()))
                 }
 
-                /// How safe it has to be before it is answered. Default: as the table says.
+                /// Sets the durability before acknowledgement. Default: the table's.
                 pub fn durability(mut self, durability: Durability) -> $name {
                     self.0.durability = durability;
                     self
                 }
 
-                /// An attribute that travels along.
+                /// Adds an attribute that is sent with the operation.
                 pub fn attribute(mut self, name: &str, value: impl Into<Vec<u8>>) -> $name {
                     self.0.attribute(name, value.into());
                     self
@@ -311,18 +311,18 @@ macro_rules! mutations {
 }
 
 mutations! {
-    /// Writes values.
+    /// Writes cells.
     Put;
-    /// Hides what was written. Without a family it hides the whole row.
+    /// Deletes cells by writing delete markers. Without a family it deletes the whole row.
     Delete;
-    /// Adds to numbers of eight bytes.
+    /// Adds to eight-byte counters.
     Increment;
     /// Appends to values.
     Append;
 }
 
 impl Put {
-    /// Sets a column, at the server's time.
+    /// Sets a column at the server's current time.
     pub fn set(self, family: impl Into<Bytes>, qualifier: impl Into<Bytes>, value: impl Into<Bytes>) -> Put {
         self.set_at(family, qualifier, LATEST, value)
     }
@@ -339,42 +339,42 @@ impl Put {
         self
     }
 
-    /// Lets the cells live so many ms.
+    /// Sets the time to live of the cells, in ms.
     pub fn ttl(self, ttl_ms: i64) -> Put {
         self.attribute("_ttl", ttl_ms.to_be_bytes())
     }
 }
 
 impl Delete {
-    /// Only what is not newer than this, of a whole row.
+    /// Restricts the deletion of the whole row to versions up to this timestamp.
     pub fn up_to(mut self, timestamp: i64) -> Delete {
         self.0.timestamp = timestamp;
         self
     }
 
-    /// All of a family.
+    /// Deletes all columns of a family.
     pub fn family(self, family: impl Into<Bytes>) -> Delete {
         self.family_up_to(family, LATEST)
     }
 
-    /// What is not newer than `timestamp` in a family.
+    /// Deletes the versions of a family up to `timestamp`.
     pub fn family_up_to(mut self, family: impl Into<Bytes>, timestamp: i64) -> Delete {
         self.0.edit(family.into(), Bytes::new(), Bytes::new(), timestamp, CellType::DeleteFamily);
         self
     }
 
-    /// What has exactly this timestamp in a family.
+    /// Deletes the versions of a family with exactly this timestamp.
     pub fn family_at(mut self, family: impl Into<Bytes>, timestamp: i64) -> Delete {
         self.0.edit(family.into(), Bytes::new(), Bytes::new(), timestamp, CellType::DeleteFamilyVersion);
         self
     }
 
-    /// All versions of a column.
+    /// Deletes all versions of a column.
     pub fn column(self, family: impl Into<Bytes>, qualifier: impl Into<Bytes>) -> Delete {
         self.column_up_to(family, qualifier, LATEST)
     }
 
-    /// The versions of a column that are not newer than `timestamp`.
+    /// Deletes the versions of a column up to `timestamp`.
     pub fn column_up_to(
         mut self,
         family: impl Into<Bytes>,
@@ -385,12 +385,12 @@ impl Delete {
         self
     }
 
-    /// The newest version of a column.
+    /// Deletes the newest version of a column.
     pub fn newest(self, family: impl Into<Bytes>, qualifier: impl Into<Bytes>) -> Delete {
         self.version(family, qualifier, LATEST)
     }
 
-    /// The version of a column that has exactly this timestamp.
+    /// Deletes the version of a column with exactly this timestamp.
     pub fn version(
         mut self,
         family: impl Into<Bytes>,
@@ -410,12 +410,12 @@ impl Increment {
         self
     }
 
-    /// Whether the new values are wanted. Default true.
+    /// Whether the answer contains the new values. Default true.
     pub fn return_results(self, wanted: bool) -> Increment {
         self.attribute("_rr_", [if wanted { 0xff } else { 0 }])
     }
 
-    /// Which versions count as the old value.
+    /// Restricts the versions that count as the old value.
     pub fn time_range(mut self, time_range: TimeRange) -> Increment {
         self.0.time_range = Some(time_range);
         self
@@ -434,13 +434,13 @@ impl Append {
         self
     }
 
-    /// Whether the new values are wanted. Default true.
+    /// Whether the answer contains the new values. Default true.
     pub fn return_results(self, wanted: bool) -> Append {
         self.attribute("_rr_", [if wanted { 0xff } else { 0 }])
     }
 }
 
-/// Several changes of one row that happen together or not at all.
+/// Several changes of one row that are applied atomically.
 #[derive(Clone, Debug)]
 pub struct RowMutations {
     pub(crate) row: Bytes,
@@ -448,12 +448,12 @@ pub struct RowMutations {
 }
 
 impl RowMutations {
-    /// No change yet.
+    /// Creates an empty set of changes.
     pub fn row(row: impl Into<Bytes>) -> RowMutations {
         RowMutations { row: row.into(), mutations: Vec::new() }
     }
 
-    /// And this, too.
+    /// Adds a change.
     pub fn with(mut self, mutation: impl Into<Mutation>) -> RowMutations {
         self.mutations.push(mutation.into());
         self
@@ -477,7 +477,7 @@ impl RowMutations {
     }
 }
 
-/// Changes that happen if a condition holds, in one step.
+/// Changes that are applied atomically if a condition holds.
 #[derive(Clone, Debug)]
 pub struct CheckAndMutate {
     pub(crate) row: Bytes,
@@ -490,7 +490,7 @@ pub struct CheckAndMutate {
 }
 
 impl CheckAndMutate {
-    /// A condition on a column of `row`; without more, that it has no value.
+    /// Creates a condition on a column of `row`. Without a further call it requires that the column has no value.
     pub fn column(
         row: impl Into<Bytes>,
         family: impl Into<Bytes>,
@@ -507,7 +507,7 @@ impl CheckAndMutate {
         }
     }
 
-    /// The condition that a read of `row` through this filter finds something.
+    /// Creates the condition that a read of `row` with this filter returns a cell.
     pub fn matching(row: impl Into<Bytes>, filter: Filter) -> CheckAndMutate {
         CheckAndMutate {
             compare: None,
@@ -516,22 +516,22 @@ impl CheckAndMutate {
         }
     }
 
-    /// The condition that the column has this value.
+    /// Requires that the column has this value.
     pub fn equals(self, value: impl Into<Bytes>) -> CheckAndMutate {
         self.compares(Comparison::Equal, value)
     }
 
-    /// The condition that `value op current`; note the order, which is HBase's and opposite to that of filters.
+    /// Requires `value op current`. This order is HBase's, and opposite to that of filters.
     pub fn compares(self, op: Comparison, value: impl Into<Bytes>) -> CheckAndMutate {
         CheckAndMutate { compare: Some((op, value.into())), ..self }
     }
 
-    /// Which versions are looked at.
+    /// Restricts the versions that the condition examines.
     pub fn time_range(self, time_range: TimeRange) -> CheckAndMutate {
         CheckAndMutate { time_range, ..self }
     }
 
-    /// What happens if the condition holds; several changes happen together.
+    /// Sets the changes that are applied if the condition holds.
     pub fn then(mut self, mutation: impl Into<Mutation>) -> CheckAndMutate {
         self.mutations.push(mutation.into());
         self

@@ -1,42 +1,43 @@
-//! How patient a client is, and where it looks.
+//! Settings of a client: where the cluster is, and when to retry or give up.
 
 use std::time::Duration;
 
 use crate::lookup::Registry;
 
-/// What a client needs to know. [`Options::new`] has HBase's values for all but the registry.
+/// A client's settings. [`Options::new`] takes the registry and sets HBase's defaults for the rest.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the cluster is looked up.
+    /// How the cluster is located.
     pub registry: Registry,
-    /// In whose name calls are made. Default `bellows`.
+    /// The user name sent with each connection. Default `bellows`.
     pub user: String,
-    /// How often an operation is tried again. Default 15. Key: `hbase.client.retries.number`.
+    /// Maximum number of retries of an operation. Default 15. Key: `hbase.client.retries.number`.
     pub retries: u32,
-    /// The unit of the waits between tries. Default 100 ms. Key: `hbase.client.pause`.
+    /// The unit of the pauses between attempts. Default 100 ms. Key: `hbase.client.pause`.
     pub pause: Duration,
-    /// The same when a server says that it is overloaded. Default 100 ms. Key: `hbase.client.pause.server.overloaded`.
+    /// The unit of the pauses after a server reported overload. Default 100 ms. Key:
+    /// `hbase.client.pause.server.overloaded`.
     pub pause_overloaded: Duration,
-    /// How long one call may take. Default 60 s. Key: `hbase.rpc.timeout`.
+    /// The deadline of one call. Default 60 s. Key: `hbase.rpc.timeout`.
     pub call_max: Duration,
-    /// How long an operation may take with all its tries. Default 20 min. Key: `hbase.client.operation.timeout`.
+    /// The deadline of an operation with all its attempts. Default 20 min. Key: `hbase.client.operation.timeout`.
     pub operation_max: Duration,
-    /// Rows that a scan asks for at once, at most. Default: as many as fit into [`Options::scan_size_max`]. Key:
+    /// Maximum number of rows in one answer of a scan. Default: no limit other than [`Options::scan_size_max`]. Key:
     /// `hbase.client.scanner.caching`.
     pub scan_rows_max: u32,
-    /// Bytes that a scan asks for at once. Default 2 MB. Key: `hbase.client.scanner.max.result.size`.
+    /// Maximum size of one answer of a scan, in bytes. Default 2 MB. Key: `hbase.client.scanner.max.result.size`.
     pub scan_size_max: u64,
-    /// Bytes of cells in one request of a batch; a longer one is sent in parts. Default 4 MB. Key:
+    /// Maximum size of the cells in one request of a batch, in bytes; longer batches are split. Default 4 MB. Key:
     /// `hbase.client.max.perrequest.heapsize`.
     pub batch_size_max: usize,
-    /// Regions that one look into hbase:meta learns. Default 10. Key: `hbase.client.locate.prefetch.limit`.
+    /// Number of regions that one lookup in hbase:meta caches. Default 10. Key: `hbase.client.locate.prefetch.limit`.
     pub prefetch: u32,
-    /// How the connections behave.
+    /// Settings of the connections.
     pub connection: rpc::client::Options,
 }
 
 impl Options {
-    /// HBase's values.
+    /// Creates the settings with HBase's defaults.
     pub fn new(registry: Registry) -> Options {
         Options {
             registry,

@@ -1,4 +1,4 @@
-//! What a read gives back.
+//! Rows and cells that a read returns.
 
 use bytes::Bytes;
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp};
@@ -6,47 +6,47 @@ use proto::pb;
 
 use crate::{Error, Result};
 
-/// A cell that holds on to its bytes.
+/// A cell that owns a reference to its bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnedCell(Bytes);
 
 impl OwnedCell {
-    /// The cell as a view.
+    /// Returns the cell as a borrowed view.
     pub fn view(&self) -> Cell<'_> {
         Cell::trusted(&self.0, SequenceId::ZERO)
     }
 
-    /// The row.
+    /// Returns the row key.
     pub fn row(&self) -> &[u8] {
         self.view().row()
     }
 
-    /// The family.
+    /// Returns the family.
     pub fn family(&self) -> &[u8] {
         self.view().family()
     }
 
-    /// The qualifier.
+    /// Returns the qualifier.
     pub fn qualifier(&self) -> &[u8] {
         self.view().qualifier()
     }
 
-    /// The timestamp, in ms since 1970.
+    /// Returns the timestamp, in ms since 1970.
     pub fn timestamp(&self) -> i64 {
         self.view().timestamp().0
     }
 
-    /// The type; `None` for one that is not known.
+    /// Returns the type; `None` for an unknown type code.
     pub fn cell_type(&self) -> Option<CellType> {
         self.view().cell_type()
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn value(&self) -> &[u8] {
         self.view().value()
     }
 
-    /// The value, with a hold on the memory it lies in.
+    /// Returns the value together with a reference to its memory.
     pub fn value_bytes(&self) -> Bytes {
         self.0.slice_ref(self.value())
     }
@@ -66,7 +66,7 @@ impl std::fmt::Debug for OwnedCell {
     }
 }
 
-/// The cells of one row, in order: by family, qualifier and then the newest first.
+/// The cells of one row, sorted by family, qualifier and descending timestamp.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     pub(crate) cells: Vec<OwnedCell>,
@@ -74,42 +74,42 @@ pub struct Row {
 }
 
 impl Row {
-    /// The row's key; empty when there is no cell.
+    /// Returns the row key; empty when the row has no cell.
     pub fn key(&self) -> &[u8] {
         self.cells.first().map_or(&[], OwnedCell::row)
     }
 
-    /// Whether there is no cell: no such row, or nothing in it that was asked for.
+    /// Whether the row has no cell: it does not exist, or contains nothing that the read selects.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// All cells.
+    /// Returns all cells.
     pub fn cells(&self) -> &[OwnedCell] {
         &self.cells
     }
 
-    /// Whether this is a piece of a row of which more comes.
+    /// Whether this is a part of a row and more of the row follows.
     pub fn is_partial(&self) -> bool {
         self.partial
     }
 
-    /// The newest cell of a column.
+    /// Returns the newest cell of a column.
     pub fn cell(&self, family: impl AsRef<[u8]>, qualifier: impl AsRef<[u8]>) -> Option<&OwnedCell> {
         self.versions(family, qualifier).next()
     }
 
-    /// The newest value of a column.
+    /// Returns the newest value of a column.
     pub fn value(&self, family: impl AsRef<[u8]>, qualifier: impl AsRef<[u8]>) -> Option<&[u8]> {
         self.cell(family, qualifier).map(OwnedCell::value)
     }
 
-    /// The newest value of a column as the number that Increment keeps there; `None` when it is not eight bytes.
+    /// Returns the newest value of a column as the counter that Increment writes; `None` unless it has eight bytes.
     pub fn number(&self, family: impl AsRef<[u8]>, qualifier: impl AsRef<[u8]>) -> Option<i64> {
         self.value(family, qualifier)?.try_into().ok().map(i64::from_be_bytes)
     }
 
-    /// All versions of a column, the newest first.
+    /// Returns all versions of a column, newest first.
     pub fn versions(
         &self,
         family: impl AsRef<[u8]>,
@@ -121,7 +121,7 @@ impl Row {
     }
 }
 
-/// The cells of an answer, handed out result by result.
+/// The cells of an answer, consumed result by result.
 pub(crate) struct Cells {
     method: &'static str,
     bytes: Bytes,
@@ -134,7 +134,7 @@ impl Cells {
         Ok(Cells { method, bytes: block.bytes().clone(), at: 0 })
     }
 
-    /// The next `count` cells.
+    /// Takes the next `count` cells.
     pub(crate) fn take(&mut self, count: usize) -> Result<Vec<OwnedCell>> {
         let mut cells = Vec::with_capacity(count.min(self.bytes.len() - self.at));
         for _ in 0..count {
@@ -146,13 +146,13 @@ impl Cells {
             };
             let from = self.at + 4;
             self.at = from + u32::from_be_bytes(*length) as usize;
-            // Checked as a whole when the block was parsed.
+            // The block was validated when it was parsed.
             cells.push(OwnedCell(self.bytes.slice(from..self.at)));
         }
         Ok(cells)
     }
 
-    /// The row of a result, whose cells are in the message or here.
+    /// Builds the row of a result, whose cells are in the message or in the cell block.
     pub(crate) fn row(&mut self, result: &pb::Result) -> Result<Row> {
         let mut cells = Vec::new();
         for cell in &result.cell {

@@ -1,11 +1,11 @@
-//! Reading rows in order.
+//! Scans: reading rows in key order.
 //!
-//! A scanner goes through the regions one after the other. In each it opens a scanner on the server, asks for more until
-//! the server says that the region has no more, and goes on at the region's edge. When a server forgets the scanner, moves
-//! the region or dies, a new one is opened behind the last row that was whole: the caller sees every row once.
+//! A scan visits the regions in key order. In each region it opens a scanner on the server, fetches rows until the
+//! region has no more, and continues at the region's boundary. When a server loses the scanner, moves the region or
+//! dies, the scan opens a new scanner after the last complete row, so the caller sees every row once.
 //!
-//! A server may send a row in pieces when it is long. They are put together, unless the caller wants them as they come;
-//! after a failure the cells that were handed out already are then left out of what comes again.
+//! A server may split a long row into partial results. The scan joins them, unless the caller asks for partial results;
+//! then cells that were returned before a failure are skipped when they arrive again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::{Error, Filter, Location, Pause, Result, Row, Table};
 
 const METHOD: &str = "Scan";
 
-/// Which rows to read, and what of them.
+/// Which rows a scan reads, and which parts of them.
 #[derive(Clone, Debug)]
 pub struct Scan {
     start: Bytes,
@@ -52,7 +52,7 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// All rows, the newest version of every column.
+    /// Reads all rows, with the newest version of every column.
     pub fn new() -> Scan {
         Scan {
             start: Bytes::new(),
@@ -74,30 +74,30 @@ impl Scan {
         }
     }
 
-    /// From this row on, and with it; in a reversed scan the largest.
+    /// Starts at this row, inclusive; for a reversed scan it is the largest row.
     pub fn from(self, start: impl Into<Bytes>) -> Scan {
         Scan { start: start.into(), include_start: true, ..self }
     }
 
-    /// From behind this row on.
+    /// Starts after this row.
     pub fn after(self, start: impl Into<Bytes>) -> Scan {
         Scan { start: start.into(), include_start: false, ..self }
     }
 
-    /// Up to this row, but without it.
+    /// Stops before this row.
     pub fn to(self, stop: impl Into<Bytes>) -> Scan {
         Scan { stop: stop.into(), include_stop: false, ..self }
     }
 
-    /// Up to this row, and with it.
+    /// Stops after this row.
     pub fn through(self, stop: impl Into<Bytes>) -> Scan {
         Scan { stop: stop.into(), include_stop: true, ..self }
     }
 
-    /// The rows that begin so. For a forward scan.
+    /// Reads the rows whose key begins with this prefix. For forward scans.
     pub fn prefix(self, prefix: impl Into<Bytes>) -> Scan {
         let prefix: Bytes = prefix.into();
-        // The first row behind them: the prefix with its last byte that can grow grown by one.
+        // The first key after the prefix: its last byte below 0xff is incremented and the rest cut off.
         let kept = prefix.iter().rposition(|byte| *byte != 0xff).map_or(0, |at| at + 1);
         let mut stop = prefix[..kept].to_vec();
         if let Some(last) = stop.last_mut() {
@@ -106,83 +106,83 @@ impl Scan {
         self.from(prefix).to(stop)
     }
 
-    /// Only this family, beside others named.
+    /// Reads this family, in addition to other families and columns that are named.
     pub fn family(mut self, family: impl Into<Bytes>) -> Scan {
         self.columns.add_family(family.into());
         self
     }
 
-    /// Only this column, beside others named.
+    /// Reads this column, in addition to other families and columns that are named.
     pub fn column(mut self, family: impl Into<Bytes>, qualifier: impl Into<Bytes>) -> Scan {
         self.columns.add(family.into(), qualifier.into());
         self
     }
 
-    /// So many versions of each column; 1 at least, and as many as a Java number holds at most: HBase takes more for less
-    /// than none.
+    /// Sets the maximum number of versions of each column, from 1 to `i32::MAX`. HBase would treat a negative number as
+    /// unlimited.
     pub fn versions(self, versions: u32) -> Scan {
         Scan { versions: versions.clamp(1, i32::MAX as u32), ..self }
     }
 
-    /// Only versions of this time.
+    /// Restricts the scan to versions in this time range.
     pub fn time_range(self, time_range: TimeRange) -> Scan {
         Scan { time_range, ..self }
     }
 
-    /// Only what passes.
+    /// Sets a filter.
     pub fn filter(self, filter: Filter) -> Scan {
         Scan { filter: Some(filter), ..self }
     }
 
-    /// From large rows to small ones.
+    /// Reads in descending key order.
     pub fn reversed(self) -> Scan {
         Scan { reversed: true, ..self }
     }
 
-    /// At most so many rows.
+    /// Sets the maximum number of rows of the whole scan.
     pub fn limit(self, rows: u64) -> Scan {
         Scan { limit: Some(rows), ..self }
     }
 
-    /// So many rows with one call, at most.
+    /// Sets the maximum number of rows fetched by one call.
     pub fn caching(self, rows: u32) -> Scan {
         Scan { caching: Some(rows), ..self }
     }
 
-    /// So many bytes with one call, about.
+    /// Sets the approximate maximum size fetched by one call, in bytes.
     pub fn size_max(self, bytes: u64) -> Scan {
         Scan { size_max: Some(bytes), ..self }
     }
 
-    /// Rows in pieces of at most so many cells; see [`Row::is_partial`].
+    /// Splits rows into parts of at most this many cells; see [`Row::is_partial`].
     pub fn batch(self, cells: u32) -> Scan {
         Scan { batch: Some(cells), partial: true, ..self }
     }
 
-    /// Long rows in the pieces in which they come; see [`Row::is_partial`].
+    /// Returns long rows in the parts in which they arrive; see [`Row::is_partial`].
     pub fn allow_partial(self) -> Scan {
         Scan { partial: true, ..self }
     }
 
-    /// Also what is hidden, and what hides it.
+    /// Returns deleted cells and delete markers as well.
     pub fn raw(self) -> Scan {
         Scan { raw: true, ..self }
     }
 
-    /// Whether blocks that are read for this shall be kept in the server's cache. Default true.
+    /// Whether the server caches the blocks that this scan loads. Default true.
     pub fn cache_blocks(self, cache_blocks: bool) -> Scan {
         Scan { cache_blocks, ..self }
     }
 }
 
-/// Where the next server's scanner begins.
+/// The start position of the next server-side scanner.
 struct Position {
     row: Bytes,
     inclusive: bool,
     which: Which,
 }
 
-/// A scanner on a server.
+/// An open scanner on a server.
 struct Open {
     connection: Connection,
     location: Arc<Location>,
@@ -190,16 +190,16 @@ struct Open {
     calls: u64,
 }
 
-/// The rows of a scan, as they come.
+/// A running scan.
 pub struct Scanner {
     table: Table,
     scan: Scan,
     position: Position,
     open: Option<Open>,
     ready: VecDeque<Row>,
-    /// The pieces so far of a row that is still coming.
+    /// The parts received so far of an incomplete row.
     pieces: Option<Row>,
-    /// The last cell handed out of a row of which more may come: what comes again up to it is left out.
+    /// The last cell returned of a row that may continue. Cells up to it are skipped when they arrive again.
     handed_out: Option<OwnedCell>,
     read_point: Option<u64>,
     left: Option<u64>,
@@ -234,7 +234,7 @@ impl Scanner {
         }
     }
 
-    /// The next row; `None` at the end. After an error the scanner may be asked again and goes on where it was.
+    /// Returns the next row; `None` at the end. After an error the next call continues where the scan was.
     pub async fn next(&mut self) -> Result<Option<Row>> {
         let mut tries = self.table.cluster.tries();
         loop {
@@ -250,7 +250,7 @@ impl Scanner {
         }
     }
 
-    /// All rows that are left.
+    /// Reads all remaining rows.
     pub async fn collect(mut self) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         while let Some(row) = self.next().await? {
@@ -266,8 +266,8 @@ impl Scanner {
             self.table.cluster.learn(&error, &open.location);
         }
         match error.class() {
-            // The server's scanner is gone, which says nothing about the region. A call that opens one reads as well, and
-            // fails so when the region is closed in between.
+            // The server lost the scanner; this does not concern the region's location. An opening call reads as well,
+            // and fails in this way when the region is closed meanwhile.
             Some(
                 class::UNKNOWN_SCANNER
                 | class::SCANNER_RESET
@@ -329,7 +329,7 @@ impl Scanner {
         }
     }
 
-    /// Opens a scanner at the position; the answer has the first rows.
+    /// Opens a scanner at the position; the answer contains the first rows.
     async fn begin(&mut self) -> Result<()> {
         let cluster = self.table.cluster.clone();
         let Position { row, which, .. } = &self.position;
@@ -356,7 +356,7 @@ impl Scanner {
         self.take_in(answer, response.cells)
     }
 
-    /// Asks the open scanner for more.
+    /// Fetches more rows from the open scanner.
     async fn more(&mut self) -> Result<()> {
         let mut request = self.request();
         let cluster = self.table.cluster.clone();
@@ -392,7 +392,7 @@ impl Scanner {
             self.open = None;
             return Ok(());
         }
-        // Servers before 1.1 do not say whether the region has more; an empty answer then means that it has not.
+        // Servers before 1.1 do not report whether the region has more; then an empty answer means that it has not.
         let exhausted = !answer.heartbeat_message() && count == 0 && answer.more_results_in_region.is_none();
         if exhausted || answer.more_results_in_region == Some(false) {
             self.whole();
@@ -401,14 +401,14 @@ impl Scanner {
         Ok(())
     }
 
-    /// Takes in a row, or a piece of one.
+    /// Adds a row or a partial row to the result.
     fn row(&mut self, mut row: Row) {
         if self.left == Some(0) {
-            // A server may send more than it was asked for.
+            // A server may return more rows than requested.
             return;
         }
         if let Some(last) = &self.handed_out {
-            // A part of this came before a failure.
+            // The beginning of this row was received before a failure.
             if row.key() == last.row() {
                 let comparator = self.comparator();
                 row.cells.retain(|cell| {
@@ -427,7 +427,7 @@ impl Scanner {
             let whole = !row.partial;
             self.position = Position {
                 row: Bytes::copy_from_slice(row.key()),
-                // Of a row in pieces more may come, and after a failure it comes again from its beginning.
+                // A partial row may continue, and after a failure it is sent again from its beginning.
                 inclusive: !whole,
                 which: Which::Of,
             };
@@ -450,7 +450,7 @@ impl Scanner {
         }
     }
 
-    /// What has come of the row that was coming is all of it.
+    /// Returns the incomplete row, which turned out to be complete.
     fn whole(&mut self) {
         if let Some(row) = self.pieces.take() {
             self.position =
@@ -465,7 +465,7 @@ impl Scanner {
         if self.table.name.is_meta() { Comparator::Meta } else { Comparator::Table }
     }
 
-    /// Goes on behind the region that has no more.
+    /// Continues after the region that has no more rows.
     fn next_region(&mut self) {
         let Some(open) = self.open.take() else { return };
         let region = &open.location.region;
@@ -488,7 +488,7 @@ impl Scanner {
         self.position = Position { row: edge, inclusive: !self.scan.reversed, which };
     }
 
-    /// Tells the server that its scanner is no longer needed; nobody waits for the answer.
+    /// Closes the scanner on the server without waiting for the answer.
     fn close(&mut self) {
         if let Some(open) = self.open.take() {
             let request = pb::ScanRequest {

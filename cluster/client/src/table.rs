@@ -1,4 +1,4 @@
-//! A table: reads and writes of its rows.
+//! Reads and writes of one table.
 
 use proto::{TableName, pb};
 use rpc::client::{Invocation, Response};
@@ -11,7 +11,7 @@ use crate::{
     Scan, Scanner,
 };
 
-/// A table of a cluster. Cheap to clone.
+/// A table of a cluster. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub(crate) cluster: Cluster,
@@ -23,18 +23,18 @@ impl Table {
         Table { cluster, name }
     }
 
-    /// The table's name.
+    /// Returns the table's name.
     pub fn name(&self) -> &TableName {
         &self.name
     }
 
-    /// Reads a row. A row that is not there is empty.
+    /// Reads a row. A row that does not exist is returned empty.
     pub async fn get(&self, get: Get) -> Result<Row> {
         let (result, mut cells) = self.read(get).await?;
         cells.row(&result)
     }
 
-    /// Whether a read of this would find something.
+    /// Whether a read would return a cell.
     pub async fn exists(&self, get: Get) -> Result<bool> {
         let (result, _) = self.read(get.existence_only()).await?;
         Ok(result.exists())
@@ -55,32 +55,32 @@ impl Table {
         Ok((answer.result.unwrap_or_default(), Cells::new(METHOD, response.cells)?))
     }
 
-    /// Writes values.
+    /// Writes cells.
     pub async fn put(&self, put: Put) -> Result<()> {
         self.mutate(&put.into(), None).await.map(|_| ())
     }
 
-    /// Hides what was written.
+    /// Deletes cells.
     pub async fn delete(&self, delete: Delete) -> Result<()> {
         self.mutate(&delete.into(), None).await.map(|_| ())
     }
 
-    /// Adds to numbers; gives their new values.
+    /// Adds to counters; returns the new values.
     pub async fn increment(&self, increment: Increment) -> Result<Row> {
         self.mutate(&increment.into(), None).await.map(|(_, row)| row)
     }
 
-    /// Appends to values; gives the new ones.
+    /// Appends to values; returns the new values.
     pub async fn append(&self, append: Append) -> Result<Row> {
         self.mutate(&append.into(), None).await.map(|(_, row)| row)
     }
 
-    /// Changes a row in several ways at once.
+    /// Applies several changes to one row atomically.
     pub async fn mutate_row(&self, mutations: RowMutations) -> Result<Row> {
         self.alone(Action::RowMutations(mutations)).await.map(|(_, row)| row)
     }
 
-    /// Changes a row if a condition holds; says whether it did, and what the change itself gives back.
+    /// Changes a row if a condition holds. Returns whether it held, and the result of the change.
     pub async fn check_and_mutate(&self, check: CheckAndMutate) -> Result<(bool, Row)> {
         check.check()?;
         match &check.mutations[..] {
@@ -99,7 +99,7 @@ impl Table {
         const METHOD: &str = "Mutate";
         mutation.check()?;
         let shared = &self.cluster.0;
-        // The same nonce with every try: that is what it is for.
+        // The nonce stays the same in every attempt, so that the server recognizes a retry.
         let nonce = mutation.needs_nonce().then(|| shared.world.random());
         let message = mutation.to_message(nonce);
         let make = |location: &crate::Location| {
@@ -123,14 +123,14 @@ impl Table {
         self.all(puts.into_iter().map(|put| Action::Mutation(put.into())).collect()).await.map(|_| ())
     }
 
-    /// Hides much.
+    /// Deletes from many rows.
     pub async fn delete_all(&self, deletes: impl IntoIterator<Item = Delete>) -> Result<()> {
         self.all(deletes.into_iter().map(|delete| Action::Mutation(delete.into())).collect())
             .await
             .map(|_| ())
     }
 
-    /// Reads many rows, in the order asked for.
+    /// Reads many rows; returns them in the order of the reads.
     pub async fn get_all(&self, gets: impl IntoIterator<Item = Get>) -> Result<Vec<Row>> {
         self.all(gets.into_iter().map(Action::Get).collect()).await
     }
@@ -147,7 +147,7 @@ impl Table {
         if failed.is_empty() { Ok(rows) } else { Err(Error::Batch { total, failed }) }
     }
 
-    /// Reads rows in order.
+    /// Scans the table.
     pub fn scan(&self, scan: Scan) -> Scanner {
         Scanner::new(self.clone(), scan)
     }
