@@ -1,7 +1,7 @@
-//! A tiny ZooKeeper client that reads: enough to find an HBase cluster.
+//! A small read-only ZooKeeper client: enough to locate an HBase cluster.
 //!
-//! One request at a time, no watches, and a session that ends with the connection. Every call has a limit of time; after an
-//! error the connection is of no more use.
+//! It sends one request at a time, sets no watches, and its session ends with the connection. Every call has a
+//! deadline. After an error the connection must not be used again.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,31 +13,31 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::jute::{Malformed, Reader, Writer};
 use crate::session::{code, op};
 
-/// The longest frame that is read, in bytes: ZooKeeper's own default.
+/// The longest frame that is read, in bytes; ZooKeeper's own default.
 const FRAME_MAX: usize = 0xf_ffff;
-/// What the session is asked to last, in ms.
+/// The session time-out that the client requests, in ms.
 const SESSION_MS: i32 = 30_000;
 
-/// Why there is no answer.
+/// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No connection, or it broke.
+    /// The connection could not be opened, or broke.
     #[error("ZooKeeper at {address}: {reason}")]
     Connection {
-        /// Where.
+        /// The server's address.
         address: SocketAddr,
-        /// What happened.
+        /// The error of the connection.
         reason: String,
     },
-    /// ZooKeeper refused.
+    /// ZooKeeper refused the request.
     #[error("ZooKeeper at {address} answers error {code} to a read of {path}")]
     Refused {
-        /// Where.
+        /// The server's address.
         address: SocketAddr,
-        /// What was asked for.
+        /// The path that was requested.
         path: String,
-        /// ZooKeeper's code.
+        /// ZooKeeper's error code.
         code: i32,
     },
 }
@@ -53,7 +53,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Begins a session; `limit` is for this and for each later call.
+    /// Opens a session. `limit` bounds this call and each later one.
     pub async fn connect(address: SocketAddr, limit: Duration) -> Result<Client, Error> {
         let failed = |reason: String| Error::Connection { address, reason };
         let dialled = env::timeout(limit, env::dial(address)).await;
@@ -73,12 +73,12 @@ impl Client {
         }
     }
 
-    /// The bytes of `path`; `None` when there is no such node.
+    /// Returns the data of `path`; `None` when the node does not exist.
     pub async fn data(&mut self, path: &str) -> Result<Option<Bytes>, Error> {
         self.read(op::GET_DATA, path, |body| body.bytes().map(Bytes::copy_from_slice)).await
     }
 
-    /// The names of the children of `path`; `None` when there is no such node.
+    /// Returns the names of the children of `path`; `None` when the node does not exist.
     pub async fn children(&mut self, path: &str) -> Result<Option<Vec<String>>, Error> {
         self.read(op::GET_CHILDREN, path, |body| {
             Ok(body.texts()?.into_iter().map(str::to_owned).collect::<Vec<_>>())
@@ -86,12 +86,12 @@ impl Client {
         .await
     }
 
-    /// Whether there is a node at `path`.
+    /// Whether a node exists at `path`.
     pub async fn exists(&mut self, path: &str) -> Result<bool, Error> {
         Ok(self.read(op::EXISTS, path, |_| Ok(())).await?.is_some())
     }
 
-    /// The bytes of every child of `path` whose name begins with `prefix`.
+    /// Returns the data of every child of `path` whose name begins with `prefix`.
     pub async fn data_of_children(
         &mut self,
         path: &str,
@@ -108,7 +108,7 @@ impl Client {
         Ok(all)
     }
 
-    /// Ends the session in good order.
+    /// Closes the session.
     pub async fn close(mut self) -> Result<(), Error> {
         let mut request = Writer::frame();
         request.int(self.next).int(op::CLOSE_SESSION);
