@@ -1,8 +1,8 @@
-//! Jute, ZooKeeper's way to write records: numbers big endian, a length of four bytes before text, bytes and lists.
+//! Jute, ZooKeeper's record encoding: big-endian numbers, and a length of four bytes before text, bytes and lists.
 //!
-//! A length of -1 is "none"; ZooKeeper's clients mean empty by it, and so it is read here.
+//! A length of -1 means null. ZooKeeper's clients use it for an empty value, and so does this reader.
 
-/// Bytes that end too early or are not text.
+/// The input ends early or is not valid text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed record: {0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn texts(&mut self) -> Result<Vec<&'a str>, Malformed> {
         let count = self.int()?;
-        // Grows with what is there: the count is only a claim.
+        // The list grows with the data that arrive, since the count is only a claim.
         let mut texts = Vec::new();
         for _ in 0..count.max(0) {
             texts.push(self.text()?);
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
-    /// A frame, whose length is filled in by [`Writer::finish`].
+    /// Starts a frame; [`Writer::finish`] fills in its length.
     pub(crate) fn frame() -> Writer {
         Writer(vec![0; 4])
     }

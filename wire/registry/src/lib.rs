@@ -1,13 +1,13 @@
-//! The read-only ZooKeeper answerer for clients.
+//! A read-only ZooKeeper server for HBase clients.
 //!
-//! A default-configured HBase 2 client asks ZooKeeper where the master and hbase:meta are. In standalone mode there is no
-//! ZooKeeper; this crate speaks its protocol well enough that nobody who reads can tell. It serves a small [`Tree`] of
-//! paths and bytes that the rest of the process keeps up to date. Reads, watches, sessions and the four-letter words work;
-//! whoever tries to write is told that he may not, as a ZooKeeper tells it of a node that is readable only.
+//! An HBase 2 client with default settings asks ZooKeeper for the master and the location of hbase:meta. A standalone
+//! server has no ZooKeeper, so this crate implements the part of its protocol that readers use. It serves a small
+//! [`Tree`] of paths and data that the rest of the process keeps current. Reads, watches, sessions and four-letter
+//! words work. Writes are refused with the error that ZooKeeper gives for a read-only node.
 //!
-//! There is also a tiny [`client`], which reads from this answerer and from a real ZooKeeper alike.
+//! [`client`] is a small reader for this server and for a real ZooKeeper.
 //!
-//! What this crate does not know: what the bytes mean. It only wraps them as HBase does ([`payload`]).
+//! This crate does not know what the data mean. It only adds HBase's envelope ([`payload`]).
 
 pub mod client;
 mod jute;
@@ -19,8 +19,8 @@ mod tree;
 pub use server::{Bound, Options, Server, Snapshot};
 pub use tree::{Stat, Tree, is_path};
 
-/// What the answerer says to one frame of a client that has just connected, read both as its hello and as its request;
-/// `None` when it hangs up. For suites that look at the protocol without a socket.
+/// Returns the answer to one frame of a new connection, parsed both as its connect request and as a request; `None`
+/// when the connection would be closed. For test suites that exercise the protocol without a socket.
 pub fn answer(tree: &Tree, frame: &[u8]) -> Option<Vec<u8>> {
     let hello = session::Connect::read(frame).ok();
     let remote = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

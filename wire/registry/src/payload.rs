@@ -1,20 +1,20 @@
-//! How HBase wraps what it stores in a znode.
+//! The envelope that HBase puts around the data of a znode.
 //!
 //! ```text
-//!  0xFF · length 4B · writer's id · salt 8B · "PBUF" · protobuf        length counts id and salt
+//! 0xFF · length 4B · writer's id · salt 8B · "PBUF" · protobuf length covers id and salt
 //! ```
 //!
-//! The part before `PBUF` lets HBase recognise its own writes. Java clients read a node without it; gohbase insists on it and
-//! on a length between 1 and 65,000.
+//! By the part before `PBUF` HBase recognizes its own writes. Java clients also read a node without it. gohbase
+//! requires it, with a length between 1 and 65,000.
 
-/// The first byte of a wrapped payload.
+/// The first byte of an enveloped payload.
 const MAGIC: u8 = 0xff;
-/// What precedes a protobuf message, in znodes and elsewhere in HBase.
+/// The magic bytes before a protobuf message, in znodes and elsewhere in HBase.
 const PBUF: &[u8; 4] = b"PBUF";
-/// The longest writer's id that gohbase accepts together with its salt.
+/// Maximum length of the writer's id that gohbase accepts, together with its salt.
 const METADATA_LENGTH_MAX: usize = 65_000;
 
-/// Wraps an encoded `message` as written by `writer`, such as `master:host,16000,1700000000000`.
+/// Wraps an encoded `message` written by `writer`, such as `master:host,16000,1700000000000`.
 ///
 /// # Panics
 /// When the writer's id is longer than clients accept.
@@ -31,7 +31,7 @@ pub fn wrap(writer: &str, salt: u64, message: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// The message inside a payload, wrapped or with its `PBUF` alone; `None` when it is neither.
+/// Returns the message inside a payload, with the full envelope or with `PBUF` alone; `None` for anything else.
 pub fn unwrap(payload: &[u8]) -> Option<&[u8]> {
     let rest = match payload.split_first() {
         Some((&MAGIC, rest)) => {

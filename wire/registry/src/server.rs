@@ -1,8 +1,8 @@
-//! The listener and its connections, on a thread of their own.
+//! The ZooKeeper listener and its connections, on a thread of their own.
 //!
-//! A client says hello with a session id of zero or with the one it had. A session outlives its connection by its time-out,
-//! so that a client may come back to it; it holds nothing, since no client can create a node. Instead of a hello a client may
-//! send one of ZooKeeper's four-letter words.
+//! A client connects with session id zero or with the id of its previous session. A session outlives its connection by
+//! its time-out, so that a client can resume it. It owns nothing, since clients cannot create nodes. Instead of a
+//! connect request a client may send one of ZooKeeper's four-letter words.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,23 +19,24 @@ use tokio::sync::watch;
 use crate::session::{After, Connect, Session};
 use crate::tree::Tree;
 
-/// What the answerer allows.
+/// Limits of the answerer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The longest frame, in bytes. Default 1 MB less one. Key: `jute.maxbuffer`.
+    /// Maximum frame length, in bytes. Default 1 MB less one. Key: `jute.maxbuffer`.
     pub frame_size_max: usize,
-    /// Open connections. Default 3000. Key: `bellows.zookeeper.connections.max`.
+    /// Maximum number of open connections. Default 3000. Key: `bellows.zookeeper.connections.max`.
     pub connections_max: usize,
-    /// Sessions that are open or may be come back to. Default 10,000. Key: `bellows.zookeeper.sessions.max`.
+    /// Maximum number of sessions that are open or can be resumed. Default 10,000. Key:
+    /// `bellows.zookeeper.sessions.max`.
     pub sessions_max: usize,
-    /// Watches of one connection; more are not kept. Default 1000. Key: `bellows.zookeeper.watches.max`.
+    /// Maximum number of watches of one connection; further ones are dropped. Default 1000. Key:
+    /// `bellows.zookeeper.watches.max`.
     pub watches_max: usize,
-    /// The shortest session time-out. Default 4 s. Key: `hbase.zookeeper.property.minSessionTimeout`.
+    /// Minimum session time-out. Default 4 s. Key: `hbase.zookeeper.property.minSessionTimeout`.
     pub session_min: Duration,
-    /// The longest session time-out. Default 90 s, what HBase asks for. Key:
-    /// `hbase.zookeeper.property.maxSessionTimeout`.
+    /// Maximum session time-out. Default 90 s, which HBase requests. Key: `hbase.zookeeper.property.maxSessionTimeout`.
     pub session_max: Duration,
-    /// How long a client may take to say hello, and to read an answer. Default 10 s. Key:
+    /// How long a client may take to send its connect request, and to read an answer. Default 10 s. Key:
     /// `bellows.zookeeper.socket.timeout`.
     pub socket_max: Duration,
 }
@@ -54,18 +55,18 @@ impl Default for Options {
     }
 }
 
-/// Why the answerer does not start.
+/// Why the answerer cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address cannot be listened at.
+    /// The address cannot be bound.
     #[error(
         "cannot listen at {address} for ZooKeeper clients: {source}; choose another port or end the process that has it"
     )]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The thread cannot be started.
@@ -73,17 +74,17 @@ pub enum Error {
     Thread(io::Error),
 }
 
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Connections that are open now.
     pub connections_open: u64,
-    /// Connections that were refused because there were too many.
+    /// Connections refused because too many were open.
     pub connections_refused: u64,
-    /// Requests that were read.
+    /// Requests received.
     pub requests: u64,
-    /// Replies and events that were sent.
+    /// Replies and events sent.
     pub replies: u64,
 }
 
@@ -105,17 +106,18 @@ struct Shared {
     stopping: watch::Sender<bool>,
 }
 
-/// A session that may be come back to.
+/// A session that a client may resume.
 #[derive(Debug)]
 struct Known {
     password: [u8; 16],
     timeout: Duration,
     seen: Moment,
-    /// How many connections use it; two for a moment, when a client comes back before its old socket is seen to be dead.
+    /// The number of connections that use the session. It is two while a client has reconnected and its old socket is
+    /// not yet known to be dead.
     connections: u32,
 }
 
-/// A listener that is taken but not served yet.
+/// A bound listener that does not serve yet.
 #[derive(Debug)]
 pub struct Bound {
     world: World,
@@ -125,7 +127,7 @@ pub struct Bound {
     address: SocketAddr,
 }
 
-/// The running answerer. It ends when it is dropped.
+/// A running answerer. Dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -134,7 +136,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the address; port 0 asks for a free one.
+    /// Binds the address; port 0 picks a free port.
     pub fn bind(world: World, options: Options, address: SocketAddr) -> Result<Bound, Error> {
         let runtime = Runtime::start("zookeeper", 1).map_err(Error::Thread)?;
         let entered = runtime.handle().enter();
@@ -144,12 +146,12 @@ impl Server {
         Ok(Bound { world, options, runtime, listener, address: local })
     }
 
-    /// The address with its real port.
+    /// The bound address, with its actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> Snapshot {
         let counters = &self.shared.counters;
         Snapshot {
@@ -168,12 +170,12 @@ impl Drop for Server {
 }
 
 impl Bound {
-    /// The address with its real port.
+    /// The bound address, with its actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Begins to serve `tree`.
+    /// Starts to serve `tree`.
     pub fn serve(self, tree: Arc<Tree>) -> Server {
         let shared = Arc::new(Shared {
             world: self.world,
@@ -193,7 +195,7 @@ async fn accept(listener: Listener, shared: Arc<Shared>) {
     loop {
         let accepted = tokio::select! {
             biased;
-            // The sender lives in `shared`.
+            // The sender is owned by `shared`.
             _stopped = stopping.wait_for(|stop| *stop) => return,
             accepted = listener.accept() => accepted,
         };
@@ -245,7 +247,7 @@ impl Connection {
             return Ok(());
         };
         let Some((id, timeout)) = self.open(&connect) else {
-            // Such a session is unknown or over: the client has to begin a new one.
+            // The session is unknown or expired: the client must open a new one.
             return self.send(&Connect::reply(0, 0, &[0; 16])).await;
         };
         let password = self.shared.sessions.lock().get(&id).map(|known| known.password);
@@ -262,7 +264,7 @@ impl Connection {
         ended.map(|_| ())
     }
 
-    /// What the client says first; `None` when that was a word, which is answered.
+    /// Reads the client's first request. Answers a four-letter word and returns `None` for it.
     async fn hello(&mut self) -> io::Result<Option<Connect>> {
         while self.input.len() < 4 {
             if self.stream.read_buf(&mut self.input).await? == 0 {
@@ -282,7 +284,7 @@ impl Connection {
         Connect::read(&frame).map(Some).map_err(|error| refused(error.to_string()))
     }
 
-    /// The next frame, `None` at the end. Nothing is lost when the future is dropped while it waits.
+    /// Reads the next frame; `None` at the end of the stream. Cancel-safe: dropping the future loses nothing.
     async fn frame(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             if let Some(length) = self.input.first_chunk::<4>() {
@@ -311,7 +313,7 @@ impl Connection {
         }
     }
 
-    /// Finds or makes the session; `None` when the client's own is over.
+    /// Finds or creates the session; `None` when the client's session has expired.
     fn open(&self, connect: &Connect) -> Option<(i64, Duration)> {
         let Shared { world, options, sessions, .. } = &*self.shared;
         let now = world.moment();
@@ -329,7 +331,7 @@ impl Connection {
             return Some((connect.session, timeout));
         }
         if sessions.len() >= options.sessions_max {
-            // Who left longest ago is least likely to come back.
+            // The client that left first is the least likely to return.
             let oldest = sessions
                 .iter()
                 .filter(|(_, known)| known.connections == 0)
@@ -350,7 +352,8 @@ impl Connection {
         Some((id, timeout))
     }
 
-    /// Answers until the client goes, says goodbye or is silent for longer than its session lasts.
+    /// Answers requests until the client disconnects, closes the session, or sends nothing for longer than its
+    /// time-out.
     async fn requests(&mut self, timeout: Duration) -> io::Result<After> {
         let shared = Arc::clone(&self.shared);
         let mut changes = shared.tree.changes();
@@ -406,7 +409,7 @@ impl Connection {
         let version = concat!("Zookeeper version: 3.8-readonly (bellows ", env!("CARGO_PKG_VERSION"), ")\n");
         match word {
             "ruok" => "imok".to_owned(),
-            // Clients that could live with a read-only server go on looking for a better one otherwise.
+            // Otherwise clients that accept a read-only server would keep looking for a writable one.
             "isro" => "rw".to_owned(),
             "srvr" => format!("{version}{}", summary()),
             "stat" => format!("{version}Clients:\n /{}\n\n{}", self.remote, summary()),

@@ -1,4 +1,4 @@
-//! One connection of a ZooKeeper client, without the socket: a frame in, frames out.
+//! The protocol of one ZooKeeper connection without its socket: a frame in, frames out.
 //!
 //! ```text
 //!  frame      length 4B · record
@@ -6,9 +6,9 @@
 //!  event      xid -1 · zxid -1 · error 0 · type 4B · state 4B · path
 //! ```
 //!
-//! A watch is a path, a kind and the number of the last change at the time it was set. It fires when the node's own numbers
-//! say that it changed later. So the tree need not know who watches, and the watches that a client brings along when it
-//! connects again are judged in the same way.
+//! A watch is a path, a kind, and the zxid at the time it was set. It fires when the node's own zxids show a later
+//! change. So the tree needs no list of watchers, and watches that a client restores when it reconnects are handled in
+//! the same way.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -55,13 +55,13 @@ pub(crate) mod op {
     pub(crate) const GET_ALL_CHILDREN_NUMBER: i32 = 104;
     pub(crate) const WHO_AM_I: i32 = 107;
     pub(crate) const CLOSE_SESSION: i32 = -11;
-    /// Inside of a multi: the mark at its end, and a failed part of its answer.
+    /// Inside a multi: the marker at its end, and a failed part of its answer.
     pub(crate) const MULTI_MARK: i32 = -1;
 }
 
-/// The only permission that anybody has here.
+/// The only permission that clients have here: read.
 const PERMISSION_READ: i32 = 1;
-/// The state in events: the session lives.
+/// The state in events: connected.
 const SYNC_CONNECTED: i32 = 3;
 
 mod event {
@@ -73,24 +73,24 @@ mod event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Watch {
-    /// Set by reading a node that is there.
+    /// Set by reading an existing node.
     Data,
-    /// Set by asking for a node that is not there.
+    /// Set by checking for a node that does not exist.
     Exists,
     Children,
 }
 
-/// What becomes of the connection after a frame.
+/// What the connection does after a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     GoOn,
     Close,
 }
 
-/// What one connected client has asked to be told.
+/// A watch of a connected client.
 pub(crate) struct Session {
     remote: IpAddr,
-    /// The change after which the watch fires.
+    /// The watch fires on a change after this zxid.
     watches: BTreeMap<(String, Watch), i64>,
     watches_max: usize,
 }
@@ -100,7 +100,8 @@ impl Session {
         Session { remote, watches: BTreeMap::new(), watches_max }
     }
 
-    /// Answers one request; `out` is given the frames. An error is a request that cannot be read: ZooKeeper hangs up.
+    /// Answers one request and appends the frames to `out`. An error means that the request cannot be parsed; ZooKeeper
+    /// closes the connection then.
     pub(crate) fn answer(
         &mut self,
         tree: &Tree,
@@ -150,7 +151,7 @@ impl Session {
                 None => code::NO_NODE,
             },
             op::GET_EPHEMERALS => {
-                // No client can create any.
+                // Clients cannot create ephemeral nodes.
                 body.int(0);
                 0
             }
@@ -160,7 +161,7 @@ impl Session {
             }
             op::AUTH => {
                 let (_, scheme, _) = (request.int()?, request.text()?, request.bytes()?);
-                // Who somebody is makes no difference here, but a scheme that ZooKeeper does not know it refuses.
+                // Identities are not checked, but a scheme that ZooKeeper does not know is refused.
                 if matches!(scheme, "digest" | "ip" | "world") {
                     0
                 } else {
@@ -203,7 +204,7 @@ impl Session {
             reply.0.extend_from_slice(&body.0);
         }
         out.extend_from_slice(&reply.finish());
-        // Watches that came along with a new connection may have something to tell already.
+        // Watches restored by a new connection may have to fire at once.
         if operation == op::SET_WATCHES {
             self.events(tree, out);
         }
@@ -243,7 +244,7 @@ impl Session {
         if known || self.watches.len() < before { 0 } else { code::NO_WATCHER }
     }
 
-    /// Tells what watches have fired; each does once.
+    /// Sends the events of watches that have fired, each once.
     pub(crate) fn events(&mut self, tree: &Tree, out: &mut Vec<u8>) {
         self.watches.retain(|(path, kind), since| {
             let stat = tree.stat(path);
@@ -266,7 +267,7 @@ impl Session {
     }
 }
 
-/// Writes what one of the reading operations answers, and gives its error code.
+/// Writes the answer of a read operation, and returns its error code.
 fn read(tree: &Tree, operation: i32, path: &str, body: &mut Writer) -> i32 {
     if !is_path(path) {
         return code::BAD_ARGUMENTS;
@@ -287,7 +288,8 @@ fn read(tree: &Tree, operation: i32, path: &str, body: &mut Writer) -> i32 {
     if found.is_some() { 0 } else { code::NO_NODE }
 }
 
-/// Several reads in one: each part has a header `type 4B · done 1B · error 4B`, and a failed part is its error alone.
+/// Several reads in one request. Each part has a header `type 4B · done 1B · error 4B`; a failed part has only its
+/// error.
 fn multi_read(tree: &Tree, request: &mut Reader<'_>, body: &mut Writer) -> Result<(), Malformed> {
     loop {
         let (operation, done, _) = (request.int()?, request.bool()?, request.int()?);
@@ -318,7 +320,7 @@ fn write_stat(out: &mut Writer, stat: &Stat) {
         .long(stat.modified_at)
         .int(stat.version)
         .int(stat.children_version)
-        // Version of the access list, which never changes, and the session that an ephemeral node belongs to.
+        // The version of the access list, which never changes, and the session that owns an ephemeral node.
         .int(0)
         .long(0)
         .int(stat.length)
@@ -326,7 +328,7 @@ fn write_stat(out: &mut Writer, stat: &Stat) {
         .long(stat.children_modified);
 }
 
-/// What a client says first.
+/// A client's connect request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Connect {
     pub(crate) timeout_ms: i32,
@@ -340,7 +342,7 @@ impl Connect {
         let (_version, _last_seen) = (request.int()?, request.long()?);
         let (timeout_ms, session) = (request.int()?, request.long()?);
         let password = request.bytes()?;
-        // Old clients do not say whether a read-only server would do.
+        // Old clients do not send the read-only flag.
         if !request.is_empty() {
             request.bool()?;
         }
@@ -350,7 +352,7 @@ impl Connect {
         Ok(Connect { timeout_ms, session, password: padded })
     }
 
-    /// The answer; a session of zero says that the one asked for is over.
+    /// The answer to a connect request; session zero means that the requested session has expired.
     pub(crate) fn reply(timeout_ms: i32, session: i64, password: &[u8; 16]) -> Vec<u8> {
         let mut reply = Writer::frame();
         reply.int(0).int(timeout_ms).long(session).bytes(password).bool(false);
@@ -380,7 +382,7 @@ mod tests {
         writer.0
     }
 
-    /// The error of the one reply, and its body.
+    /// The error code of the single reply, and its body.
     fn ask(session: &mut Session, tree: &Tree, frame: &[u8]) -> (i32, Vec<u8>) {
         let mut out = Vec::new();
         session.answer(tree, frame, &mut out).expect("readable");
@@ -470,7 +472,7 @@ mod tests {
         );
         tree.set("/hbase/master", "third");
         assert!(events(&mut session, &tree).is_empty(), "each fires once");
-        // A client that connects again brings its watches and the last change it has seen.
+        // A reconnecting client restores its watches and the last zxid that it has seen.
         let mut out = Vec::new();
         let seen = tree.last_change() - 1;
         let again = request(op::SET_WATCHES, |body| {

@@ -1,7 +1,7 @@
-//! The nodes that are served.
+//! The tree of znodes.
 //!
-//! Every change has a number, as in ZooKeeper (`zxid`). A node remembers the number of its creation, of the last change of
-//! its bytes and of the last change of its children; a watch is therefore nothing but a number to compare with, see
+//! Every change has a number, as in ZooKeeper (`zxid`). A node records the numbers of its creation, of the last change
+//! of its data, and of the last change of its children. A watch is therefore only a number to compare with; see
 //! [`crate::session`].
 
 use std::collections::BTreeMap;
@@ -12,26 +12,26 @@ use env::World;
 use env::sync::Mutex;
 use tokio::sync::watch;
 
-/// What ZooKeeper tells about a node beside its bytes.
+/// A node's metadata (ZooKeeper's `Stat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// The change that created it.
+    /// The zxid that created the node.
     pub created: i64,
-    /// The last change of its bytes.
+    /// The zxid of the last change of its data.
     pub modified: i64,
-    /// When it was created, in ms since 1970.
+    /// Time of creation, in ms since 1970.
     pub created_at: i64,
-    /// When its bytes were last changed, in ms since 1970.
+    /// Time of the last change of its data, in ms since 1970.
     pub modified_at: i64,
-    /// How often its bytes were changed.
+    /// The number of changes of its data.
     pub version: i32,
-    /// How often its children were changed.
+    /// The number of changes of its children.
     pub children_version: i32,
-    /// Length of its bytes.
+    /// The length of its data, in bytes.
     pub length: i32,
-    /// How many children it has.
+    /// The number of its children.
     pub children: i32,
-    /// The last change of its children.
+    /// The zxid of the last change of its children.
     pub children_modified: i64,
 }
 
@@ -47,7 +47,7 @@ struct Nodes {
     last: i64,
 }
 
-/// A small tree of paths and bytes, with live updates.
+/// A small tree of paths and data, with live updates.
 #[derive(Debug)]
 pub struct Tree {
     world: World,
@@ -56,16 +56,16 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A tree with its root alone.
+    /// Creates a tree that has only its root.
     pub fn new(world: World) -> Tree {
         let by_path = BTreeMap::from([("/".to_owned(), Node::default())]);
         Tree { world, nodes: Mutex::new(Nodes { by_path, last: 0 }), changed: watch::Sender::new(0) }
     }
 
-    /// Sets the bytes of `path`, creating it and the nodes above it as needed.
+    /// Sets the data of `path`, and creates the node and its parents where needed.
     ///
     /// # Panics
-    /// When `path` is no path of ZooKeeper: absolute, without empty parts.
+    /// When `path` is not a valid ZooKeeper path: absolute, without empty parts.
     pub fn set(&self, path: &str, data: impl Into<Bytes>) {
         assert!(is_path(path), "{path:?} is no path");
         let now = self.world.now().0;
@@ -87,7 +87,7 @@ impl Tree {
         self.changed.send_replace(last);
     }
 
-    /// Removes `path` and all below it. Says whether it was there.
+    /// Removes `path` and all nodes below it. Returns whether the node existed.
     pub fn remove(&self, path: &str) -> bool {
         let mut nodes = self.nodes.lock();
         if path == "/" || nodes.by_path.remove(path).is_none() {
@@ -103,17 +103,17 @@ impl Tree {
         true
     }
 
-    /// The bytes of `path` and what is told about it.
+    /// Returns the data and metadata of `path`.
     pub fn read(&self, path: &str) -> Option<(Bytes, Stat)> {
         self.nodes.lock().by_path.get(path).map(|node| (node.data.clone(), node.stat))
     }
 
-    /// What is told about `path`.
+    /// Returns the metadata of `path`.
     pub fn stat(&self, path: &str) -> Option<Stat> {
         self.nodes.lock().by_path.get(path).map(|node| node.stat)
     }
 
-    /// The names of the children of `path`, in order.
+    /// Returns the names of the children of `path`, sorted.
     pub fn children(&self, path: &str) -> Option<(Vec<String>, Stat)> {
         let nodes = self.nodes.lock();
         let stat = nodes.by_path.get(path)?.stat;
@@ -122,7 +122,7 @@ impl Tree {
         Some((names, stat))
     }
 
-    /// How many nodes are below `path`, at any depth.
+    /// Returns the number of nodes below `path`, at any depth.
     pub fn descendants(&self, path: &str) -> Option<usize> {
         let nodes = self.nodes.lock();
         nodes.by_path.get(path)?;
@@ -130,22 +130,22 @@ impl Tree {
         Some(nodes.below(&prefix).count())
     }
 
-    /// The number of the last change.
+    /// Returns the zxid of the last change.
     pub fn last_change(&self) -> i64 {
         self.nodes.lock().last
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.lock().by_path.len()
     }
 
-    /// Whether there is nothing but the root.
+    /// Whether the tree has only its root.
     pub fn is_empty(&self) -> bool {
         self.len() == 1
     }
 
-    /// Wakes when something has changed.
+    /// Returns a receiver that is notified of each change.
     pub(crate) fn changes(&self) -> watch::Receiver<i64> {
         self.changed.subscribe()
     }
@@ -175,7 +175,7 @@ impl Nodes {
         node.stat.children_modified = change;
     }
 
-    /// What follows `prefix`, which ends in a slash, in the paths that begin with it.
+    /// Returns the part after `prefix`, which ends in a slash, of each path that begins with it.
     fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         self.by_path
             .range::<str, _>((Bound::Excluded(prefix), Bound::Unbounded))
@@ -183,7 +183,7 @@ impl Nodes {
     }
 }
 
-/// Whether `path` is one that ZooKeeper accepts: absolute, no empty part, no trailing slash.
+/// Whether ZooKeeper accepts `path`: absolute, no empty part, no trailing slash.
 pub fn is_path(path: &str) -> bool {
     path == "/"
         || path.strip_prefix('/').is_some_and(|rest| {
