@@ -1,7 +1,7 @@
 //! The envelope that HBase puts around the data of a znode.
 //!
 //! ```text
-//! 0xFF · length 4B · writer's id · salt 8B · "PBUF" · protobuf length covers id and salt
+//!  0xFF · length 4B · writer's id · salt 8B · "PBUF" · protobuf        length covers id and salt
 //! ```
 //!
 //! By the part before `PBUF` HBase recognizes its own writes. Java clients also read a node without it. gohbase
