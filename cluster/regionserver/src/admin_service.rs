@@ -56,8 +56,12 @@ impl AdminService {
                 server.update_configuration()?;
                 Reply::of(&pb::UpdateConfigurationResponse {})
             }
-            "GetLogEntries" => log_entries(call)?,
-            "ClearSlowLogsResponses" => Reply::of(&pb::ClearSlowLogResponses { is_cleaned: true }),
+            "GetLogEntries" => self.log_entries(call)?,
+            "ClearSlowLogsResponses" => {
+                server.slow_calls.clear();
+                let is_cleaned = server.options().slow_calls_max > 0;
+                Reply::of(&pb::ClearSlowLogResponses { is_cleaned })
+            }
             "StopServer" => {
                 server.stop();
                 Reply::of(&pb::StopServerResponse {})
@@ -187,6 +191,26 @@ impl AdminService {
         })))
     }
 
+    /// The slow calls and large answers that are kept.
+    fn log_entries(&self, call: &Call) -> Result<Reply, Exception> {
+        let request: pb::LogRequest = call.decode()?;
+        if !request.log_class_name.contains("SlowLogResponseRequest") {
+            return Err(Exception::do_not_retry(format!(
+                "Invalid request params: {}",
+                request.log_class_name
+            )));
+        }
+        let wanted = pb::SlowLogResponseRequest::decode(request.log_message).map_err(|error| {
+            Exception::do_not_retry(format!("the request for slow calls is malformed: {error}"))
+        })?;
+        let slow_log_payloads = self.server.slow_calls.find(&wanted);
+        Ok(Reply::of(&pb::LogEntry {
+            log_class_name: "org.apache.hadoop.hbase.shaded.protobuf.generated.TooSlowLog$SlowLogResponses"
+                .to_owned(),
+            log_message: pb::SlowLogResponses { slow_log_payloads }.encode_to_vec().into(),
+        }))
+    }
+
     fn clear_cache(&self, call: &Call) -> Result<Reply, Exception> {
         let request: pb::ClearRegionBlockCacheRequest = call.decode()?;
         let mut stats = pb::CacheEvictionStats::default();
@@ -217,19 +241,6 @@ impl Service for AdminService {
         count(&self.server.counters().requests);
         self.answer(&call).unwrap_or_else(Into::into)
     }
-}
-
-/// The rings of slow and large calls. Nothing is recorded in them, so that they are empty.
-fn log_entries(call: &Call) -> Result<Reply, Exception> {
-    let request: pb::LogRequest = call.decode()?;
-    if !request.log_class_name.contains("SlowLogResponseRequest") {
-        return Err(Exception::do_not_retry(format!("Invalid request params: {}", request.log_class_name)));
-    }
-    Ok(Reply::of(&pb::LogEntry {
-        log_class_name: "org.apache.hadoop.hbase.shaded.protobuf.generated.TooSlowLog$SlowLogResponses"
-            .to_owned(),
-        log_message: pb::SlowLogResponses::default().encode_to_vec().into(),
-    }))
 }
 
 fn compaction_state(compacting: Compacting) -> i32 {

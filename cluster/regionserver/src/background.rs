@@ -436,7 +436,12 @@ impl Background {
         drop(queues);
         let request = CompactionRequest { major: wanted.major, families: wanted.families.clone() };
         let counters = server.counters();
+        let kind = if wanted.major { "Major compaction" } else { "Compaction" };
+        let task = server
+            .background_tasks
+            .begin(format!("{kind} of {}", wanted.region.info()), "writing store files");
         let outcome = attempt(|| wanted.region.compact(&request));
+        task.end(&outcome);
         background.queues.lock().ended(now);
         server.weigh_background();
         match outcome {
@@ -646,7 +651,9 @@ impl RegionServer {
         flush: impl FnOnce(&Region) -> Result<region::Flushed, region::Error>,
     ) -> Result<region::Flushed, region::Error> {
         let (began, memory) = (self.foundation().world.moment(), region.memstore_bytes());
+        let task = self.background_tasks.begin(format!("Flushing {}", region.info()), "writing store files");
         let flushed = flush(region);
+        task.end(&flushed);
         self.background.account(region);
         let flushed = flushed.inspect_err(|error| self.give_way(error))?;
         let took = self.foundation().world.moment().since(began);

@@ -215,6 +215,14 @@ fn mutation_kind(param: &[u8]) -> CallKind {
     kind
 }
 
+/// The name of the region that a call is for, of a batch the first; `None` when its parameter names none.
+pub(crate) fn region_of(kind: CallKind, param: &[u8]) -> Option<&[u8]> {
+    match kind {
+        CallKind::Multi => region_name(bytes_of(param, 1)?),
+        _ => region_name(param),
+    }
+}
+
 /// The name in the RegionSpecifier that is field 1 of every request.
 fn region_name(param: &[u8]) -> Option<&[u8]> {
     bytes_of(bytes_of(param, 1)?, 2)

@@ -7,6 +7,7 @@
 //!                        ├─ Regions    by name and by encoded name; moved and opening ones
 //!                        ├─ Scanners   with leases
 //!                        ├─ Nonces     increments and appends that were seen before
+//!                        ├─ tasks      what runs at this moment; slow and large calls of the past
 //!                        └─ background flushes and compactions
 //! ```
 //!
@@ -37,6 +38,8 @@ mod regions;
 mod request;
 mod scanners;
 mod server;
+mod slow_calls;
+mod tasks;
 mod urgency;
 mod watch;
 
@@ -53,3 +56,4 @@ pub use options::Options;
 pub use regions::{MovedTo, Regions};
 pub use request::filter_of;
 pub use server::{Foundation, RegionServer};
+pub use tasks::{Task, TaskCall, TaskFilter, TaskState};

@@ -10,6 +10,8 @@ use proto::TableDescriptor;
 use proto::descriptor::Attributes;
 use region::{Level, RegionOptions};
 
+use crate::call_sample::CallKind;
+
 /// What a region server may be told. Each field is one of HBase's keys, with HBase's default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -69,6 +71,13 @@ pub struct Options {
     pub warn_time: Option<Duration>,
     /// An answer of more bytes is told in the log, `None` for none (`hbase.ipc.warn.response.size`).
     pub warn_bytes: Option<u64>,
+    /// The same of a scan (`hbase.ipc.warn.response.time.scan`).
+    pub warn_scan_time: Option<Duration>,
+    /// The same of a scan's answer (`hbase.ipc.warn.response.size.scan`).
+    pub warn_scan_bytes: Option<u64>,
+    /// Number of slow calls and large answers that are kept for the operator, 0 for none
+    /// (`hbase.regionserver.slowlog.ringbuffer.size`, unless `hbase.regionserver.slowlog.buffer.enabled` is false).
+    pub slow_calls_max: usize,
     /// How often files are looked for that no list names, zero for never (`hbase.master.hfilecleaner.ttl`).
     pub unnamed_files_period: Duration,
     /// When a log file is ended however small it is, zero for never (`hbase.regionserver.logroll.period`).
@@ -89,6 +98,10 @@ impl Options {
     /// What `conf` says.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
         use keys::{cluster, master, region, regionserver as key, rpc, store};
+        // Negative numbers warn of nothing.
+        let millis = |ms: i64| u64::try_from(ms).ok().map(Duration::from_millis);
+        let warn_time = conf.value(&rpc::WARN_RESPONSE_TIME)?;
+        let warn_bytes = conf.value(&rpc::WARN_RESPONSE_SIZE)?;
         let compactors =
             conf.value(&key::SMALL_COMPACTION_THREADS)? + conf.value(&key::LARGE_COMPACTION_THREADS)?;
         Ok(Options {
@@ -115,13 +128,32 @@ impl Options {
             retry_max: conf.value(&key::BACKGROUND_RETRY_MAX)?,
             background_nice: conf.value(&key::BACKGROUND_NICE)?.min(19) as u8,
             background_patience: conf.value(&key::BACKGROUND_PATIENCE)?,
-            warn_time: u64::try_from(conf.value(&rpc::WARN_RESPONSE_TIME)?).ok().map(Duration::from_millis),
-            warn_bytes: u64::try_from(conf.value(&rpc::WARN_RESPONSE_SIZE)?).ok(),
+            warn_time: millis(warn_time),
+            warn_bytes: u64::try_from(warn_bytes).ok(),
+            warn_scan_time: millis(conf.said(&rpc::WARN_SCAN_RESPONSE_TIME)?.unwrap_or(warn_time)),
+            warn_scan_bytes: u64::try_from(conf.said(&rpc::WARN_SCAN_RESPONSE_SIZE)?.unwrap_or(warn_bytes))
+                .ok(),
+            slow_calls_max: match conf.value(&key::SLOW_LOG_ENABLED)? {
+                true => usize::try_from(conf.value(&key::SLOW_LOG_SIZE)?).unwrap_or(usize::MAX),
+                false => 0,
+            },
             unnamed_files_period: conf.value(&master::HFILE_CLEANER_TTL)?,
             log_roll_period: conf.value(&region::LOG_ROLL_PERIOD)?,
             bootstrap_nodes_max: conf.value(&cluster::BOOTSTRAP_NODE_LIMIT)?,
             info_port: u16::try_from(conf.value(&key::INFO_PORT)?).ok(),
         })
+    }
+
+    /// Whether a call that took so long is slow.
+    pub(crate) fn is_slow(&self, kind: CallKind, took: Duration) -> bool {
+        let limit = if kind == CallKind::Scan { self.warn_scan_time } else { self.warn_time };
+        limit.is_some_and(|limit| took > limit)
+    }
+
+    /// Whether an answer of so many bytes is large.
+    pub(crate) fn is_large(&self, kind: CallKind, bytes: u64) -> bool {
+        let limit = if kind == CallKind::Scan { self.warn_scan_bytes } else { self.warn_bytes };
+        limit.is_some_and(|limit| bytes > limit)
     }
 
     /// Bytes in memstores from which on the fullest regions are flushed.
@@ -285,6 +317,16 @@ mod tests {
         assert_eq!(options.result_bytes_max, 100 << 20);
         assert_eq!(options.cell_bytes_max, 10 << 20);
         assert_eq!(options.edge_heartbeat_below, 64 << 10);
+        assert_eq!(
+            (options.warn_time, options.warn_scan_time),
+            (Some(Duration::from_secs(10)), options.warn_time)
+        );
+        assert_eq!((options.slow_calls_max, options.warn_scan_bytes), (256, Some(100 << 20)));
+        let said = |key, value| Options::from_conf(&Conf::new().with(key, value)).expect("good values");
+        let scan_time = said(&keys::rpc::WARN_SCAN_RESPONSE_TIME, "50").warn_scan_time;
+        assert_eq!(scan_time, Some(Duration::from_millis(50)));
+        let none = Conf::new().with(&keys::regionserver::SLOW_LOG_ENABLED, "false");
+        assert_eq!(Options::from_conf(&none).expect("good values").slow_calls_max, 0);
         assert_eq!(options.nonce_grace_period, Duration::from_secs(30 * 60));
         let conf = Conf::new()
             .with(&keys::regionserver::MAX_CELL_SIZE, "0")

@@ -21,6 +21,8 @@ use crate::memory::pressure;
 use crate::nonces::Nonces;
 use crate::regions::{MovedTo, Regions};
 use crate::scanners::Scanners;
+use crate::slow_calls::SlowCalls;
+use crate::tasks::{RunningCalls, Tasks};
 use crate::watch::Times;
 use crate::{Options, exceptions};
 
@@ -57,6 +59,9 @@ pub struct RegionServer {
     pub(crate) background: Background,
     counters: Counters,
     pub(crate) times: Times,
+    pub(crate) background_tasks: Arc<Tasks>,
+    pub(crate) running_calls: RunningCalls,
+    pub(crate) slow_calls: SlowCalls,
     pub(crate) observer: OnceLock<Arc<dyn CallObserver>>,
     /// When regions were last flushed, or opened.
     flush_times: Mutex<HashMap<EncodedName, WallTime>>,
@@ -76,6 +81,9 @@ impl RegionServer {
             background: Background::new(options.compaction_enabled, options.background_nice),
             counters: Counters::default(),
             times: Times::default(),
+            background_tasks: Tasks::new(foundation.world.clone()),
+            running_calls: RunningCalls::default(),
+            slow_calls: SlowCalls::default(),
             observer: OnceLock::new(),
             flush_times: Mutex::default(),
             reread: Mutex::default(),
@@ -144,7 +152,10 @@ impl RegionServer {
         self.regions.begin_opening(encoded.clone(), info.name().clone());
         let opening = self.opening(info, table);
         let began = self.foundation.world.moment();
-        match Region::open(opening) {
+        let task = self.background_tasks.begin(format!("Opening {}", opening.info), "replaying the log");
+        let opened = Region::open(opening);
+        task.end(&opened);
+        match opened {
             Ok(region) => {
                 let (info, load) = (region.info(), region.load());
                 tracing::info!(region = %info, table = %info.table(), files = load.files, bytes = load.file_bytes,
@@ -213,7 +224,9 @@ impl RegionServer {
         self.scanners.close_region(&region);
         self.background.forget(&region);
         self.flush_times.lock().remove(encoded);
+        let task = self.background_tasks.begin(format!("Closing {}", region.info()), "flushing");
         let closed = region.close();
+        task.end(&closed);
         self.background.account(&region);
         let flushed = closed?;
         tracing::info!(region = %region.info(), table = %region.info().table(), files = flushed.files,

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use env::Moment;
-use rpc::{Answer, Call, ConnectionInfo, Exception, Reply, Text};
+use rpc::{Answer, Call, Exception, Reply};
+use smallvec::SmallVec;
 use telemetry::{Exposition, Histogram};
 
 use crate::RegionServer;
-use crate::call_sample::{self, CallKind, CallTimes, is_sampled};
+use crate::call_sample::{self, CallKind, CallTimes, is_sampled, region_of};
 use crate::counters::count;
+use crate::slow_calls::{self, Remarkable};
+use crate::tasks::{CallSlot, RunningCall, Subject};
 
 /// A call of a single row that takes longer is slow for HBase's `slowGetCount` and its like.
 const SLOW_ROW: Duration = Duration::from_secs(1);
@@ -34,16 +36,12 @@ impl Times {
     }
 }
 
-/// One call that is being answered.
+/// A call whose answer comes later. It is listed among those that wait until then, or until its client is gone.
 struct Watched {
     server: Arc<RegionServer>,
-    connection: Arc<ConnectionInfo>,
-    method: Text,
-    kind: CallKind,
+    slot: Option<CallSlot>,
     /// The parameter of a call that is sampled.
     sampled: Option<Bytes>,
-    received: Moment,
-    request_size: usize,
 }
 
 /// Lets `answer` through, and notes what it took if it is there. One that comes later is made by [`later`], which does the
@@ -56,8 +54,8 @@ pub(crate) fn watch(server: &Arc<RegionServer>, call: &Call, answer: Answer) -> 
         if is_sampled() {
             server.show_sample(kind, &call.param, took);
         }
-        if server.is_remarkable(took, outcome) {
-            Watched::of(server, call).remark(took, outcome);
+        if server.is_remarkable(kind, took, outcome) {
+            server.remark(&running(call, kind, Subject::Param(call.param.clone())), took, outcome);
         }
     }
     answer
@@ -69,19 +67,58 @@ pub(crate) fn later(
     call: &Call,
     outcome: impl Future<Output = Result<Reply, Exception>> + Send + 'static,
 ) -> Answer {
-    let watched = Watched::of(server, call);
+    let mut watched = Watched::of(server, call);
     Answer::later(async move {
         let outcome = outcome.await;
-        let took = watched.server.foundation().world.moment().since(watched.received);
-        watched.server.note_call(watched.kind, took);
+        let Some(call) = watched.end() else { return outcome };
+        let server = &watched.server;
+        let took = server.foundation().world.moment().since(call.received);
+        server.note_call(call.kind, took);
         if let Some(param) = &watched.sampled {
-            watched.server.show_sample(watched.kind, param, took);
+            server.show_sample(call.kind, param, took);
         }
-        if watched.server.is_remarkable(took, &outcome) {
-            watched.remark(took, &outcome);
+        if server.is_remarkable(call.kind, took, &outcome) {
+            server.remark(&call, took, &outcome);
         }
         outcome
     })
+}
+
+fn running(call: &Call, kind: CallKind, subject: Subject) -> RunningCall {
+    RunningCall {
+        connection: Arc::clone(&call.connection),
+        method: call.method.clone(),
+        kind,
+        received: call.received,
+        request_bytes: call.size,
+        subject,
+    }
+}
+
+impl Watched {
+    fn of(server: &Arc<RegionServer>, call: &Call) -> Watched {
+        let kind = CallKind::of(&call.method, &call.param);
+        let subject = match kind.is_write() {
+            true => Subject::Region(SmallVec::from_slice(region_of(kind, &call.param).unwrap_or_default())),
+            false => Subject::Param(call.param.clone()),
+        };
+        Watched {
+            server: Arc::clone(server),
+            slot: Some(server.running_calls.begin(running(call, kind, subject))),
+            sampled: is_sampled().then(|| call.param.clone()),
+        }
+    }
+
+    /// Takes the call out of those that wait.
+    fn end(&mut self) -> Option<RunningCall> {
+        self.slot.take().map(|slot| self.server.running_calls.end(&slot))
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 fn answer_size(outcome: &Result<Reply, Exception>) -> u64 {
@@ -110,38 +147,31 @@ impl RegionServer {
         }
     }
 
-    fn is_remarkable(&self, took: Duration, outcome: &Result<Reply, Exception>) -> bool {
+    fn is_remarkable(&self, kind: CallKind, took: Duration, outcome: &Result<Reply, Exception>) -> bool {
         let options = self.options();
-        options.warn_time.is_some_and(|limit| took > limit)
-            || options.warn_bytes.is_some_and(|limit| answer_size(outcome) > limit)
-    }
-}
-
-impl Watched {
-    fn of(server: &Arc<RegionServer>, call: &Call) -> Watched {
-        Watched {
-            server: Arc::clone(server),
-            connection: Arc::clone(&call.connection),
-            method: call.method.clone(),
-            kind: CallKind::of(&call.method, &call.param),
-            sampled: is_sampled().then(|| call.param.clone()),
-            received: call.received,
-            request_size: call.size,
-        }
+        options.is_slow(kind, took) || options.is_large(kind, answer_size(outcome))
     }
 
-    fn remark(&self, took: Duration, outcome: &Result<Reply, Exception>) {
-        let (options, counters) = (self.server.options(), self.server.counters());
-        let size = answer_size(outcome);
-        let (method, client) = (self.method.as_str(), self.connection.remote);
-        let (ms, request) = (took.as_millis() as u64, self.request_size);
-        if options.warn_time.is_some_and(|limit| took > limit) {
+    /// Tells of a slow call or a large answer in the log, and keeps it for the operator.
+    fn remark(&self, call: &RunningCall, took: Duration, outcome: &Result<Reply, Exception>) {
+        let (options, counters) = (self.options(), self.counters());
+        let answer_bytes = answer_size(outcome);
+        let (is_slow, is_large) =
+            (options.is_slow(call.kind, took), options.is_large(call.kind, answer_bytes));
+        let (method, client) = (call.method.as_str(), call.connection.remote);
+        let (ms, request_bytes) = (took.as_millis() as u64, call.request_bytes);
+        if is_slow {
             count(&counters.slow_calls);
-            tracing::warn!(method, %client, ms, request_bytes = request, answer_bytes = size, "(responseTooSlow)");
+            tracing::warn!(method, %client, ms, request_bytes, answer_bytes, "(responseTooSlow)");
         }
-        if options.warn_bytes.is_some_and(|limit| size > limit) {
+        if is_large {
             count(&counters.large_answers);
-            tracing::warn!(method, %client, ms, request_bytes = request, answer_bytes = size, "(responseTooLarge)");
+            tracing::warn!(method, %client, ms, request_bytes, answer_bytes, "(responseTooLarge)");
+        }
+        if options.slow_calls_max > 0 {
+            let now = self.foundation().world.now();
+            let remarkable = Remarkable { is_slow, is_large, took, answer_bytes, now };
+            self.slow_calls.note(options.slow_calls_max, slow_calls::entry(call, remarkable));
         }
     }
 }

@@ -19,6 +19,10 @@ keys! {
     /// Scans with a smaller `maxResultSize` get an empty heartbeat first where they go on at the edge of a region. HBase's
     /// asynchronous client can lose them when cells come at once. 0 turns it off.
     SCANNER_EDGE_HEARTBEAT: Size = "bellows.scanner.edge.heartbeat.below", "65536";
+    /// Whether slow calls and large answers are kept for `get_slowlog_responses`. HBase's default is false.
+    SLOW_LOG_ENABLED: Flag = "hbase.regionserver.slowlog.buffer.enabled", "true";
+    /// Number of slow calls and large answers that are kept.
+    SLOW_LOG_SIZE: Count = "hbase.regionserver.slowlog.ringbuffer.size", "256";
     /// Largest cell that a write may contain. 0 means no limit.
     MAX_CELL_SIZE: Size = "hbase.server.keyvalue.maxsize", "10485760";
     /// Number of rows above which a batch is reported in the log.

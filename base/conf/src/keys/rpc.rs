@@ -11,6 +11,10 @@ keys! {
     WARN_RESPONSE_TIME: Number = "hbase.ipc.warn.response.time", "10000";
     /// Size above which an answer is reported in the log; -1 reports none.
     WARN_RESPONSE_SIZE: Number = "hbase.ipc.warn.response.size", "104857600";
+    /// The same of scans. Where nobody sets it `hbase.ipc.warn.response.time` counts.
+    WARN_SCAN_RESPONSE_TIME: Number = "hbase.ipc.warn.response.time.scan", "10000";
+    /// The same of the answers of scans. Where nobody sets it `hbase.ipc.warn.response.size` counts.
+    WARN_SCAN_RESPONSE_SIZE: Number = "hbase.ipc.warn.response.size.scan", "104857600";
     /// Most requests in the server at the same time. HBase allows ten for each handler thread; calls that wait hold no
     /// thread here.
     MAX_CALL_QUEUE_LENGTH: Count = "hbase.ipc.server.max.callqueue.length", "30000";

@@ -1,6 +1,7 @@
 //! AdminService, ClientMetaService and BootstrapNodeService.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
@@ -8,7 +9,9 @@ use proto::{RegionInfo, ServerName, pb};
 use rpc::{Answer, Service};
 
 use super::bench::{Bench, class};
-use crate::{BootstrapNodeService, ClientMetaService, ClusterView, MetaLocation, Options};
+use crate::{
+    BootstrapNodeService, ClientMetaService, ClusterView, MetaLocation, Options, TaskFilter, TaskState,
+};
 
 #[test]
 fn regions_and_loads_are_listed() {
@@ -89,6 +92,106 @@ fn flushes_happen_before_the_answer() {
     assert_eq!(class(&flush(Some("x")).expect_err("no family")), "NoSuchColumnFamilyException");
     assert_eq!(bench.row("r"), ["f:x=1"]);
     assert_eq!(bench.server.counters().snapshot().flushes, 1);
+}
+
+#[test]
+fn slow_calls_and_large_answers_are_kept_for_the_operator() {
+    let options = Options {
+        warn_time: Some(Duration::from_secs(10)),
+        warn_bytes: Some(1_000),
+        warn_scan_time: None,
+        ..Options::default()
+    };
+    let bench = Bench::with(options, &[("", "")]);
+    bench.put("row", "f:x", &"v".repeat(2_000));
+    assert_eq!(bench.row("row").len(), 1, "a large answer");
+    let late = |method, message: &dyn Fn() -> Vec<u8>| {
+        let mut call = bench.call(method, &pb::EmptyMsg {}, Bytes::new());
+        call.param = message().into();
+        bench.world.advance(Duration::from_secs(11));
+        bench.send(call).expect("answered");
+    };
+    let get = pb::GetRequest {
+        region: bench.region_of(b"row"),
+        get: pb::Get { row: "nobody".into(), ..Default::default() },
+    };
+    late("Get", &|| get.encode_to_vec());
+    let put = pb::MutateRequest {
+        region: bench.region_of(b"row"),
+        mutation: super::bench::mutation(pb::mutation_proto::MutationType::Put, "row", "f:y", "1"),
+        ..Default::default()
+    };
+    late("Mutate", &|| put.encode_to_vec());
+    let scan = pb::ScanRequest {
+        region: Some(bench.region_of(b"row")),
+        scan: Some(pb::Scan { start_row: Some("s".into()), ..Default::default() }),
+        ..Default::default()
+    };
+    late("Scan", &|| scan.encode_to_vec());
+    let find = |log_type: pb::slow_log_response_request::LogType| {
+        let wanted = pb::SlowLogResponseRequest { log_type: Some(log_type as i32), ..Default::default() };
+        let request = pb::LogRequest {
+            log_class_name:
+                "org.apache.hadoop.hbase.shaded.protobuf.generated.AdminProtos$SlowLogResponseRequest".into(),
+            log_message: wanted.encode_to_vec().into(),
+        };
+        let entry: pb::LogEntry = bench.admin("GetLogEntries", &request).expect("a ring");
+        pb::SlowLogResponses::decode(entry.log_message).expect("entries").slow_log_payloads
+    };
+    let region = String::from_utf8_lossy(&bench.region_of(b"row").value).into_owned();
+    let slow = find(pb::slow_log_response_request::LogType::SlowLog);
+    let shown = slow.iter().map(|entry| (&*entry.method_name, entry.processing_time, entry.param()));
+    assert_eq!(
+        shown.collect::<Vec<_>>(),
+        [
+            ("Mutate", 11_000, &*format!("region= {region}")),
+            ("Get", 11_000, &*format!("region= {region}, row= nobody")),
+        ]
+    );
+    assert!(slow.iter().all(|entry| entry.region_name() == region && entry.client_address == "127.0.0.1:1"));
+    assert_eq!(slow[0].start_time, bench.world.now().0 - 22_000, "another slow call came after it");
+    let large = find(pb::slow_log_response_request::LogType::LargeLog);
+    assert_eq!(large.len(), 1);
+    assert!(large[0].response_size > 2_000 && large[0].call_details == "Get(GetRequest)");
+    let cleared: pb::ClearSlowLogResponses =
+        bench.admin("ClearSlowLogsResponses", &pb::ClearSlowLogResponseRequest {}).expect("cleared");
+    assert!(cleared.is_cleaned);
+    assert!(find(pb::slow_log_response_request::LogType::SlowLog).is_empty());
+    let without =
+        Bench::with(Options { slow_calls_max: 0, warn_bytes: Some(0), ..Options::default() }, &[("", "")]);
+    without.put("row", "f:x", "1");
+    let cleared: pb::ClearSlowLogResponses =
+        without.admin("ClearSlowLogsResponses", &pb::ClearSlowLogResponseRequest {}).expect("answered");
+    assert!(!cleared.is_cleaned);
+}
+
+#[test]
+fn what_runs_at_this_moment_is_listed() {
+    let bench = Bench::new();
+    let calls = || bench.server.tasks(TaskFilter::Operation);
+    assert!(calls().is_empty());
+    let put = pb::MutateRequest {
+        region: bench.region_of(b"row"),
+        mutation: super::bench::mutation(pb::mutation_proto::MutationType::Put, "row", "f:y", "1"),
+        ..Default::default()
+    };
+    let waiting = bench.begin(bench.call("Mutate", &put, Bytes::new()));
+    bench.world.advance(Duration::from_millis(1_500));
+    let [task] = &calls()[..] else { panic!("one call waits") };
+    let call = task.call.as_ref().expect("a call");
+    assert_eq!((&*call.method, call.region.as_bytes()), ("Mutate", &put.region.value[..]));
+    assert_eq!((task.state, task.started.0), (TaskState::Running, bench.world.now().0 - 1_500));
+    assert_eq!(bench.server.tasks(TaskFilter::Rpc).len(), 1);
+    drop(waiting);
+    assert!(calls().is_empty(), "its client is gone");
+    bench.put("row", "f:x", "1");
+    assert!(calls().is_empty(), "it is answered");
+    let region = bench.server.regions().all().remove(0);
+    bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
+    let tasks = bench.server.tasks(TaskFilter::General);
+    let last = tasks.last().expect("opening and flushing");
+    assert_eq!((last.description.split(' ').next(), last.state), (Some("Flushing"), TaskState::Complete));
+    assert_eq!(bench.server.tasks(TaskFilter::All).len(), tasks.len());
 }
 
 #[test]

@@ -137,6 +137,12 @@ impl Bench {
         drop(self.client.call(call));
     }
 
+    /// Sends a call that waits, and gives its answer as it is.
+    pub(super) fn begin(&self, call: Call) -> Answer {
+        let _entered = self.runtime.handle().enter();
+        self.client.call(call)
+    }
+
     /// Sends a call, lets it begin, and goes away before it is answered.
     pub(super) fn begin_and_leave(&self, call: Call) {
         let _entered = self.runtime.handle().enter();

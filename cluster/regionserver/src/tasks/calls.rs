@@ -1,0 +1,127 @@
+//! The calls that wait at this moment.
+//!
+//! Every write waits for the log, so that a call enters and leaves here for each of them. Each thread has a shard of its
+//! own: its lock is free but for the moment of a snapshot and of calls that end on another thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use env::sync::Mutex;
+use env::{Moment, WallTime};
+use rpc::{ConnectionInfo, Text};
+use smallvec::SmallVec;
+
+use super::{Task, TaskCall, TaskState};
+use crate::call_sample::CallKind;
+
+/// Number of shards. More threads than this share.
+const SHARDS: usize = 16;
+
+/// A call that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningCall {
+    pub(crate) connection: Arc<ConnectionInfo>,
+    pub(crate) method: Text,
+    pub(crate) kind: CallKind,
+    pub(crate) received: Moment,
+    pub(crate) request_bytes: usize,
+    pub(crate) subject: Subject,
+}
+
+/// What a call is about. A write keeps no part of its frame, whose memory is used again while the write waits.
+#[derive(Clone, Debug)]
+pub(crate) enum Subject {
+    /// The name of its region.
+    Region(SmallVec<[u8; 64]>),
+    /// Its encoded parameter.
+    Param(Bytes),
+}
+
+impl RunningCall {
+    /// The call as a task, when it is `now` and `moment`.
+    pub(super) fn into_task(self, now: WallTime, moment: Moment) -> Task {
+        let waited = i64::try_from(moment.since(self.received).as_millis()).unwrap_or(i64::MAX);
+        let started = WallTime(now.0.saturating_sub(waited));
+        let region = match &self.subject {
+            Subject::Region(name) => &name[..],
+            Subject::Param(param) => crate::call_sample::region_of(self.kind, param).unwrap_or_default(),
+        };
+        let region = region.escape_ascii().to_string();
+        let (method, client) = (self.method.to_string(), self.connection.remote);
+        let call = TaskCall {
+            region,
+            client,
+            request_bytes: self.request_bytes as u64,
+            is_operation: self.kind != CallKind::Other,
+            method,
+        };
+        Task {
+            description: format!("RPC call on connection {}", call.client),
+            status: format!("Servicing call from {}: {}", call.client, call.method),
+            state: TaskState::Running,
+            started,
+            changed: started,
+            call: Some(call),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    calls: Vec<Option<RunningCall>>,
+    free: Vec<usize>,
+}
+
+/// The calls that wait.
+#[derive(Debug, Default)]
+pub(crate) struct RunningCalls {
+    shards: [Mutex<Shard>; SHARDS],
+}
+
+/// Where a call stands among those that wait.
+#[derive(Debug)]
+pub(crate) struct CallSlot {
+    shard: usize,
+    index: usize,
+}
+
+impl RunningCalls {
+    /// Lists a call until it is [taken out](RunningCalls::end).
+    pub(crate) fn begin(&self, call: RunningCall) -> CallSlot {
+        let shard = shard_of_thread();
+        let mut calls = self.shards[shard].lock();
+        let index = match calls.free.pop() {
+            Some(index) => {
+                calls.calls[index] = Some(call);
+                index
+            }
+            None => {
+                calls.calls.push(Some(call));
+                calls.calls.len() - 1
+            }
+        };
+        CallSlot { shard, index }
+    }
+
+    /// Takes a call out.
+    pub(crate) fn end(&self, slot: &CallSlot) -> RunningCall {
+        let mut calls = self.shards[slot.shard].lock();
+        let call = calls.calls[slot.index].take().expect("a call is taken out once, by who has its slot");
+        calls.free.push(slot.index);
+        call
+    }
+
+    pub(super) fn snapshot(&self) -> Vec<RunningCall> {
+        let calls = |shard: &Mutex<Shard>| shard.lock().calls.iter().flatten().cloned().collect::<Vec<_>>();
+        self.shards.iter().flat_map(calls).collect()
+    }
+}
+
+fn shard_of_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+    }
+    SHARD.with(|shard| *shard)
+}
