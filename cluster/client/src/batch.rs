@@ -2,8 +2,8 @@
 //!
 //! 1. The client locates the region of every action that is not done.
 //! 2. Actions for one server share a request (several when they are long), and actions for one region share a part of
-//! it.
-//! Actions that must be atomic form a part of their own. Cells travel in the cell block in the order of the actions.
+//!    it. Actions that must be atomic form a part of their own. Cells travel in the cell block in the order of the
+//!    actions.
 //! 3. The client sends all requests, then reads all answers. A part fails as a whole or action by action.
 //! 4. Actions that failed with a retriable error start again at step 1.
 

@@ -1,14 +1,16 @@
-//! The second tier: HBase's bucket cache.
+//! The second cache tier: HBase's bucket cache.
 //!
-//! In combined mode it holds data blocks, and the memory tier index and blooms; else both hold everything. Its engine is
+//! In combined mode it holds data blocks, and the memory tier holds indexes and bloom filters; otherwise each tier
+//! holds every kind. Its engine is either
 //!
-//! * memory of its own (`offheap`): blocks lie there as they are read, and are handed out by reference;
-//! * one or more devices ([`store`]): blocks lie in [buckets](allocator) of slots, as [records](record) that are ready to
-//!   be read. They are copied from there, whole or [in part](Part): by a call of the system (`file`, `files`), or out of a
-//!   map (`mmap`).
+//! * its own memory (`offheap`): blocks are kept in the form in which they are read, and returned by reference;
+//! * or one or more devices ([`store`]): blocks are stored in the slots of [buckets](allocator), as [records](record)
+//!   that can be read without decoding. A read copies them, wholly or [in part](Part), by a system call (`file`,
+//!   `files`) or from a memory map (`mmap`).
 //!
-//! A device is never trusted: what it gives back is checked against sums, the first of which was kept here, and used only if it is the
-//! block that is wanted. Whatever else it does costs a hit and nothing more: blocks are in storage, too.
+//! A device is never trusted. Everything it returns is verified against checksums, the first of which is kept in
+//! memory, and is used only if it is the requested block. Any device failure costs a cache hit and nothing else, since
+//! storage has every block too.
 
 mod allocator;
 mod buffer;
@@ -34,25 +36,26 @@ use crate::memory::{Admission, Memory};
 use crate::{Block, BlockKey, Cells, FileId};
 use store::Store;
 
-/// What a bucket cache on devices is made with.
+/// Settings of a bucket cache on devices.
 #[derive(Clone, Debug)]
 pub struct BucketOptions {
-    /// Sizes of slots in bytes (`hbase.bucketcache.bucket.sizes`).
+    /// Slot sizes, in bytes (`hbase.bucketcache.bucket.sizes`).
     pub slot_sizes: Vec<u32>,
-    /// The share that blocks of in-memory families hold against all others (`hbase.bucketcache.memory.factor`).
+    /// The fraction that blocks of in-memory families may hold against all others (`hbase.bucketcache.memory.factor`).
     pub in_memory_share: f64,
-    /// The share of its bytes that it fills before blocks compete (`hbase.bucketcache.acceptfactor`): slots of several
-    /// sizes do not fit without a rest.
+    /// The fraction of its size that is filled before blocks compete (`hbase.bucketcache.acceptfactor`). It is below 1
+    /// because slots of several sizes leave gaps.
     pub fill: f64,
-    /// Threads that write (`hbase.bucketcache.writer.threads`).
+    /// Number of writer threads (`hbase.bucketcache.writer.threads`).
     pub writer_threads: usize,
-    /// Blocks that wait for a writer, for each of them; more are not taken (`hbase.bucketcache.writer.queuelength`).
+    /// Maximum number of blocks in each writer's queue; further blocks are dropped
+    /// (`hbase.bucketcache.writer.queuelength`).
     pub queue_length: usize,
-    /// How long reads of a device may fail without a success in between before it is used no more, and its writes before
-    /// it is given nothing more (`hbase.bucketcache.ioengine.errors.tolerated.duration`).
+    /// How long reads of a device may fail without a success before the device is no longer used, and how long its
+    /// writes may fail before it receives no more blocks (`hbase.bucketcache.ioengine.errors.tolerated.duration`).
     pub errors_tolerated: Duration,
-    /// Bytes of memory for the heads of records that cost a call of the system to read: where few cells are wanted of a block,
-    /// one call does then in the place of two (`bellows.bucketcache.heads.size`).
+    /// Memory for cached record heads, in bytes, where reading a head costs a system call. A cached head saves one of
+    /// two calls when only a few cells of a block are needed (`bellows.bucketcache.heads.size`).
     pub head_bytes_max: u64,
 }
 
@@ -71,75 +74,77 @@ impl Default for BucketOptions {
 }
 
 impl BucketOptions {
-    /// The least bytes that one device must have: a bucket.
+    /// The minimum size of a device, in bytes: one bucket.
     pub fn bytes_min(&self) -> u64 {
         allocator::bucket_size(&self.slot_sizes)
     }
 }
 
-/// What is known of the bucket cache.
+/// Statistics of the bucket cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketCounts {
-    /// Bytes it may take; of devices that are given nothing more, those that are taken.
+    /// Capacity, in bytes; for devices that receive no more blocks, the bytes in use.
     pub bytes_max: u64,
-    /// Bytes it takes; of slots, what is lost to rounding up included.
+    /// Bytes in use; on devices this includes what rounding up to slot sizes wastes.
     pub bytes: u64,
-    /// Blocks in it.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Bytes of memory that heads of records take.
+    /// Memory used by cached record heads, in bytes.
     pub head_bytes: u64,
-    /// Dropped to make room.
+    /// Blocks evicted to make room.
     pub evicted: u64,
-    /// Not taken, because what was there was used more.
+    /// Blocks not admitted, because the blocks present were used more often.
     pub refused: u64,
-    /// Not taken, because too many waited to be written, or because no slot could be freed.
+    /// Blocks not admitted, because a writer's queue was full or no slot could be freed.
     pub dropped: u64,
-    /// Given back by the device as something else than what was written.
+    /// Reads that did not return what was written.
     pub corrupt: u64,
-    /// Said by the index of the last process to lie where something else does, for it was killed after it had kept that.
+    /// Blocks whose slot, according to the index that the last process left, now holds another block. This happens when
+    /// that process was killed after it had saved the index.
     pub stale: u64,
     /// Reads and writes that failed.
     pub failed: u64,
-    /// Whether it is used no more, because its last device failed for too long.
+    /// Whether the cache is disabled, because its last device failed for too long.
     pub disabled: bool,
-    /// Whether it takes in nothing more, because writes to each of its devices failed for too long. What is there is read.
+    /// Whether the cache is read-only, because writes to every device failed for too long. Blocks on the devices are
+    /// still read.
     pub read_only: bool,
-    /// Its devices; none for one in memory.
+    /// The devices; empty for the memory engine.
     pub devices: Vec<DeviceCounts>,
-    /// Its slots by size; empty for one in memory.
+    /// The slots by size; empty for the memory engine.
     pub slots: Vec<SlotCounts>,
 }
 
-/// What is known of one of its devices.
+/// Statistics of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Where it is.
+    /// The device's path.
     pub place: String,
     /// Reads and writes that failed.
     pub failed: u64,
-    /// Whether it is used no more, because it failed for too long.
+    /// Whether the device is disabled, because it failed for too long.
     pub disabled: bool,
-    /// Whether it is given nothing more, because writes failed for too long. What is there is read.
+    /// Whether the device is read-only, because writes failed for too long. Its blocks are still read.
     pub read_only: bool,
 }
 
-/// Where a block lies on the devices.
+/// The location of a block on the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub(crate) file: u64,
     pub(crate) offset: u64,
     pub(crate) at: u64,
     pub(crate) length: u32,
-    /// How much of it is the record's head, and the sum of that.
+    /// Length of the record's head, in bytes, and its checksum.
     pub(crate) head: u32,
     pub(crate) sum: u32,
     pub(crate) in_memory: bool,
 }
 
-/// See the file.
+/// The bucket cache; see the module documentation.
 #[derive(Debug)]
 pub struct Bucket {
-    /// Whether data is here alone, and index and blooms are in the memory tier alone.
+    /// Whether data blocks are cached only here, and indexes and bloom filters only in the memory tier.
     pub(crate) combined: bool,
     engine: Engine,
 }
@@ -151,24 +156,24 @@ enum Engine {
 }
 
 impl Bucket {
-    /// One in memory of its own, of at most `bytes_max`.
+    /// Creates a cache in its own memory of at most `bytes_max`.
     pub fn offheap(bytes_max: usize, options: &BucketOptions) -> Bucket {
         Bucket { combined: true, engine: Engine::Memory(Memory::new(bytes_max, options.in_memory_share)) }
     }
 
-    /// One on devices, which are used up to the size of the smallest.
+    /// Creates a cache on devices. Each device is used up to the size of the smallest.
     pub fn on(devices: Vec<Arc<dyn Device>>, options: &BucketOptions, world: World) -> Bucket {
         Bucket { combined: true, engine: Engine::Devices(Store::new(devices, options, world)) }
     }
 
-    /// Whether data is here alone, and index and blooms are in the memory tier alone
-    /// (`hbase.bucketcache.combinedcache.enabled`). True unless said otherwise.
+    /// Sets whether data blocks are cached only here, and indexes and bloom filters only in the memory tier
+    /// (`hbase.bucketcache.combinedcache.enabled`). Default true.
     pub fn with_combined(self, combined: bool) -> Bucket {
         Bucket { combined, ..self }
     }
 
-    /// Whether its blocks cost no call of the system: they lie in memory, or are copied out of a map. Then memory, which
-    /// is looked into beside it for every block that it has, keeps no data.
+    /// Whether reads need no system call, because blocks are in memory or in a memory map. The memory tier, which would
+    /// be searched first for every block, then keeps no data.
     pub(crate) fn is_near(&self) -> bool {
         match &self.engine {
             Engine::Memory(_) => true,
@@ -176,7 +181,7 @@ impl Bucket {
         }
     }
 
-    /// Where its blocks lie, if that is in memory.
+    /// Returns the blocks, if they are in memory.
     #[inline]
     pub(crate) fn memory(&self) -> Option<&Memory> {
         match &self.engine {
@@ -185,13 +190,13 @@ impl Bucket {
         }
     }
 
-    /// Whether a part of a block can be had of it.
+    /// Whether the engine can return a part of a block.
     #[inline]
     pub(crate) fn has_parts(&self) -> bool {
         matches!(self.engine, Engine::Devices(_))
     }
 
-    /// The block, unless somebody would have to wait for it.
+    /// Returns the block, unless reading it would wait for a device.
     #[inline]
     pub(crate) fn get_now(&self, key: BlockKey, mark: Mark) -> Option<Arc<Block>> {
         match &self.engine {
@@ -200,8 +205,8 @@ impl Bucket {
         }
     }
 
-    /// The cells of a data block that `pick` chooses, unless somebody would have to wait for them. Only of one on devices:
-    /// in memory blocks are handed out as they lie there.
+    /// Returns the cells of a data block that `pick` chooses, unless reading them would wait. For devices only: the
+    /// memory engine returns whole blocks by reference.
     #[inline]
     pub(crate) fn part_now(
         &self,
@@ -215,7 +220,7 @@ impl Bucket {
         }
     }
 
-    /// The block, though the device must be waited for.
+    /// Returns the block, and waits for the device if necessary.
     pub(crate) fn get(&self, key: BlockKey, mark: Mark) -> Option<Arc<Block>> {
         match &self.engine {
             Engine::Memory(memory) => memory.get(key),
@@ -230,7 +235,7 @@ impl Bucket {
         }
     }
 
-    /// Whether a block of this weight would be taken in with nothing going for it.
+    /// Whether a block of this weight would be admitted without an eviction.
     pub(crate) fn has_room(&self, key: BlockKey, weight: usize, in_memory: bool) -> bool {
         match &self.engine {
             Engine::Memory(memory) => memory.has_room(key, weight, in_memory),
@@ -259,7 +264,7 @@ impl Bucket {
         }
     }
 
-    /// Bytes of a file in blocks that requests have read.
+    /// Bytes of a file in cached blocks that requests have read.
     pub(crate) fn read_bytes_of(&self, file: FileId) -> u64 {
         match &self.engine {
             Engine::Memory(memory) => memory.read_bytes_of(file),
@@ -267,7 +272,7 @@ impl Bucket {
         }
     }
 
-    /// Its engine as it is configured: `offheap`, `file:PATH`, `files:PATH,PATH`, `mmap:PATH`.
+    /// The configured engine: `offheap`, `file:PATH`, `files:PATH,PATH`, `mmap:PATH`.
     pub fn engine(&self) -> String {
         match &self.engine {
             Engine::Memory(_) => "offheap".to_owned(),
@@ -275,7 +280,7 @@ impl Bucket {
         }
     }
 
-    /// What is known of it.
+    /// Returns the statistics.
     pub fn counts(&self) -> BucketCounts {
         match &self.engine {
             Engine::Memory(memory) => {
@@ -293,7 +298,7 @@ impl Bucket {
         }
     }
 
-    /// Where all blocks lie that are written.
+    /// Returns the location of every written block.
     pub(crate) fn placed(&self) -> Vec<Placed> {
         match &self.engine {
             Engine::Memory(_) => Vec::new(),
@@ -301,7 +306,7 @@ impl Bucket {
         }
     }
 
-    /// Takes blocks in that lie on the devices already. Says how many.
+    /// Restores blocks that are on the devices already. Returns their number.
     pub(crate) fn restore(&self, blocks: impl Iterator<Item = Placed>) -> usize {
         match &self.engine {
             Engine::Memory(_) => 0,
@@ -309,7 +314,7 @@ impl Bucket {
         }
     }
 
-    /// Waits until everything that was taken is written.
+    /// Waits until every queued block is written.
     pub fn settle(&self) {
         if let Engine::Devices(store) = &self.engine {
             store.settle();

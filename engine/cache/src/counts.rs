@@ -1,20 +1,20 @@
-//! What is counted: looks by table, kind of block, outcome, and whether the request wanted blocks kept.
+//! Cache statistics: lookups by table, block kind, outcome, and whether the request caches what it reads.
 
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::BlockKind;
 
-/// Where a block was found.
+/// The tier that had a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
-    /// In memory, as it is read.
+    /// The memory tier.
     Memory,
-    /// In the bucket cache.
+    /// The bucket cache.
     Bucket,
 }
 
-/// Outcomes of a look: found in a tier, or missed.
+/// Outcomes of a lookup: a hit in either tier, or a miss.
 const OUTCOMES: usize = 3;
 const MISS: usize = 2;
 const CELLS: usize = 2 * 3 * OUTCOMES;
@@ -23,7 +23,7 @@ fn place(caching: bool, kind: BlockKind, outcome: usize) -> usize {
     (usize::from(caching) * 3 + kind as usize) * OUTCOMES + outcome
 }
 
-/// The looks for blocks of one table.
+/// The lookups for blocks of one table.
 #[derive(Debug)]
 pub(crate) struct Tally {
     table: Box<str>,
@@ -54,7 +54,7 @@ impl Tally {
     }
 }
 
-/// Looks for blocks, by kind, tier, and whether blocks that were read should be kept.
+/// Numbers of lookups by block kind, tier, and whether the request caches what it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
     cells: [u64; CELLS],
@@ -75,47 +75,47 @@ impl Looks {
         sum
     }
 
-    /// What was counted since `before`.
+    /// Returns the lookups since `before`.
     pub fn since(&self, before: &Looks) -> Looks {
         Looks { cells: std::array::from_fn(|cell| self.cells[cell].saturating_sub(before.cells[cell])) }
     }
 
-    /// Blocks that were found.
+    /// Lookups that found the block.
     pub fn hits(&self) -> u64 {
         self.sum(|_, _, outcome| outcome != MISS)
     }
 
-    /// Blocks that were in no tier.
+    /// Lookups that found the block in no tier.
     pub fn misses(&self) -> u64 {
         self.sum(|_, _, outcome| outcome == MISS)
     }
 
-    /// Blocks of a kind that were found.
+    /// Lookups of one kind that found the block.
     pub fn hits_of(&self, kind: BlockKind) -> u64 {
         self.sum(|_, of, outcome| of == kind && outcome != MISS)
     }
 
-    /// Blocks of a kind that were in no tier. What is of no known kind before it is read counts as data.
+    /// Lookups of one kind that found the block in no tier. A block of unknown kind counts as data.
     pub fn misses_of(&self, kind: BlockKind) -> u64 {
         self.sum(|_, of, outcome| of == kind && outcome == MISS)
     }
 
-    /// Blocks that were found in a tier.
+    /// Lookups that found the block in this tier.
     pub fn hits_in(&self, tier: Tier) -> u64 {
         self.sum(|_, _, outcome| outcome == tier as usize)
     }
 
-    /// Blocks of a kind that were found in a tier.
+    /// Lookups of one kind that found the block in this tier.
     pub fn hits_of_in(&self, kind: BlockKind, tier: Tier) -> u64 {
         self.sum(|_, of, outcome| of == kind && outcome == tier as usize)
     }
 
-    /// Blocks that were found, for requests that want what is read kept.
+    /// Lookups that found the block, by requests that cache what they read.
     pub fn caching_hits(&self) -> u64 {
         self.sum(|caching, _, outcome| caching && outcome != MISS)
     }
 
-    /// Blocks that were not, for requests that want what is read kept.
+    /// Lookups that did not find the block, by requests that cache what they read.
     pub fn caching_misses(&self) -> u64 {
         self.sum(|caching, _, outcome| caching && outcome == MISS)
     }
@@ -127,28 +127,28 @@ impl AddAssign for Looks {
     }
 }
 
-/// Looks since the start, and what is in memory now.
+/// Lookups since the start, and the current contents of the memory tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Looks, over all tables.
+    /// Lookups over all tables.
     pub looks: Looks,
-    /// Dropped from memory to make room.
+    /// Blocks evicted from memory to make room.
     pub evicted: u64,
-    /// Not taken into memory, because what was there was used more.
+    /// Blocks not admitted to memory, because the blocks present were used more often.
     pub refused: u64,
-    /// Blocks in memory now.
+    /// Blocks in memory.
     pub blocks: u64,
-    /// Bytes in memory now.
+    /// Bytes in memory.
     pub bytes: u64,
-    /// Blocks of each kind in memory now, in the order of [`BlockKind::ALL`].
+    /// Blocks of each kind in memory, in the order of [`BlockKind::ALL`].
     pub blocks_of: [u64; 3],
 }
 
-/// The looks for blocks of one table.
+/// The lookups for blocks of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableCounts {
-    /// Its name.
+    /// The table's name.
     pub table: String,
-    /// The looks.
+    /// The lookups.
     pub looks: Looks,
 }

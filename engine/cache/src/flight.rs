@@ -1,7 +1,7 @@
-//! One read for all that miss a block at the same time.
+//! One read for all requests that miss a block at the same time.
 //!
-//! The first to miss leads: it reads, and the others wait for what it brings. A leader that fails, or panics, brings
-//! nothing; then the others try for themselves, one after the other, and each gets its own error.
+//! The first request to miss becomes the leader and reads; the others wait for its block. When the leader fails or
+//! panics, the followers read for themselves, one after the other, and each gets its own error.
 
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use env::sync::{Condvar, Mutex};
 use crate::memory::Mix;
 use crate::{Block, BlockKey};
 
-/// The reads under way.
+/// The reads in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     flying: Mutex<HashMap<BlockKey, Arc<Flight>, BuildHasherDefault<Mix>>>,
 }
 
-/// One read under way.
+/// One read in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     outcome: Mutex<Outcome>,
@@ -29,16 +29,16 @@ pub(crate) struct Flight {
 enum Outcome {
     #[default]
     Flying,
-    /// The block, and whether it was kept.
+    /// The block, and whether it was cached.
     Landed(Arc<Block>, bool),
     Failed,
 }
 
-/// What somebody is who misses a block.
+/// The role of a request that misses a block.
 pub(crate) enum Role<'f> {
-    /// It reads.
+    /// It reads the block.
     Leader(Leader<'f>),
-    /// It waits.
+    /// It waits for the leader.
     Follower(Arc<Flight>),
 }
 
@@ -53,16 +53,16 @@ impl Flights {
         Role::Leader(Leader { flights: self, key, flight })
     }
 
-    /// How many wait for the read of a block.
+    /// Number of requests that wait for the read of a block.
     #[cfg(test)]
     pub(crate) fn followers(&self, key: BlockKey) -> usize {
-        // One hold is the map's, one the leader's.
+        // The map and the leader hold one reference each.
         self.flying.lock().get(&key).map_or(0, |flight| Arc::strong_count(flight) - 2)
     }
 }
 
 impl Flight {
-    /// Waits for the block, which says whether it was kept; `None` when nothing came.
+    /// Waits for the block, and returns it with whether it was cached; `None` when the leader failed.
     pub(crate) fn wait(&self) -> Option<(Arc<Block>, bool)> {
         let mut outcome = self.outcome.lock();
         loop {
@@ -75,7 +75,7 @@ impl Flight {
     }
 }
 
-/// The right, and the duty, to read a block.
+/// The right and the duty to read a block.
 pub(crate) struct Leader<'f> {
     flights: &'f Flights,
     key: BlockKey,
@@ -83,7 +83,7 @@ pub(crate) struct Leader<'f> {
 }
 
 impl Leader<'_> {
-    /// Hands the block to those who wait.
+    /// Gives the block to all followers.
     pub(crate) fn land(self, block: &Arc<Block>, kept: bool) {
         *self.flight.outcome.lock() = Outcome::Landed(Arc::clone(block), kept);
     }

@@ -1,4 +1,4 @@
-//! The tier in memory: blocks as they are read, in shards, each with its own lock and its own [`Shelf`].
+//! The memory tier: blocks in the form in which they are read, in shards that each have a lock and a [`Shelf`].
 
 mod shelf;
 mod sketch;
@@ -16,17 +16,17 @@ pub(crate) use shelf::{Admission, Cause, Shelf};
 
 use crate::{Block, BlockKey, Counts, FileId};
 
-/// More shards than cores that ask at the same time.
+/// Maximum number of shards, more than the number of cores that use the cache at a time.
 const SHARDS_MAX: usize = 16;
-/// A shard smaller than this holds too few blocks to choose among.
+/// Minimum size of a shard, in bytes. A smaller one has too few blocks to choose among.
 const SHARD_BYTES_MIN: usize = 8 << 20;
 
-/// Bytes that memory gives at a time.
+/// Bytes in a cache line.
 const LINE: usize = 64;
-/// So many are mostly looked for together.
+/// Number of lookups that are mostly made together.
 pub(crate) const PEEKED: usize = 16;
 
-/// See the file.
+/// The memory tier; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Memory {
     shards: Box<[Mutex<Shelf<Arc<Block>>>]>,
@@ -43,7 +43,8 @@ impl Memory {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shelf<Arc<Block>>> {
-        // The maps inside look at both ends of the hash, the sketch at the lower half; these bits are from between.
+        // The hash tables use both ends of the hash and the sketch its lower half, so the shard is chosen by bits in
+        // between.
         &self.shards[(hash >> 40) as usize & (self.shards.len() - 1)]
     }
 
@@ -53,9 +54,9 @@ impl Memory {
         self.shard(hash).lock().get(key, hash).map(Arc::clone)
     }
 
-    /// The blocks that are here, in the order of their keys; nobody counts that they were looked for. Each step is done for all
-    /// of them, and asks the memory for what the next one looks at. Of a few that are here nothing is found: where another's hash
-    /// is much like theirs.
+    /// Returns the cached blocks among these, in the order of their keys, without counting lookups. Each step is made
+    /// for all keys and prefetches the memory of the next step. A few cached blocks may be missed, when another key has
+    /// nearly the same hash.
     pub(crate) fn peek(
         &self,
         keys: impl Iterator<Item = BlockKey>,
@@ -69,7 +70,7 @@ impl Memory {
         let spots: SmallVec<[_; PEEKED]> = keys.map(spot).collect();
         for (key, shard, spot) in &spots {
             if let Some(block) = spot.and_then(|spot| shard.lock().at(spot, *key).map(Arc::as_ptr)) {
-                // The counts of an `Arc` stand before its value.
+                // The counts of an `Arc` precede its value.
                 let counts = 2 * size_of::<usize>();
                 let start: *const u8 = block.cast::<u8>().wrapping_sub(counts);
                 let lines = (0..counts + size_of::<Block>()).step_by(LINE);
@@ -85,24 +86,24 @@ impl Memory {
 
     pub(crate) fn insert(&self, key: BlockKey, block: &Arc<Block>, admission: Admission) {
         let hash = hash_of(key);
-        // Blocks that go are freed behind the lock.
+        // Evicted blocks are dropped after the lock is released.
         let mut gone = Vec::new();
         self.shard(hash).lock().insert(key, hash, Arc::clone(block), admission, &mut gone);
     }
 
-    /// Whether a block of this weight would be taken in with nothing going for it.
+    /// Whether a block of this weight would be admitted without an eviction.
     pub(crate) fn has_room(&self, key: BlockKey, weight: usize, in_memory: bool) -> bool {
         self.shard(hash_of(key)).lock().has_room(weight, in_memory)
     }
 
-    /// Takes in a block that is at hand elsewhere, too, if it is worth a place.
+    /// Admits a block that is available in the other tier as well, if it is worth the space.
     pub(crate) fn offer(&self, key: BlockKey, block: &Arc<Block>, admission: Admission) {
         let hash = hash_of(key);
         let mut gone = Vec::new();
         self.shard(hash).lock().offer(key, hash, || Arc::clone(block), admission, &mut gone);
     }
 
-    /// Whether an offer of the block would be taken. A no counts as a look.
+    /// Whether [`offer`](Self::offer) would admit the block. A refusal counts as a lookup.
     pub(crate) fn wants(&self, key: BlockKey, admission: Admission) -> bool {
         let hash = hash_of(key);
         self.shard(hash).lock().wants(hash, admission)
@@ -117,7 +118,7 @@ impl Memory {
         self.shards.iter().any(|shard| shard.lock().has_file(file))
     }
 
-    /// Bytes of a file, as it lies on disk, in blocks that requests have read.
+    /// Bytes of a file on disk in cached blocks that requests have read.
     pub(crate) fn read_bytes_of(&self, file: FileId) -> u64 {
         let length = |block: &Arc<Block>| u64::from(block.disk_length);
         self.shards.iter().map(|shard| shard.lock().read_of(file).map(length).sum::<u64>()).sum()
@@ -143,7 +144,7 @@ impl Memory {
     }
 }
 
-/// Hashes two numbers of our own making: ids count up and offsets lie apart, so there is nobody to guard against.
+/// Hashes two numbers of our own. Ids count up and offsets are spread out, so no attacker chooses them.
 #[derive(Debug, Default)]
 pub(crate) struct Mix(u64);
 

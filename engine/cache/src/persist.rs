@@ -1,9 +1,9 @@
-//! The bucket cache's index, kept so that the next process finds its blocks.
+//! The bucket cache's index, saved so that the next process finds its blocks.
 //!
-//! A snapshot is written beside the one before, in the other half of a device, and has a sum: a process that dies while
-//! it writes leaves the older one. It need not be true any more: a slot that was given to another block since gives
-//! something that fails its check when it is read, and what was written since is missed. One that was written by a server
-//! which kept records of another kind is none, and the cache begins empty.
+//! Snapshots alternate between the two halves of a device and have a checksum, so a process that dies while it writes
+//! leaves the previous snapshot. A snapshot may be out of date: a slot that was given to another block since fails its
+//! check when it is read, and blocks written since are missed. A snapshot of another record format is ignored, and the
+//! cache begins empty.
 //!
 //! ```text
 //! half     magic "BKI3" · sum of what follows 4B · generation 8B · length of the rest 8B · magic of the records 4B · files
@@ -26,7 +26,7 @@ const MAGIC: &[u8; 4] = b"BKI3";
 const HEADER_LENGTH: usize = 24;
 /// Bytes of a block in a snapshot.
 const BLOCK_LENGTH: usize = 37;
-/// Bytes of an index for each slot of the smallest size, names of files included.
+/// Bytes of index reserved for each slot of the smallest size, including file names.
 const BYTES_PER_SLOT: u64 = 128;
 
 /// A file in a snapshot.
@@ -37,17 +37,17 @@ pub(crate) struct Named {
     pub(crate) name: Box<str>,
 }
 
-/// What was kept.
+/// The contents of a snapshot.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) files: Vec<Named>,
     pub(crate) blocks: Vec<Placed>,
 }
 
-/// Where snapshots are kept.
+/// The place where snapshots are saved.
 pub struct Persistence {
     device: Arc<dyn Device>,
-    /// The generation of the last snapshot, and the sum of it if it was kept here.
+    /// The generation of the last snapshot, and its checksum if this process saved it.
     last: Mutex<(u64, Option<u32>)>,
 }
 
@@ -58,12 +58,12 @@ impl std::fmt::Debug for Persistence {
 }
 
 impl Persistence {
-    /// Snapshots on `device`.
+    /// Saves snapshots on `device`.
     pub fn on(device: Arc<dyn Device>) -> Persistence {
         Persistence { device, last: Mutex::default() }
     }
 
-    /// The bytes that a device for snapshots needs, before a bucket cache of so many bytes with such slots.
+    /// Size of the device for snapshots of a bucket cache of this size with these slots, in bytes.
     pub fn bytes_for(bucket_bytes: u64, slot_sizes: &[u32]) -> u64 {
         let smallest = u64::from(slot_sizes.iter().copied().min().unwrap_or(u32::MAX)).max(1);
         2 * (4096 + bucket_bytes / smallest * BYTES_PER_SLOT)
@@ -73,7 +73,7 @@ impl Persistence {
         self.device.size() / 2
     }
 
-    /// The newest snapshot that is whole; an empty one when there is none.
+    /// Loads the newest intact snapshot; an empty one when there is none.
     pub(crate) fn load(&self) -> Snapshot {
         let mut newest: Option<(u64, Snapshot)> = None;
         for half in 0..2 {
@@ -90,7 +90,7 @@ impl Persistence {
 
     fn load_half(&self, at: u64) -> Option<(u64, Snapshot)> {
         let mut header = [0; HEADER_LENGTH];
-        // What cannot be read is as good as nothing: the cache begins empty.
+        // An unreadable device is treated as an empty one: the cache begins empty.
         self.device.read_at(at, &mut header).ok()?;
         let length = u64::from_le_bytes(header[16..24].try_into().ok()?);
         if &header[..4] != MAGIC || length > self.half() - HEADER_LENGTH as u64 {
@@ -105,7 +105,7 @@ impl Persistence {
         Some((generation, parse(&bytes[16..])?))
     }
 
-    /// Keeps a snapshot, unless it is the same as the last one.
+    /// Saves a snapshot, unless it equals the last one.
     pub(crate) fn save(&self, snapshot: &Snapshot) -> storage::Result<()> {
         let mut last = self.last.lock();
         let mut body = Vec::new();
@@ -129,7 +129,7 @@ impl Persistence {
     }
 }
 
-/// As much of a snapshot as there is room for.
+/// Encodes as much of a snapshot as fits.
 fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
     let mut left = room.saturating_sub(12);
     let mut known: HashMap<_, _> = HashMap::default();
@@ -169,7 +169,7 @@ fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
 }
 
 fn parse(mut bytes: &[u8]) -> Option<Snapshot> {
-    // Records of another kind would be looked at one by one, and until then count as there.
+    // Records of another format would be rejected one by one, and be counted as present until then.
     bytes = bytes.strip_prefix(RECORD_MAGIC)?;
     let mut snapshot = Snapshot::default();
     for _ in 0..bytes.try_get_u32_le().ok()? {

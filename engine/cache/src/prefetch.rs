@@ -1,4 +1,4 @@
-//! Work in the background that fills the cache: one queue, a few threads that live while there is something in it.
+//! Background work that fills the cache: a queue, and a few threads that live while it has work.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use env::sync::Mutex;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// See the file.
+/// The prefetch queue; see the module documentation.
 pub(crate) struct Prefetch {
     threads_max: usize,
     state: Arc<Mutex<State>>,
@@ -47,7 +47,7 @@ impl Prefetch {
         });
         match started {
             Ok(_) => state.threads += 1,
-            // Nothing is wrong without it: blocks are read when they are asked for.
+            // The server works without it: blocks are read when they are requested.
             Err(error) if state.threads == 0 => {
                 state.waiting.clear();
                 tracing::warn!(%error, "no thread for reading files into the cache; blocks are read on demand");

@@ -1,37 +1,36 @@
-//! Numbers beside a block: of their own, or where they lie in a record of a [device](crate::Bucket).
+//! Numbers that belong to a block, in memory of their own or inside a record of a [device](crate::Bucket).
 //!
-//! A record keeps a block's numbers in the machine's order and on a boundary of four bytes, so that a block that is read
-//! where it lies needs no memory of its own. Where that is not so (a machine of the other order, a buffer on an odd
-//! place) they are copied.
+//! A record stores a block's numbers in little endian on a boundary of four bytes, so that a block read in place needs
+//! no further memory. On a big-endian machine, or in an unaligned buffer, the numbers are copied.
 
 use std::ops::Deref;
 
 use bytes::Bytes;
 
-/// See the file. Reads as a slice, with no question where it lies.
+/// A slice of numbers; see the module documentation. It dereferences without asking where the numbers are.
 pub struct Words {
-    /// Into what `owner` keeps.
+    /// Points into memory that `owner` keeps alive.
     start: *const u32,
     length: usize,
     _owner: Owner,
 }
 
-/// What keeps the numbers. Neither moves them when it is moved itself.
+/// The owner of the numbers. Neither kind moves them when it is moved.
 enum Owner {
     Own(#[expect(dead_code, reason = "kept for what it keeps")] Box<[u32]>),
     Record(#[expect(dead_code, reason = "kept for what it keeps")] Bytes),
 }
 
 #[expect(unsafe_code, reason = "a pointer into what is owned beside it")]
-// SAFETY: both owners may be sent, and the pointer leads into memory that they own and nobody writes to.
+// SAFETY: both owners are `Send`, and the pointer leads into memory that they own and nobody writes to.
 unsafe impl Send for Words {}
 #[expect(unsafe_code, reason = "a pointer into what is owned beside it")]
-// SAFETY: as above; all that can be done is to read.
+// SAFETY: as above; the only operation is reading.
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// The numbers in `bytes`, little endian, four bytes each; in place where the machine can read them so. A rest of
-    /// fewer than four bytes is left out.
+    /// Returns the numbers in `bytes`, four bytes each, little endian; in place where the machine can read them so. A
+    /// remainder of fewer than four bytes is ignored.
     pub(crate) fn within(bytes: Bytes) -> Words {
         let length = bytes.len() / 4;
         let start = bytes.as_ptr().cast::<u32>();
@@ -41,7 +40,7 @@ impl Words {
         Words::copied(&bytes)
     }
 
-    /// The same, always copied: the safe twin.
+    /// Like [`within`](Self::within), always copied: the safe twin.
     fn copied(bytes: &[u8]) -> Words {
         let words = bytes.chunks_exact(4);
         words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
@@ -54,8 +53,8 @@ impl Deref for Words {
     #[inline]
     #[expect(unsafe_code, reason = "a borrow from what is owned beside it")]
     fn deref(&self) -> &[u32] {
-        // SAFETY: `start` is aligned and leads to `length` numbers in memory that the owner, which is neither changed nor
-        // dropped before `self`, keeps in its place. Any bytes are numbers.
+        // SAFETY: `start` is aligned and points to `length` numbers in memory of the owner, which is neither changed
+        // nor dropped before `self`. Any bytes are valid numbers.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }

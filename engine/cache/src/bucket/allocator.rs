@@ -1,26 +1,26 @@
-//! Where blocks lie on a device: HBase's buckets.
+//! Allocation of slots on a device: HBase's buckets.
 //!
-//! The device is cut into buckets of equal size, each four times the largest size of a slot. A bucket belongs to nobody,
-//! or to one size of slots and is cut into as many as fit. A block takes a slot of the smallest size that holds it: in a
-//! bucket of that size with a free slot, else in a bucket that belongs to nobody. The last slot that is given back makes
-//! its bucket nobody's again.
+//! The device is divided into buckets of equal size, four times the largest slot size. A bucket is unassigned, or
+//! assigned to one slot size and divided into as many slots as fit. A block takes a slot of the smallest size that
+//! holds it: from a bucket of that size with a free slot, or else from an unassigned bucket. Freeing a bucket's last
+//! used slot makes the bucket unassigned.
 //!
-//! Buckets are dealt to devices in turn. Those of a device that is given nothing more are closed: what is in them stays
-//! until it goes, and nothing takes its place.
+//! Buckets are distributed over the devices round robin. The buckets of a device that receives no more blocks are
+//! closed: their blocks stay until they are evicted, and the slots are not used again.
 //!
-//! A bucket knows whose its slots are, 16 bytes for each: who empties one does not go through the whole index. Nor does who
-//! looks for the one to empty go through all buckets, of which a device of 400 GB has 200,000: they stand in rows by how full
-//! they are, and change the row when a slot is taken or given back.
+//! A bucket records the block in each slot, at 16 bytes a slot, so that emptying one does not search the whole index.
+//! Finding the bucket to empty does not search all buckets either, of which a device of 400 GB has 200,000: buckets are
+//! listed by fill level, and move to another list when a slot is allocated or freed.
 
 use std::collections::VecDeque;
 
 use crate::{BlockKey, FileId};
 
-/// HBase's sizes of slots: sizes of blocks, with room for what is beside the block in HBase.
+/// HBase's slot sizes: block sizes with room for HBase's metadata.
 ///
-/// What is beside a block here is more (where each cell begins, and the head of its row: 6 KB for 64 KB of cells of 80
-/// bytes), and a block ends with the cell that fills it: such blocks fall into slots of 97 KB, and a third is lost. These
-/// sizes are used where they are asked for.
+/// Metadata are larger here (cell offsets and row heads: 6 KB for 64 KB of cells of 80 bytes), and a block ends with
+/// the cell that fills it. Such blocks need slots of 97 KB of these sizes, which wastes a third. These sizes are used
+/// only when they are configured.
 pub const HBASE_SLOT_SIZES: [u32; 14] = {
     let kilobytes = [4, 8, 16, 32, 40, 48, 56, 64, 96, 128, 192, 256, 384, 512];
     let mut sizes = [0; 14];
@@ -32,9 +32,9 @@ pub const HBASE_SLOT_SIZES: [u32; 14] = {
     sizes
 };
 
-/// The sizes of slots unless others are asked for: from 4 KB up, each by a sixteenth of a power of two above the one
-/// before, so that no block loses more than 6 % of its slot whatever its size is; at last HBase's largest. A size costs
-/// something only when it is used: a bucket that is not full yet.
+/// The default slot sizes: from 4 KB in steps of a sixteenth of a power of two, so that no block wastes more than 6 %
+/// of its slot, and finally HBase's largest size. A size costs space only when it is used, by its last bucket that is
+/// not full.
 pub const SLOT_SIZES: [u32; 113] = {
     let mut sizes = [513 * 1024; 113];
     let mut at = 0;
@@ -46,66 +46,66 @@ pub const SLOT_SIZES: [u32; 113] = {
     sizes
 };
 
-/// No block.
+/// Marks an empty slot.
 const NOBODY: BlockKey = BlockKey { file: FileId(u64::MAX), offset: u64::MAX };
 
-/// Slots of the largest size in a bucket.
+/// Minimum number of slots in a bucket, at the largest slot size.
 const SLOTS_MIN: u64 = 4;
 
-/// Steps from an empty bucket to a full one.
+/// Number of fill levels between an empty and a full bucket.
 const FILL_STEPS: u32 = 32;
 
-/// Of the emptiest row so many buckets are compared at most.
+/// Maximum number of buckets compared in the lowest fill level.
 const COMPARED_MAX: usize = 64;
 
 /// The buckets of one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
     buckets: u64,
-    /// Slots in use, and their bytes.
+    /// Number of used slots, and their bytes.
     used: u64,
     bytes: u64,
     is_closed: bool,
 }
 
-/// What is known of slots of one size.
+/// Statistics of one slot size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounts {
-    /// Bytes of a slot.
+    /// Slot size, in bytes.
     pub size: u32,
-    /// Buckets that are cut into such slots.
+    /// Number of buckets divided into such slots.
     pub buckets: u64,
-    /// Slots there are; of devices that are given nothing more, those that hold a block.
+    /// Number of slots; on devices that receive no more blocks, only used slots count.
     pub slots: u64,
-    /// Slots that hold a block.
+    /// Number of used slots.
     pub used: u64,
-    /// Bytes of blocks in them: what lacks to `used * size` is lost to rounding up.
+    /// Bytes of the blocks in used slots; the difference to `used * size` is wasted by rounding up.
     pub bytes: u64,
-    /// Blocks that went to make room in slots of this size.
+    /// Number of blocks evicted to make room in slots of this size.
     pub evicted: u64,
 }
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Which size; `None` for nobody's.
+    /// Index of the slot size; `None` for an unassigned bucket.
     size: Option<usize>,
-    /// Slots that are free.
+    /// Free slots.
     free: Vec<u32>,
     used: u32,
-    /// Whose each slot is.
+    /// The block in each slot.
     blocks: Box<[BlockKey]>,
-    /// Where in its row it stands.
+    /// Position in the list of its fill level.
     place: u32,
 }
 
 impl Bucket {
-    /// Its row.
+    /// The bucket's fill level.
     fn fill(&self) -> usize {
         (self.used * FILL_STEPS / (self.blocks.len() as u32).max(1)) as usize
     }
 }
 
-/// Buckets that are somebody's, in rows by how full they are.
+/// Assigned buckets, listed by fill level.
 #[derive(Debug)]
 struct ByFill([Vec<u32>; FILL_STEPS as usize + 1]);
 
@@ -117,7 +117,7 @@ impl ByFill {
         row.push(at);
     }
 
-    /// Takes a bucket out that stands in this row.
+    /// Removes a bucket from the list of this fill level.
     fn leave(&mut self, buckets: &mut [Bucket], at: u32, row: usize) {
         let place = buckets[at as usize].place;
         let row = &mut self.0[row];
@@ -128,7 +128,8 @@ impl ByFill {
         }
     }
 
-    /// After the slots in use of a bucket that stood in this row have become others.
+    /// Moves a bucket to the list of its new fill level, after its number of used slots has changed. `row` is the old
+    /// level.
     fn moved(&mut self, buckets: &mut [Bucket], at: u32, row: usize) {
         if buckets[at as usize].fill() != row {
             self.leave(buckets, at, row);
@@ -142,27 +143,27 @@ pub(super) struct Allocator {
     bucket_size: u64,
     buckets: Vec<Bucket>,
     lanes: Vec<Lane>,
-    /// Buckets that are nobody's, and some that were: looking for those that are taken one by one, after a start, would take
-    /// as many steps as there are buckets for each of them.
+    /// Unassigned buckets, and some stale entries. Removing the entry of each bucket that is taken singly after a start
+    /// would search the whole list every time.
     nobodys: VecDeque<u32>,
-    /// How many of these were looked at.
+    /// Number of entries examined.
     #[cfg(test)]
     looked_at: u64,
-    /// For each size: its buckets with a free slot, and some that were before they were emptied or taken one by one. The last
-    /// one is taken from.
+    /// For each size: buckets with a free slot, and some stale entries of buckets that were emptied or taken singly.
+    /// Slots are allocated from the last bucket.
     open: Vec<VecDeque<u32>>,
     by_fill: ByFill,
     counts: Vec<SlotCounts>,
 }
 
 impl Allocator {
-    /// Buckets over `bytes` of one device, for slots of these sizes.
+    /// Creates an allocator over `bytes` of one device.
     #[cfg(test)]
     pub(super) fn new(bytes: u64, sizes: &[u32]) -> Allocator {
         Allocator::over(1, bytes, sizes)
     }
 
-    /// Buckets over so many devices of `bytes` each, for slots of these sizes.
+    /// Creates an allocator over several devices of `bytes` each.
     pub(super) fn over(devices: usize, bytes: u64, sizes: &[u32]) -> Allocator {
         let mut sizes: Vec<u32> = sizes.to_vec();
         sizes.sort_unstable();
@@ -184,18 +185,18 @@ impl Allocator {
         }
     }
 
-    /// Bytes that slots can take where blocks are taken in.
+    /// Bytes that slots can use on devices that receive blocks.
     pub(super) fn bytes_open(&self) -> u64 {
         let open = self.lanes.iter().filter(|lane| !lane.is_closed);
         open.map(|lane| lane.buckets * self.bucket_size).sum()
     }
 
-    /// Bytes of slots in use where none is taken in any more.
+    /// Bytes of used slots on devices that receive no more blocks.
     pub(super) fn bytes_closed(&self) -> u64 {
         self.lanes.iter().filter(|lane| lane.is_closed).map(|lane| lane.bytes).sum()
     }
 
-    /// The device that has the byte at `offset`, and where it has it.
+    /// Returns the device that contains the byte at `offset`, and the offset on that device.
     pub(super) fn device_of(bucket_size: u64, devices: usize, offset: u64) -> (usize, u64) {
         if devices == 1 {
             return (0, offset);
@@ -208,22 +209,22 @@ impl Allocator {
         bucket as usize % self.lanes.len()
     }
 
-    /// Whether the slot at `offset` is on a device that takes nothing more.
+    /// Whether the slot at `offset` is on a device that receives no more blocks.
     pub(super) fn is_closed(&self, offset: u64) -> bool {
         self.lanes[self.lane_of((offset / self.bucket_size) as u32)].is_closed
     }
 
-    /// Whether some device takes nothing more.
+    /// Whether any device receives no more blocks.
     pub(super) fn has_closed(&self) -> bool {
         self.lanes.iter().any(|lane| lane.is_closed)
     }
 
-    /// Slots in use on a device.
+    /// Number of used slots on a device.
     pub(super) fn used_on(&self, device: usize) -> u64 {
         self.lanes[device].used
     }
 
-    /// From now on no slot of a device is given.
+    /// Stops allocating slots on a device.
     pub(super) fn close(&mut self, device: usize) {
         if std::mem::replace(&mut self.lanes[device].is_closed, true) {
             return;
@@ -242,7 +243,7 @@ impl Allocator {
         }
     }
 
-    /// Which size holds so many bytes.
+    /// Returns the index of the smallest slot size that holds this many bytes.
     pub(super) fn class_of(&self, length: usize) -> Option<usize> {
         let class = self.counts.partition_point(|counts| (counts.size as usize) < length);
         (class < self.counts.len()).then_some(class)
@@ -252,7 +253,8 @@ impl Allocator {
         self.counts[class].size
     }
 
-    /// A slot for a block of so many bytes; `None` when there is none, or when they are more than the largest holds.
+    /// Allocates a slot for a block of this many bytes; `None` when no slot is free or the block exceeds the largest
+    /// size.
     pub(super) fn allocate(&mut self, block: BlockKey, length: usize) -> Option<u64> {
         let class = self.class_of(length)?;
         let at = loop {
@@ -270,15 +272,15 @@ impl Allocator {
         let bucket = &mut self.buckets[at as usize];
         let slot = bucket.free.pop().expect("it has a free one");
         if bucket.free.is_empty() {
-            // It comes again with the slot that is given back: where one goes for each that comes, nothing else would take
-            // it off, and the list would grow for ever.
+            // Freeing a slot adds the bucket again. Without this removal the list would grow for ever where every
+            // allocation follows a free.
             self.open[class].pop_back();
         }
         self.give(at, slot, block, length);
         Some(u64::from(at) * self.bucket_size + u64::from(slot) * u64::from(self.counts[class].size))
     }
 
-    /// Notes that a slot, which is on no list any more, is a block's.
+    /// Assigns a slot, already removed from the free lists, to a block.
     fn give(&mut self, at: u32, slot: u32, block: BlockKey, length: usize) {
         let bucket = &mut self.buckets[at as usize];
         let class = bucket.size.expect("it is cut");
@@ -295,7 +297,7 @@ impl Allocator {
         self.lanes[lane].bytes += size;
     }
 
-    /// Cuts a bucket that is nobody's.
+    /// Divides an unassigned bucket into slots.
     fn open_bucket(&mut self, class: usize) -> Option<u32> {
         loop {
             let at = self.nobodys.pop_back()?;
@@ -325,7 +327,7 @@ impl Allocator {
         self.counts[class].slots += u64::from(slots);
     }
 
-    /// Gives the slot at `offset` back, which held so many bytes.
+    /// Frees the slot at `offset`, which held this many bytes.
     pub(super) fn free(&mut self, offset: u64, length: usize) {
         let at = (offset / self.bucket_size) as u32;
         let lane = self.lane_of(at);
@@ -364,8 +366,8 @@ impl Allocator {
         self.nobodys.push_back(at);
     }
 
-    /// The same for a slot that could not be written. Its bucket is the last to be taken from: another may be on a device
-    /// that is sound.
+    /// Frees a slot that could not be written. Its bucket becomes the last choice, since another may be on a device
+    /// that works.
     pub(super) fn free_failed(&mut self, offset: u64, length: usize) {
         self.free(offset, length);
         let at = (offset / self.bucket_size) as u32;
@@ -378,15 +380,15 @@ impl Allocator {
         }
     }
 
-    /// Counts a block of so many bytes that goes to make room.
+    /// Counts an evicted block of this many bytes.
     pub(super) fn note_evicted(&mut self, length: usize) {
         if let Some(class) = self.class_of(length) {
             self.counts[class].evicted += 1;
         }
     }
 
-    /// Takes the slot at `offset` for a block of so many bytes that lies there already. `false` when it is not free, or is
-    /// none.
+    /// Assigns the slot at `offset` to a block that is stored there already. Returns `false` when the slot is used or
+    /// does not exist.
     pub(super) fn take(&mut self, block: BlockKey, offset: u64, length: usize) -> bool {
         let Some(class) = self.class_of(length) else { return false };
         let (at, within) = (offset / self.bucket_size, offset % self.bucket_size);
@@ -401,14 +403,14 @@ impl Allocator {
             self.cut(at as u32, class);
         }
         let bucket = &mut self.buckets[at as usize];
-        // Those at the beginning of the bucket are at the end of the list.
+        // Slots at the start of the bucket are at the end of the free list.
         let Some(place) = bucket.free.iter().rposition(|free| *free == slot) else { return false };
         bucket.free.remove(place);
         self.give(at as u32, slot, block, length);
         true
     }
 
-    /// Whether nobody has the slot at `offset`.
+    /// Whether the slot at `offset` is free.
     #[cfg(test)]
     pub(super) fn is_free(&self, offset: u64) -> bool {
         let bucket = &self.buckets[(offset / self.bucket_size) as usize];
@@ -418,7 +420,8 @@ impl Allocator {
         })
     }
 
-    /// A bucket that is as cheap to empty as any, to a [`FILL_STEPS`]th of its slots; of few, the cheapest.
+    /// Returns a bucket that is as cheap to empty as any other, to within one [`FILL_STEPS`]th of its slots; of a short
+    /// list, the cheapest.
     pub(super) fn emptiest(&self) -> Option<usize> {
         let row = self.by_fill.0.iter().find(|row| !row.is_empty())?;
         let share = |at: &u32| {
@@ -428,7 +431,7 @@ impl Allocator {
         row.iter().take(COMPARED_MAX).copied().min_by_key(share).map(|at| at as usize)
     }
 
-    /// The slots of a bucket that are in use, and whose they are.
+    /// Returns the used slots of a bucket and their blocks.
     pub(super) fn blocks_in(&self, bucket: usize) -> impl Iterator<Item = (u64, BlockKey)> {
         let start = bucket as u64 * self.bucket_size;
         let Bucket { size, blocks, .. } = &self.buckets[bucket];
@@ -437,23 +440,23 @@ impl Allocator {
         slots.map(move |(block, slot)| (start + slot * size, *block))
     }
 
-    /// Whose the slot is that begins at `offset`.
+    /// Returns the block in the slot that begins at `offset`.
     pub(super) fn block_at(&self, offset: u64) -> Option<BlockKey> {
         let mut slots = self.blocks_in((offset / self.bucket_size) as usize);
         slots.find_map(|(at, block)| (at == offset).then_some(block))
     }
 
-    /// Buckets that are nobody's and may be taken.
+    /// Number of unassigned buckets that can be taken.
     #[cfg(test)]
     pub(super) fn nobodys_there(&self) -> u64 {
         let is_there = |at: &u32| self.buckets[*at as usize].size.is_none();
         self.nobodys.iter().filter(|at| is_there(at)).collect::<std::collections::HashSet<_>>().len() as u64
     }
 
-    /// Counts everything anew.
+    /// Recomputes every counter.
     ///
     /// # Panics
-    /// When something else was counted.
+    /// When a recomputed counter differs.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let mut counts: Vec<SlotCounts> = self.counts.clone();
@@ -491,7 +494,7 @@ impl Allocator {
     }
 }
 
-/// Bytes of a bucket for slots of these sizes: slots lie within one.
+/// Size of a bucket for these slot sizes, in bytes. A slot never crosses a bucket's end.
 pub(super) fn bucket_size(sizes: &[u32]) -> u64 {
     SLOTS_MIN * u64::from(sizes.iter().copied().max().unwrap_or(0))
 }
@@ -504,11 +507,11 @@ mod tests {
 
     const BLOCK: BlockKey = BlockKey { file: FileId(1), offset: 7 };
 
-    /// The share of full devices that is blocks, when blocks of so many bytes at least hold cells of this size.
+    /// The fraction of a full device that blocks use, for blocks of at least `block` bytes and cells of `cell` bytes.
     fn used(sizes: &[u32], block: usize, cell: usize) -> f64 {
         let mut slots = Allocator::new(256 << 20, sizes);
         for at in 0.. {
-            // A block ends with the cell that fills it; cells vary by an eighth.
+            // A block ends with the cell that fills it; cell sizes vary by an eighth.
             let cell = cell + (at * 31 % 17) * cell / 8 / 17;
             let cells = block.div_ceil(cell);
             if slots.allocate(BLOCK, 48 + (cells * cell).next_multiple_of(4) + 8 * cells).is_none() {
@@ -557,7 +560,7 @@ mod tests {
     fn what_lies_there_after_a_start_is_taken_without_a_look_at_other_buckets() {
         const BUCKETS: u64 = 10_000;
         let mut slots = Allocator::new(BUCKETS * 4 * 4_096, &[4_096, 1_024]);
-        // Half of them, from the last one on: of each two slots, the last one first.
+        // Frees half of the slots, from the last on: of each pair, the later one first.
         for at in (0..BUCKETS / 2).rev() {
             let bucket = 2 * at * 4 * 4_096;
             let length = if at % 2 == 0 { 1_000 } else { 4_000 };
@@ -567,7 +570,7 @@ mod tests {
         }
         assert_eq!(slots.looked_at, 0);
         assert_eq!((slots.counts()[0].buckets, slots.counts()[1].buckets), (BUCKETS / 4, BUCKETS / 4));
-        // What is left is given once, and each bucket is looked at once.
+        // Every free slot is allocated once, and every bucket is examined once.
         let mut given: Vec<u64> = std::iter::from_fn(|| slots.allocate(BLOCK, 4_000)).collect();
         assert_eq!(given.len() as u64, BUCKETS / 2 * 4 + BUCKETS / 4 * 2);
         assert!(slots.looked_at <= BUCKETS, "{}", slots.looked_at);

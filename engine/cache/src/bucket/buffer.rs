@@ -1,36 +1,37 @@
-//! Memory that records are read into, used again and again: it need not be zeroed each time, and what a thread has just
-//! given back is still near the processor.
+//! Reusable buffers for records. A reused buffer need not be zeroed, and one that the thread has just released is still
+//! in the processor's cache.
 
 use std::cell::Cell;
 
 use bytes::Bytes;
 
-/// Buffers that a thread keeps.
+/// Maximum number of buffers that a thread keeps.
 const KEPT_MAX: usize = 8;
-/// Larger ones are not kept.
+/// Maximum size of a kept buffer, in bytes.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// What a buffer to be kept may have beside a quarter that nobody asked for.
+/// Bytes, in addition to a quarter of its length, that a long-lived buffer may waste.
 const SPARE_MAX: usize = 1 << 10;
 
 thread_local! {
-    /// From the one that was given back first.
+    /// Kept buffers, the oldest first.
     static KEPT: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
 }
 
-/// A buffer of so many bytes; longer ones have been cut to the length that was asked for.
+/// A buffer of a given length; a longer one is truncated to it.
 pub(super) struct Buffer {
     bytes: Vec<u8>,
     length: usize,
 }
 
 impl Buffer {
-    /// One of `length` bytes, whatever they are, for as long as a request takes: all of a longer one may be behind it.
+    /// Returns a buffer of `length` bytes with arbitrary contents, for the time of one request. Its memory may be
+    /// larger.
     pub(super) fn of(length: usize) -> Buffer {
         Buffer::within(length, usize::MAX)
     }
 
-    /// One of `length` bytes that may be held for as long as a block is kept: hardly more is behind it, as nobody counts
-    /// that.
+    /// Returns a buffer of `length` bytes that may live as long as a cached block. It wastes little memory, since the
+    /// waste is not counted.
     pub(super) fn to_keep(length: usize) -> Buffer {
         Buffer::within(length, length + length / 4 + SPARE_MAX)
     }
@@ -47,7 +48,7 @@ impl Buffer {
         &mut self.bytes[..self.length]
     }
 
-    /// The same to be shared. It is given back by the last who holds it.
+    /// Makes the buffer shareable. It is released with the last reference.
     pub(super) fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }
@@ -71,10 +72,10 @@ impl Drop for Buffer {
         if self.bytes.len() > KEPT_BYTES_MAX {
             return;
         }
-        // Whoever holds a block to the end of its thread frees it there.
+        // A block that is held until its thread ends is freed while thread-local values are destroyed.
         let _gone = KEPT.try_with(|slot| {
             let mut kept = slot.take();
-            // One that is of no use to what is read now is in nobody's way for long.
+            // A buffer that current reads do not need is replaced soon.
             let unused = (kept.len() == KEPT_MAX).then(|| kept.remove(0));
             kept.push(std::mem::take(&mut self.bytes));
             slot.set(kept);

@@ -1,7 +1,7 @@
-//! Whether a device's reads, or its writes, fail for longer than is tolerated.
+//! Decides when a device's reads, or its writes, have failed for longer than tolerated.
 //!
-//! Of either the time counts from the first failure after a success. They are kept apart: a disk that is full reads well
-//! and takes no write, and one success of its reads would hide that for good.
+//! For each of the two, time counts from the first failure after a success. They are judged separately: a full disk
+//! reads well and accepts no write, and one successful read would hide that for good.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use env::Moment;
 use env::sync::Mutex;
 
-/// See the file.
+/// The health of one direction; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Health {
     tolerated: Duration,
-    /// Whether something failed and nothing has succeeded since: spares successes the lock.
+    /// Whether the last operation failed. Successes then need no lock.
     failing: AtomicBool,
     times: Mutex<Times>,
 }
@@ -21,17 +21,17 @@ pub(super) struct Health {
 #[derive(Debug, Default)]
 struct Times {
     failing_since: Option<Moment>,
-    /// When a failure was told.
+    /// When a failure was last reported.
     told: Option<Moment>,
 }
 
-/// What is to be done about a failure.
+/// How to react to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// It is told. One in so much time as is tolerated is: where failures and successes come in turn, each would else be
-    /// the first after a success.
+    /// Whether to report the failure. At most one is reported in each tolerated duration, since with alternating
+    /// failures and successes each failure would be the first one.
     pub(super) is_told: bool,
-    /// It went on for too long.
+    /// Whether failures lasted longer than tolerated.
     pub(super) is_given_up: bool,
 }
 
@@ -40,7 +40,7 @@ impl Health {
         Health { tolerated, failing: AtomicBool::new(false), times: Mutex::default() }
     }
 
-    /// Whether the last one failed.
+    /// Whether the last operation failed.
     pub(super) fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Relaxed)
     }

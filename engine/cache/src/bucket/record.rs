@@ -1,4 +1,5 @@
-//! A block as it lies in a slot of a device: with all that makes it ready to be read, so that nothing is worked out again.
+//! The record of a block in a slot of a device. It contains everything that a reader needs, so that nothing is
+//! recomputed.
 //!
 //! ```text
 //! head    magic "BKB5" · tag of the file 8B · offset in the file 8B · kind 1B · flags 1B · shared 2B · disk length 4B
@@ -7,14 +8,14 @@
 //! bytes
 //! ```
 //!
-//! Flags: 1 has a previous, 2 is packed. Integers are little endian, sums are CRC32C. The sum of the head is kept in
-//! memory, beside the place, and the head has the sums of the bytes: what a device gives back is the block that was
-//! written there last, or it is not used. The tag is a hash of the file's name.
+//! Flags: 1 has a previous block, 2 is compressed. Integers are little endian, checksums are CRC32C. The head's
+//! checksum is kept in memory with the record's location, and the head contains the checksums of the bytes. So a device
+//! returns exactly the block that was last written there, or a miss. The tag is a hash of the file's name.
 //!
-//! A block that is read whole is the record itself: nothing is copied out of it. Who wants a few cells is given a
-//! [`Part`]: the head, in which they are found, and of the bytes those 512 in which they lie, or 1,024. Of a block of 16 KB
-//! that is an eighth, to be brought from memory and to be checked. A head that was found sound once may be [kept](KeptHead) in
-//! memory, so that only the bytes must be brought.
+//! A block read as a whole is the record itself; nothing is copied out of it. A reader that needs a few cells gets a
+//! [`Part`]: the head, which locates the cells, and the 512 or 1,024 bytes that contain them. Of a block of 16 KB that
+//! is an eighth to load and verify. A verified head may be [kept](KeptHead) in memory, so that only the bytes are
+//! loaded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,22 +25,22 @@ use bytes::{Buf, Bytes};
 use super::buffer::Buffer;
 use crate::{Block, BlockKind, Words, row_start_words};
 
-/// Changes with what a record is; an index that is kept says it, too.
+/// Changes with the record format; the saved index contains it too.
 pub(crate) const MAGIC: &[u8; 4] = b"BKB5";
 pub(super) const HEADER_LENGTH: usize = 52;
 const HAS_PREVIOUS: u8 = 1;
 const IS_PACKED: u8 = 2;
-/// Bytes that have a sum of their own.
+/// Bytes covered by one checksum.
 const CHUNK: usize = 512;
-/// Bytes that memory gives at a time.
+/// Bytes in a cache line.
 const LINE: usize = 64;
 
-/// Which block of which file.
+/// Identifies a block and its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// The hash of the file's name.
     pub(crate) tag: u64,
-    /// Where in it.
+    /// The block's offset in the file.
     pub(crate) offset: u64,
 }
 
@@ -47,18 +48,18 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// How long the record of a block is, and its head.
+/// Returns the length of a block's record, and of the record's head.
 pub(super) fn lengths_of(block: &Block) -> (usize, usize) {
     let head = head_length(block.bytes.len(), block.offsets.len(), block.heads.len());
     (head + block.bytes.len(), head)
 }
 
-/// Where the bytes begin.
+/// Offset of the bytes in the record.
 fn head_length(length: usize, cells: usize, heads: usize) -> usize {
     HEADER_LENGTH + 4 * (cells + heads + row_start_words(cells) + length.div_ceil(CHUNK))
 }
 
-/// The record, and the sum of its head.
+/// Encodes the record; returns it with the checksum of its head.
 pub(super) fn write(mark: Mark, block: &Block) -> (Vec<u8>, u32) {
     let (length, head_length) = lengths_of(block);
     let mut record = Vec::with_capacity(length);
@@ -87,7 +88,7 @@ pub(super) fn write(mark: Mark, block: &Block) -> (Vec<u8>, u32) {
     (record, sum)
 }
 
-/// What a head says, and where what it has begins.
+/// A parsed head, with the offsets of its arrays.
 #[derive(Debug)]
 struct Head {
     kind: BlockKind,
@@ -95,7 +96,7 @@ struct Head {
     shared: u16,
     disk_length: u32,
     previous: u64,
-    /// Of the bytes.
+    /// Length of the bytes.
     length: usize,
     sum: u32,
     offsets: Range<usize>,
@@ -105,7 +106,7 @@ struct Head {
 }
 
 impl Head {
-    /// The head of a record that is what was written, if it is of the block that is wanted.
+    /// Parses a head if its checksum matches and it belongs to the requested block.
     fn parse(head: &[u8], sum: u32, mark: Mark) -> Option<Head> {
         if head.len() < HEADER_LENGTH || checksum(head) != sum || &head[..4] != MAGIC {
             return None;
@@ -113,7 +114,7 @@ impl Head {
         Head::of_sound(head, mark)
     }
 
-    /// The same of one that is what was written.
+    /// Parses a head that has been verified.
     fn of_sound(head: &[u8], mark: Mark) -> Option<Head> {
         let mut fields = &head[4..HEADER_LENGTH];
         let found = Mark { tag: fields.get_u64_le(), offset: fields.get_u64_le() };
@@ -142,7 +143,7 @@ impl Head {
     }
 }
 
-/// The block in a record that is what was written, if it is the one that is wanted.
+/// Returns the block in a record, if the checksums match and it is the requested block.
 pub(super) fn read(record: &Bytes, head_length: usize, sum: u32, mark: Mark) -> Option<Block> {
     let (head_bytes, bytes) = record.split_at_checked(head_length)?;
     let head = Head::parse(head_bytes, sum, mark)?;
@@ -162,17 +163,17 @@ pub(super) fn read(record: &Bytes, head_length: usize, sum: u32, mark: Mark) -> 
     })
 }
 
-/// The head of a record that was found to be what was written, and stays in memory.
+/// A verified head that is kept in memory.
 #[derive(Clone, Debug)]
 pub(super) struct KeptHead(Arc<[u8]>);
 
 impl KeptHead {
-    /// Bytes it takes.
+    /// Memory used, in bytes.
     pub(super) fn weight(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// Asks the memory for all of it at once: a search would wait for line after line.
+    /// Prefetches all cache lines of the head, since a search would wait for one line after the other.
     fn fetch(&self) {
         std::hint::black_box(self.0.iter().step_by(LINE).fold(0, |sum, byte| sum ^ byte));
     }
@@ -186,30 +187,30 @@ enum HeadPlace {
     Memory(KeptHead),
 }
 
-/// Some cells of a block, copied out of a device for one reader.
+/// Some cells of a block, copied from a device for one reader.
 ///
-/// It knows where all cells of the block begin and the heads of their rows, and has the bytes of [some](Part::here).
+/// A part has the offsets of all cells of the block and the heads of their rows, and the bytes of [some](Part::here).
 #[derive(Debug)]
 pub struct Part {
     buffer: Buffer,
     head: Head,
     place: HeadPlace,
     here: Range<usize>,
-    /// Where the bytes that are here begin in the block.
+    /// Offset in the block of the bytes that are present.
     from: usize,
-    /// Where they lie in the buffer.
+    /// Range of the buffer that contains them.
     bytes: Range<usize>,
 }
 
 impl Part {
-    /// A part with nothing of the bytes yet, of the record whose head is the beginning of `buffer`, if that is what was
-    /// written, and of the block that is wanted.
+    /// Creates a part without bytes from a buffer that begins with the record's head, if its checksum matches and it
+    /// belongs to the requested block.
     pub(super) fn of_head(buffer: Buffer, head_length: usize, sum: u32, mark: Mark) -> Option<Part> {
         let head = Head::parse(buffer.as_ref().get(..head_length)?, sum, mark)?;
         Part::new(buffer, head, HeadPlace::Buffer)
     }
 
-    /// The same with a head that was kept; `buffer` is as long as the record.
+    /// Creates a part with a head kept in memory; `buffer` is as long as the record.
     pub(super) fn of_kept(buffer: Buffer, kept: KeptHead, mark: Mark) -> Option<Part> {
         kept.fetch();
         let head = Head::of_sound(&kept.0, mark)?;
@@ -221,7 +222,7 @@ impl Part {
         is_whole.then(|| Part { buffer, head, place, here: 0..0, from: 0, bytes: 0..0 })
     }
 
-    /// The head, to be kept, unless it is.
+    /// Returns the head for keeping, unless it is kept already.
     pub(super) fn head_to_keep(&self) -> Option<KeptHead> {
         matches!(self.place, HeadPlace::Buffer).then(|| KeptHead(self.head_bytes().into()))
     }
@@ -234,12 +235,12 @@ impl Part {
         }
     }
 
-    /// Whether a reader finds its cells in it.
+    /// Whether the head locates cells for a reader.
     pub(super) fn has_cells(&self) -> bool {
         self.head.kind == BlockKind::Data && self.head.flags & IS_PACKED == 0 && !self.head.offsets.is_empty()
     }
 
-    /// Makes room for the bytes in which these cells lie. Where they are in the record, and the room for them.
+    /// Reserves room for the bytes of these cells. Returns their offset in the record, and the room.
     pub(super) fn room_for(&mut self, cells: Range<usize>) -> (usize, &mut [u8]) {
         let offsets = self.offsets();
         let start = cells.start.min(offsets.len());
@@ -251,13 +252,13 @@ impl Part {
         let from = place(start) / CHUNK * CHUNK;
         let until = place(end).next_multiple_of(CHUNK).clamp(from, self.head.length);
         let head_length = self.head.sums.end;
-        // A head that is in the buffer stays.
+        // A head at the start of the buffer stays there.
         let room = if matches!(self.place, HeadPlace::Buffer) { head_length } else { 0 };
         (self.here, self.from, self.bytes) = (start..end, from, room..room + (until - from));
         (head_length + from, &mut self.buffer.bytes_mut()[self.bytes.clone()])
     }
 
-    /// Whether the bytes that were put into the room are those that were written.
+    /// Whether the bytes in the room match their checksums.
     pub(super) fn is_sound(&self) -> bool {
         let bytes = self.bytes();
         if bytes.len() == self.head.length {
@@ -267,42 +268,42 @@ impl Part {
         bytes.chunks(CHUNK).zip(sums).all(|(chunk, sum)| checksum(chunk) == u32::from_le_bytes(*sum))
     }
 
-    /// Where each cell of the block begins, in bytes from its start, little endian.
+    /// Offset of each cell in the block, in bytes, little endian.
     #[inline]
     pub fn offsets(&self) -> &[[u8; 4]] {
         self.head_bytes()[self.head.offsets.clone()].as_chunks().0
     }
 
-    /// Four bytes of each cell's row, to search in, or nothing: [`Block::heads`], little endian.
+    /// Four bytes of each cell's row for searching, or empty: [`Block::heads`], little endian.
     #[inline]
     pub fn heads(&self) -> &[[u8; 4]] {
         self.head_bytes()[self.head.heads.clone()].as_chunks().0
     }
 
-    /// How many bytes all these rows share: [`Block::shared`].
+    /// Number of leading bytes that all rows share: [`Block::shared`].
     pub fn shared(&self) -> u16 {
         self.head.shared
     }
 
-    /// The cells of the block whose bytes are here.
+    /// The cells of the block whose bytes are present.
     #[inline]
     pub fn here(&self) -> Range<usize> {
         self.here.clone()
     }
 
-    /// Bytes in which they lie.
+    /// The bytes of these cells.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.as_ref()[self.bytes.clone()]
     }
 
-    /// Where these begin, in bytes from the start of the block.
+    /// Offset of these bytes in the block.
     #[inline]
     pub fn from(&self) -> usize {
         self.from
     }
 
-    /// How many bytes the block has.
+    /// Length of the block, in bytes.
     pub fn block_length(&self) -> usize {
         self.head.length
     }
@@ -312,7 +313,7 @@ impl Part {
         self.head.disk_length
     }
 
-    /// What the cache would count for the block.
+    /// The weight that the cache would count for the block.
     pub(crate) fn block_weight(&self) -> usize {
         crate::weight_of(self.head.length, self.offsets().len(), self.heads().len())
     }
@@ -324,7 +325,7 @@ mod tests {
 
     const MARK: Mark = Mark { tag: 1 << 60, offset: 1 << 40 };
 
-    /// A block of so many bytes with cells of 70, all of them another's.
+    /// A block of this length with cells of 70 bytes, each of a row of its own.
     fn block(length: u32, packed: bool) -> Block {
         Block {
             kind: BlockKind::Data,
@@ -339,7 +340,7 @@ mod tests {
         }
     }
 
-    /// Numbers that are as many as so many cells need.
+    /// As many numbers as this many cells need.
     fn starts_of(cells: usize) -> Words {
         (0..row_start_words(cells) as u32).map(|word| word * 0x101 + 1).collect()
     }
@@ -348,7 +349,7 @@ mod tests {
         read(&Bytes::from(record), head, sum, mark)
     }
 
-    /// The part of a record that has these cells.
+    /// The part of a record that contains these cells.
     fn part(record: &[u8], head: usize, sum: u32, mark: Mark, cells: Range<usize>) -> Option<Part> {
         let mut buffer = Buffer::of(record.len());
         buffer.bytes_mut().fill(0xee);
@@ -374,7 +375,7 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(read_all(bad, head, sum, MARK).is_none(), "bit {bit}");
         }
-        // Lengths are not believed, whatever the sum says.
+        // Lengths are validated even when the checksum matches.
         for at in HEADER_LENGTH - 16..HEADER_LENGTH - 4 {
             let mut bad = record.clone();
             bad[at] ^= 0x41;

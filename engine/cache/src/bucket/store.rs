@@ -1,19 +1,19 @@
-//! Blocks on devices.
+//! The bucket cache's blocks on devices.
 //!
-//! 1. A block that is taken waits in memory for a writer, and is found there. Whether it is taken is decided before it
-//!    is written: the index is a [`Shelf`] of its own.
-//! 2. A writer takes a slot, writes the record, and puts the place and the sum of the record's head into the index. Where no
-//!    slot of the size is free it evicts, and at last empties the bucket that holds least.
-//! 3. A read takes place and sum out of the index, reads without any lock, and checks. A slot that was given to another
-//!    block meanwhile fails the check and is a miss: nobody waits for readers. Who wants few cells has the head of the
-//!    record read, and then what of its bytes has those cells. A head that costs a call to read stays in memory, in the
-//!    index, while there is room for it: it goes with its record, and never for another, for where many are wanted each
-//!    would go before it is looked at again.
-//! 4. A device whose reads fail without a success in between for longer than is tolerated is used no more. One whose writes
-//!    do, as those of a full disk, is given nothing more, and what is there is read on while there is something. Of several
-//!    each is judged by itself, and the others go on with what they have room for; with the last one the cache ends.
-//! 5. Where a device is mapped ([`Device::is_mapped`]), reads that need no wait are copies out of the map, in the time that
-//!    the check alone would take. A map whose file is cut or whose disk fails is read no more, but its file is.
+//! 1. An admitted block waits in memory for a writer, where readers find it. Admission is decided before the block is
+//!    written: the index is a [`Shelf`] of its own.
+//! 2. A writer allocates a slot, writes the record, and stores the location and the checksum of the record's head in
+//!    the index. When no slot of the size is free it evicts blocks, and finally empties the bucket that holds least.
+//! 3. A read takes the location and checksum from the index, reads without a lock, and verifies. If the slot was given
+//!    to another block meanwhile the check fails and the read is a miss; no writer waits for readers. A reader of a few
+//!    cells reads the head of the record, and then the bytes that contain those cells. Where reading a head costs a
+//!    system call, heads stay in the index while there is room. A head leaves with its record and never for another
+//!    head: where many are wanted, each would be evicted before its next use.
+//! 4. A device whose reads fail without a success for longer than tolerated is no longer used. A device whose writes
+//!    do, such as a full disk, receives no more blocks, and its blocks are still read. Each device is judged on its
+//!    own, and the others continue with their capacity. When the last one fails, the cache is disabled.
+//! 5. Where a device is memory-mapped ([`Device::is_mapped`]), reads that must not wait copy from the map, in the time
+//!    of the check alone. When the mapped file is truncated or its disk fails, reads use the file instead.
 
 mod disk;
 mod entry;
@@ -56,18 +56,18 @@ struct State {
 
 struct Shared {
     disks: Vec<Disk>,
-    /// Whether all of them were mapped, and whether it was told that one is so no more.
+    /// Whether all devices were mapped at the start, and whether losing a map was reported.
     mapped: bool,
     unmapped: AtomicBool,
-    /// Bytes of a bucket. Buckets are dealt to the devices in turn, so that all of them work.
+    /// Size of a bucket, in bytes. Buckets are distributed round robin, so that all devices work.
     bucket_size: u64,
     queue_max: usize,
-    /// Bytes of the heads that are kept, and those that may be. They change where the index does, under its lock; whether
-    /// there is room is asked without it.
+    /// Bytes of kept heads, and their limit. They change with the index, under its lock; whether there is room is read
+    /// without it.
     head_bytes: AtomicU64,
     head_bytes_max: u64,
     errors_tolerated: Duration,
-    /// The share of the slots' bytes that is filled, and what in-memory families hold of that.
+    /// The fraction of the slots' bytes that is filled, and the fraction of it for in-memory families.
     fill: f64,
     in_memory_share: f64,
     world: World,
@@ -76,14 +76,14 @@ struct Shared {
     idle: Condvar,
     /// Whether no device is used any more.
     disabled: AtomicBool,
-    /// Whether nothing more is taken in, by any device.
+    /// Whether no device receives blocks any more.
     read_only: AtomicBool,
     dropped: AtomicU64,
     corrupt: AtomicU64,
     stale: AtomicU64,
 }
 
-/// See the file. Its writers end with it.
+/// The store; see the module documentation. Dropping it stops its writers.
 pub(super) struct Store(Arc<Shared>);
 
 impl Store {
@@ -148,7 +148,7 @@ impl Store {
             Entry::Waiting(block) => return Some(Arc::clone(block)),
             Entry::Written(slot, _) => *slot,
         };
-        // The block may be kept in memory, with all of the buffer.
+        // The block may be kept in memory, together with the whole buffer.
         let mut buffer = Buffer::to_keep(slot.length as usize);
         if !self.0.fill(key, slot, 0, buffer.bytes_mut(), now) {
             return None;
@@ -161,7 +161,7 @@ impl Store {
         block.map(Arc::new)
     }
 
-    /// The cells that `pick` chooses of a data block, if nobody has to wait for them.
+    /// Returns the cells of a data block that `pick` chooses, if that needs no wait.
     pub(super) fn part(
         &self,
         key: BlockKey,
@@ -219,7 +219,7 @@ impl Store {
         format!("{kind}:{}", self.0.places())
     }
 
-    /// Whether blocks are copied out of maps.
+    /// Whether blocks are copied from memory maps.
     pub(super) fn is_mapped(&self) -> bool {
         self.0.mapped && !self.0.unmapped.load(Ordering::Relaxed) && !self.is_disabled()
     }
@@ -232,13 +232,13 @@ impl Store {
         self.0.state.lock().index.has_file(file)
     }
 
-    /// Bytes of a file in blocks that requests have read; their records' heads count with them.
+    /// Bytes of a file in cached blocks that requests have read, including the heads of their records.
     pub(super) fn read_bytes_of(&self, file: FileId) -> u64 {
         self.0.state.lock().index.read_of(file).map(|entry| u64::from(entry.length())).sum()
     }
 
-    /// Whether there are the bytes for a block of about this weight, so that nothing goes for it; but where all slots are of other
-    /// sizes. Whether it is written at once or dropped because too many wait is another question.
+    /// Whether a block of this approximate weight fits without an eviction. It may still be dropped when all free slots
+    /// have other sizes or the writers' queues are full.
     pub(super) fn has_room(&self, weight: usize, in_memory: bool) -> bool {
         let state = self.0.state.lock();
         let class = state.slots.class_of(weight).filter(|_| !self.is_disabled());
@@ -247,7 +247,7 @@ impl Store {
 
     pub(super) fn insert(&self, key: BlockKey, mark: Mark, block: &Arc<Block>, admission: Admission) {
         let mut state = self.0.state.lock();
-        // Asked under the lock: behind the end of the writers nothing may come to wait for one, and have others go for it.
+        // Checked under the lock: after the writers have stopped no block may be queued, and none evicted for it.
         if self.is_disabled() || self.0.read_only.load(Ordering::Relaxed) || state.index.has(key) {
             return;
         }
@@ -303,7 +303,7 @@ impl Store {
     }
 }
 
-/// Bytes that the index may have, and those of in-memory families. Whatever is on a device that takes nothing more may stay.
+/// Returns the capacity of the index and of in-memory families. Blocks on devices that receive no more blocks may stay.
 fn limits(slots: &Allocator, fill: f64, in_memory_share: f64) -> (usize, usize) {
     let (open, closed) = ((slots.bytes_open() as f64 * fill) as usize, slots.bytes_closed() as usize);
     (open + closed, (open as f64 * in_memory_share) as usize + closed)
@@ -325,7 +325,7 @@ impl std::fmt::Debug for Store {
 }
 
 impl Shared {
-    /// Gives back the slots of entries that went.
+    /// Frees the slots of removed entries.
     fn free(&self, state: &mut State, gone: Vec<Entry>, evicted: bool) {
         self.give_back(state, gone, evicted);
         if state.slots.has_closed() {
@@ -343,7 +343,7 @@ impl Shared {
         }
     }
 
-    /// Lets the index have what there is room for, once a device takes nothing more: what has gone from there finds no room.
+    /// Lowers the index's capacity after a device stopped receiving blocks, whose freed slots cannot be used again.
     fn fit(&self, state: &mut State) {
         loop {
             let (bytes_max, in_memory_max) = limits(&state.slots, self.fill, self.in_memory_share);
@@ -356,7 +356,7 @@ impl Shared {
         }
     }
 
-    /// Which device has the byte `at`, and where.
+    /// Returns the device that contains the byte `at`, and its offset there.
     fn lane_of(&self, at: u64) -> (usize, u64) {
         Allocator::device_of(self.bucket_size, self.disks.len(), at)
     }
@@ -386,8 +386,8 @@ impl Shared {
         read
     }
 
-    /// Fills `bytes` from `offset` of a record. `false` when that cannot be: `now`, or, and then the record is forgotten,
-    /// at all.
+    /// Fills `bytes` from `offset` of a record. Returns `false` when that is impossible without a wait (`now`), or at
+    /// all; then the record is removed from the index.
     fn fill(&self, key: BlockKey, slot: Slot, offset: u64, bytes: &mut [u8], now: bool) -> bool {
         self.read(slot.at + offset, bytes, now).unwrap_or_else(|error| {
             self.drop_slot(key, slot);
@@ -396,19 +396,19 @@ impl Shared {
         })
     }
 
-    /// Keeps the head of a record if there is room for it and the index has not forgotten the record.
+    /// Keeps the head of a record, if there is room and the index still has the record.
     fn keep_head(&self, key: BlockKey, slot: Slot, part: &Part) {
         let has_room = || {
             self.head_bytes.load(Ordering::Relaxed).saturating_add(u64::from(slot.head))
                 <= self.head_bytes_max
         };
-        // Asked without the lock: once there is none, it is so at each get.
+        // Checked without the lock, since a full store stays full for every get.
         if !has_room() {
             return;
         }
         let Some(head) = part.head_to_keep() else { return };
         let mut state = self.state.lock();
-        // Somebody else may have kept it meanwhile, or another record lies there.
+        // Another reader may have kept the head meanwhile, or another record is there now.
         let lacks_it = matches!(state.index.peek(key), Some(Entry::Written(there, None)) if *there == slot);
         if lacks_it && has_room() {
             self.head_bytes.fetch_add(head.weight(), Ordering::Relaxed);

@@ -1,18 +1,18 @@
-//! What is kept and what goes: W-TinyLFU with clocks for lists.
+//! The replacement policy: W-TinyLFU with clocks in place of lists.
 //!
-//! 1. What comes is put into a small window, first in, first out.
-//! 2. What leaves the window is a candidate for the main part. While there is room it is taken. Else it is compared with
-//!    the one that would go: whichever was asked for [more often lately](super::sketch) stays. A scan asks for each block
-//!    once, and what was asked for once takes nobody's place.
-//! 3. The main part is a clock: a hit only leaves a mark, so that a look writes to one entry and not to its neighbours;
-//!    the hand passes over what is marked and takes away a mark.
-//! 4. Blocks of in-memory families are a clock of their own, which nobody else can take from; beyond its share it takes
-//!    from itself.
+//! 1. A new entry enters a small window, first in, first out.
+//! 2. An entry that leaves the window is a candidate for the main part. It is admitted while there is room. Otherwise
+//!    it is compared with the next victim, and the one that was used [more often lately](super::sketch) stays. A scan
+//!    uses each block once, and an entry that was used once never replaces another.
+//! 3. The main part is a clock: a hit only increments the entry's marks, so a lookup writes to one entry and not to its
+//!    neighbours. The hand skips marked entries and decrements their marks.
+//! 4. Entries of in-memory families have a clock of their own, from which no other family evicts. Beyond its share it
+//!    evicts its own entries.
 //!
-//! Chosen by the traces in `traces.rs`: on skewed reads and under scans it is before W-TinyLFU as published (which moves
-//! an entry of a list on each hit, three cache lines more) and S3-FIFO (75.7, 74.7 and 74.6 % at an exponent of 0.99 with
-//! a tenth in memory; HBase's LruBlockCache 72.5); loops leave S3-FIFO far behind. A working set that moves as a whole is
-//! followed more slowly than by S3-FIFO or LRU, by two points.
+//! The choice follows from the traces in `traces.rs`. On skewed reads and under scans this policy has more hits than
+//! W-TinyLFU as published (which moves a list entry on each hit, three cache lines more) and S3-FIFO: 75.7, 74.7 and
+//! 74.6 % at an exponent of 0.99 with a tenth in memory; HBase's LruBlockCache has 72.5 %. On loops S3-FIFO is far
+//! worse. When the whole working set moves, S3-FIFO and LRU adapt faster, by two points.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -24,21 +24,21 @@ use super::sketch::{FREQUENCY_MAX, Sketch};
 use super::{Mix, hash_of};
 use crate::{BlockKey, FileId};
 
-/// The share of the bytes that the window takes: one of so many.
+/// The window's fraction of the capacity: one part in this many.
 const WINDOW_PART: usize = 100;
-/// Marks of an entry: how often the hand passes over it.
+/// Maximum marks of an entry: how often the hand skips it.
 const MARKS_MAX: u8 = 3;
-/// How much more often than what would go something must have been asked for that is at hand elsewhere, too: to bring it
-/// costs more than to look there a few times, and where all is asked for alike nothing shall go back and forth.
+/// How many times more often than the victim an entry must have been used that the other tier has as well. Copying it
+/// costs more than a few lookups there, and with uniform use entries must not move back and forth.
 const OFFER_FACTOR: u64 = 2;
-/// With how many in the main part something is compared that shall be kept from the start.
+/// Maximum number of comparisons in the main part for an entry that should be kept from the start.
 const CONTESTS_MAX: usize = 8;
-/// How many entries of a file are gone through at a time, under the lock that every look takes.
+/// Maximum number of a file's entries visited at a time, under the lock that every lookup takes.
 const OF_FILE_MAX: usize = 1024;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// Which list an entry is in.
+/// The list that contains an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Window,
@@ -46,38 +46,38 @@ enum Place {
     InMemory,
 }
 
-/// How something is taken in.
+/// How a value is admitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
-    /// Bytes.
+    /// Weight, in bytes.
     pub(crate) weight: usize,
-    /// Whether its family is kept in memory before others.
+    /// Whether its family is an in-memory family.
     pub(crate) in_memory: bool,
-    /// Why it comes.
+    /// Why it is admitted.
     pub(crate) cause: Cause,
 }
 
-/// Why something is taken in.
+/// Why a value is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// A request reads it.
     Request,
-    /// It was just written or opened, and somebody may read it: it is not taken in where there is no [room](Shelf::has_room).
+    /// It was just written or opened, and may be read. It is admitted only where there is [room](Shelf::has_room).
     Ahead,
-    /// The same where it shall be kept from the start: its family wants it, or what it takes the place of was kept.
+    /// Like `Ahead`, and it should be kept from the start: its family asks for that, or it replaces a cached block.
     Wanted,
 }
 
-/// What a look at an entry needs, and no more: with blocks for values two lie in a cache line.
+/// The fields that a lookup reads, and no more: with blocks as values two entries fit a cache line.
 #[derive(Debug)]
 struct Kept<V> {
     key: BlockKey,
-    /// `None` for an entry that is free.
+    /// `None` for a free entry.
     value: Option<V>,
     marks: u8,
 }
 
-/// The rest of an entry.
+/// The other fields of an entry.
 #[derive(Debug)]
 struct Entry {
     hash: u64,
@@ -86,12 +86,12 @@ struct Entry {
     cause: Cause,
     newer: u32,
     older: u32,
-    /// The neighbours among the entries of the same file.
+    /// The neighbours in the list of the same file's entries.
     file_next: u32,
     file_before: u32,
 }
 
-/// A list from new to old, threaded through the entries.
+/// A list from newest to oldest, linked through the entries.
 #[derive(Clone, Copy, Debug)]
 struct List {
     newest: u32,
@@ -105,35 +105,36 @@ impl Default for List {
     }
 }
 
-/// Where an entry is.
+/// The index of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot(u32);
 
-/// See the file. A `hash` is what [`hash_of`] makes of the key beside it.
+/// The replacement policy and its entries; see the module documentation. A `hash` argument is [`hash_of`] the key
+/// beside it.
 #[derive(Debug)]
 pub(crate) struct Shelf<V> {
     kept: Vec<Kept<V>>,
-    /// As many as are kept.
+    /// All entries, used or free.
     entries: Vec<Entry>,
     free: Vec<u32>,
-    /// The entries that are not free, by their keys' hashes. Keys stand with the entries alone, so that all of this is seldom far
-    /// from the processor.
+    /// Indices of used entries by the hash of their keys. The keys are stored with the entries only, so that this table
+    /// stays in the processor's cache.
     places: HashTable<u32>,
-    /// An entry of each file, from which the others are reached.
+    /// One entry of each file; the others are linked from it.
     files: HashMap<FileId, u32, BuildHasherDefault<Mix>>,
     lists: [List; 3],
     sketch: Sketch,
     bytes_max: usize,
     window_max: usize,
     in_memory_max: usize,
-    /// Entries that went to make room.
+    /// Entries evicted to make room.
     pub(crate) evicted: u64,
-    /// Entries that were not taken, because those they would have replaced are used more.
+    /// Entries not admitted, because those they would have replaced are used more often.
     pub(crate) refused: u64,
 }
 
 impl<V> Shelf<V> {
-    /// A shelf for `bytes_max`, of which in-memory families hold `in_memory_max` against all others.
+    /// Creates a shelf of `bytes_max`, of which in-memory families may hold `in_memory_max` against all others.
     pub(crate) fn new(bytes_max: usize, in_memory_max: usize) -> Shelf<V> {
         Shelf {
             kept: Vec::new(),
@@ -151,7 +152,7 @@ impl<V> Shelf<V> {
         }
     }
 
-    /// The same limits for another number of bytes. What is too much goes.
+    /// Changes the capacity. Evicts what exceeds it.
     pub(crate) fn limit(&mut self, bytes_max: usize, in_memory_max: usize, gone: &mut Vec<V>) {
         self.bytes_max = bytes_max;
         self.window_max = bytes_max / WINDOW_PART;
@@ -171,12 +172,12 @@ impl<V> Shelf<V> {
         self.kept.iter().filter_map(|kept| kept.value.as_ref())
     }
 
-    /// How many places for entries there are. What stays keeps its place.
+    /// Number of entries, used or free. An entry keeps its index.
     pub(crate) fn places(&self) -> usize {
         self.entries.len()
     }
 
-    /// What is in these places, as far as there are so many, and whether it is of an in-memory family.
+    /// Returns the used entries in this range of indices, and whether they belong to an in-memory family.
     pub(crate) fn entries(&self, places: Range<usize>) -> impl Iterator<Item = (BlockKey, &V, bool)> {
         let end = places.end.min(self.entries.len());
         let places = places.start.min(end)..end;
@@ -198,7 +199,7 @@ impl<V> Shelf<V> {
         self.files.contains_key(&file)
     }
 
-    /// What is kept of a file and was read by requests, as far as it is among [so many](OF_FILE_MAX) that came last.
+    /// Returns the values of a file that requests have read, among its [newest entries](OF_FILE_MAX).
     pub(crate) fn read_of(&self, file: FileId) -> impl Iterator<Item = &V> {
         let first = self.files.get(&file).copied();
         let next = |&at: &u32| Some(self.entries[at as usize].file_next).filter(|next| *next != NONE);
@@ -207,7 +208,7 @@ impl<V> Shelf<V> {
         read.filter_map(|at| self.kept[at].value.as_ref())
     }
 
-    /// What is kept under `key`; a hit counts.
+    /// Returns the value of `key`; a hit counts.
     #[inline]
     pub(crate) fn get(&mut self, key: BlockKey, hash: u64) -> Option<&V> {
         let at = self.find(key, hash)?;
@@ -217,7 +218,7 @@ impl<V> Shelf<V> {
         kept.value.as_ref()
     }
 
-    /// Where what has this hash is, or something else of a like hash; asks the memory for what is kept there.
+    /// Returns the index of an entry with this hash, possibly of another key with a similar hash; prefetches the entry.
     #[inline]
     pub(crate) fn spot(&self, hash: u64) -> Option<Spot> {
         let &at = self.places.iter_hash(hash).next()?;
@@ -225,19 +226,19 @@ impl<V> Shelf<V> {
         Some(Spot(at))
     }
 
-    /// What is kept at a spot, if that has this key; not counted as a hit.
+    /// Returns the value at an index if its key matches; does not count as a hit.
     #[inline]
     pub(crate) fn at(&self, spot: Spot, key: BlockKey) -> Option<&V> {
         self.kept.get(spot.0 as usize).filter(|kept| kept.key == key)?.value.as_ref()
     }
 
-    /// Whether something of this weight would be taken in with nothing going for it.
+    /// Whether a value of this weight would be admitted without an eviction.
     pub(crate) fn has_room(&self, weight: usize, in_memory: bool) -> bool {
         let of_its_own = self.lists[Place::InMemory as usize].bytes + weight <= self.in_memory_max;
         self.bytes() + weight <= self.bytes_max && (of_its_own || !in_memory)
     }
 
-    /// Takes `value` in. What goes for it is put into `gone`: it may be dear to drop under a lock.
+    /// Admits `value`. Evicted values are moved to `gone`, since dropping them under a lock may be expensive.
     pub(crate) fn insert(
         &mut self,
         key: BlockKey,
@@ -253,7 +254,7 @@ impl<V> Shelf<V> {
             return;
         }
         gone.extend(self.find(key, hash).and_then(|at| self.remove(at)));
-        // What shall be kept from the start counts as asked for again already.
+        // An entry that should be kept from the start counts as used twice.
         (0..if cause == Cause::Wanted { 2 } else { 1 }).for_each(|_| self.sketch.count(hash));
         if weight > limit {
             self.refused += 1;
@@ -290,8 +291,8 @@ impl<V> Shelf<V> {
         self.make_room(gone);
     }
 
-    /// Takes `value` in like [`insert`](Shelf::insert), if there is room or it was asked for much more often lately than what
-    /// would go: for what is at hand elsewhere, too. The question counts as a look.
+    /// Admits `value` like [`insert`](Shelf::insert), if there is room or it was used much more often lately than the
+    /// victim. For values that the other tier has as well. The call counts as a lookup.
     pub(crate) fn offer(
         &mut self,
         key: BlockKey,
@@ -305,7 +306,7 @@ impl<V> Shelf<V> {
         }
     }
 
-    /// Whether that would take it in. A no counts as a look.
+    /// Whether [`offer`](Shelf::offer) would admit it. A refusal counts as a lookup.
     pub(crate) fn wants(&mut self, hash: u64, admission: Admission) -> bool {
         let Admission { weight, in_memory, .. } = admission;
         let (place, bytes, limit) = if in_memory {
@@ -318,9 +319,10 @@ impl<V> Shelf<V> {
                 || match self.victim(place) {
                     Some(victim) => {
                         let other = self.sketch.frequency(self.entries[victim as usize].hash);
-                        // What counts half of the greatest count or more is not safe from what has that.
+                        // A victim with half of the greatest count or more is still replaced by an entry with the
+                        // greatest count.
                         let enough = (OFFER_FACTOR * other.max(1)).min(FREQUENCY_MAX);
-                        // With this look, which `insert` would count.
+                        // One more for this lookup, which `insert` would count.
                         other < FREQUENCY_MAX && self.sketch.frequency(hash) + 1 > enough
                     }
                     None => true,
@@ -359,12 +361,13 @@ impl<V> Shelf<V> {
         }
     }
 
-    /// The one that goes for the candidate; `None` when the candidate goes.
+    /// Returns the entry to evict for the candidate; `None` when the candidate is evicted.
     fn contest(&mut self, candidate: u32) -> Option<u32> {
         let frequency = |shelf: &Self, at: u32| shelf.sketch.frequency(shelf.entries[at as usize].hash);
-        // What was asked for once may be part of a scan: it takes nobody's place.
+        // An entry that was used once may be part of a scan, and replaces no other.
         let mine = frequency(self, candidate);
-        // One that is strong would keep all others safe from what shall be kept from the start.
+        // One frequently used victim would otherwise protect all others from an entry that should be kept from the
+        // start.
         let contests = if self.entries[candidate as usize].cause == Cause::Wanted { CONTESTS_MAX } else { 1 };
         for _ in 0..contests {
             let victim = self.victim(Place::Main)?;
@@ -379,7 +382,7 @@ impl<V> Shelf<V> {
         None
     }
 
-    /// The one that goes next from a list.
+    /// Returns the next victim of a list.
     fn victim(&mut self, place: Place) -> Option<u32> {
         loop {
             let oldest = self.lists[place as usize].oldest;
@@ -398,19 +401,19 @@ impl<V> Shelf<V> {
         gone.extend(self.remove(at));
     }
 
-    /// What is kept under `key`; not counted as a hit.
+    /// Returns the value of `key`; does not count as a hit.
     pub(crate) fn peek(&self, key: BlockKey) -> Option<&V> {
         self.find(key, hash_of(key)).and_then(|at| self.kept[at as usize].value.as_ref())
     }
 
-    /// Puts `value` in the place of what is kept under `key`, which keeps its weight and its standing.
+    /// Replaces the value of `key`; the entry keeps its weight and position.
     pub(crate) fn replace(&mut self, key: BlockKey, value: V) {
         if let Some(at) = self.find(key, hash_of(key)) {
             self.kept[at as usize].value = Some(value);
         }
     }
 
-    /// Drops the one that goes next.
+    /// Removes the next victim.
     pub(crate) fn pop(&mut self) -> Option<V> {
         let places = [Place::Main, Place::Window, Place::InMemory];
         let victim = places.into_iter().find_map(|place| self.victim(place))?;
@@ -418,7 +421,7 @@ impl<V> Shelf<V> {
         self.remove(victim)
     }
 
-    /// Drops all of which `wanted` is true.
+    /// Removes all values for which `wanted` returns true.
     pub(crate) fn remove_where(&mut self, wanted: impl Fn(&V) -> bool) -> Vec<V> {
         let found: Vec<u32> = (0..self.kept.len() as u32)
             .filter(|&at| self.kept[at as usize].value.as_ref().is_some_and(&wanted))
@@ -426,13 +429,13 @@ impl<V> Shelf<V> {
         found.into_iter().filter_map(|at| self.remove(at)).collect()
     }
 
-    /// Drops what is kept under a key.
+    /// Removes the value of a key.
     pub(crate) fn remove_key(&mut self, key: BlockKey) -> Option<V> {
         let at = self.find(key, hash_of(key))?;
         self.remove(at)
     }
 
-    /// Drops all of a file.
+    /// Removes all values of a file.
     pub(crate) fn remove_file(&mut self, file: FileId) -> Vec<V> {
         let mut gone = Vec::new();
         while let Some(&at) = self.files.get(&file) {
@@ -562,7 +565,7 @@ mod tests {
         assert!(kept >= 45, "{kept} of 50");
     }
 
-    /// Looks for what is at hand elsewhere, too, and says whether it was brought.
+    /// Offers a value that the other tier has, and returns whether it was admitted.
     fn look(shelf: &mut Shelf<u64>, offset: u64, in_memory: bool) -> bool {
         let (key, admission) = (key(1, offset), Admission { weight: 100, in_memory, cause: Cause::Request });
         let mut is_brought = false;
@@ -593,7 +596,7 @@ mod tests {
             );
         };
         for set in [(20, 24, 3), (20, 24, 12), (130, 140, 3), (130, 140, 40)] {
-            // Whenever counters were halved last.
+            // The test holds whenever the counters were last halved.
             for rounds in 200..216 {
                 [false, true].into_iter().for_each(|in_memory| follows(rounds, set, in_memory));
             }

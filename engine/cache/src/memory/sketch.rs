@@ -1,22 +1,21 @@
-//! How often keys were asked for lately: a count-min sketch of four-bit counters, as in TinyLFU.
+//! Recent frequency of keys: a count-min sketch of four-bit counters, as in TinyLFU.
 //!
-//! A key has four counters, all in one cache line of eight words; its frequency is the smallest of them. When as many
-//! looks were counted as make six for each word, all counters are halved: what was is worth less than what is. A look
-//! at what has the greatest count already is half of one: counted not at all, few keys that are all that is asked for
-//! would keep those before them young for ever; in full, what is asked for most ages the rest too soon. The
-//! sketch doubles with the number of entries; the place of a key is the lower bits of its hash, so both halves of the
-//! doubled one begin as copies.
+//! A key has four counters, all in one cache line of eight words; its frequency is the smallest of them. After six
+//! counted lookups for each word all counters are halved, so that old lookups weigh less. A lookup of a key with the
+//! greatest count is counted as half: uncounted, a few keys that receive all lookups would never let earlier keys age;
+//! fully counted, the most popular keys would age the others too fast. The sketch doubles with the number of entries. A
+//! key's position is the lower bits of its hash, so both halves of the doubled sketch begin as copies.
 
-/// Words of a cache line.
+/// Words in a cache line.
 const LINE: usize = 8;
-/// Looks for each word after which counters are halved. Ten, as published, follow a set that moves more slowly and
-/// gain nothing elsewhere (`traces.rs`).
+/// Counted lookups for each word until the counters are halved. Ten, as published, adapts to a moving working set more
+/// slowly and gains nothing elsewhere (`traces.rs`).
 const SAMPLES: usize = 6;
-/// What a look counts towards that.
+/// What a lookup counts towards that.
 const LOOK: usize = 2;
-/// Nothing counts more.
+/// The greatest count.
 pub(super) const FREQUENCY_MAX: u64 = 15;
-/// The upper three bits of the lower three of each counter: what is left of a counter that was shifted.
+/// The lower three bits of each counter: what remains of a counter after a shift.
 const HALVES: u64 = 0x7777_7777_7777_7777;
 
 #[derive(Debug)]
@@ -30,18 +29,18 @@ impl Sketch {
         Sketch { words: vec![0; LINE * 8], counted: 0 }
     }
 
-    /// Makes room for so many entries: a word for each.
+    /// Makes room for this many entries, one word for each.
     pub(super) fn fit(&mut self, entries: usize) {
         while self.words.len() < entries {
             self.words.extend_from_within(..);
         }
     }
 
-    /// The four counters of a hash: word and shift.
+    /// Returns the four counters of a hash, as word and shift.
     #[inline]
     fn counters(&self, hash: u64) -> [(usize, u32); 4] {
         let line = (hash as usize & (self.words.len() / LINE - 1)) * LINE;
-        // Four bytes from the other end: which of two words, and which of sixteen counters in it.
+        // Four bytes from the other end of the hash: each selects one of two words, and one of sixteen counters in it.
         let bits = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         std::array::from_fn(|index| {
             let bits = (bits >> (8 * index)) as usize;
