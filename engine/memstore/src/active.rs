@@ -1,25 +1,26 @@
-//! The segment that takes writes: cells copied into chunks, and the index over them.
+//! The active segment, which accepts writes: cells copied into chunks, and the index over them.
 //!
-//! Each writer enters by a *desk*, where there are the chunk that it fills, its way through the index and the figures of what
-//! it has added.
+//! Each writer uses a *desk*, which has the chunk that the writer fills, its path through the index, and counters of
+//! what it has added.
 //!
-//! 1. One who writes alone finds the first desk free each time, whichever thread it is. While nobody has met another there, who
-//!    has that desk is the only writer, holds nothing in the index, and fills one chunk after the other.
-//! 2. Who finds it taken waits this once, and notes while having it that the segment is shared. From there on each holds the leaf
-//!    that it changes, and who finds a desk taken goes on to the next and comes back to that: two writers share no line of
-//!    memory but those of nodes and of [`crate::tree`]'s shape.
-//! 3. Whoever changes something for all (takes no more writes, makes the index anew) takes all desks, in order. Nobody waits for
-//!    a desk while having another, but in that order.
+//! 1. A writer that is alone finds the first desk free every time, whichever thread it runs on. As long as no two
+//!    writers have met there, the owner of that desk is the only writer, locks nothing in the index, and fills one
+//!    chunk after the other.
+//! 2. A writer that finds the first desk taken waits this once, and then marks the segment as shared. From then on each
+//!    writer locks the leaf that it changes, and a writer that finds a desk taken moves to the next one and returns to
+//!    that. Two writers then share no cache line except those of nodes and of [`crate::tree`]'s shape.
+//! 3. A writer that changes the whole segment (seals it, or rebuilds the index) takes all desks, in order. No writer
+//!    waits for a desk while it holds another one, except in that order.
 //!
-//! In a server the writers of a region come one after the other, and segments are not shared.
+//! In a server the writers of a region are serialized, so segments are not shared.
 //!
-//! A cell is in its chunk before its place is in the index, and a chunk is among the records before a place names it.
-//! Readers hold nothing.
+//! A cell is in its chunk before its place is in the index, and a chunk is in the records before a place names it.
+//! Readers hold no lock.
 //!
-//! The heads of the first index are made after a prefix that the segment before was seen to have, or after none. When
-//! the segment has a few cells, and once more when it has many, the index is made anew if their rows begin otherwise:
-//! rows such as `user8517…` or `0000000123` are told apart by what comes later. Readers of the older index go on in it:
-//! it has all that was there when they began.
+//! The heads of the first index assume the row prefix of the previous segment, or none. When the segment has a few
+//! cells, and again when it has many, the index is rebuilt if its rows share another prefix: rows such as `user8517…`
+//! or `0000000123` differ only in later bytes. Readers of the old index continue in it, since it has every cell that
+//! was there when they began.
 
 use std::sync::{Arc, OnceLock};
 
@@ -35,34 +36,34 @@ use crate::segment::{Span, TOGETHER};
 use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::tree::{Run, Trail, Tree};
 
-/// How many cells there are when the rows' prefix is looked at. Few enough that nobody waits long for it.
+/// Numbers of cells at which the common row prefix is computed. They are small, so that no writer waits long.
 const LEARN_AT: [u64; 2] = if cfg!(any(miri, shuttle)) { [4, 12] } else { [32, 1_024] };
-/// How many may write at the same time.
+/// Maximum number of concurrent writers.
 const DESKS: usize = if cfg!(any(miri, shuttle)) { 2 } else { 4 };
 
-/// Where a cursor stands in an active segment.
+/// The position of a cursor in an active segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
-    /// Which of the indexes it walks over.
+    /// The index that the cursor walks.
     index: u32,
     run: Run,
 }
 
-/// Cells in chunks, and indexes over them of which the last is in use.
+/// Cells in chunks, and the indexes over them, of which the last is current.
 pub(crate) struct Active {
     records: Records,
     source: Source,
     indexes: [OnceLock<Tree>; 1 + LEARN_AT.len()],
-    /// Changed by whoever has all desks, as is the next.
+    /// Changed only by the owner of all desks, like the next field.
     current: AtomicU32,
-    /// How often the prefix was looked at.
+    /// How often the prefix was computed.
     looked: AtomicU32,
-    /// Whether desks beside the first may be taken. Set once, by who has that.
+    /// Whether desks other than the first may be taken. Set once, by the owner of the first desk.
     is_shared: AtomicBool,
     desks: [Desk; DESKS],
 }
 
-/// What one writer needs for itself. No other looks at the lines that it lies on.
+/// The state of one writer, on cache lines that no other writer uses.
 #[repr(align(128))]
 struct Desk {
     writing: Mutex<Writing>,
@@ -72,13 +73,13 @@ struct Desk {
 struct Writing {
     filler: Filler,
     trail: Trail,
-    /// Whether the segment takes no more writes.
+    /// Whether the segment accepts no more writes.
     sealed: bool,
-    /// Whether nobody has another desk, nor has ever had. Of the first one it may be true.
+    /// Whether no writer has ever used another desk. Can be true for the first desk only.
     alone: bool,
 }
 
-/// What was added at a desk. Whoever has the desk counts; anybody reads.
+/// Counters of one desk. Its owner changes them; any thread reads them.
 struct Figures {
     cells: AtomicU64,
     record_bytes: AtomicU64,
@@ -122,14 +123,15 @@ impl Figures {
 
 #[cfg(not(shuttle))]
 thread_local! {
-    /// A segment in which this thread had to go on to another desk, by its address, and which desk that was. Should another
-    /// segment come to lie there that is shared, too, it begins at that desk: no more than a detour.
+    /// The segment, by address, in which this thread had to move to another desk, and the index of that desk. If
+    /// another shared segment is later allocated at that address, the thread begins at that desk, which is only a
+    /// detour.
     static DESK: std::cell::Cell<(usize, usize)> = const { std::cell::Cell::new((0, 0)) };
 }
 
 impl Active {
-    /// An empty segment that expects rows to begin with `prefix` and goes on in the chunks `left_open`, the last of them
-    /// first.
+    /// Creates an empty segment that expects rows to begin with `prefix`. It continues to fill the chunks `left_open`,
+    /// the last of them first.
     pub(crate) fn new(
         comparator: Comparator,
         pool: &Arc<Pool>,
@@ -169,7 +171,7 @@ impl Active {
         self.current.load(Ordering::Acquire)
     }
 
-    /// See [`Tree::foresee`].
+    /// Prefetches the memory of lookups; see [`Tree::foresee`].
     pub(crate) fn foresee(&self, rows: &[&[u8]], lines: usize, is_there: impl FnMut(usize)) {
         let tree = self.index(self.current());
         let mut heads = [0; TOGETHER];
@@ -182,7 +184,7 @@ impl Active {
         &self.records
     }
 
-    /// A desk that nobody has, or that this thread has waited for, and its number.
+    /// Returns a free desk, or one that this thread waited for, and its index.
     #[inline]
     fn enter(&self) -> (usize, MutexGuard<'_, Writing>) {
         #[cfg(not(shuttle))]
@@ -220,8 +222,9 @@ impl Active {
         (first, self.desks[first].writing.lock())
     }
 
-    /// Copies cells, which were checked before, and enters them under `sequence`. One that is there already is passed
-    /// over. Where chunks run out the cells that are left are not asked for. Says whether there is room for another.
+    /// Copies validated cells, and inserts them under `sequence`. A cell that is present already is skipped. Where
+    /// chunks run out, the remaining cells are not taken from the iterator. Returns whether there is room for another
+    /// cell.
     pub(crate) fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) -> bool {
         let (number, desk) = self.enter();
         assert!(!desk.sealed, "a sealed segment of {} cells takes no writes", self.cells());
@@ -259,7 +262,8 @@ impl Active {
             }
             let (place, taken) = filler.copy(bytes, sequence, &self.source, &self.records);
             span.take(cell);
-            // Before the cell itself can be seen: who asks this first and then looks misses nothing.
+            // Set before the cell becomes visible, so that a reader that checks this first and then reads misses no
+            // marker.
             if span.deletes_families {
                 self.desks[number].figures.deletes_families.store(true, Ordering::Release);
             }
@@ -276,8 +280,8 @@ impl Active {
         has_room
     }
 
-    /// Learns while having a desk, and says whether it did. Not if it had to wait for another: who has that might be waiting
-    /// for this one.
+    /// Rebuilds the index if that needs no wait, and returns whether it did. It must not wait for another desk, whose
+    /// owner may be waiting for this one.
     fn learn_if_nobody_writes(&self, number: usize, desk: &mut Writing) -> bool {
         let others = (0..DESKS).filter(|other| *other != number);
         let others: Option<Vec<_>> = others.map(|other| self.desks[other].writing.try_lock()).collect();
@@ -286,7 +290,7 @@ impl Active {
         true
     }
 
-    /// Learns when everybody has done what they were at, unless it was done meanwhile.
+    /// Waits for all writers and rebuilds the index, unless another writer has done so meanwhile.
     #[cold]
     fn learn_now(&self) {
         let mut all = self.enter_all();
@@ -295,31 +299,31 @@ impl Active {
         }
     }
 
-    /// How often the index was made anew.
+    /// How often the index was rebuilt.
     #[cfg(all(test, any(miri, shuttle)))]
     pub(crate) fn learnt(&self) -> u32 {
         self.current()
     }
 
-    /// As if two had met.
+    /// Pretends that two writers have met.
     #[cfg(test)]
     pub(crate) fn share(&self) {
         self.desks[0].writing.lock().alone = false;
         self.is_shared.store(true, Ordering::Release);
     }
 
-    /// All desks, when nobody has one any more.
+    /// Waits for all desks and takes them.
     fn enter_all(&self) -> [MutexGuard<'_, Writing>; DESKS] {
         std::array::from_fn(|number| self.desks[number].writing.lock())
     }
 
-    /// With how many cells the prefix is looked at next, if ever.
+    /// The number of cells at which the prefix is computed next, if any.
     #[inline]
     fn look_at(&self) -> Option<u64> {
         LEARN_AT.get(self.looked.load(Ordering::Relaxed) as usize).copied()
     }
 
-    /// Makes the index anew if rows begin otherwise than it expects. Nobody else has one of all `desks`.
+    /// Rebuilds the index if rows have another prefix than it expects. The caller owns all `desks`.
     fn learn<'d>(&self, desks: impl Iterator<Item = &'d mut Writing>) {
         self.looked.store(self.looked.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let number = self.current();
@@ -336,46 +340,47 @@ impl Active {
             tree.add(&mut trail, found, probe.head, place, &self.records);
             old.advance(&mut run, &self.records);
         }
-        // The old ways lead through the old index.
+        // The old paths lead through the old index.
         desks.for_each(|desk| desk.trail = Trail::new());
         self.put_index(number + 1, tree);
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub(crate) fn cells(&self) -> u64 {
         self.desks.iter().map(|desk| desk.figures.cells.load(Ordering::Acquire)).sum()
     }
 
-    /// Bytes of their records.
+    /// Returns the size of the records, in bytes.
     pub(crate) fn record_bytes(&self) -> u64 {
         self.desks.iter().map(|desk| desk.figures.record_bytes.load(Ordering::Acquire)).sum()
     }
 
-    /// Bytes of all indexes: readers may be in those that are not in use any more. An empty one has none.
+    /// Returns the size of all indexes, in bytes, including old ones that readers may still use. An empty index has
+    /// none.
     pub(crate) fn index_bytes(&self) -> u64 {
         let bytes: usize = self.indexes.iter().filter_map(|index| Some(index.get()?.bytes())).sum();
         (bytes - Tree::BYTES_MIN) as u64
     }
 
-    /// Their timestamps.
+    /// Returns the range of timestamps.
     pub(crate) fn span(&self) -> Span {
         let mut all = Span::default();
         self.desks.iter().for_each(|desk| all.join(desk.figures.span()));
         all
     }
 
-    /// Whether a marker may be among them that deletes a whole family of its row.
+    /// Whether the cells may include a marker that deletes a whole family of its row.
     pub(crate) fn may_delete_families(&self) -> bool {
         self.desks.iter().any(|desk| desk.figures.deletes_families.load(Ordering::Acquire))
     }
 
-    /// What all rows begin with.
+    /// Returns the common prefix of all rows.
     pub(crate) fn prefix(&self) -> Vec<u8> {
         let tree = self.index(self.current());
         let first = tree.first(&self.records).place();
         let last = tree.last_before(None, &self.records);
         match (first, last) {
-            // Rows of the catalog do not lie between the least and the greatest as bytes do.
+            // The catalog's order is not byte order, so its first and last row do not bound the others.
             (Some(first), Some(last)) if self.records.comparator() == Comparator::Table => {
                 common_prefix(self.records.cell(first).row(), self.records.cell(last).row()).to_vec()
             }
@@ -383,8 +388,7 @@ impl Active {
         }
     }
 
-    /// Takes no writes from here on. Gives the chunks that are not full yet, for the segment that comes next: that of the
-    /// first desk last.
+    /// Seals the segment. Returns the chunks that are not full for the next segment, that of the first desk last.
     pub(crate) fn seal(&self) -> Vec<Appender> {
         let mut desks = self.enter_all();
         let mut left_open = self.source.take_left();
@@ -395,7 +399,7 @@ impl Active {
         left_open
     }
 
-    /// What it has put into its chunks, by number. Known when it takes no more writes.
+    /// Returns the bytes in each chunk, by chunk number. Valid once the segment is sealed.
     pub(crate) fn fills(&self) -> Vec<Fill> {
         let mut fills = vec![Fill::default(); self.records.chunks().count()];
         for desk in self.enter_all().iter() {
@@ -407,10 +411,10 @@ impl Active {
         fills
     }
 
-    /// The same cells under a flat index. Where the rows' prefix was learnt no cell is looked at.
+    /// Builds a flat index over the same cells. Where the rows' prefix is known no cell is read.
     ///
     /// # Panics
-    /// When it still takes writes.
+    /// When the segment is not sealed.
     pub(crate) fn flattened(&self, expected: usize) -> Flat {
         assert!(self.desks[0].writing.lock().sealed, "a segment is flattened when it takes no more writes");
         let tree = self.index(self.current());
@@ -424,13 +428,13 @@ impl Active {
         builder.finish(Records::of(self.records.comparator(), self.records.chunks().cloned()), self.fills())
     }
 
-    /// Where the first cell is.
+    /// Returns the position of the first cell.
     pub(crate) fn first(&self) -> Spot {
         let index = self.current();
         Spot { index, run: self.index(index).first(&self.records) }
     }
 
-    /// Stands at the first cell at or after `position`.
+    /// Returns the position of the first cell at or after `position`.
     #[inline]
     pub(crate) fn seek(&self, position: Position<'_>) -> Spot {
         let index = self.current();
@@ -438,7 +442,7 @@ impl Active {
         Spot { index, run: tree.seek(&tree.probe(position), false, &self.records) }
     }
 
-    /// The same, unless the row's head says that the row is not here.
+    /// Like [`seek`](Self::seek), but returns nothing if the row's head shows that the row is absent.
     #[inline]
     pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Option<Spot> {
         let index = self.current();
@@ -457,7 +461,7 @@ impl Active {
         spot.run.place()
     }
 
-    /// The last cell before `end`, or of all.
+    /// Returns the last cell before `end`, or the last of all.
     pub(crate) fn last_before(&self, end: Option<Position<'_>>) -> Option<Cell<'_>> {
         let tree = self.index(self.current());
         let probe = end.map(|end| tree.probe(end));
@@ -478,7 +482,7 @@ mod tests {
         };
         let cells =
             || active.desks.each_ref().map(|desk| desk.figures.cells.load(Ordering::Relaxed))[..2].to_vec();
-        // As one that lay here before would have left it.
+        // As if an earlier segment at this address had left it.
         DESK.set((std::ptr::from_ref(&active).addr(), 1));
         insert(b"a");
         assert_eq!(cells(), [1, 0]);

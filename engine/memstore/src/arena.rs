@@ -1,4 +1,4 @@
-//! Where the cells of a segment lie: copied once, one after the other, into chunks.
+//! The memory of a segment's cells: each is copied once, one after the other, into chunks.
 //!
 //! ```text
 //!   record:  [ sequence id 40 bits | length 24 bits ]  cell in KeyValue layout  padding to 4
@@ -6,10 +6,10 @@
 //!            [ 0 | 2²⁴-1 ] [ sequence id 64 bits ] [ length 64 bits ]  cell  padding to 4
 //! ```
 //!
-//! A [`Place`] says in 32 bits where a record is: the number of the chunk, and a quarter of the offset in it. Cells too
-//! large for a share of a chunk have a chunk of their own. A segment reaches 8,192 chunks: of the usual size that is at least
-//! 2 GB and mostly 16, of the smallest size as little as 4 MB. One that takes writes has no more than half of them
-//! ([`Filler::has_room`]); what comes then goes to its successor.
+//! A [`Place`] is the 32-bit address of a record: the number of its chunk, and a quarter of its offset there. A cell
+//! too large for its share of a chunk has a chunk of its own. A segment can address 8,192 chunks: at the usual size
+//! this is at least 2 GB and mostly 16 GB, at the smallest size as little as 4 MB. An active segment uses at most half
+//! of them ([`Filler::has_room`]); later writes go to its successor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,23 +22,23 @@ use crate::chunk::{Appender, Chunk};
 use crate::pool::CHUNK_SIZE_MAX;
 use crate::records::Records;
 
-/// Bits of a place that say where in a chunk.
+/// Bits of a place that hold the offset.
 const OFFSET_BITS: u32 = (CHUNK_SIZE_MAX / GRAIN).trailing_zeros();
-/// Records begin at multiples of this.
+/// Records begin at multiples of this, in bytes.
 const GRAIN: usize = 4;
-/// Chunks that one segment can tell apart.
+/// Maximum number of chunks that a segment can address.
 pub(crate) const CHUNKS_MAX: u32 = 1 << (32 - OFFSET_BITS);
-/// Chunks that a segment fills: so few that a copy of its cells in another order, which may take some more, is one segment,
-/// too.
+/// Maximum number of chunks that an active segment fills. Half remains, so that a reordered copy of its cells, which
+/// may need more chunks, is one segment too.
 pub(crate) const CHUNKS_FILLED_MAX: u32 = CHUNKS_MAX / 2;
-/// Bytes that memory gives at a time.
+/// Bytes in a cache line.
 pub(crate) const LINE: usize = 64;
-/// Lines in which most keys end: the head of the record and 60 to 120 bytes.
+/// Cache lines that contain most keys: the record's head and 60 to 120 bytes.
 pub(crate) const KEY_LINES: usize = 2;
 const LENGTH_BITS: u32 = 24;
 const LENGTH_ESCAPE: u64 = (1 << LENGTH_BITS) - 1;
 
-/// Where a record is among the chunks of its segment.
+/// The address of a record within its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(pub(crate) u32);
 
@@ -59,23 +59,23 @@ impl Place {
         (self.0 & ((1 << OFFSET_BITS) - 1)) as usize * GRAIN
     }
 
-    /// The same record, when its chunk has another number.
+    /// Returns the same record's place after its chunk was renumbered.
     #[inline]
     pub(crate) fn in_chunk(self, chunk: u32) -> Place {
         Place(chunk << OFFSET_BITS | self.0 & ((1 << OFFSET_BITS) - 1))
     }
 }
 
-/// The cell at `place` in `chunk`, which is the chunk that the place names.
+/// Returns the cell at `place` in `chunk`, which must be the chunk that the place names.
 ///
 /// # Panics
-/// When there is no record at that place.
+/// When no record begins there.
 #[inline]
 pub(crate) fn cell_in(chunk: &Chunk, place: Place) -> Cell<'_> {
     cell_among(chunk.bytes(), place)
 }
 
-/// The same where the bytes of the chunk are at hand.
+/// Like [`cell_in`], for a caller that has the chunk's bytes.
 #[inline]
 pub(crate) fn cell_among(bytes: &[u8], place: Place) -> Cell<'_> {
     let (word, bytes) = word(&bytes[place.offset()..]);
@@ -88,13 +88,13 @@ pub(crate) fn cell_among(bytes: &[u8], place: Place) -> Cell<'_> {
     Cell::trusted(&bytes[..length as usize], SequenceId(sequence))
 }
 
-/// Whether sequence id and length of a cell share a word.
+/// Whether sequence id and length of a cell fit one word.
 #[inline]
 fn fits(length: usize, sequence: SequenceId) -> bool {
     (length as u64) < LENGTH_ESCAPE && sequence.0 < 1 << (u64::BITS - LENGTH_BITS)
 }
 
-/// How many bytes the record of a cell takes.
+/// Returns the size of a cell's record, in bytes.
 #[inline]
 pub(crate) fn record_bytes(cell: Cell<'_>) -> u64 {
     let length = cell.bytes().len();
@@ -102,29 +102,29 @@ pub(crate) fn record_bytes(cell: Cell<'_>) -> u64 {
     (head + length).next_multiple_of(GRAIN) as u64
 }
 
-/// About as many lines as a record of a cell of so many bytes lies in, but no more than are worth asking for: behind some lines in a row a
-/// processor asks by itself.
+/// Returns the approximate number of cache lines of a cell's record, limited to those worth prefetching: after a few
+/// consecutive lines a processor prefetches by itself.
 #[inline]
 pub(crate) fn lines_of(length: usize) -> usize {
     const LINES_MAX: usize = 32;
-    // Its own head is before the cell.
+    // The record's head precedes the cell.
     (length / LINE + KEY_LINES).min(LINES_MAX)
 }
 
-/// Asks the memory for the first lines of the record at `place` in `chunk`, which is wanted soon.
+/// Prefetches the first cache lines of the record at `place` in `chunk`.
 #[inline]
 pub(crate) fn fetch_in(chunk: &Chunk, place: Place, lines: usize) {
     (0..lines).for_each(|line| chunk.fetch(place.offset() + line * LINE));
 }
 
-/// Asks the memory for the key of the record at `place` in a chunk of which these are the bytes, and for what a comparison takes
-/// at once behind it.
+/// Prefetches the key of the record at `place` in a chunk with these bytes, and the bytes after it that a comparison
+/// reads at once.
 #[inline]
 pub(crate) fn fetch_key(bytes: &[u8], place: Place) {
     cell::fetch(bytes, place.offset());
 }
 
-/// The same for so many lines of the record.
+/// Prefetches this many cache lines of the record.
 #[inline]
 pub(crate) fn fetch_among(bytes: &[u8], place: Place, lines: usize) {
     let start = bytes.as_ptr().wrapping_add(place.offset());
@@ -137,17 +137,18 @@ fn word(bytes: &[u8]) -> (u64, &[u8]) {
     (u64::from_le_bytes(*word), rest)
 }
 
-/// Where the fillers of a segment get chunks.
+/// Provides the fillers of a segment with chunks.
 pub(crate) struct Source {
     pool: Arc<Pool>,
-    /// Chunks that the segment before has not filled: they come first, the last of them before all.
+    /// Chunks that the previous segment left partly filled. They are used first, the last one before the others.
     left_open: Mutex<Vec<Appender>>,
-    /// How many chunks the segment has, and its fillers are sure to get: see [`Filler::has_room`].
+    /// Number of chunks that the segment has, including those that its fillers are sure to get: see
+    /// [`Filler::has_room`].
     promised: AtomicU32,
 }
 
 impl Source {
-    /// Chunks from `pool`, after those of `left_open`, the last of which comes first.
+    /// Creates a source that hands out `left_open`, the last one first, and then chunks from `pool`.
     pub(crate) fn new(pool: Arc<Pool>, left_open: Vec<Appender>) -> Source {
         Source { pool, left_open: Mutex::new(left_open), promised: AtomicU32::new(0) }
     }
@@ -162,18 +163,18 @@ impl Source {
         self.promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// What nobody has asked for.
+    /// Takes the chunks that no filler has used.
     pub(crate) fn take_left(&self) -> Vec<Appender> {
         std::mem::take(&mut *self.left_open.lock())
     }
 }
 
-/// Bytes of records in one chunk, as a segment knows them.
+/// Bytes of records in one chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fill {
-    /// Of those that the index names.
+    /// Bytes of records that the index names.
     pub(crate) live: u64,
-    /// Of those that it does not name any more.
+    /// Bytes of records that the index does not name any more.
     pub(crate) dead: u64,
 }
 
@@ -181,52 +182,52 @@ pub(crate) struct Fill {
 #[derive(Debug)]
 struct Open {
     appender: Appender,
-    /// In this segment.
+    /// The chunk's number in this segment.
     number: u32,
-    /// What there was when the filler began.
+    /// The room in the chunk when the filler began, in bytes.
     room: usize,
 }
 
-/// Copies cells into chunks, the last of which it goes on filling. A segment has one for each that writes at the same time.
+/// Copies cells into chunks. A segment has one filler for each concurrent writer.
 #[derive(Debug, Default)]
 pub(crate) struct Filler {
     open: Option<Open>,
-    /// The chunks that it has left, by number, and how many bytes it has put there.
+    /// Chunks that the filler has finished, by number, and the bytes that it has put there.
     left: Vec<(u32, usize)>,
-    /// Whether the segment has a number left for the next chunk of this filler.
+    /// Whether a chunk number is reserved for this filler's next chunk.
     is_promised: bool,
 }
 
 impl Filler {
-    /// The chunk that is not full yet, for the segment that comes next.
+    /// Takes the partly filled chunk, for the next segment.
     pub(crate) fn take_open(&mut self) -> Option<Appender> {
         self.leave()
     }
 
-    /// Goes on in this chunk no more.
+    /// Finishes the current chunk.
     fn leave(&mut self) -> Option<Appender> {
         let Open { appender, number, room } = self.open.take()?;
         self.left.push((number, room - appender.room()));
         Some(appender)
     }
 
-    /// The chunks that it has left, by number, and how many bytes it has put there.
+    /// Returns the finished chunks, by number, and the bytes that the filler has put there.
     pub(crate) fn left(&self) -> &[(u32, usize)] {
         &self.left
     }
 
-    /// Whether another cell has room for certain, in a segment that takes writes.
+    /// Whether an active segment is sure to have room for another cell.
     #[inline]
     pub(crate) fn has_room(&mut self, source: &Source) -> bool {
         self.is_promised = self.is_promised || source.promise();
         self.is_promised
     }
 
-    /// Copies a cell, whose bytes were checked before, into a chunk of `source`. Each that the segment has not had yet is
-    /// among `records` before the place is given. Says how many bytes the record takes beside.
+    /// Copies a validated cell into a chunk of `source`, and returns its place and the size of its record. A chunk that
+    /// is new to the segment is added to `records` before the place is returned.
     ///
     /// # Panics
-    /// When the segment has no number left for another chunk.
+    /// When the segment cannot address another chunk.
     #[inline]
     pub(crate) fn copy(
         &mut self,
@@ -262,7 +263,7 @@ impl Filler {
         (Place::new(*number, appender.append([header, bytes], padding)), length + padding)
     }
 
-    /// Goes on in the next chunk that has room for `length` bytes.
+    /// Continues in the next chunk that has room for `length` bytes.
     #[cold]
     fn begin(&mut self, length: usize, source: &Source, records: &Records) -> &mut Open {
         self.leave();

@@ -1,48 +1,48 @@
-//! Chunks: runs of memory that are filled from the front, once, and read at the same time.
+//! Chunks: memory that one thread fills from the front, once, while others read it.
 //!
 //! ```text
 //!   0                      published                      size
 //!   ├── never changes again ──┼── nobody but the appender ──┤
 //! ```
 //!
-//! What lies before `published` may be borrowed by anybody for as long as the chunk lives; what lies after it is
-//! touched by the one [`Appender`] alone. That, and nothing else, is what the unsafe lines here rest on. Their twin
-//! without them (a chunk that is a list of boxes, in the tests) behaves the same.
+//! Any thread may borrow the bytes before `published` for as long as the chunk lives. Only the one [`Appender`] touches
+//! the bytes after it. The unsafe code here relies on this and on nothing else. The safe twin in the tests (a chunk as
+//! a list of boxes) behaves the same.
 //!
-//! When the last user lets a chunk go, its memory returns to the [`Pool`](crate::Pool) that it came from.
+//! When the last reference to a chunk is dropped, its memory returns to the [`Pool`](crate::Pool) that it came from.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::pool::{Free, Memory};
 
-/// A run of memory: its front is published and shared, its rest belongs to the appender. On a line of its own, for appenders
-/// publish all the time.
+/// A run of memory: its front is published and shared, its rest belongs to the appender. It has a cache line of its
+/// own, since appenders publish all the time.
 #[repr(align(64))]
 pub(crate) struct Chunk {
     memory: Memory,
     published: AtomicUsize,
-    /// Where the memory goes when nobody needs it; nowhere for a chunk made for one large cell.
+    /// Receives the memory after the last use; empty for a chunk made for one large cell.
     home: Weak<Free>,
 }
 
-/// The right to fill a chunk. There is one for each.
+/// The right to fill a chunk. Each chunk has one appender.
 pub(crate) struct Appender {
     chunk: Arc<Chunk>,
 }
 
 impl Chunk {
-    /// An empty chunk over `memory`, and the right to fill it.
+    /// Creates an empty chunk over `memory`, and its appender.
     pub(crate) fn over(memory: Memory, home: Weak<Free>) -> Appender {
         Appender { chunk: Arc::new(Chunk { memory, published: AtomicUsize::new(0), home }) }
     }
 
-    /// How many bytes it can hold.
+    /// Returns the capacity, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.memory.size()
     }
 
-    /// What was appended so far.
+    /// Returns the published bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         let published = self.published.load(Ordering::Acquire);
@@ -60,7 +60,7 @@ impl Chunk {
 }
 
 impl Chunk {
-    /// Asks the memory for the bytes from `at` on, which are wanted soon, and waits for nothing. They may be written meanwhile.
+    /// Prefetches the bytes from `at` on. They may be written meanwhile.
     #[inline]
     pub(crate) fn fetch(&self, at: usize) {
         if at < self.memory.size() {
@@ -78,22 +78,22 @@ impl Drop for Chunk {
 }
 
 impl Appender {
-    /// The chunk that it fills.
+    /// Returns the chunk.
     pub(crate) fn chunk(&self) -> &Arc<Chunk> {
         &self.chunk
     }
 
-    /// How many bytes still fit.
+    /// Returns the remaining capacity, in bytes.
     pub(crate) fn room(&self) -> usize {
-        // Only this appender changes it.
+        // Only this appender changes the field.
         self.chunk.size() - self.chunk.published.load(Ordering::Relaxed)
     }
 
-    /// Appends `parts`, one after the other, and `padding` bytes of no meaning; says where they begin. All of them are
-    /// published at once.
+    /// Appends `parts` and then `padding` arbitrary bytes, publishes them together, and returns the offset of the
+    /// first.
     ///
     /// # Panics
-    /// When there is no room.
+    /// When the room does not suffice.
     #[inline]
     #[expect(unsafe_code, reason = "writing into memory whose front is borrowed")]
     pub(crate) fn append(&mut self, parts: [&[u8]; 2], padding: usize) -> usize {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::Pool;
 
-    /// The same without a line of unsafe: a box for every append, and where it begins.
+    /// The safe twin: one box for every append, with its offset.
     #[derive(Default)]
     struct Twin {
         appended: Vec<(usize, Box<[u8]>)>,
@@ -151,7 +151,7 @@ mod tests {
             start
         }
 
-        /// Padding is of no meaning, so it is not looked at.
+        /// Padding is arbitrary, so it is not compared.
         fn check(&self, bytes: &[u8]) {
             assert_eq!(bytes.len(), self.end);
             for (start, expected) in &self.appended {

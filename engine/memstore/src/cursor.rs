@@ -1,4 +1,4 @@
-//! Walking over a segment.
+//! Cursors over a segment.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use crate::arena;
 use crate::segment::Spot;
 use crate::standing::Standing;
 
-/// Who walks wants the cell soon that comes so many behind the one it steps to: it lies anywhere in memory.
+/// A step prefetches the cell this many entries ahead, which may be anywhere in memory.
 const AHEAD: usize = 2;
 
-/// A place in a segment, and the cells from there on. Before the first seek it stands nowhere. It keeps the segment,
-/// and with it every cell, alive.
+/// A position in a segment, and the cells from there on. Before the first seek it has no position. It keeps the segment
+/// and all its cells alive.
 pub struct Cursor {
     standing: Standing<Segment>,
     spot: Spot,
 }
 
 impl Cursor {
-    /// A cursor over `segment`.
+    /// Creates a cursor over `segment`.
     pub fn new(segment: Arc<Segment>) -> Cursor {
         Cursor { standing: Standing::new(segment), spot: Spot::Nowhere }
     }
 
-    /// The cell it stands on.
+    /// Returns the current cell.
     #[inline]
     pub fn peek(&self) -> Option<Cell<'_>> {
         self.standing.cell()
@@ -37,26 +37,26 @@ impl Cursor {
         self.standing.stand(|segment| segment.cell_at(spot));
     }
 
-    /// Stands on the first cell at or after `position`.
+    /// Moves to the first cell at or after `position`.
     pub fn seek(&mut self, position: Position<'_>) {
         self.spot = self.standing.owner().seek(position);
         self.stand();
     }
 
-    /// Stands on the first cell at or after `position` as far as it is of that row; behind the row, or nowhere, if there is
-    /// none.
+    /// Moves to the first cell at or after `position` if it belongs to that row; otherwise to a cell after the row, or
+    /// to no cell.
     #[inline]
     pub fn seek_in_row(&mut self, position: Position<'_>) {
         self.spot = self.standing.owner().seek_in_row(position);
         self.stand();
     }
 
-    /// What it walks over.
+    /// Returns the segment.
     pub fn segment(&self) -> &Segment {
         self.standing.owner()
     }
 
-    /// Stands on the next cell.
+    /// Moves to the next cell.
     #[inline]
     pub fn advance(&mut self) {
         let spot = &mut self.spot;
@@ -67,8 +67,8 @@ impl Cursor {
         });
     }
 
-    /// Asks the memory for the whole cell that comes after the next one, if it is as long as this one: for who reads the
-    /// values, too, and has just read this one's.
+    /// Prefetches the whole cell after the next one, assuming it is as long as this one. For a caller that reads values
+    /// as well, and has just read this one.
     #[inline]
     pub fn fetch_ahead(&self) {
         if let Some(cell) = self.standing.cell() {
@@ -77,8 +77,7 @@ impl Cursor {
         }
     }
 
-    /// Stands on the first cell of the last row before `row`, or, without `row`, of the last row of all. Says whether
-    /// there is one.
+    /// Moves to the first cell of the last row before `row`, or of the last row of all. Returns whether there is one.
     pub fn seek_row_before(&mut self, row: Option<&[u8]>) -> bool {
         let segment = Arc::clone(self.standing.owner());
         let end = row.map(KeyBuf::first_on_row);

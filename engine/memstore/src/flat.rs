@@ -1,4 +1,4 @@
-//! The index of a segment that takes no more writes: sorted arrays of heads and places.
+//! The index of a sealed segment: sorted arrays of heads and places.
 //!
 //! ```text
 //!   heads   8 B each ──► searched without looking at a cell        one piece where all fit into it (HBase's
@@ -6,18 +6,20 @@
 //!   marks   1 bit each   which were rewritten; none where none was
 //! ```
 //!
-//! *Rewritten* is a cell of which an older version was in memory, too, when it was looked for the last time.
+//! A *rewritten* cell had an older version in memory when the segment was last examined.
 //!
-//! Chunks may hold more than what the index names: cells that were dropped and lie among others that were not. How many bytes
-//! of each are such is known here, so that what holds the memory says so, and who makes room knows where it is had cheaply.
+//! Chunks may contain more than the index names: dropped cells among others that are still needed. The number of
+//! dropped bytes in each chunk is recorded here, so that memory accounting is right and compaction knows where it frees
+//! memory cheaply.
 //!
-//! Heads and places lie apart, so that a search touches few cache lines; between entries whose heads are equal the cells
-//! decide. Pieces keep an index of millions of cells from asking for one run of memory of that size.
+//! Heads and places are separate arrays, so that a search touches few cache lines; only between equal heads the cells
+//! are compared. The arrays are divided into pieces, so that an index of millions of cells needs no allocation of that
+//! size.
 //!
-//! A binary search over a million heads waits for memory a dozen times. So every 32nd head stands in a guide, every 32nd of
-//! the guide in another, until one is short: 0.26 bytes a cell, of which all but the last search is in the processor's caches,
-//! and that one looks at four lines that lie side by side. It asks for all four and for those of the places at once, by
-//! counting instead of halving: what is far away is waited for once, and then once more for the cell.
+//! A binary search over a million heads would wait for memory a dozen times. Therefore every 32nd head is copied to a
+//! guide, and every 32nd of the guide to another, until one is short: 0.26 bytes a cell. All but the last step of a
+//! search then stay in the processor's caches. The last step reads four adjacent lines of heads, prefetched together
+//! with the places, and counts instead of halving. So a search waits once for memory, and once more for the cell.
 
 use std::cmp::Ordering;
 
@@ -28,32 +30,32 @@ use crate::head::Heads;
 use crate::records::Records;
 use crate::segment::TOGETHER;
 
-/// Entries of a piece: 1.5 MB.
+/// Number of entries in a piece, 1.5 MB.
 const PIECE: usize = 1 << 17;
 
-/// Of so many heads a guide has the first.
+/// A guide contains one of this many heads, the first.
 const STEP: usize = 32;
 const _: () = assert!(PIECE.is_multiple_of(STEP), "what a guide leaves open lies in one piece");
 
-/// What one entry takes.
+/// Size of one entry, in bytes.
 const ENTRY_BYTES: usize = size_of::<u64>() + size_of::<Place>();
 
 struct Piece {
     heads: Box<[u64]>,
     places: Box<[Place]>,
-    /// As far as one is set.
+    /// One bit for each entry, up to the last one that is set.
     rewritten: Box<[u64]>,
 }
 
 impl Piece {
-    /// Asks the memory for the places of the step that begins at `at`: one of them is wanted next, whichever.
+    /// Prefetches the places of the step that begins at `at`, one of which is needed next.
     #[inline]
     fn fetch(&self, at: usize) {
         let last = (at + STEP).min(self.places.len()) - 1;
         std::hint::black_box((self.places[at], self.places[last]));
     }
 
-    /// Asks the memory for the step that begins at `at`, its heads and its places, and waits for nothing.
+    /// Prefetches the heads and places of the step that begins at `at`.
     #[inline]
     fn foresee(&self, at: usize) {
         let end = (at + STEP).min(self.heads.len());
@@ -68,14 +70,14 @@ pub(crate) struct Flat {
     records: Records,
     heads: Heads,
     pieces: Vec<Piece>,
-    /// The finest first.
+    /// The guides, the finest first.
     guides: Vec<Box<[u64]>>,
     length: usize,
-    /// What lies in the chunks, by number; nothing beyond the end.
+    /// Bytes in each chunk, by number; trailing empty chunks are omitted.
     fills: Box<[Fill]>,
 }
 
-/// Takes entries in order.
+/// Builds a flat index from entries in order.
 pub(crate) struct Builder {
     heads: Heads,
     pieces: Vec<Piece>,
@@ -83,14 +85,14 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// For about `expected` entries whose heads are made as given.
+    /// Creates a builder for about `expected` entries whose heads are made by `heads`.
     pub(crate) fn new(heads: Heads, expected: usize) -> Builder {
         let room = expected.min(PIECE);
         let open = (Vec::with_capacity(room), Vec::with_capacity(room), Vec::new());
         Builder { heads, pieces: Vec::new(), open }
     }
 
-    /// Adds an entry that comes after all others.
+    /// Adds an entry after all others.
     #[inline]
     pub(crate) fn push(&mut self, head: u64, place: Place) {
         if self.open.0.len() == PIECE {
@@ -100,7 +102,7 @@ impl Builder {
         self.open.1.push(place);
     }
 
-    /// Notes that the entry added last is of a cell that was rewritten.
+    /// Marks the last added entry's cell as rewritten.
     #[inline]
     pub(crate) fn mark_last(&mut self) {
         let Some(at) = self.open.0.len().checked_sub(1) else { return };
@@ -117,8 +119,9 @@ impl Builder {
         self.pieces.push(Piece { heads: heads.into(), places: places.into(), rewritten: rewritten.into() });
     }
 
-    /// Gives each entry another place for its cell: `stays` says which, or that the cell is moved. Then `moved` says it, in order;
-    /// it is told, too, which comes `ahead` cells later that are moved, as far as those lie in one piece.
+    /// Gives each entry a new place. `stays` returns the place, or reports that the cell must be moved; then `moved`
+    /// returns it, in order. `moved` also receives the cell that will be moved `ahead` cells later, for prefetching, as
+    /// long as both are in one piece.
     pub(crate) fn move_all(
         &mut self,
         ahead: usize,
@@ -142,7 +145,7 @@ impl Builder {
         }
     }
 
-    /// An index over `records`, in whose chunks so much lies.
+    /// Builds the index over `records`, whose chunks contain `fills`.
     pub(crate) fn finish(mut self, records: Records, fills: Vec<Fill>) -> Flat {
         if !self.open.0.is_empty() {
             self.close();
@@ -173,19 +176,19 @@ impl Flat {
         self.length
     }
 
-    /// Bytes of the index.
+    /// Returns the size of the index, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let guides: usize = self.guides.iter().map(|guide| guide.len()).sum();
         let marks: usize = self.pieces.iter().map(|piece| piece.rewritten.len()).sum();
         (self.length * ENTRY_BYTES + (guides + marks) * size_of::<u64>()) as u64
     }
 
-    /// What lies in the chunks, by number; nothing beyond the end.
+    /// Returns the bytes in each chunk, by number; trailing empty chunks are omitted.
     pub(crate) fn fills(&self) -> &[Fill] {
         &self.fills
     }
 
-    /// Bytes in chunks that the index does not name any more.
+    /// Returns the bytes in chunks that the index does not name any more.
     pub(crate) fn dead_bytes(&self) -> u64 {
         self.fills.iter().map(|fill| fill.dead).sum()
     }
@@ -199,13 +202,13 @@ impl Flat {
         word.is_some_and(|word| word >> (at % u64::BITS as usize) & 1 != 0)
     }
 
-    /// The head of an entry.
+    /// Returns the head of an entry.
     #[inline]
     pub(crate) fn head(&self, index: usize) -> Option<u64> {
         self.pieces.get(index / PIECE)?.heads.get(index % PIECE).copied()
     }
 
-    /// Where the cell of an entry is.
+    /// Returns the place of an entry's cell.
     #[inline]
     pub(crate) fn place(&self, index: usize) -> Option<Place> {
         self.pieces.get(index / PIECE)?.places.get(index % PIECE).copied()
@@ -223,8 +226,8 @@ impl Flat {
         self.place(index).map(|place| self.records.cell(place))
     }
 
-    /// Asks the memory for what a search for each of these rows looks at, step by step for all of them, and for so many `lines` of
-    /// the cells that it comes to. Says which are there.
+    /// Prefetches what a search for each of these rows reads, step by step for all rows, and this many cache `lines` of
+    /// the cells found. Calls `is_there` for the rows that are present.
     pub(crate) fn foresee(&self, rows: &[&[u8]], lines: usize, mut is_there: impl FnMut(usize)) {
         let mut steps = [(0, None); TOGETHER];
         let steps = &mut steps[..rows.len()];
@@ -248,23 +251,24 @@ impl Flat {
         }
     }
 
-    /// The first entry at or after `position`.
+    /// Returns the first entry at or after `position`.
     pub(crate) fn lower_bound(&self, position: Position<'_>) -> usize {
         self.search(position, self.heads.of(position.key.row())).unwrap_or_else(|low| low)
     }
 
-    /// The first entry at or after `position`, if its head is the same.
+    /// Returns the first entry at or after `position`, if its head equals the position's.
     pub(crate) fn find_in_row(&self, position: Position<'_>) -> Option<usize> {
         let head = self.heads.of(position.key.row());
         let found = self.search(position, head).ok()?;
         (self.entry(found)?.0 == head).then_some(found)
     }
 
-    /// The first entry at or after `position`; an error where no entry has the same head, so that the row is not here.
+    /// Returns the first entry at or after `position`; an error if no entry has the same head, so that the row is
+    /// absent.
     #[inline]
     fn search(&self, position: Position<'_>, head: u64) -> Result<usize, usize> {
         let low = self.first_head(|found| found < head);
-        // Most heads are different: the next one decides without a search.
+        // Most heads differ: the next head decides without a search.
         match self.entry(low) {
             Some((found, _)) if found == head => {}
             _ => return Err(low),
@@ -289,27 +293,28 @@ impl Flat {
         Ok(low)
     }
 
-    /// The first entry whose head is not `before`, as all after it are not.
+    /// Returns the first entry whose head is not `before`. `before` holds for a prefix of the entries.
     #[inline]
     fn first_head(&self, before: impl Fn(u64) -> bool) -> usize {
         let count = self.step(&before);
         self.within_step(count, before)
     }
 
-    /// How many steps begin with a head that is `before`; `None` where there are no guides.
+    /// Returns the number of steps that begin with a head that is `before`; `None` where there are no guides.
     #[inline]
     fn step(&self, before: impl Fn(u64) -> bool) -> Option<usize> {
-        // How many of what was searched last are before: none yet, but the coarsest guide is searched whole.
+        // The number of heads that are `before` in the guide searched last. The coarsest guide is searched as a whole.
         let guides = self.guides.iter().rev();
         guides.fold(None, |count, guide| Some(narrowed(guide, 0, guide.len(), count, &before)))
     }
 
-    /// The first entry whose head is not `before`, when so many [steps](Flat::step) begin before.
+    /// Returns the first entry whose head is not `before`, given the number of [steps](Flat::step) that begin before
+    /// it.
     #[inline]
     fn within_step(&self, count: Option<usize>, before: impl Fn(u64) -> bool) -> usize {
         let (first, piece) = match count {
             Some(0) => return 0,
-            // The last that is before is the first of its step.
+            // The last head that is before is the first of its step.
             Some(count) => {
                 let (number, at) = ((count - 1) * STEP / PIECE, (count - 1) * STEP % PIECE);
                 let piece = &self.pieces[number];
@@ -325,8 +330,8 @@ impl Flat {
     }
 }
 
-/// How many heads are `before`, of those of which `heads` has the ones from `first` to `end`, when `coarser` of every
-/// [`STEP`]th are.
+/// Returns the number of heads that are `before`, given that number for every [`STEP`]th of them. `heads` contains the
+/// heads from `first` to `end`.
 #[inline]
 fn narrowed(
     heads: &[u64],
@@ -342,7 +347,7 @@ fn narrowed(
     };
     let step = &heads[low - first..high - first];
     match coarser {
-        // Each is looked at: nothing hangs on what another was, so nothing waits for it.
+        // Every head is compared, so that no comparison waits for the result of another.
         Some(_) => low + step.iter().map(|&head| usize::from(before(head))).sum::<usize>(),
         None => low + step.partition_point(|&head| before(head)),
     }

@@ -1,9 +1,9 @@
-//! Key heads: eight bytes of a row that stand for it in most comparisons.
+//! Key heads: eight bytes of a row that represent it in most comparisons.
 //!
-//! Rows of a table often begin alike, so the head is taken after a prefix that the rows of a segment were seen to
-//! share. A row without the prefix gets the least or the greatest head. That keeps order: of two rows the smaller never
-//! has the greater head, and where heads are equal the cells themselves are compared. A prefix that fits badly costs
-//! time, never order.
+//! Rows of a table often share a prefix, so the head is taken after a prefix that the rows of a segment were seen to
+//! share. A row without that prefix gets the least or the greatest head. This preserves order: the smaller of two rows
+//! never has the greater head, and where heads are equal the cells are compared. A prefix that fits badly costs time,
+//! never order.
 
 use cell::Comparator;
 
@@ -11,12 +11,12 @@ use cell::Comparator;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heads {
     prefix: Box<[u8]>,
-    /// The catalog's order is not that of its rows' bytes: all heads are equal there.
+    /// The catalog is not sorted by the bytes of its rows, so all its heads are equal.
     catalog: bool,
 }
 
 impl Heads {
-    /// Heads after `prefix`.
+    /// Creates heads that follow `prefix`.
     pub(crate) fn new(comparator: Comparator, prefix: &[u8]) -> Heads {
         let catalog = comparator == Comparator::Meta;
         Heads { prefix: if catalog { Box::default() } else { prefix.into() }, catalog }
@@ -26,7 +26,7 @@ impl Heads {
         &self.prefix
     }
 
-    /// The head of a row.
+    /// Returns the head of a row.
     #[inline]
     pub(crate) fn of(&self, row: &[u8]) -> u64 {
         if self.catalog {
@@ -40,14 +40,14 @@ impl Heads {
     }
 }
 
-/// The first eight bytes of `rest`, the end of `row`, with zeros behind it.
+/// Returns the first eight bytes of `rest`, the end of `row`, padded with zeros.
 #[inline]
 fn first_eight(rest: &[u8], row: &[u8]) -> u64 {
     if let Some(whole) = rest.first_chunk::<8>() {
         return u64::from_be_bytes(*whole);
     }
-    // What stands before a short rest is shifted out: to copy the rest between zeros, and to load what was just stored in two
-    // parts, took 4 % of a batch of puts.
+    // For a short rest, the bytes before it are shifted out. Copying the rest between zeros and loading what was just
+    // stored in two parts cost 4 % of a batch of puts.
     match row.last_chunk::<8>() {
         Some(last) if !rest.is_empty() => u64::from_be_bytes(*last) << (64 - 8 * rest.len()),
         Some(_) => 0,
@@ -55,7 +55,7 @@ fn first_eight(rest: &[u8], row: &[u8]) -> u64 {
     }
 }
 
-/// What two rows begin with, both.
+/// Returns the common prefix of two rows.
 pub(crate) fn common_prefix<'a>(left: &'a [u8], right: &[u8]) -> &'a [u8] {
     let length = left.iter().zip(right).take_while(|(left, right)| left == right).count();
     &left[..length]

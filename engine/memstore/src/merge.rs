@@ -1,15 +1,15 @@
-//! Segments that take no more writes become one.
+//! Merging and compacting sealed segments.
 //!
-//! Either only their indexes are merged and the cells stay where they are, or what is not to be kept is dropped from the index
-//! and memory is made of it: the cells that live in chunks where much is dead are copied into new ones, and the old chunks
-//! go when their last reader does. Other chunks stay, dead bytes and all, which are remembered: the next time there will be more
-//! of them. So a byte that lives on is copied when little lives beside it, as a file system that writes only to its end cleans
-//! (Rosenblum and Ousterhout, 1991): of a memstore that is rewritten in no order, 0.57 bytes for each that was written and not
-//! 1.28. A single segment is cleaned the same way.
+//! A merge combines only the indexes, and the cells stay where they are. A compaction drops cells from the index and
+//! frees memory: it copies the live cells out of chunks with many dead bytes, and the old chunks are freed with their
+//! last reader. Other chunks stay, and their dead bytes are recorded, since a later compaction will find more of them.
+//! So a live byte is copied when few live bytes are beside it, as log-structured file systems clean (Rosenblum and
+//! Ousterhout, 1991). In a memstore that is overwritten at random this copies 0.57 bytes for each byte written, in
+//! place of 1.28. A single segment is cleaned in the same way.
 //!
-//! Cells are read where it must be ([`Walk`]): in a compaction those whose head another has, too, and in a merge of indexes fewer.
-//! So what lives in a chunk is not summed up but carried on: each segment knows how many bytes it has in which chunk, and what
-//! is dropped, which is read, goes from one account to the other.
+//! Cells are read only where needed ([`Walk`]): a compaction reads cells whose head occurs more than once, and a merge
+//! of indexes even fewer. So live bytes are not summed up but updated: each segment records its bytes in each chunk,
+//! and the bytes of a dropped cell, which is read, are moved to the dead ones.
 
 use std::sync::Arc;
 
@@ -28,23 +28,23 @@ use crate::records::Records;
 use crate::segment::{Cleaning, Compacted, Segment, Span};
 use crate::walk::Walk;
 
-/// So many cells before it is copied the memory is asked for all of a cell: with no more than its first two lines a copy of 1 KB
-/// took 150 ns and not 95.
+/// A cell is prefetched as a whole this many copies ahead. With only its first two lines prefetched, a copy of 1 KB
+/// took 150 ns in place of 95.
 const COPIES_AHEAD: usize = 4;
 
 /// The chunks of several segments under one numbering.
 struct Union {
     chunks: Vec<Arc<Chunk>>,
-    /// Of each segment, by its own numbers.
+    /// For each segment, the new number of each of its chunks.
     numbers: Vec<Vec<u32>>,
-    /// What lies in each, of all segments together.
+    /// The bytes in each chunk, over all segments.
     fills: Vec<Fill>,
 }
 
 impl Union {
     fn of(segments: &[Arc<Segment>]) -> Union {
         let mut union = Union { chunks: Vec::new(), numbers: Vec::new(), fills: Vec::new() };
-        // Segments that follow each other share a chunk: the one that the older did not fill.
+        // Consecutive segments may share a chunk: the one that the older segment left partly filled.
         let mut known: HashMap<*const Chunk, u32> = HashMap::default();
         for segment in segments {
             let (mut numbers, fills) = (Vec::new(), segment.fills());
@@ -64,13 +64,13 @@ impl Union {
         union
     }
 
-    /// A place of the segment with this number, under the common numbering.
+    /// Returns a place of this segment under the new numbering.
     #[inline]
     fn place(&self, segment: usize, place: Place) -> Place {
         place.in_chunk(self.numbers[segment][place.chunk() as usize])
     }
 
-    /// The index does not name a cell any more that was there.
+    /// Moves a dropped cell's bytes to the dead ones.
     #[inline]
     fn drop(&mut self, place: Place, cell: Cell<'_>) {
         let (fill, bytes) = (&mut self.fills[place.chunk() as usize], record_bytes(cell));
@@ -78,7 +78,7 @@ impl Union {
     }
 }
 
-/// See [`Segment::merged`].
+/// Implements [`Segment::merged`].
 pub(crate) fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
     let comparator = segments.first().map_or(Comparator::Table, |first| first.comparator());
     let mut union = Union::of(segments);
@@ -86,7 +86,7 @@ pub(crate) fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
         return None;
     }
     let expected: u64 = segments.iter().map(|segment| segment.cells()).sum();
-    // What has a head of its own is in its place.
+    // A cell with a unique head needs no comparison.
     let mut walk = Walk::new(segments, |_| u32::MAX);
     let mut builder = Builder::new(walk.heads().clone(), expected as usize);
     while let Some(step) = walk.next() {
@@ -105,7 +105,7 @@ pub(crate) fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
     Some(Segment::flat(flat, record_bytes, span))
 }
 
-/// See [`Segment::visit`].
+/// Implements [`Segment::visit`].
 pub(crate) fn visit<'a>(segments: &'a [Arc<Segment>], mut each: impl FnMut(Cell<'a>, bool)) {
     let mut walk = Walk::new(segments, |_| 0);
     while let Some(step) = walk.next() {
@@ -114,14 +114,14 @@ pub(crate) fn visit<'a>(segments: &'a [Arc<Segment>], mut each: impl FnMut(Cell<
     }
 }
 
-/// See [`Segment::fit_one`].
+/// Implements [`Segment::fit_one`].
 pub(crate) fn fit_one(segments: &[Arc<Segment>]) -> bool {
-    // Copied in another order cells may take some chunks more.
+    // Cells copied in another order may need a few more chunks.
     let chunks: usize = segments.iter().map(|segment| segment.records().chunks().count()).sum();
     chunks <= CHUNKS_FILLED_MAX as usize
 }
 
-/// Bytes of a chunk, those of segments that are compacted, and of all of it.
+/// Bytes of a chunk: those of the compacted segments, and its size.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     live: u64,
@@ -130,19 +130,19 @@ struct Load {
 }
 
 impl Load {
-    /// The share that is dead of what is in the chunk.
+    /// The fraction of the chunk's records that is dead.
     fn dead_share(self) -> f64 {
         self.dead as f64 / (self.live + self.dead).max(1) as f64
     }
 
-    /// Whether most of the chunk has never been filled, nor will be: the end of what an earlier compaction has copied. Were it
-    /// left, each compaction would leave another.
+    /// Whether most of the chunk is unused and will stay so, being the end of an earlier compaction's copies. Without
+    /// this rule every compaction would leave another one.
     fn is_remnant(self) -> bool {
         self.live + self.dead < self.size / 2
     }
 }
 
-/// Says of each chunk whether what lives there is copied: see [`Cleaning`].
+/// Decides for each chunk whether its live cells are copied: see [`Cleaning`].
 fn emptied(loads: &[Load], cleaning: Cleaning) -> Vec<bool> {
     let mut order: Vec<(f64, usize)> = loads
         .iter()
@@ -159,14 +159,14 @@ fn emptied(loads: &[Load], cleaning: Cleaning) -> Vec<bool> {
         emptied[number] = true;
         free = free.saturating_add(loads[number].dead);
     }
-    // What is copied makes another remnant: so those that there are go with it.
+    // A copy leaves another remnant, so existing ones are emptied with it.
     if emptied.iter().zip(loads).any(|(emptied, load)| *emptied && load.live > 0) {
         emptied.iter_mut().zip(loads).for_each(|(emptied, load)| *emptied |= load.is_remnant());
     }
     emptied
 }
 
-/// See [`Segment::compacted`].
+/// Implements [`Segment::compacted`].
 pub(crate) fn compacted(
     segments: &[Arc<Segment>],
     pool: &Arc<Pool>,
@@ -186,7 +186,7 @@ pub(crate) fn compacted(
     let mut walk = Walk::new(segments, |segment| u32::from(keeps_lone(segment)));
     let mut builder = Builder::new(walk.heads().clone(), 0);
     let (mut span, mut any_unseen) = (Span::default(), vec![false; segments.len()]);
-    // The last that is kept: what comes behind it says whether it was rewritten.
+    // The last kept cell. The cell after it decides whether it was rewritten.
     let mut last: Option<Cell<'_>> = None;
     while let Some(step) = walk.next() {
         let place = union.place(step.segment, step.place);
@@ -210,14 +210,14 @@ pub(crate) fn compacted(
     for (segment, place, cell) in walk.take_same() {
         union.drop(union.place(segment, place), cell);
     }
-    // What was not looked at is within what is known of its segment.
+    // Cells that were not read are covered by what is known of their segment.
     let unseen = segments.iter().zip(any_unseen).filter(|(_, any)| *any);
     unseen.for_each(|(segment, _)| span.join(segment.span()));
     let load =
         |(&Fill { live, dead }, chunk): (&Fill, &Arc<Chunk>)| Load { live, dead, size: chunk.size() as u64 };
     let loads: Vec<Load> = union.fills.iter().zip(&union.chunks).map(load).collect();
     let emptied = emptied(&loads, cleaning);
-    // What stays comes first, then what is new.
+    // Chunks that stay come first, then new ones.
     let mut staying = Vec::new();
     let mut numbers = vec![None; loads.len()];
     let (mut fills, mut held) = (Vec::new(), 0);
@@ -236,7 +236,7 @@ pub(crate) fn compacted(
     builder.move_all(COPIES_AHEAD, stays, |place, later| {
         let cell = cell_among(fronts[place.chunk() as usize], place);
         if let Some(later) = later {
-            // As if it were as long.
+            // Assumes that cell has the same length.
             fetch_among(fronts[later.chunk() as usize], later, lines_of(cell.bytes().len()));
         }
         let (place, taken) = filler.copy(cell.bytes(), cell.sequence(), &source, &records);
@@ -250,7 +250,7 @@ pub(crate) fn compacted(
     Some(Compacted { segment: Segment::flat(flat, held + bytes_copied, span), bytes_copied })
 }
 
-/// Whether `other`, which comes later, is a value of the same column.
+/// Whether `other`, a later cell, is a value of the same column.
 pub(crate) fn is_older_version(cell: Cell<'_>, other: Cell<'_>) -> bool {
     let is_put = |cell: Cell<'_>| cell.cell_type() == Some(CellType::Put);
     is_put(cell) && is_put(other) && cell.qualifier() == other.qualifier() && cell.row() == other.row()

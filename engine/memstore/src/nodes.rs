@@ -1,27 +1,27 @@
-//! The nodes of an index: how their slots are put in order, and where they lie.
+//! The nodes of the index: the order of their slots, and their memory.
 //!
-//! A node has fourteen slots, filled in the order of arrival; one word, its [`Order`], says which slots are in use and
-//! how they sort. Adding an entry is filling a free slot and then storing that word, so whoever has loaded the word sees
-//! the node as it was then, whole, for as long as no slot is used a second time.
+//! A node has fourteen slots, filled in order of arrival. One word, its [`Order`], says which slots are in use and how
+//! they sort. Adding an entry fills a free slot and then stores that word, so a reader that has loaded the word sees a
+//! complete earlier state of the node, as long as no slot is reused.
 //!
-//! Slots are used a second time after a split has given them up. Then `reuse` has been counted up first: a reader that
-//! finds it unchanged after it has read the slots has read what belonged to the word; else it reads once more. It does
-//! not wait for the writer by that, since a count that has changed is a change that is done.
+//! Slots are reused after a split has freed them. The split increments `reuse` before that. A reader that finds `reuse`
+//! unchanged after reading the slots has read a consistent state; otherwise it reads again. It never waits for the
+//! writer, since a changed count means a finished change.
 //!
-//! A writer has a leaf to itself while it changes it: a bit of the same word, which readers do not look at, says that it is
-//! held. To hold a leaf whose word is known is one step, which is also the proof that nothing has changed since.
+//! A writer owns a leaf while it changes it: a bit of the same word, which readers ignore, marks the leaf as held.
+//! Holding a leaf whose word is known is one compare-and-swap, which also proves that nothing has changed since.
 //!
-//! All fields are atomics: a reader that reads too late reads numbers that do not belong together, and does so once more. Before
-//! it learns of that it may look at a cell, so a place is stored with release behind the cell's bytes, and loaded with acquire:
-//! whatever place is read, its cell is there.
+//! All fields are atomics: a reader that is too late reads inconsistent numbers, and reads again. Before it notices, it
+//! may read a cell. So a place is stored with release after the cell's bytes and loaded with acquire: the cell of every
+//! place that a reader sees is there.
 
 use crate::arena::{LINE, Place};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Patience, fence};
 use crate::table::Table;
 
-/// Slots of a node. Where interleavings are tried there are few, so that nodes are split soon.
+/// Number of slots of a node. Interleaving tests use few, so that nodes split soon.
 pub(crate) const SLOTS: usize = if cfg!(any(miri, shuttle)) { 3 } else { 14 };
-/// In the place of a node's number: none.
+/// In place of a node's number: no node.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Which slots are in use, and how they sort.
@@ -44,13 +44,13 @@ impl Order {
         self.0 & Order::HELD != 0
     }
 
-    /// The same of a node that a writer holds. It stays held with what [`Order::with`] and [`Order::cut`] make of it.
+    /// Returns the same order with the held bit set. [`Order::with`] and [`Order::cut`] keep the bit.
     #[inline]
     pub(crate) fn held(self) -> Order {
         Order(self.0 | Order::HELD)
     }
 
-    /// The same of a node that nobody holds.
+    /// Returns the same order with the held bit cleared.
     #[inline]
     pub(crate) fn let_go(self) -> Order {
         Order(self.0 & !Order::HELD)
@@ -61,20 +61,20 @@ impl Order {
         (self.0 & 15) as usize
     }
 
-    /// The slot at a rank below 14.
+    /// Returns the slot at a rank below 14.
     #[inline]
     pub(crate) fn slot(self, rank: usize) -> usize {
         (self.0 >> (4 + 4 * rank) & 15) as usize
     }
 
-    /// The slot that the next entry goes into.
+    /// Returns the slot for the next entry.
     #[inline]
     pub(crate) fn free(self) -> usize {
         debug_assert!(self.count() < SLOTS, "a full node has no free slot");
         self.slot(self.count())
     }
 
-    /// With the free slot put in at `rank`.
+    /// Returns the order with the free slot inserted at `rank`.
     #[inline]
     pub(crate) fn with(self, rank: usize) -> Order {
         let (count, slot) = (self.count(), self.free() as u64);
@@ -85,7 +85,7 @@ impl Order {
         Order((keep | moved | slot << (4 + 4 * rank)) + 1)
     }
 
-    /// With only the first `count`; the slots of the others are free.
+    /// Returns the order with only the first `count` slots; the others become free.
     #[inline]
     pub(crate) fn cut(self, count: usize) -> Order {
         debug_assert!(count <= self.count(), "{count} of {}", self.count());
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Order {
     }
 }
 
-/// What leaves and inner nodes share: keys in order.
+/// The part that leaves and inner nodes share: sorted keys.
 pub(crate) struct Keys {
     order: AtomicU64,
     reuse: AtomicU32,
@@ -117,20 +117,21 @@ impl Keys {
         }
     }
 
-    /// As it is now: for a writer that nobody else can change it under, or within [`Keys::read`].
+    /// Returns the current order. For a writer that excludes all others, or inside [`Keys::read`].
     #[inline]
     pub(crate) fn order(&self) -> Order {
         Order(self.order.load(Ordering::Acquire))
     }
 
-    /// How often slots were given up. To be loaded before the order: see [`Keys::hold_as`].
+    /// Returns how often slots were freed. Must be loaded before the order: see [`Keys::hold_as`].
     #[inline]
     pub(crate) fn reuse(&self) -> u32 {
         self.reuse.load(Ordering::Acquire)
     }
 
-    /// Holds the node if it is still as it was when `reuse` and then `order` were loaded, and free. Then what was read since
-    /// is what is there. With an unchanged `reuse` an order has only grown, and is not the same again.
+    /// Holds the node if it is free and unchanged since `reuse` and then `order` were loaded; everything read in
+    /// between is then current. While `reuse` stays the same an order only grows, and never returns to an earlier
+    /// value.
     #[inline]
     pub(crate) fn hold_as(&self, order: Order, reuse: u32) -> bool {
         if order.is_held()
@@ -149,8 +150,8 @@ impl Keys {
         true
     }
 
-    /// Waits until nobody holds the node, and holds it. Says the order, which nobody else changes until one that is let go is
-    /// put in its place.
+    /// Waits until the node is free, and holds it. Returns the order, which no other writer changes until the node is
+    /// released.
     pub(crate) fn hold(&self) -> Order {
         let mut patience = Patience::default();
         loop {
@@ -178,8 +179,7 @@ impl Keys {
         Place(self.places[slot].load(Ordering::Acquire))
     }
 
-    /// Asks the memory for all lines of the node at once, of which a search needs most, one after the other: the order, the
-    /// heads, and what is found beside them.
+    /// Prefetches all cache lines of the node, since a search reads most of them: the order, the heads, and the values.
     #[inline]
     fn fetch(&self) {
         if cfg!(not(any(miri, shuttle))) {
@@ -190,13 +190,13 @@ impl Keys {
         }
     }
 
-    /// What `reading` makes of the node as it was at one moment. It may be called more than once.
+    /// Runs `reading` on a consistent state of the node. It may run more than once.
     #[inline]
     pub(crate) fn read<T>(&self, mut reading: impl FnMut(Order) -> T) -> T {
         loop {
             let before = self.reuse.load(Ordering::Acquire);
             let read = reading(self.order());
-            // Together with the fences in `shrink` and `begin`: who has read a slot that is in use again finds the count changed.
+            // Pairs with the fences in `shrink` and `begin`: a reader of a reused slot sees the changed count.
             fence(Ordering::Acquire);
             if self.reuse.load(Ordering::Relaxed) == before {
                 return read;
@@ -204,37 +204,37 @@ impl Keys {
         }
     }
 
-    /// Fills a free slot. Readers see it once the order says so.
+    /// Fills a free slot. Readers see it when the order includes it.
     #[inline]
     pub(crate) fn fill(&self, slot: usize, head: u64, place: Place) {
         self.heads[slot].store(head, Ordering::Relaxed);
         self.places[slot].store(place.0, Ordering::Release);
     }
 
-    /// Puts a longer order in the place of the old one, whose slots all stay, or the same to let the node go.
+    /// Stores a longer order that keeps all slots of the old one, or releases the node.
     #[inline]
     pub(crate) fn grow(&self, order: Order) {
         self.order.store(order.0, Ordering::Release);
     }
 
-    /// Puts a shorter order in the place of the old one; slots that are missing in it may be filled again.
+    /// Stores a shorter order; the slots that it lacks may be reused.
     pub(crate) fn shrink(&self, order: Order) {
         self.order.store(order.0, Ordering::Release);
         let reuse = self.reuse.load(Ordering::Relaxed).wrapping_add(1);
         self.reuse.store(reuse, Ordering::Release);
-        // Nothing is filled from here on without the count being seen by whoever sees what was filled.
+        // Every later store to a slot is visible only together with the new count.
         fence(Ordering::Release);
     }
 }
 
-/// Begins changes after those of another writer: whoever sees what is filled from here on finds the slots given up that the
-/// other has given up, as in [`Keys::shrink`].
+/// Begins a change after another writer's: readers that see its stores also see the slots that the other writer freed,
+/// as in [`Keys::shrink`].
 #[inline]
 pub(crate) fn begin() {
     fence(Ordering::Release);
 }
 
-/// A leaf: entries, and the leaf to the right.
+/// A leaf: entries, and a link to the next leaf.
 #[repr(align(64))]
 pub(crate) struct Leaf {
     pub(crate) keys: Keys,
@@ -242,19 +242,19 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// The leaf to the right. To be loaded after the order: it goes on where that order ends, or before.
+    /// Returns the next leaf. Must be loaded after the order: the next leaf begins at or before the end of that order.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Asks the memory for it, which is wanted now.
+    /// Prefetches a node that is needed now.
     #[inline]
     pub(crate) fn fetch(&self) {
         self.keys.fetch();
     }
 
-    /// Asks the memory for it, which is wanted soon.
+    /// Prefetches a node that is needed soon.
     #[inline]
     pub(crate) fn foresee(&self) {
         fetch_lines(self);
@@ -264,8 +264,8 @@ impl Leaf {
         self.next.store(next, Ordering::Release);
     }
 
-    /// The least key that a leaf with another at its left may have: its first entry's. That is in the first slot from the
-    /// start, for a leaf is filled in order when it is made, and stays there, for a split gives up what is behind it.
+    /// Returns the least possible key of a leaf that has a left neighbour: its first entry's key. That entry is in the
+    /// first slot and stays there, since a new leaf is filled in order and a split removes only the upper entries.
     #[inline]
     pub(crate) fn least(&self) -> (u64, Place) {
         (self.keys.head(0), self.keys.place(0))
@@ -278,7 +278,7 @@ impl Default for Leaf {
     }
 }
 
-/// An inner node: the child before the first key, and one from each key on.
+/// An inner node: the child before the first key, and one child for each key.
 #[repr(align(64))]
 pub(crate) struct Inner {
     pub(crate) keys: Keys,
@@ -287,7 +287,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// The child at a rank of the keys, zero being the one before the first of them.
+    /// Returns the child at a rank; rank zero is the child before the first key.
     #[inline]
     pub(crate) fn child(&self, order: Order, rank: usize) -> u32 {
         match rank {
@@ -296,7 +296,7 @@ impl Inner {
         }
     }
 
-    /// Asks the memory for it, which is wanted now.
+    /// Prefetches a node that is needed now.
     #[inline]
     pub(crate) fn fetch(&self) {
         self.keys.fetch();
@@ -305,7 +305,7 @@ impl Inner {
         }
     }
 
-    /// Asks the memory for it, which is wanted soon.
+    /// Prefetches a node that is needed soon.
     #[inline]
     pub(crate) fn foresee(&self) {
         fetch_lines(self);
@@ -331,19 +331,19 @@ impl Default for Inner {
     }
 }
 
-/// Asks the memory for all lines of something, and waits for none of them.
+/// Prefetches all cache lines of a value.
 #[inline]
 fn fetch_lines<T>(node: &T) {
     let start: *const u8 = std::ptr::from_ref(node).cast();
     (0..size_of::<T>()).step_by(LINE).for_each(|at| cell::fetch_line(start.wrapping_add(at)));
 }
 
-/// Nodes of one kind by number, made a block at a time: no block is so large that making it is felt.
+/// Nodes of one kind by number, allocated in blocks that are small enough for allocation to go unnoticed.
 pub(crate) struct Nodes<T> {
     blocks: Table<Box<[T]>>,
 }
 
-/// Nodes of a block.
+/// Number of nodes in a block.
 const BLOCK: usize = if cfg!(any(miri, shuttle)) { 1 } else { 32 };
 
 impl<T: Default> Nodes<T> {
@@ -351,7 +351,7 @@ impl<T: Default> Nodes<T> {
         Nodes { blocks: Table::new() }
     }
 
-    /// Makes the node of this number, the next one.
+    /// Creates the next node, which must have this number.
     pub(crate) fn make(&self, number: u32) -> &T {
         if number.is_multiple_of(BLOCK as u32) {
             self.blocks.set(number / BLOCK as u32, (0..BLOCK).map(|_| T::default()).collect());
@@ -359,7 +359,7 @@ impl<T: Default> Nodes<T> {
         self.at(number)
     }
 
-    /// The node of this number.
+    /// Returns the node with this number.
     #[inline]
     pub(crate) fn at(&self, number: u32) -> &T {
         let block = self.blocks.get(number / BLOCK as u32).expect("nodes are made before they are named");

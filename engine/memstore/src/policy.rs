@@ -1,51 +1,49 @@
-//! What is done with the segments that wait in memory to be flushed: a decision from numbers, and nothing else.
+//! Decides what happens to segments that wait in memory for a flush, from numbers alone.
 //!
-//! Each segment is flattened when it takes no more writes; that costs a few nanoseconds a cell and makes reads faster.
-//! Beyond that:
+//! Every segment is flattened when it is sealed, which costs a few nanoseconds a cell and makes reads faster. Beyond
+//! that:
 //!
-//! - [`Level::Basic`] merges the indexes when there are more segments than a read should visit.
-//! - [`Level::Eager`] always drops what nobody can ask for any more, and copies what lies among it.
-//! - [`Level::Adaptive`] does so when it pays, and else as `Basic`. Dropping saves the bytes that need not be written by
-//!   the flush and by the compactions of files after it, and makes room for more writes before the flush; it costs
-//!   copying what stays. The share that can be dropped is estimated from a sample of rows before anything is paid. How
-//!   far earlier estimates came true counts.
+//! * [`Level::Basic`] merges the indexes when there are more segments than a read should visit.
+//! * [`Level::Eager`] always drops cells that no reader can see, and copies live cells out of the chunks around them.
+//! * [`Level::Adaptive`] does so when it pays, and otherwise acts as `Basic`. Dropping saves bytes in the flush and in
+//!   later compactions of files, and makes room for more writes before the flush; it costs copying the rest. The
+//!   droppable fraction is estimated from a sample of rows first, and corrected by how accurate earlier estimates were.
 //!
-//! **How much is copied.** Of a chunk that is half dead a copied byte frees another; of one that is nearly whole it frees
-//! next to nothing, and later it will free more. So as long as memory is not short only chunks are emptied of which half is
-//! dead, and where it is short so many more, the deadest first, that the next segments fit.
+//! **How much is copied.** In a chunk that is half dead each copied byte frees another one. In a chunk that is nearly
+//! all live a copied byte frees next to nothing, and more later. So while memory suffices only chunks that are half
+//! dead are emptied, and where it is short as many more, the deadest first, as the next segments need.
 //!
-//! **When.** The later the better, since one copy then drops what several would have, and the walk over all cells is paid
-//! for once: as long as reads visit few segments and the next one still fits, nothing is even estimated. Then, with much
-//! room left, only what is mostly redundant is copied, and just before the flush even a little. A cell that is copied
-//! costs some 150 ns; one that is dropped is not written by the flush and by the three or four compactions of files behind
-//! it, near 1 µs together. So an eighth of redundant cells is worth the copy of the rest where the flush is the other
-//! choice.
+//! **When.** Later is better, since one copy then drops what several would have, and all cells are walked only once.
+//! While reads visit few segments and the next one fits, no estimate is made. With much room left, only mostly
+//! redundant segments are copied; just before a flush even slightly redundant ones. Copying a cell costs about 150 ns.
+//! A dropped cell is not written by the flush and the three or four compactions after it, about 1 µs together. So
+//! before a flush, an eighth of redundant cells pays for copying the rest.
 
 use crate::Cleaning;
 
 /// How a store compacts in memory: HBase's `MemoryCompactionPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// Not at all: one segment, until the flush.
+    /// No in-memory compaction: one segment until the flush.
     None,
-    /// Indexes become flat and are merged.
+    /// Flatten and merge indexes.
     Basic,
-    /// What is redundant is dropped, always.
+    /// Always drop redundant cells.
     Eager,
-    /// What is redundant is dropped where that pays.
+    /// Drop redundant cells where that pays.
     #[default]
     Adaptive,
 }
 
 impl Level {
-    /// By HBase's name, in any case.
+    /// Parses HBase's name of the level, in any case.
     pub fn of_name(name: &str) -> Option<Level> {
         [Level::None, Level::Basic, Level::Eager, Level::Adaptive]
             .into_iter()
             .find(|level| level.name().eq_ignore_ascii_case(name))
     }
 
-    /// HBase's name.
+    /// HBase's name of the level.
     pub fn name(self) -> &'static str {
         match self {
             Level::None => "NONE",
@@ -56,54 +54,55 @@ impl Level {
     }
 }
 
-/// Of a chunk, the share that must be dead for copying the rest, as long as memory is not short. The more is dead the more room
-/// a copied byte makes, and what waits gets deader.
+/// Minimum dead fraction of a chunk for copying its live cells while memory suffices. With more dead bytes a copied
+/// byte frees more memory, and chunks that wait become deader.
 const DEAD_MIN: f64 = 0.5;
 
-/// By how much more dropping is worth just before a flush than with all memory free.
+/// Factor by which dropping is worth more just before a flush than with all memory free.
 const WORTH_WHEN_FULL: f64 = 6.0;
 
-/// The numbers that one configures.
+/// The configured numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
     /// The level.
     pub level: Level,
-    /// Segments beside the active one that a read visits (`hbase.hregion.compacting.pipeline.segments.limit`).
+    /// Number of segments beside the active one that a read may visit
+    /// (`hbase.hregion.compacting.pipeline.segments.limit`).
     pub segments_max: usize,
-    /// At [`Level::Adaptive`]: of all cells, the share that must stay at most for dropping the others to pay, when memory
-    /// is not short (`hbase.memstore.adaptive.compaction.threshold`).
+    /// At [`Level::Adaptive`]: maximum fraction of cells that may remain for dropping the others to pay while memory
+    /// suffices (`hbase.memstore.adaptive.compaction.threshold`).
     pub unique_max: f64,
 }
 
-/// What is to be done with all the flat segments of a store together.
+/// What to do with all flat segments of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
     Leave,
-    /// Their indexes become one.
+    /// Merge their indexes.
     Merge,
-    /// What is redundant is dropped, and the rest copied.
+    /// Drop redundant cells, and copy the rest where [`Policy::cleaning`] says.
     Compact,
 }
 
 impl Policy {
-    /// Whether [`Policy::decide`] wants an estimate: whether it is time to do anything about so many flat segments at
-    /// `pressure`, when the next one will add `step` to it.
+    /// Whether [`Policy::decide`] needs an estimate: whether this many flat segments at `pressure` call for an action,
+    /// when the next segment will add `step` to it.
     pub fn wants_estimate(&self, segments: usize, pressure: f64, step: f64) -> bool {
         self.level == Level::Adaptive
             && (segments > self.segments_max.max(1) || segments > 0 && pressure + step >= 1.0)
     }
 
-    /// Decides over `segments` flat segments of which the share `redundant` is expected to be dropped, if that was
-    /// estimated. `pressure` is how near the flush is, from 0 to 1: how full the region's memory is, or that of the
-    /// server's memstores.
+    /// Decides for `segments` flat segments. `redundant` is the estimated fraction of droppable cells, if one was made.
+    /// `pressure`, from 0 to 1, is how near the flush is: the fullness of the region's memory, or of the server's
+    /// memstores.
     pub fn decide(&self, segments: usize, redundant: Option<f64>, pressure: f64) -> Action {
         let pays = || {
             let Some(redundant) = redundant else { return false };
             let redundant = redundant.clamp(0.0, 1.0);
             let unique_max = self.unique_max.clamp(0.0, 1.0);
             let worth = 1.0 + WORTH_WHEN_FULL * pressure.clamp(0.0, 1.0).powi(2);
-            // What is saved to what is copied, as it is to what it must be.
+            // Bytes saved relative to bytes copied, compared with the required ratio.
             redundant * worth * unique_max >= (1.0 - redundant) * (1.0 - unique_max) && redundant > 0.0
         };
         match self.level {
@@ -116,7 +115,7 @@ impl Policy {
 }
 
 impl Policy {
-    /// Which chunks [`Action::Compact`] empties when `short` bytes more must be free.
+    /// Returns which chunks [`Action::Compact`] empties when `short` more bytes must be free.
     pub fn cleaning(&self, short: u64) -> Cleaning {
         match self.level {
             Level::Adaptive => Cleaning { free_min: short, dead_min: DEAD_MIN },
@@ -125,7 +124,7 @@ impl Policy {
     }
 }
 
-/// How far estimates came true: what they are multiplied by before they are believed.
+/// How accurate estimates were: a factor for the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trust(f64);
 
@@ -136,12 +135,12 @@ impl Default for Trust {
 }
 
 impl Trust {
-    /// The estimate, as far as it is believed.
+    /// Returns the corrected estimate.
     pub fn apply(self, estimate: f64) -> f64 {
         (estimate * self.0).clamp(0.0, 1.0)
     }
 
-    /// The estimate was `estimate`, and `actual` came of it. One surprise counts a quarter.
+    /// Records that `estimate` turned out as `actual`. A single surprise counts a quarter.
     pub fn learn(&mut self, estimate: f64, actual: f64) {
         if estimate > 0.0 {
             let ratio = (actual / estimate).clamp(0.25, 2.0);
@@ -149,7 +148,8 @@ impl Trust {
         }
     }
 
-    /// An estimate that was not acted on: what was learnt fades, so that one disappointment does not rule for ever.
+    /// Records an estimate that led to no action. The factor moves towards 1, so that one disappointment does not last
+    /// for ever.
     pub fn fade(&mut self) {
         self.0 += (1.0 - self.0) / 16.0;
     }

@@ -1,7 +1,7 @@
 //! The pool of chunks.
 //!
-//! Memory that is touched for the first time costs a page fault per 4 KB, several times what filling it costs. So
-//! chunks that nobody needs any more are kept, up to a limit, and filled again.
+//! The first access to new memory costs a page fault for each 4 KB, several times as much as filling it. So the pool
+//! keeps unused chunks, up to a limit, and reuses them.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -12,12 +12,12 @@ use env::sync::Mutex;
 
 use crate::chunk::{Appender, Chunk};
 
-/// The smallest chunk.
+/// Minimum chunk size, in bytes.
 pub const CHUNK_SIZE_MIN: usize = 4 << 10;
-/// The largest chunk: places within it are 19 bits of four bytes each.
+/// Maximum chunk size, in bytes: a place has 19 bits for an offset in units of four bytes.
 pub const CHUNK_SIZE_MAX: usize = 2 << 20;
 
-/// Memory of one chunk, made of zeros when it is new.
+/// Memory of one chunk; zeros when it is new.
 pub(crate) struct Memory {
     start: NonNull<u8>,
     size: usize,
@@ -34,7 +34,7 @@ impl Memory {
         Memory { start, size }
     }
 
-    /// No more than the allocator's own alignment: beyond it zeros would be written, and every page touched.
+    /// No more than the allocator's natural alignment: for a larger one it would write zeros, and so touch every page.
     fn layout(size: usize) -> Layout {
         Layout::from_size_align(size, 8).expect("sizes of chunks are far below the address space")
     }
@@ -49,7 +49,7 @@ impl Memory {
 }
 
 impl Default for Memory {
-    /// None at all.
+    /// No memory.
     fn default() -> Memory {
         Memory { start: NonNull::dangling(), size: 0 }
     }
@@ -68,20 +68,20 @@ impl Drop for Memory {
 // SAFETY: a `Memory` owns what it points to, as a `Box` does; it hands out its address and nothing more.
 #[expect(unsafe_code, reason = "a pointer that owns")]
 unsafe impl Send for Memory {}
-// SAFETY: as above; who writes through the address, and when, is settled in `chunk`.
+// SAFETY: as above; `chunk` guarantees who writes through the address, and when.
 #[expect(unsafe_code, reason = "a pointer that owns")]
 unsafe impl Sync for Memory {}
 
-/// The memory that waits to be used again.
+/// Memory that waits for reuse.
 pub(crate) struct Free {
     waiting: Mutex<Vec<Memory>>,
     chunks_max: usize,
-    /// Chunks that are in use or wait.
+    /// Number of chunks in use or waiting.
     chunks: AtomicUsize,
 }
 
 impl Free {
-    /// Keeps the memory, or frees it if there is enough.
+    /// Keeps the memory, or frees it when enough is waiting.
     pub(crate) fn take_back(&self, memory: Memory) {
         let mut waiting = self.waiting.lock();
         if waiting.len() < self.chunks_max {
@@ -92,40 +92,40 @@ impl Free {
     }
 }
 
-/// Gives out chunks, and takes back their memory. One serves all memstores of a server.
+/// Hands out chunks, and takes back their memory. One pool serves all memstores of a server.
 pub struct Pool {
     chunk_size: usize,
     free: Arc<Free>,
 }
 
-/// What a pool has given out and keeps.
+/// Statistics of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolUse {
-    /// Bytes of a chunk.
+    /// Size of a chunk, in bytes.
     pub chunk_size: usize,
-    /// Chunks that are in use.
+    /// Number of chunks in use.
     pub used: usize,
-    /// Chunks that wait to be used again.
+    /// Number of chunks waiting for reuse.
     pub waiting: usize,
 }
 
 impl Pool {
-    /// A pool of chunks of `chunk_size` bytes that keeps at most `chunks_max` of them for later.
+    /// Creates a pool of chunks of `chunk_size` bytes that keeps at most `chunks_max` of them.
     ///
-    /// A size beyond [`CHUNK_SIZE_MIN`] or [`CHUNK_SIZE_MAX`] becomes the nearer of both.
+    /// A size outside [`CHUNK_SIZE_MIN`] to [`CHUNK_SIZE_MAX`] is set to the nearer of both.
     pub fn new(chunk_size: usize, chunks_max: usize) -> Arc<Pool> {
         let chunk_size = chunk_size.clamp(CHUNK_SIZE_MIN, CHUNK_SIZE_MAX);
         let free = Free { waiting: Mutex::default(), chunks_max, chunks: AtomicUsize::new(0) };
         Arc::new(Pool { chunk_size, free: Arc::new(free) })
     }
 
-    /// Cells beyond this size get a chunk of their own, of their size: an eighth of a chunk, as
-    /// `hbase.hregion.memstore.mslab.max.allocation` is to `…chunksize`.
+    /// Maximum size of a cell that shares a chunk, in bytes. A larger cell gets its own chunk. It is an eighth of a
+    /// chunk, the ratio of `hbase.hregion.memstore.mslab.max.allocation` to `…chunksize`.
     pub(crate) fn allocation_max(&self) -> usize {
         self.chunk_size / 8
     }
 
-    /// A chunk to be filled.
+    /// Returns an empty chunk.
     pub(crate) fn chunk(&self) -> Appender {
         let waiting = self.free.waiting.lock().pop();
         let memory = waiting.unwrap_or_else(|| {
@@ -135,12 +135,12 @@ impl Pool {
         Chunk::over(memory, Arc::downgrade(&self.free))
     }
 
-    /// A chunk of its own for something large. It does not come back.
+    /// Returns a separate chunk for a large cell. It does not return to the pool.
     pub(crate) fn chunk_for(size: usize) -> Appender {
         Chunk::over(Memory::new(size), Weak::new())
     }
 
-    /// What it has given out and keeps.
+    /// Returns the statistics.
     pub fn usage(&self) -> PoolUse {
         let waiting = self.free.waiting.lock().len();
         let chunks = self.free.chunks.load(Ordering::Relaxed);

@@ -13,7 +13,7 @@ use crate::table::Table;
 pub(crate) struct Records {
     comparator: Comparator,
     chunks: Table<Arc<Chunk>>,
-    /// How many numbers are given out. A chunk is in the table a little later.
+    /// Number of assigned chunk numbers. A chunk is in the table slightly later.
     numbers: AtomicU32,
 }
 
@@ -22,7 +22,7 @@ impl Records {
         Records { comparator, chunks: Table::new(), numbers: AtomicU32::new(0) }
     }
 
-    /// Cells in chunks that are there already, numbered from zero.
+    /// Creates records over existing chunks, numbered from zero.
     pub(crate) fn of(comparator: Comparator, chunks: impl IntoIterator<Item = Arc<Chunk>>) -> Records {
         let records = Records::new(comparator);
         chunks.into_iter().for_each(|chunk| _ = records.take(chunk));
@@ -34,10 +34,10 @@ impl Records {
         self.comparator
     }
 
-    /// Takes in the next chunk, and says its number.
+    /// Adds the next chunk, and returns its number.
     ///
     /// # Panics
-    /// When there is none left.
+    /// When all numbers are used.
     pub(crate) fn add(&self, chunk: &Arc<Chunk>) -> u32 {
         self.take(Arc::clone(chunk))
     }
@@ -49,12 +49,12 @@ impl Records {
         number
     }
 
-    /// The chunks by number. Nobody may be adding one.
+    /// Returns the chunks by number. No thread may be adding one.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &Arc<Chunk>> {
         (0..).map_while(|number| self.chunks.get(number))
     }
 
-    /// Asks the memory for so many lines of the cell at a place.
+    /// Prefetches this many cache lines of the cell at a place.
     #[inline]
     pub(crate) fn fetch(&self, place: Place, lines: usize) {
         if let Some(chunk) = self.chunks.get(place.chunk()) {
@@ -62,7 +62,7 @@ impl Records {
         }
     }
 
-    /// The cell at a place that this segment gave out.
+    /// Returns the cell at a place of this segment.
     #[inline]
     pub(crate) fn cell(&self, place: Place) -> Cell<'_> {
         let chunk = self.chunks.get(place.chunk()).expect("a place names a chunk of its segment");

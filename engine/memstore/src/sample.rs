@@ -2,7 +2,7 @@
 
 use cell::{CellParts, CellType, Timestamp};
 
-/// A put in the family `f`.
+/// The parts of a put in the family `f`.
 pub(crate) fn parts<'a>(
     row: &'a [u8],
     qualifier: &'a [u8],
@@ -20,7 +20,7 @@ pub(crate) fn parts<'a>(
     }
 }
 
-/// The same as it is handed to a segment.
+/// The bytes of a put, as a segment takes them.
 pub(crate) fn cell(row: &[u8], qualifier: &[u8], timestamp: i64, value: &[u8]) -> Vec<u8> {
     parts(row, qualifier, timestamp, value).to_vec().expect("within limits")
 }

@@ -1,4 +1,4 @@
-//! Cells in order: a segment that takes writes, or one that takes no more and is flat.
+//! Segments: sorted cells, either active (accepting writes) or sealed and flat.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::flat::Flat;
 use crate::records::Records;
 use crate::{Pool, merge};
 
-/// So many rows are looked for together, when they are foreseen.
+/// Number of rows that are prefetched together.
 pub(crate) const TOGETHER: usize = 16;
 
-/// Where a cursor stands in a segment.
+/// The position of a cursor in a segment.
 #[derive(Clone, Debug)]
 pub(crate) enum Spot {
     Nowhere,
@@ -22,7 +22,7 @@ pub(crate) enum Spot {
     Flat(usize),
 }
 
-/// An ordered set of cells. Two cells at the same place with the same sequence id are one.
+/// A sorted set of cells. Cells with equal keys and equal sequence ids are one.
 pub struct Segment {
     body: Body,
 }
@@ -33,22 +33,22 @@ pub struct Segment {
 )]
 enum Body {
     Active(Active),
-    /// The index, bytes of records, and timestamps.
+    /// The index, the size of the records in bytes, and the timestamps.
     Flat(Flat, u64, Span),
 }
 
-/// Which chunks a compaction empties, so that their memory is free again. What lives there is copied; other chunks stay,
-/// with what was dropped among the rest. Those come first of which the greatest share is dead.
+/// Which chunks a compaction empties to free their memory. Their live cells are copied; other chunks stay with the
+/// dropped cells in them. Chunks with the greatest dead fraction come first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cleaning {
-    /// Bytes that are to be had in any case, as far as something is dead at all.
+    /// Number of bytes to free in any case, as far as there are dead ones.
     pub free_min: u64,
-    /// Beyond that, the share of a chunk that must be dead, from 0 to 1.
+    /// Beyond that, the minimum dead fraction of a chunk, from 0 to 1.
     pub dead_min: f64,
 }
 
 impl Cleaning {
-    /// All in which anything is dead.
+    /// Empties every chunk that contains a dead byte.
     pub const ALL: Cleaning = Cleaning { free_min: u64::MAX, dead_min: 0.0 };
 }
 
@@ -70,18 +70,17 @@ impl std::ops::Deref for Index<'_> {
     }
 }
 
-/// What a compaction has made.
+/// The result of a compaction.
 #[derive(Debug)]
 pub struct Compacted {
-    /// The cells that were kept.
+    /// The kept cells.
     pub segment: Segment,
-    /// Bytes of those that were copied.
+    /// Number of bytes copied.
     pub bytes_copied: u64,
 }
 
-/// What is known of some cells without looking at them: the oldest and the newest timestamp, whether a marker is among
-/// them that deletes a whole family of its row, and whether all are values without tags. They may be fewer than those of which it
-/// is known.
+/// What is known of some cells without reading them: the oldest and the newest timestamp, whether a marker among them
+/// deletes a whole family of its row, and whether all are values without tags. It may cover more cells than there are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) oldest: i64,
@@ -106,55 +105,55 @@ impl Span {
         self.is_plain &= cell_type == Some(CellType::Put) && cell.tags().is_empty();
     }
 
-    /// Of these cells and those.
+    /// Extends the span by another one.
     pub(crate) fn join(&mut self, other: Span) {
         (self.oldest, self.newest) = (self.oldest.min(other.oldest), self.newest.max(other.newest));
         self.deletes_families |= other.deletes_families;
         self.is_plain &= other.is_plain;
     }
 
-    /// `None` of nothing.
+    /// Returns the oldest and newest timestamp; `None` for no cells.
     pub(crate) fn ends(self) -> Option<(Timestamp, Timestamp)> {
         (self.oldest <= self.newest).then_some((Timestamp(self.oldest), Timestamp(self.newest)))
     }
 }
 
 impl Segment {
-    /// An empty segment in the order of `comparator`, with chunks from `pool`.
+    /// Creates an empty segment sorted by `comparator`, with chunks from `pool`.
     pub fn new(comparator: Comparator, pool: &Arc<Pool>) -> Segment {
         Segment { body: Body::Active(Active::new(comparator, pool, b"", Vec::new())) }
     }
 
-    /// An empty segment to take the writes from here on: this one takes no more. It goes on in the chunks that this one
-    /// has not filled, and expects rows that begin as those here do.
+    /// Seals this segment, and creates an empty one for later writes. The new segment continues in this one's partly
+    /// filled chunks, and expects the same row prefix.
     ///
     /// # Panics
-    /// When this one does not take writes.
+    /// When this segment is sealed already.
     pub fn successor(&self, pool: &Arc<Pool>) -> Segment {
         let active = self.taking_writes();
         let left_open = active.seal();
         Segment { body: Body::Active(Active::new(self.comparator(), pool, &active.prefix(), left_open)) }
     }
 
-    /// The same cells under an index that is flat. This one must take no more writes: see [`Segment::successor`].
+    /// Returns the same cells under a flat index. The segment must be sealed: see [`Segment::successor`].
     ///
     /// # Panics
-    /// When it still takes writes, or is flat.
+    /// When the segment is active or already flat.
     pub fn flattened(&self) -> Segment {
         let active = self.taking_writes();
         Segment::flat(active.flattened(active.cells() as usize), active.record_bytes(), active.span())
     }
 
-    /// One flat segment with the cells of all of `segments`, which come newest first and take no more writes; the cells
-    /// stay where they are. `None` when they lie in more chunks than one segment can tell apart.
+    /// Merges sealed `segments`, newest first, into one flat segment; the cells stay where they are. `None` when one
+    /// segment cannot address all their chunks.
     pub fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
         merge::merged(segments)
     }
 
-    /// One flat segment with those cells of `segments`, which come newest first and take no more writes, that `keeps`
-    /// keeps; those of chunks that `cleaning` wants emptied are copied into new chunks of `pool`, the others stay where they
-    /// are. `keeps` sees every cell once, in order. `None` as for [`Segment::merged`], at half as many chunks. A value
-    /// behind which older ones of its column are not kept is noted as rewritten.
+    /// Compacts sealed `segments`, newest first, into one flat segment with the cells for which `keeps` returns true.
+    /// Cells in chunks that `cleaning` empties are copied to new chunks of `pool`; the others stay where they are.
+    /// `keeps` is called once for each cell, in order. `None` as for [`Segment::merged`], at half as many chunks. A
+    /// value is marked as rewritten when older versions of its column were dropped after it.
     pub fn compacted(
         segments: &[Arc<Segment>],
         pool: &Arc<Pool>,
@@ -164,9 +163,9 @@ impl Segment {
         merge::compacted(segments, pool, cleaning, None, keeps)
     }
 
-    /// The same, where a cell need not be seen that is the only one of its row, a value without tags, and no older than
-    /// `lone_since`: it is kept. Of a segment that has nothing but such values those are not read whose row's head no other
-    /// cell has.
+    /// Like [`compacted`](Segment::compacted), but keeps a cell without calling `keeps` if it is the only cell of its
+    /// row, a value without tags, and not older than `lone_since`. In a segment that has only such values, cells whose
+    /// row head is unique are not read.
     pub fn compacted_keeping_lone(
         segments: &[Arc<Segment>],
         pool: &Arc<Pool>,
@@ -177,18 +176,18 @@ impl Segment {
         merge::compacted(segments, pool, cleaning, Some(lone_since), keeps)
     }
 
-    /// Whether `other`, which comes later in the order of cells, is a value of the same column as `cell`, which is one, too.
+    /// Whether `other`, a later cell, is a value of the same column as the value `cell`.
     pub fn is_older_version(cell: Cell<'_>, other: Cell<'_>) -> bool {
         merge::is_older_version(cell, other)
     }
 
-    /// Whether [`Segment::compacted`] makes one of them.
+    /// Whether [`Segment::compacted`] can make one segment of these.
     pub fn fit_one(segments: &[Arc<Segment>]) -> bool {
         merge::fit_one(segments)
     }
 
-    /// Gives every cell of `segments`, which come newest first and take no more writes, to `each`, once and in order, and
-    /// says whether it is known to be rewritten: whether [`Segment::compacted`] had an older version behind it once.
+    /// Calls `each` for every cell of sealed `segments`, newest first, once and in order. The flag says whether the
+    /// cell is known to be rewritten: whether a compaction dropped an older version after it.
     pub fn visit<'a>(segments: &'a [Arc<Segment>], each: impl FnMut(Cell<'a>, bool)) {
         merge::visit(segments, each);
     }
@@ -204,35 +203,35 @@ impl Segment {
         }
     }
 
-    /// Whether its index is flat.
+    /// Whether the index is flat.
     pub fn is_flat(&self) -> bool {
         matches!(self.body, Body::Flat(..))
     }
 
-    /// The order of its cells.
+    /// Returns the order of the cells.
     pub fn comparator(&self) -> Comparator {
         self.records().comparator()
     }
 
-    /// Adds the cells of one write, all under `sequence`, by copying them. Each of `cells` is one whole cell that was
-    /// checked before. Cells that come in order cost less. Others may write at the same time, and nobody waits who reads.
+    /// Copies the cells of one write into the segment, all under `sequence`. Each of `cells` is one complete, validated
+    /// cell. Sorted cells cost less. Other threads may insert at the same time; readers never wait.
     ///
-    /// Says whether there is room for more. Where there is not, because a segment cannot tell more chunks apart, the cells that
-    /// are left were not taken from the iterator: they go to a successor.
+    /// Returns whether there is room for more cells. When there is not, because the segment cannot address another
+    /// chunk, the remaining cells were not taken from the iterator; they go to the successor.
     ///
     /// # Panics
-    /// When the segment takes no more writes.
+    /// When the segment is sealed.
     pub fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) -> bool {
         self.taking_writes().insert(cells, sequence)
     }
 
-    /// Bytes of its cells and of the index over them.
+    /// Returns the size of the cells and of the index, in bytes.
     pub fn bytes(&self) -> u64 {
         self.record_bytes() + self.index_bytes()
     }
 
-    /// Bytes of its cells, with eight or so for the sequence id of each, and of those that were dropped and still lie
-    /// in its chunks.
+    /// Returns the size of the cells in bytes, with about eight for each sequence id, including dropped cells that are
+    /// still in the chunks.
     pub fn record_bytes(&self) -> u64 {
         match &self.body {
             Body::Active(active) => active.record_bytes(),
@@ -240,7 +239,7 @@ impl Segment {
         }
     }
 
-    /// Bytes in its chunks of cells that were dropped: a part of [`Segment::record_bytes`].
+    /// Returns the size of dropped cells in the chunks, in bytes: a part of [`Segment::record_bytes`].
     pub fn dead_bytes(&self) -> u64 {
         match &self.body {
             Body::Active(_) => 0,
@@ -248,7 +247,7 @@ impl Segment {
         }
     }
 
-    /// What lies in its chunks, by number; nothing beyond the end. It must take no more writes.
+    /// Returns the bytes in each chunk, by number; trailing empty chunks are omitted. The segment must be sealed.
     pub(crate) fn fills(&self) -> Cow<'_, [Fill]> {
         match &self.body {
             Body::Active(active) => active.fills().into(),
@@ -256,7 +255,7 @@ impl Segment {
         }
     }
 
-    /// Bytes of the index over them.
+    /// Returns the size of the index, in bytes.
     pub fn index_bytes(&self) -> u64 {
         match &self.body {
             Body::Active(active) => active.index_bytes(),
@@ -264,7 +263,7 @@ impl Segment {
         }
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub fn cells(&self) -> u64 {
         match &self.body {
             Body::Active(active) => active.cells(),
@@ -272,12 +271,12 @@ impl Segment {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there is no cell.
     pub fn is_empty(&self) -> bool {
         self.cells() == 0
     }
 
-    /// The cell that has `index` cells before it; `None` beyond the end, or when the index is not flat.
+    /// Returns the cell at `index`; `None` past the end, or when the index is not flat.
     pub fn cell(&self, index: u64) -> Option<Cell<'_>> {
         match &self.body {
             Body::Active(_) => None,
@@ -285,13 +284,13 @@ impl Segment {
         }
     }
 
-    /// The oldest and the newest timestamp; `None` while it is empty.
+    /// Returns the oldest and the newest timestamp; `None` while the segment is empty.
     pub fn timestamps(&self) -> Option<(Timestamp, Timestamp)> {
         self.span().ends()
     }
 
-    /// Whether some cell may be a marker that deletes a whole family of its row, or one version of all its columns: such
-    /// stand before all columns. Once they are dropped from memory it is no longer so.
+    /// Whether a cell may be a marker that deletes a whole family of its row, or one version of all its columns. Such
+    /// markers sort before all columns. False once they have been dropped from memory.
     pub fn may_delete_families(&self) -> bool {
         match &self.body {
             Body::Active(active) => active.may_delete_families(),
@@ -313,7 +312,7 @@ impl Segment {
         }
     }
 
-    /// Its index as it is, or made flat. It must take no more writes.
+    /// Returns the index, flattened if needed. The segment must be sealed.
     pub(crate) fn index(&self) -> Index<'_> {
         match &self.body {
             Body::Active(active) => Index::Made(Box::new(active.flattened(active.cells() as usize))),
@@ -321,7 +320,7 @@ impl Segment {
         }
     }
 
-    /// Where the first of its cells is.
+    /// Returns the position of the first cell.
     pub(crate) fn first(&self) -> Spot {
         match &self.body {
             Body::Active(active) => Spot::Active(active.first()),
@@ -337,8 +336,8 @@ impl Segment {
         }
     }
 
-    /// The same where only the row of `position` matters: nowhere if its head says that it is not here, so that no cell is
-    /// looked at.
+    /// Like [`seek`](Self::seek), for a caller that needs only the row of `position`: returns no position if the row's
+    /// head is absent, without reading a cell.
     #[inline]
     pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Spot {
         match &self.body {
@@ -347,8 +346,8 @@ impl Segment {
         }
     }
 
-    /// Asks the memory for what reading each of these rows needs, the first cell and all: for all of them at once, so that they
-    /// wait as long as one. Gives the index of each row that is likely here.
+    /// Prefetches what reading each of these rows needs, up to its first cell, for all rows in parallel. Calls
+    /// `is_here` with the index of each row that is probably present.
     pub fn foresee(&self, rows: &[&[u8]], mut is_here: impl FnMut(usize)) {
         let lines = lines_of((self.bytes() / self.cells().max(1)) as usize);
         for (group, rows) in rows.chunks(TOGETHER).enumerate() {
@@ -380,13 +379,13 @@ impl Segment {
         }
     }
 
-    /// Asks the memory for the first bytes of the cell that is `far` entries from there.
+    /// Prefetches the first bytes of the cell `far` entries later.
     #[inline]
     pub(crate) fn fetch_behind(&self, spot: &Spot, far: usize) {
         self.fetch_lines_behind(spot, far, KEY_LINES);
     }
 
-    /// The same for so many lines of it.
+    /// Prefetches this many cache lines of that cell.
     #[inline]
     pub(crate) fn fetch_lines_behind(&self, spot: &Spot, far: usize, lines: usize) {
         if let (Body::Flat(flat, ..), Spot::Flat(index)) = (&self.body, spot)
@@ -396,7 +395,7 @@ impl Segment {
         }
     }
 
-    /// The last cell before `end`, or of all.
+    /// Returns the last cell before `end`, or the last of all.
     pub(crate) fn last_before(&self, end: Option<Position<'_>>) -> Option<Cell<'_>> {
         match &self.body {
             Body::Active(active) => active.last_before(end),

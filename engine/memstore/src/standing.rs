@@ -1,13 +1,13 @@
-//! A cell that is kept together with what it lies in.
+//! A cell together with the owner of its memory.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use cell::{Cell, SequenceId};
 
-/// An owner, and perhaps a cell that lies in it. So that the cell a cursor stands on is looked up once.
+/// An owner, and possibly a cell inside it, so that a cursor looks its current cell up once.
 ///
-/// Its safe twin is to look the cell up at every [`Standing::cell`]; the tests of cursors compare both.
+/// The safe twin looks the cell up at every [`Standing::cell`]; the tests of cursors compare both.
 pub(crate) struct Standing<T> {
     owner: Arc<T>,
     found: Option<(NonNull<[u8]>, SequenceId)>,
@@ -23,7 +23,7 @@ impl<T> Standing<T> {
         &self.owner
     }
 
-    /// Stands on what `find` finds. Whatever the lifetime, the cell lies in the owner.
+    /// Sets the cell to what `find` returns. The cell is inside the owner, whatever the lifetime.
     #[inline]
     pub(crate) fn stand(&mut self, find: impl for<'a> FnOnce(&'a T) -> Option<Cell<'a>>) {
         self.found = find(&self.owner).map(|cell| (NonNull::from(cell.bytes()), cell.sequence()));

@@ -1,5 +1,4 @@
-//! The atomics and locks that the index is made of: the system's, or those of a scheduler that interrupts threads at each of
-//! them.
+//! The atomics and locks of the index: the system's, or those of a scheduler that interrupts threads at each of them.
 
 #[cfg(not(shuttle))]
 pub(crate) use env::sync::{Mutex, MutexGuard};
@@ -11,14 +10,14 @@ pub(crate) use scheduled::{Mutex, MutexGuard};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Waits for something that another thread is about to do: awake at first, then by letting others run.
+/// Waits for something that another thread is about to do: first by spinning, then by yielding.
 #[derive(Default)]
 pub(crate) struct Patience {
     waited: u32,
 }
 
 impl Patience {
-    /// As long as it takes to add an entry, some times over.
+    /// Several times as long as adding an entry takes.
     #[cfg(not(shuttle))]
     const AWAKE: u32 = 200;
 
@@ -35,7 +34,7 @@ impl Patience {
     }
 }
 
-/// The scheduler's lock as if it were the other one.
+/// The scheduler's lock with the interface of the other one.
 #[cfg(shuttle)]
 mod scheduled {
     pub(crate) use shuttle::sync::MutexGuard;

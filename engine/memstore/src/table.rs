@@ -1,16 +1,16 @@
 //! A table that grows at its end while others read it.
 //!
-//! Slots lie in blocks, each twice the size of the one before; a block is made when its first slot is filled and never
-//! moves. So a reader needs no lock, a table of a few entries takes little, and growing copies nothing.
+//! Slots are in blocks, each twice as large as the one before. A block is allocated when its first slot is set, and
+//! never moves. So readers need no lock, a small table uses little memory, and growing copies nothing.
 
 use std::sync::OnceLock;
 
-/// Slots of the first block.
+/// Number of slots in the first block.
 const FIRST: usize = 8;
-/// Blocks: enough for every number of 32 bits.
+/// Number of blocks: enough for all 32-bit indices.
 const BLOCKS: usize = 30;
 
-/// Values by number, each set once.
+/// Values by index, each set once.
 pub(crate) struct Table<T> {
     blocks: [OnceLock<Box<[OnceLock<T>]>>; BLOCKS],
 }
@@ -20,7 +20,7 @@ impl<T> Table<T> {
         Table { blocks: [const { OnceLock::new() }; BLOCKS] }
     }
 
-    /// Block and place within it.
+    /// Returns the block and the position in it.
     #[inline]
     fn place(index: u32) -> (usize, usize) {
         let shifted = index as usize + FIRST;
@@ -28,7 +28,7 @@ impl<T> Table<T> {
         (block, shifted - (FIRST << block))
     }
 
-    /// What was set there.
+    /// Returns the value at an index.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         let (block, at) = Self::place(index);
@@ -38,7 +38,7 @@ impl<T> Table<T> {
     /// Sets a slot.
     ///
     /// # Panics
-    /// When it was set before.
+    /// When it is set already.
     pub(crate) fn set(&self, index: u32, value: T) {
         let (block, at) = Self::place(index);
         let slots = self.blocks[block].get_or_init(|| (0..FIRST << block).map(|_| OnceLock::new()).collect());

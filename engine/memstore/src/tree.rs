@@ -1,34 +1,38 @@
-//! The index of the active segment: a B+tree that writers grow while any number of readers walk over it.
+//! The index of the active segment: a B+tree that writers grow while any number of readers walk it.
 //!
-//! Its cost is cache misses on keys, so an entry is twelve bytes in a leaf: the [head](crate::head) of the row and the
-//! place of the cell. Cells themselves are looked at only where heads are equal.
+//! Its cost is cache misses on keys, so a leaf entry is twelve bytes: the [head](crate::head) of the row and the place
+//! of the cell. Cells are read only where heads are equal.
 //!
-//! Readers take no lock and are never in a writer's way. Each node is read as it was at one moment (see
-//! [`crate::nodes`]); between nodes a reader may fall behind, and these rules make that harmless:
+//! Readers take no lock and never delay a writer. Each node is read in a consistent state (see [`crate::nodes`]).
+//! Between nodes a reader may be late, and these rules make that harmless:
 //!
-//! 1. Entries are only added. So a reader that comes to a leaf too early misses nothing that was there when it began.
-//! 2. A full leaf gives its upper half to a new one at its right, in this order: the new leaf is made, linked from the
-//!    left one, named in the parent, and only then the left one gives up what it has passed on. A reader that was sent
-//!    to the left leaf goes on to the right; one that sees the upper half twice passes over it the second time. The new leaf
-//!    is held until then, so nothing is added to it that who still finds the old half at the left would pass over.
-//! 3. Inner nodes give up their upper halves the same way. A reader that comes to one too late, after its upper half is
-//!    gone, lands in a leaf too far to the left; [`Tree::splits`] tells it, and it descends again. Should that happen
-//!    often, it walks to the right instead: it never goes in circles.
+//! 1. Entries are only added. So a reader that arrives at a leaf early misses nothing that was there when it began.
+//! 2. A full leaf moves its upper half to a new leaf at its right, in this order: the new leaf is made, linked from the
+//!    left one, and named in the parent; only then the left one drops the moved entries. A reader that was sent to the
+//!    left leaf continues to the right; one that sees the upper half twice skips it the second time. The new leaf is
+//!    held until then, so that no entry is added which a reader of the old half would skip.
+//! 3. Inner nodes move their upper halves in the same way. A reader that arrives too late, after the upper half is
+//!    gone, reaches a leaf too far to the left. It notices by [`Tree::splits`] and descends again. If that happens
+//!    often it walks to the right instead, so it never loops.
 //!
-//! Writers descend and search as readers do, and then hold the leaf; the one who is alone needs not. That it is the right one
-//! follows from what never changes. A leaf's keys reach from its *least* up to the least of the leaf at its right.
+//! Writers descend and search as readers do, and then hold the leaf; a writer that is alone need not hold it. These
+//! invariants prove that it is the right leaf. A leaf's keys reach from its *least* key up to the least key of its
+//! right neighbour.
 //!
-//! 4. The least key of a leaf is its first entry, for as long as it lives: it was made with it, nothing below comes to it (5),
-//!    and a split gives up what is above. The leftmost leaf has no least. The same key names it above, so an inner node, of
-//!    whatever moment, sends a key to a leaf whose least is not above it; and a step to the right is only taken to such a one.
-//! 5. So a writer never stands too far to the right. It stands far enough if it holds the leaf and the leaf has an entry above
-//!    its key, or nothing at its right, or a leaf whose least is above its key ([`Tree::keep_if_within`]); while it holds
-//!    the leaf nobody else can split it, so that stays true. Else it lets it go and takes the next one.
-//! 6. For every key there is one such leaf at a time, so who holds it knows whether the key is there: what two add is added
-//!    once.
-//! 7. Inner nodes are changed, and nodes made, under one lock ([`Shape`]), which is taken with the full leaf held, and let go when
-//!    the new leaf is named. The way that was taken down is used if it still leads to the split node, else it is looked for
-//!    again. Nobody waits for a leaf while holding another, nor while having that lock: no one waits in a circle.
+//! 4. The least key of a leaf is its first entry, for the leaf's life: it was created with it, nothing smaller is added
+//!    (5), and a split removes upper entries. The leftmost leaf has no least key. The same key names the leaf above, so
+//!    an inner node, in any state, sends a key to a leaf whose least key is not greater; and a step to the right is
+//!    taken only to such a leaf.
+//! 5. So a writer is never too far to the right. It is far enough if it holds the leaf and the leaf has an entry
+//!    greater than its key, or no right neighbour, or one whose least key is greater than its key
+//!    ([`Tree::keep_if_within`]). While it holds the leaf no other writer can split it, so this stays true. Otherwise
+//!    it releases the leaf and takes the next one.
+//! 6. At any time there is exactly one such leaf for a key. So its holder knows whether the key is present, and a key
+//!    that two writers add is added once.
+//! 7. One lock ([`Shape`]) protects changes of inner nodes and the creation of nodes. It is taken while the full leaf
+//!    is held, and released when the new leaf is named. The path of the descent is used if it still leads to the split
+//!    node, else the node is searched again. No writer waits for a leaf while it holds another one or that lock, so
+//!    there is no deadlock.
 //!
 //! ```text
 //!            ┌── inner: first · (head place child) × 14 ──┐          keys of inner nodes are first keys of leaves,
@@ -47,12 +51,12 @@ use crate::records::Records;
 use crate::segment::TOGETHER;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 
-/// Inner levels, at most: with seven children each that is more than every place there is.
+/// Maximum number of inner levels: with seven children each this exceeds every possible place.
 const HEIGHT_MAX: usize = 16;
-/// Descents after which a reader walks to the right instead.
+/// Number of descents after which a reader walks to the right instead.
 const DESCENTS_MAX: usize = 4;
 
-/// A place to look for.
+/// A key to search for.
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'a> {
     pub(crate) head: u64,
@@ -60,7 +64,7 @@ pub(crate) struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// How the probe stands to an entry.
+    /// Compares the probe with an entry.
     #[inline]
     fn compare(&self, head: u64, place: Place, records: &Records) -> Is {
         match self.head.cmp(&head) {
@@ -70,7 +74,7 @@ impl Probe<'_> {
     }
 }
 
-/// Places copied from a leaf, and where it goes on.
+/// Places copied from a leaf, and the next leaf.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     places: [Place; SLOTS],
@@ -80,10 +84,10 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Of nothing.
+    /// A run of no places.
     pub(crate) const EMPTY: Run = Run { places: [Place(0); SLOTS], at: 0, end: 0, next: NONE };
 
-    /// The place it stands at.
+    /// Returns the current place.
     #[inline]
     pub(crate) fn place(&self) -> Option<Place> {
         (self.at < self.end).then(|| self.places[usize::from(self.at)])
@@ -95,25 +99,25 @@ pub(crate) struct Tree {
     heads: Heads,
     leaves: Nodes<Leaf>,
     inners: Nodes<Inner>,
-    /// The root's number, and how many inner levels there are: `levels 32 bits | number 32 bits`.
+    /// The root's number and the number of inner levels: `levels 32 bits | number 32 bits`.
     root: AtomicU64,
-    /// How many inner nodes have been split.
+    /// Number of splits of inner nodes.
     splits: AtomicU32,
     shape: Shape,
 }
 
-/// What writers do one after the other, on a line of its own: readers and writers who find a free slot do not look at it.
+/// State of serialized writers, on its own cache line: readers, and writers that find a free slot, do not read it.
 #[repr(align(64))]
 struct Shape {
-    /// Held while nodes are made and inner nodes are changed.
+    /// Held while nodes are created and inner nodes are changed.
     changing: Mutex<()>,
-    /// How many there are of each. Changed by whoever holds the lock.
+    /// Number of leaves; changed under the lock.
     leaves: AtomicU32,
     inners: AtomicU32,
 }
 
 impl Shape {
-    /// One more.
+    /// Increments a counter.
     fn count(counter: &AtomicU32) -> u32 {
         let number = counter.load(Ordering::Relaxed);
         counter.store(number + 1, Ordering::Relaxed);
@@ -121,47 +125,48 @@ impl Shape {
     }
 }
 
-/// What a writer remembers of its way: each that writes at the same time has its own.
+/// The path that a writer remembers. Each concurrent writer has its own.
 pub(crate) struct Trail {
-    /// The inner nodes above the leaf that was found last, from the root down, and the rank taken in each, as they were then.
+    /// The inner nodes above the last found leaf, from the root down, and the rank taken in each, as they were then.
     path: [(u32, u8); HEIGHT_MAX],
     levels: usize,
     finger: Finger,
 }
 
-/// Where the last entry went: cells of a row, and rows in order, go into the same leaf. Others may have changed it since.
+/// Where the last entry was added: cells of one row, and sorted rows, go to the same leaf. Other writers may have
+/// changed it since.
 #[derive(Clone, Copy)]
 struct Finger {
     leaf: u32,
-    /// The rank of the last entry in it; `None` when the finger points nowhere.
+    /// The rank of the last entry in the leaf; `None` for no position.
     rank: Option<u8>,
-    /// The least key that was not of this leaf.
+    /// The smallest key that was not in this leaf's range.
     upper: Option<(u64, Place)>,
 }
 
 impl Trail {
-    /// Of one who has been nowhere.
+    /// Creates an empty path.
     pub(crate) fn new() -> Trail {
         let finger = Finger { leaf: 0, rank: None, upper: None };
         Trail { path: [(NONE, 0); HEIGHT_MAX], levels: 0, finger }
     }
 }
 
-/// Where an entry belongs: in a leaf that is held until [`Tree::add`] adds it.
+/// The position for an entry, in a leaf that is held until [`Tree::add`] adds it.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(crate) struct Found {
     leaf: u32,
     order: Order,
     rank: u8,
-    /// Whether it is there: then nothing is held.
+    /// Whether the entry is present; then no leaf is held.
     pub(crate) exact: bool,
-    /// Whether it comes right after the entry before it in time.
+    /// Whether the entry directly follows the previously added one.
     in_order: bool,
 }
 
 impl Tree {
-    /// An empty index whose heads are made as given.
+    /// Creates an empty index whose heads are made by `heads`.
     pub(crate) fn new(heads: Heads) -> Tree {
         let shape = Shape { changing: Mutex::new(()), leaves: AtomicU32::new(1), inners: AtomicU32::new(0) };
         let tree = Tree {
@@ -176,10 +181,10 @@ impl Tree {
         tree
     }
 
-    /// What an empty one takes.
+    /// Size of an empty index, in bytes.
     pub(crate) const BYTES_MIN: usize = size_of::<Leaf>();
 
-    /// Bytes of the nodes in use.
+    /// Returns the size of the nodes in use, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let count = |counter: &AtomicU32| counter.load(Ordering::Acquire) as usize;
         count(&self.shape.leaves) * size_of::<Leaf>() + count(&self.shape.inners) * size_of::<Inner>()
@@ -193,14 +198,14 @@ impl Tree {
         Probe { head: self.heads.of(position.key.row()), position }
     }
 
-    /// The root's number and the inner levels.
+    /// Returns the root's number and the number of inner levels.
     #[inline]
     fn root(&self) -> (u32, usize) {
         let root = self.root.load(Ordering::Acquire);
         (root as u32, (root >> 32) as usize)
     }
 
-    /// The rank of the first entry whose head is not below this one.
+    /// Returns the rank of the first entry whose head is not less than this one.
     #[inline]
     fn first_head(keys: &Keys, order: Order, head: u64) -> usize {
         let (mut low, mut size) = (0, order.count());
@@ -216,7 +221,7 @@ impl Tree {
         low
     }
 
-    /// The rank of the first entry at or after the probe, and whether it is that very one.
+    /// Returns the rank of the first entry at or after the probe, and whether it equals the probe.
     #[inline]
     fn lower_bound(keys: &Keys, order: Order, probe: &Probe<'_>, records: &Records) -> (usize, bool) {
         let mut low = Self::first_head(keys, order, probe.head);
@@ -241,7 +246,7 @@ impl Tree {
 
     // ---- readers
 
-    /// A leaf that has the first entry at or after the probe, or stands left of it.
+    /// Returns a leaf that contains the first entry at or after the probe, or is left of that leaf.
     fn descend(&self, probe: &Probe<'_>, records: &Records) -> u32 {
         let mut descents = 0;
         loop {
@@ -256,15 +261,15 @@ impl Tree {
                 });
             }
             descents += 1;
-            // What was read above was read with acquire: a node found cut short has been counted before.
+            // Reads above were acquire loads: a split that shortened a node is counted by now.
             if self.splits.load(Ordering::Relaxed) == splits || descents == DESCENTS_MAX {
                 return number;
             }
         }
     }
 
-    /// Asks the memory for what a search for each of these heads looks at, step by step for all of them, and for so many `lines`
-    /// of the cells that it comes to. Says which are there. One that others move meanwhile may be missed.
+    /// Prefetches what a search for each of these heads reads, step by step for all heads, and this many cache `lines`
+    /// of the cells found. Reports which heads are present. An entry that other writers move meanwhile may be missed.
     pub(crate) fn foresee(
         &self,
         heads: &[u64],
@@ -288,7 +293,7 @@ impl Tree {
         }
         for (index, (&number, &head)) in nodes.iter().zip(heads).enumerate() {
             let leaf = self.leaves.at(number);
-            // A key that begins a leaf may be looked for from the one at its left.
+            // A search for a leaf's first key may start in its left neighbour.
             let found = Self::place_of_head(leaf, head).or_else(|| {
                 Self::place_of_head(self.leaves.at(Some(leaf.next()).filter(|next| *next != NONE)?), head)
             });
@@ -299,7 +304,7 @@ impl Tree {
         }
     }
 
-    /// The place of the first entry with this head, if the leaf has one.
+    /// Returns the place of the first entry with this head, if the leaf has one.
     #[inline]
     fn place_of_head(leaf: &Leaf, head: u64) -> Option<Place> {
         leaf.keys.read(|order| {
@@ -310,26 +315,26 @@ impl Tree {
         })
     }
 
-    /// From the first entry at or after the probe on (behind it, if the very entry shall not belong).
+    /// Returns the entries from the probe on, without an equal one if `exclusive`.
     pub(crate) fn seek(&self, probe: &Probe<'_>, exclusive: bool, records: &Records) -> Run {
         let leaf = self.descend(probe, records);
         self.run_from(leaf, Some((probe, exclusive)), records).0
     }
 
-    /// From the first entry at or after the probe on, if it has the same head.
+    /// Returns the entries from the probe on, if the first of them has the same head.
     pub(crate) fn seek_in_row(&self, probe: &Probe<'_>, records: &Records) -> Option<Run> {
         let leaf = self.descend(probe, records);
         let (run, head) = self.run_from(leaf, Some((probe, false)), records);
         (head == Some(probe.head)).then_some(run)
     }
 
-    /// From the first entry of all on.
+    /// Returns all entries.
     pub(crate) fn first(&self, records: &Records) -> Run {
-        // The leftmost leaf is the one that was made first: splits give away upper halves.
+        // The first leaf ever made stays the leftmost, since splits move upper halves.
         self.run_from(0, None, records).0
     }
 
-    /// Gives every entry, in order. Nobody may be writing.
+    /// Calls `give` for every entry, in order. No thread may be writing.
     pub(crate) fn each(&self, mut give: impl FnMut(u64, Place)) {
         let mut leaf = 0;
         while leaf != NONE {
@@ -342,8 +347,8 @@ impl Tree {
         }
     }
 
-    /// From the start of `leaf`, or from the probe on in it; further to the right if there is nothing. With the head of the
-    /// first entry.
+    /// Returns the entries of `leaf` from its start or from the probe on; of a leaf further right if there are none.
+    /// Also returns the head of the first entry.
     fn run_from(
         &self,
         mut leaf: u32,
@@ -374,7 +379,7 @@ impl Tree {
         (run, head)
     }
 
-    /// Goes one entry on.
+    /// Moves to the next entry.
     #[inline]
     pub(crate) fn advance(&self, run: &mut Run, records: &Records) {
         let last = run.place();
@@ -394,11 +399,11 @@ impl Tree {
         if records.comparator().compare(records.cell(first).into(), last).is_gt() {
             return;
         }
-        // The leaf before was just being split: what it passed on was seen there.
+        // The previous leaf was being split: the moved entries were read there already.
         *run = self.seek(&self.probe(last), true, records);
     }
 
-    /// The last entry before the probe; the last of all without one.
+    /// Returns the last entry before the probe, or the last of all.
     pub(crate) fn last_before(&self, probe: Option<&Probe<'_>>, records: &Records) -> Option<Place> {
         let mut leaf = match probe {
             Some(probe) => self.descend(probe, records),
@@ -433,8 +438,8 @@ impl Tree {
 
     // ---- writers
 
-    /// Holds the leaf where an entry belongs, unless it is there already. `trail` was left in this tree, or is new. Who is
-    /// `ALONE`, and has always been, needs to hold nothing.
+    /// Holds the leaf for an entry, unless the entry is present. `trail` was left in this tree, or is new. A writer
+    /// that is `ALONE`, and always has been, holds nothing.
     #[inline]
     pub(crate) fn find<const ALONE: bool>(
         &self,
@@ -452,7 +457,7 @@ impl Tree {
         found
     }
 
-    /// In the leaf where the last entry went, if it belongs there and behind it.
+    /// Uses the leaf of the last entry, if the new one belongs there and after it.
     #[inline]
     fn find_near<const ALONE: bool>(
         &self,
@@ -469,7 +474,7 @@ impl Tree {
             probe.compare(keys.head(slot), keys.place(slot), records).is_gt()
         };
         let is_before = |(head, place)| probe.compare(head, place, records).is_lt();
-        // Where another writer has split the leaf there may be less in it.
+        // Another writer may have split the leaf, which then has fewer entries.
         if last >= order.count() || !follows(last) || finger.upper.is_some_and(|upper| !is_before(upper)) {
             return None;
         }
@@ -484,7 +489,7 @@ impl Tree {
         }
     }
 
-    /// Wherever it is, from the root down.
+    /// Searches from the root down.
     #[inline]
     fn find_below<const ALONE: bool>(
         &self,
@@ -503,14 +508,14 @@ impl Tree {
         if ALONE {
             return found;
         }
-        // What is not in the cache has been waited for before the leaf is held.
+        // Cache misses happen before the leaf is held.
         match self.hold_as(found, reuse, probe, records) {
             Some(found) => found,
             None => self.hold_from(trail, leaf, probe, records),
         }
     }
 
-    /// Holds the leaf as it was when it was searched, if it is so still, and the probe belongs there.
+    /// Holds the leaf if it is unchanged since it was searched and the probe belongs there.
     #[inline]
     fn hold_as(&self, found: Found, reuse: u32, probe: &Probe<'_>, records: &Records) -> Option<Found> {
         let is_held = self.leaves.at(found.leaf).keys.hold_as(found.order, reuse);
@@ -518,7 +523,7 @@ impl Tree {
         (is_held && self.keep_if_within(held, probe, records)).then_some(held)
     }
 
-    /// Holds the leaf where the probe belongs: this one, or one to its right. Another writer is at work there.
+    /// Holds the leaf for the probe: this one, or one to its right. Used where another writer is active.
     #[cold]
     fn hold_from(&self, trail: &mut Trail, mut leaf: u32, probe: &Probe<'_>, records: &Records) -> Found {
         loop {
@@ -534,7 +539,7 @@ impl Tree {
         }
     }
 
-    /// Whether the held leaf still reaches as far as the probe. If not it is let go.
+    /// Whether the held leaf's range still includes the probe. Otherwise releases it.
     #[inline]
     fn keep_if_within(&self, found: Found, probe: &Probe<'_>, records: &Records) -> bool {
         let leaf = self.leaves.at(found.leaf);
@@ -551,8 +556,9 @@ impl Tree {
         is_within
     }
 
-    /// Descends to the leaf of the probe, or one to the left of it, and remembers the way. Says, too, the least key that is
-    /// not of that leaf, unless others are splitting nodes. Nobody changes inner nodes beside who is `ALONE`.
+    /// Descends to the leaf of the probe, or one to its left, and records the path. Also returns the smallest key after
+    /// that leaf's range, unless other writers are splitting nodes. A writer that is `ALONE` is the only one to change
+    /// inner nodes.
     #[inline]
     fn trace<const ALONE: bool>(
         &self,
@@ -570,7 +576,7 @@ impl Tree {
                 inner.fetch();
                 let step = |order: Order| {
                     let (rank, exact) = Self::lower_bound(&inner.keys, order, probe, records);
-                    // A key is the first of what lies from it on.
+                    // A key is the first of its child's range.
                     let rank = rank + usize::from(exact);
                     let bound = (rank < order.count()).then(|| {
                         let slot = order.slot(rank);
@@ -594,7 +600,7 @@ impl Tree {
         }
     }
 
-    /// Adds an entry where [`Tree::find`] has just found that it belongs, and lets the leaf go.
+    /// Adds an entry at the position that [`Tree::find`] returned, and releases the leaf.
     #[inline]
     pub(crate) fn add(&self, trail: &mut Trail, found: Found, head: u64, place: Place, records: &Records) {
         let (keys, order) = (&self.leaves.at(found.leaf).keys, found.order);
@@ -610,7 +616,7 @@ impl Tree {
 
     fn split_leaf(&self, trail: &mut Trail, found: Found, head: u64, place: Place, records: &Records) {
         let (left, order, new) = (self.leaves.at(found.leaf), found.order, usize::from(found.rank));
-        // Where rows come in order the left one stays full, and the new entry is the first at the right.
+        // For sorted rows the left leaf stays full, and the new entry becomes the first of the right one.
         let middle = if found.in_order && new == SLOTS { SLOTS } else { SLOTS / 2 };
         let goes_right = new > middle || middle == SLOTS;
         let changing = self.change();
@@ -646,19 +652,19 @@ impl Tree {
         } else {
             left.keys.grow(order.let_go());
         }
-        // Not before: what is added at the right from here on nobody who comes later misses at the left.
+        // Not earlier: otherwise a reader of the old left half could miss entries added at the right.
         right.keys.grow(right_order.let_go());
     }
 
-    /// Waits for the others who change inner nodes.
+    /// Waits for other writers that change inner nodes.
     fn change(&self) -> MutexGuard<'_, ()> {
         let changing = self.shape.changing.lock();
         begin();
         changing
     }
 
-    /// Names a new node, whose keys begin at `key`, right of the node `beside`, which is `height` levels above the leaves.
-    /// Nobody else changes inner nodes.
+    /// Adds a new node, whose keys begin at `key`, to the right of the node `beside`, `height` levels above the leaves.
+    /// The caller excludes other changes of inner nodes.
     fn add_child(
         &self,
         trail: &mut Trail,
@@ -684,7 +690,7 @@ impl Tree {
             left.keys.grow(order.with(rank));
             return;
         }
-        // Its fifteen keys, the new one among them, each with the child that begins there. The middle one goes up.
+        // The fifteen keys with their children, the new one included. The middle key moves up.
         let at = |index: usize| match index.cmp(&rank) {
             Is::Equal => (key.0, key.1, child),
             side => {
@@ -693,7 +699,7 @@ impl Tree {
                 (left.keys.head(slot), left.keys.place(slot), left.child(order, old + 1))
             }
         };
-        // Where rows come in order the left one stays full.
+        // For sorted rows the left node stays full.
         let middle = if rank == SLOTS { SLOTS } else { SLOTS / 2 };
         let number = Shape::count(&self.shape.inners);
         let right = self.inners.make(number);
@@ -708,7 +714,7 @@ impl Tree {
         right.keys.grow(right_order);
         self.add_child(trail, height + 1, above, (head, place), number, records);
         if middle < SLOTS {
-            // Before the half is gone, so that who misses it knows.
+            // Stored before the half is dropped, so that readers that miss it notice.
             self.splits.store(self.splits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let stays = order.cut(middle - usize::from(rank < middle));
             left.keys.shrink(stays);
@@ -719,7 +725,7 @@ impl Tree {
         }
     }
 
-    /// The inner node that names the node `beside`, and at which rank, if the trail knows: `Some(None)` for the root.
+    /// Returns the inner node that names `beside`, and the rank, if the trail has it: `Some(None)` for the root.
     fn parent(&self, trail: &Trail, height: usize, beside: u32) -> Option<Option<(u32, usize)>> {
         let Some(level) = trail.levels.checked_sub(1 + height) else {
             return (self.root() == (beside, height)).then_some(None);

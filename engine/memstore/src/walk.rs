@@ -1,14 +1,14 @@
-//! A walk over segments in the order of their cells, which looks at no more cells than it must.
+//! A walk over several segments in the order of their cells that reads as few cells as possible.
 //!
-//! 1. The heads of the indexes are merged. They lie side by side, in order, so nothing is waited for. It comes out in
-//!    which segments a head is and how many neighbours have it there: *runs*, those of one head a *group*.
-//! 2. Entries of one head are told apart by their cells. One whose head nobody else has stands where it stands: its
-//!    cell is looked at only if who walks wants to see it.
-//! 3. Heads are merged some way ahead of the cells. So it is known which cells will be looked at, and nearly in which order, and
-//!    memory is asked for them in time: they lie anywhere.
+//! 1. The heads of the indexes are merged. They are stored in order, so this waits for nothing. The result is *runs*:
+//!    neighbours with one head in one segment. The runs of one head form a *group*.
+//! 2. Entries of one head are distinguished by their cells. An entry whose head is unique has its position already; its
+//!    cell is read only if the caller wants it.
+//! 3. The merge of heads runs ahead of the cells. So the cells to read are known in advance, nearly in order, and are
+//!    prefetched; they may be anywhere in memory.
 //!
-//! A segment may have made its heads after a longer prefix than all have in common. What its rows have beyond that is the
-//! same in all of them, so the head after the shorter prefix follows from the other.
+//! A segment may have made its heads after a longer prefix than the common one. All its rows share the rest of that
+//! prefix, so the head after the shorter prefix can be computed from the other.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -21,36 +21,36 @@ use crate::head::{Heads, common_prefix};
 use crate::records::Records;
 use crate::segment::{Index, Segment};
 
-/// How many cells the memory has been asked for before the first of them is looked at: cells lie in no order, and a walk that
-/// waits for each takes twice as long.
+/// Number of cells prefetched before the first is read. Cells are in no order in memory, and a walk that waits for each
+/// takes twice as long.
 const AHEAD: usize = 16;
-/// For so many more it is asked at once. To ask waits for nothing but where the page is, and if others are asked for side by side
-/// they find that at the same time: one by one a walk took a quarter longer.
+/// Number of further cells prefetched together. Prefetches wait only for address translation, which overlaps when they
+/// are issued side by side; one by one a walk took a quarter longer.
 const TOGETHER: usize = 32;
-/// So many runs are found at a time, when there are no more than so many left: more than hold the cells that are asked for.
+/// Number of runs found at a time, once this many remain: more than contain the prefetched cells.
 const RUNS: usize = 1_024;
 const RUNS_LEFT: usize = 128;
 
-/// Neighbours of one head in the index of one segment.
+/// Neighbours with one head in the index of one segment.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     head: u64,
     segment: u32,
     first: u32,
     count: u32,
-    /// Whether the next run is of another head.
+    /// Whether the next run has another head.
     ends_group: bool,
-    /// Of how many cells the memory is asked for beforehand: none where none is looked at.
+    /// Number of cells to prefetch; zero where none is read.
     asked: u8,
 }
 
 /// One of the segments.
 struct Feed<'a> {
     index: Index<'a>,
-    /// The chunks by number, as far as they are filled.
+    /// The filled part of each chunk, by number.
     chunks: Vec<&'a [u8]>,
     shorter: Shorter,
-    /// So many neighbours of one head need not be looked at, where no other segment has that head.
+    /// Number of neighbours with one head that need not be read, if no other segment has that head.
     unseen_max: u32,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Feed<'a> {
     fn new(segment: &'a Segment, heads: &Heads, unseen_max: u32) -> Feed<'a> {
         let mut index = segment.index();
         let shorter = Shorter::of(index.heads(), heads).unwrap_or_else(|| {
-            // What is in common is more than was known when the heads were made.
+            // The common prefix is longer than was known when the heads were made.
             let mut builder = Builder::new(heads.clone(), index.len());
             for at in 0..index.len() {
                 if let Some(later) = index.place(at + AHEAD) {
@@ -94,20 +94,20 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// How heads after a prefix become those after the beginning of it.
+/// Computes the heads after a shorter prefix from those after a longer one that begins with it.
 #[derive(Clone, Copy, Debug)]
 struct Shorter {
-    /// What comes before, and by how many bits the rest moves: all but one at most,
+    /// The bytes before the head, and the number of bits by which the head moves.
     lead: u64,
     bits: u32,
-    /// and whether anything of the rest is left.
+    /// A mask of the head's bits that remain.
     left: u64,
 }
 
 impl Shorter {
     const SAME: Shorter = Shorter { lead: 0, bits: 0, left: u64::MAX };
 
-    /// `None` where the one is not the beginning of the other.
+    /// `None` if neither prefix begins with the other.
     fn of(longer: &Heads, shorter: &Heads) -> Option<Shorter> {
         let lead = longer.prefix().strip_prefix(shorter.prefix())?;
         let bits = 8 * lead.len().min(8) as u32;
@@ -126,11 +126,11 @@ impl Shorter {
     }
 }
 
-/// Where the merge of the heads is in one segment.
+/// The position of the merge of heads in one segment.
 struct Scout {
     segment: u32,
     at: u32,
-    /// The head there; `None` at the end.
+    /// The current head; `None` at the end.
     head: Option<u64>,
 }
 
@@ -141,7 +141,7 @@ impl Scout {
     }
 }
 
-/// A run whose cells are looked at, and where the walk is in it.
+/// A run whose cells are read, and the walk's position in it.
 struct Front<'a> {
     segment: u32,
     at: u32,
@@ -150,41 +150,42 @@ struct Front<'a> {
     cell: Cell<'a>,
 }
 
-/// What a walk comes to.
+/// One step of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step<'a> {
-    /// The number of its segment.
+    /// The index of the segment.
     pub(crate) segment: usize,
     pub(crate) head: u64,
-    /// Among the chunks of its segment.
+    /// The place in that segment.
     pub(crate) place: Place,
     pub(crate) is_rewritten: bool,
-    /// `None` where it was not looked at.
+    /// The cell; `None` if it was not read.
     pub(crate) cell: Option<Cell<'a>>,
 }
 
-/// See above. Of cells that are the same in every respect the first segment's counts.
+/// The walk; see the module documentation. Of completely equal cells only the first segment's is returned.
 pub(crate) struct Walk<'a> {
     comparator: Comparator,
     heads: Heads,
     feeds: Vec<Feed<'a>>,
-    /// Of the segments that have not ended, in their order.
+    /// Segments that have not ended, in order.
     scouts: Vec<Scout>,
-    /// From `run` on they are still to come; for those before `asked` the memory has been asked, `waiting` cells of them.
+    /// Found runs. Those from `run` on are still to come; those before `asked` have been prefetched, `waiting` cells in
+    /// total.
     runs: Vec<Run>,
     run: usize,
     asked: usize,
     waiting: usize,
-    /// Of the group that the walk is in, in the order of the segments.
+    /// The runs of the current group, in the order of the segments.
     fronts: Vec<Front<'a>>,
     head: u64,
-    /// What did not count, by segment.
+    /// Duplicates that were skipped, with their segment.
     same: Vec<(usize, Place, Cell<'a>)>,
 }
 
 impl<'a> Walk<'a> {
-    /// Over `segments`, which take no more writes. `unseen_max` says of each how many neighbours of one head need not be
-    /// looked at where no other segment has it.
+    /// Creates a walk over sealed `segments`. `unseen_max` returns for each segment how many neighbours with one head
+    /// need not be read where no other segment has that head.
     pub(crate) fn new(segments: &'a [Arc<Segment>], unseen_max: impl Fn(&Segment) -> u32) -> Walk<'a> {
         let comparator = segments.first().map_or(Comparator::Table, |first| first.comparator());
         let heads = Heads::new(comparator, &prefix(segments));
@@ -211,12 +212,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// How the heads of the steps are made.
+    /// Returns how the heads of the steps are made.
     pub(crate) fn heads(&self) -> &Heads {
         &self.heads
     }
 
-    /// What comes next.
+    /// Returns the next step.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Step<'a>> {
         if self.fronts.is_empty() {
@@ -245,7 +246,7 @@ impl<'a> Walk<'a> {
         Some(step)
     }
 
-    /// What did not count so far, by segment.
+    /// Takes the duplicates skipped so far, with their segment.
     pub(crate) fn take_same(&mut self) -> Vec<(usize, Place, Cell<'a>)> {
         std::mem::take(&mut self.same)
     }
@@ -285,7 +286,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Asks the memory for the first cells of the next run that it was not asked for.
+    /// Prefetches the first cells of the next run.
     #[inline]
     fn ask(&mut self) {
         let run = self.runs[self.asked];
@@ -295,7 +296,7 @@ impl<'a> Walk<'a> {
         self.asked += 1;
     }
 
-    /// The same until so many more cells are waited for.
+    /// Prefetches until this many more cells are waiting.
     #[inline(never)]
     fn ask_for(&mut self, more: usize) {
         let waiting = self.waiting + more;
@@ -329,7 +330,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The front that has the least cell. Those that have it, too, go on.
+    /// Returns the front with the least cell, and advances others with an equal cell.
     fn least(&mut self) -> usize {
         let (mut best, mut index) = (0, 1);
         while index < self.fronts.len() {
@@ -338,7 +339,7 @@ impl<'a> Walk<'a> {
                 Ordering::Less => best = index,
                 Ordering::Equal => {
                     self.same.push((front.segment as usize, front.place, front.cell));
-                    // The next there comes after this one, so it is looked at in time.
+                    // The next cell there sorts after this one, so it is read in time.
                     if !self.advance(index) {
                         continue;
                     }
@@ -350,7 +351,7 @@ impl<'a> Walk<'a> {
         best
     }
 
-    /// Goes on in a run. Says whether there is something, or else it is not among the fronts any more.
+    /// Advances in a run. Returns whether it has another cell; otherwise the run is removed from the fronts.
     #[inline]
     fn advance(&mut self, index: usize) -> bool {
         let front = &mut self.fronts[index];
@@ -370,7 +371,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What the rows of all of them begin with.
+/// Returns the common prefix of all rows.
 fn prefix(segments: &[Arc<Segment>]) -> Vec<u8> {
     let mut prefix: Option<Vec<u8>> = None;
     for segment in segments {
