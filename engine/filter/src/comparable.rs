@@ -1,4 +1,4 @@
-//! What values are compared with.
+//! Comparators: the values that filters compare with.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use cell::compare_bytes;
 use crate::regex::{self, Charset, Regex};
 use crate::{Error, Failure, Result};
 
-/// How a cell's part must compare with what the filter has: it is kept when *part op mine* holds.
+/// The operator of a comparison: a cell is kept when `part op comparator value` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareOperator {
     /// The part is less.
@@ -24,22 +24,22 @@ pub enum CompareOperator {
     GreaterOrEqual,
     /// The part is greater.
     Greater,
-    /// Nothing is kept.
+    /// Keeps nothing.
     NoOp,
 }
 
-/// How bits are put together.
+/// The operator of a bit comparator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitOperator {
-    /// Both.
+    /// Bitwise and.
     And,
-    /// Either.
+    /// Bitwise or.
     Or,
-    /// One of the two.
+    /// Bitwise exclusive or.
     Xor,
 }
 
-/// A regular expression in Java's language. What takes too many steps is a failure.
+/// A regular expression in Java's syntax. A search that exceeds the step limit is an error.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     regex: Arc<Regex>,
@@ -48,12 +48,12 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern for UTF-8. `flags` are those of `java.util.regex.Pattern`.
+    /// Compiles a pattern for UTF-8 text. `flags` are those of `java.util.regex.Pattern`.
     pub fn new(pattern: &str, flags: i32) -> Result<Pattern> {
         Pattern::in_charset(pattern, flags, Charset::Utf8)
     }
 
-    /// A pattern for the text that bytes are in `charset`.
+    /// Compiles a pattern for text encoded in `charset`.
     pub fn in_charset(pattern: &str, flags: i32, charset: Charset) -> Result<Pattern> {
         match Regex::new(pattern, flags) {
             Ok(regex) => Ok(Pattern { regex: Arc::new(regex), text: pattern.into(), charset }),
@@ -61,7 +61,7 @@ impl Pattern {
         }
     }
 
-    /// As it was written.
+    /// Returns the source of the pattern.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -74,48 +74,49 @@ impl Pattern {
     }
 }
 
-/// What a part of a cell is compared with.
+/// The value that a part of a cell is compared with.
 #[derive(Clone, Debug)]
 pub enum Comparable {
-    /// Bytes.
+    /// BinaryComparator: compares all bytes.
     Binary(Bytes),
-    /// Bytes, with as many of the part.
+    /// BinaryPrefixComparator: compares as many bytes as the value has.
     BinaryPrefix(Bytes),
-    /// Bytes, with as many of the part from an offset on.
+    /// BinaryComponentComparator: compares as many bytes from an offset on.
     BinaryComponent {
-        /// The bytes.
+        /// The value.
         value: Bytes,
-        /// Where in the part they stand.
+        /// The offset in the part, in bytes.
         offset: usize,
     },
-    /// A number of eight bytes.
+    /// LongComparator: a number of eight bytes.
     Long(i64),
-    /// A decimal number as HBase's `Bytes.toBytes(BigDecimal)` writes it: scale 4B, unscaled value.
+    /// BigDecimalComparator: a decimal number as HBase's `Bytes.toBytes(BigDecimal)` encodes it: scale 4B, unscaled
+    /// value.
     BigDecimal(Bytes),
-    /// No part at all, which no cell has: never equal.
+    /// NullComparator: equals only a missing part, which no cell has.
     Null,
-    /// Bits: equal when some bit of the two together is set.
+    /// BitComparator: equal when the combined bits have any bit set.
     Bit {
-        /// The bytes.
+        /// The value.
         value: Bytes,
-        /// How they are put together.
+        /// How the bits are combined.
         operator: BitOperator,
     },
-    /// A pattern: equal when it is found.
+    /// RegexStringComparator: equal when the pattern is found.
     Regex(Pattern),
-    /// A text in lower case: equal when the part in lower case contains it.
+    /// SubstringComparator: a lower-case text; equal when the part in lower case contains it.
     Substring(String),
-    /// None was given: nothing can be compared with it.
+    /// No comparator was given, so nothing can be compared.
     Missing,
 }
 
 impl Comparable {
-    /// A text that is looked for whatever its case.
+    /// Creates a comparator that searches for a text regardless of case.
     pub fn substring(text: &str) -> Comparable {
         Comparable::Substring(text.to_lowercase())
     }
 
-    /// How mine compares with `part`.
+    /// Compares the comparator's value with `part`.
     pub fn compare(&self, part: &[u8]) -> std::result::Result<Ordering, Failure> {
         let found = |found: bool| if found { Ordering::Equal } else { Ordering::Greater };
         Ok(match self {
@@ -132,7 +133,7 @@ impl Comparable {
             Comparable::BigDecimal(mine) => {
                 compare_decimals(mine, part).ok_or(Failure::NotADecimal(part.len()))?
             }
-            // A part of a cell is there, be it empty.
+            // A cell's part always exists, even if it is empty.
             Comparable::Null => Ordering::Greater,
             Comparable::Bit { value, operator } => {
                 let any = value.len() == part.len()
@@ -152,7 +153,7 @@ impl Comparable {
         })
     }
 
-    /// Whether a part is kept. When that cannot be said, `failure` is why.
+    /// Whether a part is kept. An error is stored in `failure`.
     pub(crate) fn keeps(
         &self,
         operator: CompareOperator,
@@ -162,7 +163,7 @@ impl Comparable {
         if operator == CompareOperator::NoOp {
             return false;
         }
-        // Mine against the part: the part is less when mine is greater.
+        // The comparison is of the value with the part, so the part is less when the value is greater.
         let order = match self.compare(part) {
             Ok(order) => order,
             Err(why) => {
@@ -182,7 +183,8 @@ impl Comparable {
     }
 }
 
-/// Whether `text`, which is in lower case, is in the part in lower case. Nearly all parts are ASCII: no copy is made of these.
+/// Whether `text`, which is in lower case, occurs in the part in lower case. Nearly all parts are ASCII, and are not
+/// copied.
 fn has_in_lower_case(part: &[u8], text: &str) -> bool {
     if !part.is_ascii() {
         return String::from_utf8_lossy(part).to_lowercase().contains(text);
@@ -193,7 +195,7 @@ fn has_in_lower_case(part: &[u8], text: &str) -> bool {
         .any(|window| window[0].to_ascii_lowercase() == *first && window.eq_ignore_ascii_case(text))
 }
 
-/// Compares `unscaled · 10^-scale` by digits, so that no size of number is too large.
+/// Compares `unscaled · 10^-scale` digit by digit, so that numbers may have any size.
 fn compare_decimals(left: &[u8], right: &[u8]) -> Option<Ordering> {
     let (left, right) = (Decimal::parse(left)?, Decimal::parse(right)?);
     Some(match (left.negative, right.negative) {
@@ -206,7 +208,7 @@ fn compare_decimals(left: &[u8], right: &[u8]) -> Option<Ordering> {
 
 struct Decimal {
     negative: bool,
-    /// Most significant first, without leading zeros.
+    /// The digits, most significant first, without leading zeros.
     digits: Vec<u8>,
     scale: i64,
 }
@@ -215,7 +217,7 @@ impl Decimal {
     fn parse(bytes: &[u8]) -> Option<Decimal> {
         let (scale, unscaled) = bytes.split_first_chunk::<4>()?;
         let first = *unscaled.first()?;
-        // No number that anybody stores has thousands of digits; without a limit one cell could take minutes.
+        // Stored numbers do not have thousands of digits; without a limit one cell could take minutes.
         if unscaled.len() > 1024 {
             return None;
         }

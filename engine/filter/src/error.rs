@@ -1,21 +1,21 @@
-//! Arguments that make no filter.
+//! Errors of filters.
 
-/// The result of making a filter.
+/// The result of creating a filter.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the arguments make no filter.
+/// Why a filter cannot be created.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pattern is not a regular expression.
+    /// The pattern is not a valid regular expression.
     #[error("the pattern {pattern:?} is not a regular expression: {reason}")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The syntax error.
         reason: crate::regex::Syntax,
     },
-    /// An argument contradicts a rule.
+    /// An argument violates a rule of the filter.
     #[error("{filter}: {rule}")]
     Argument {
         /// The filter.
@@ -25,14 +25,14 @@ pub enum Error {
     },
 }
 
-/// Why a part of a cell could not be compared.
+/// Why a part of a cell cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// A number is asked for, and the part is not eight bytes long.
+    /// The comparator compares eight-byte numbers, and the part has another length.
     #[error("Wrong length: {0}, expected 8")]
     NotALong(usize),
-    /// A decimal number is asked for, and the part is none.
+    /// The comparator compares decimal numbers, and the part is not one.
     #[error(
         "a part of {0} bytes is no decimal number: four bytes of scale and the unscaled value are expected"
     )]
@@ -40,17 +40,17 @@ pub enum Failure {
     /// The operator compares nothing.
     #[error("Unknown Compare op NO_OP")]
     NoOperator,
-    /// The filter came without a comparator.
+    /// The filter has no comparator.
     #[error("the filter has no comparator to compare a cell with")]
     NoComparator,
-    /// A pattern went too many steps back.
+    /// A search exceeded the step limit.
     #[error(
         "the pattern {pattern:?} took more than {steps} steps on one value; write it so that less can match twice"
     )]
     TooManySteps {
         /// The pattern.
         pattern: String,
-        /// How many it may take.
+        /// The step limit.
         steps: u64,
     },
 }

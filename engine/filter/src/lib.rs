@@ -1,11 +1,11 @@
 //! HBase's filters and comparators, over borrowed cells.
 //!
-//! A [`Filter`] judges the cells of one region's scan, row by row. Its calls come in HBase's order: `reset` and
-//! `filter_row_key` at a row's start, `filter_cell` for each cell that deletes, versions and columns have let through,
-//! `filter_row_cells` and `filter_row` at its end; `filter_all_remaining` before each row. It has state, so that each
-//! scanner gets a clone of its own. Nothing allocates per cell.
+//! A [`Filter`] decides which cells of a scan over one region are kept, row by row. The calls come in HBase's order:
+//! `reset` and `filter_row_key` at the start of a row, `filter_cell` for each cell that deletes, versions and columns
+//! let pass, `filter_row_cells` and `filter_row` at the end of the row, and `filter_all_remaining` before each row. A
+//! filter has state, so each scanner uses its own clone. Nothing is allocated for a cell.
 //!
-//! What it does not know: regions, versions, the wire's messages; those become filters in the region server.
+//! This crate does not know regions, versions or messages of the wire. The region server converts messages to filters.
 
 mod comparable;
 mod error;
@@ -26,22 +26,22 @@ pub use single::ColumnRange;
 use list::List;
 use single::Single;
 
-/// What becomes of a cell, and where to go after it.
+/// The decision about a cell, and the next position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnCode {
-    /// It is kept.
+    /// Keep the cell.
     Include,
-    /// It is kept, and the rest of its column is not looked at.
+    /// Keep the cell and skip the rest of its column.
     IncludeAndNextColumn,
-    /// It is kept, and the rest of its row is not looked at.
+    /// Keep the cell and skip the rest of its row.
     IncludeAndSeekNextRow,
-    /// It is not kept.
+    /// Drop the cell.
     Skip,
-    /// It is not kept, nor the rest of its column.
+    /// Drop the cell and the rest of its column.
     NextColumn,
-    /// It is not kept, nor the rest of its row.
+    /// Drop the cell and the rest of its row.
     NextRow,
-    /// It is not kept, nor anything before the place that the filter names.
+    /// Drop the cell and everything before the filter's seek hint.
     SeekNextUsingHint,
 }
 
@@ -55,34 +55,34 @@ impl ReturnCode {
     }
 }
 
-/// What a filter refuses, looking at one cell alone.
+/// What a filter refuses on the evidence of one cell alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nothing, or it cannot be said: the cell must be judged in its turn.
+    /// Nothing, or undecided: the filter must see the cell in order.
     None,
-    /// This one does not say: it goes with the row, should another cell of it be the one that refuses that.
+    /// Undecided for this cell: it is dropped with the row if another cell of the row is the reason to drop it.
     Undecided,
-    /// The cell. A row of which every cell is refused is dropped.
+    /// The cell. A row is dropped if every cell of it is refused.
     Cell,
     /// The whole row.
     Row,
 }
 
-/// How a kept cell is shown.
+/// How a kept cell is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transform {
-    /// As it is.
+    /// Unchanged.
     Keep,
     /// Without its value.
     EmptyValue,
-    /// With the length of its value, four bytes, in the place of the value.
+    /// With the length of its value, four bytes, in place of the value.
     LengthValue,
-    /// With this length, four bytes, in the place of the value.
+    /// With this length, four bytes, in place of the value.
     ThisLengthValue(u32),
 }
 
 impl Transform {
-    /// What comes of doing `next` after this.
+    /// Applies `next` after this transformation.
     fn then(self, next: Transform) -> Transform {
         match (self, next) {
             (known, Transform::Keep) => known,
@@ -94,7 +94,7 @@ impl Transform {
     }
 }
 
-/// A filter, alone or made of others.
+/// A filter, possibly composed of other filters.
 #[derive(Clone, Debug)]
 pub struct Filter(Kind);
 
@@ -102,12 +102,12 @@ pub struct Filter(Kind);
 enum Kind {
     Single(Single),
     List(List),
-    /// Ends the scan at the first cell or row that the inner one refuses.
+    /// WhileMatchFilter: ends the scan at the first cell or row that the inner filter refuses.
     WhileMatch {
         inner: Box<Filter>,
         over: bool,
     },
-    /// Drops every row of which the inner one refuses a cell.
+    /// SkipFilter: drops every row of which the inner filter refuses a cell.
     SkipRow {
         inner: Box<Filter>,
         refused: bool,
@@ -119,32 +119,32 @@ impl Filter {
         Filter(Kind::Single(single))
     }
 
-    /// Several as one.
+    /// FilterList: several filters as one.
     pub fn list(operator: Operator, filters: Vec<Filter>) -> Filter {
         Filter(Kind::List(List::new(operator, filters)))
     }
 
-    /// WhileMatchFilter.
+    /// Creates a WhileMatchFilter.
     pub fn while_match(inner: Filter) -> Filter {
         Filter(Kind::WhileMatch { inner: Box::new(inner), over: false })
     }
 
-    /// SkipFilter.
+    /// Creates a SkipFilter.
     pub fn skip(inner: Filter) -> Filter {
         Filter(Kind::SkipRow { inner: Box::new(inner), refused: false })
     }
 
-    /// Tells the direction of the scan, before its first row.
+    /// Sets the direction of the scan. Must be called before its first row.
     pub fn set_reversed(&mut self, reversed: bool) {
         match &mut self.0 {
             Kind::Single(single) => single.set_reversed(reversed),
             Kind::List(list) => list.set_reversed(reversed),
-            // HBase does not tell what is inside these.
+            // HBase does not pass the direction to the filters inside these.
             Kind::WhileMatch { .. } | Kind::SkipRow { .. } => {}
         }
     }
 
-    /// Forgets what belongs to the last row.
+    /// Clears the state of the previous row.
     pub fn reset(&mut self) {
         match &mut self.0 {
             Kind::Single(single) => single.reset(),
@@ -157,18 +157,19 @@ impl Filter {
         }
     }
 
-    /// Whether nothing more will be kept.
+    /// Whether the filter will keep nothing more.
     pub fn filter_all_remaining(&self) -> bool {
         match &self.0 {
             Kind::Single(single) => single.filter_all_remaining(),
             Kind::List(list) => list.filter_all_remaining(),
             Kind::WhileMatch { inner, over } => *over || inner.filter_all_remaining(),
-            // HBase's SkipFilter asks the inner one of single cells only.
+            // HBase's SkipFilter passes only single cells to its inner filter.
             Kind::SkipRow { .. } => false,
         }
     }
 
-    /// Whether [`filter_all_remaining`](Filter::filter_all_remaining) can ever be true: else nobody needs to ask.
+    /// Whether [`filter_all_remaining`](Filter::filter_all_remaining) can ever return true; otherwise it need not be
+    /// called.
     pub fn may_end(&self) -> bool {
         match &self.0 {
             Kind::Single(single) => single.may_end(),
@@ -178,8 +179,8 @@ impl Filter {
         }
     }
 
-    /// Whether it knows more than what [`reset`](Filter::reset) makes it forget and what the next row's key tells it again: what
-    /// it was shown of a row cannot be shown to it once more.
+    /// Whether the filter has state that neither [`reset`](Filter::reset) clears nor the next row's key restores. Such
+    /// a filter must not see a part of a row twice.
     pub fn remembers_rows(&self) -> bool {
         match &self.0 {
             Kind::Single(single) => single.remembers_rows(),
@@ -189,7 +190,7 @@ impl Filter {
         }
     }
 
-    /// Whether it may think for long about a single cell: who shares the thread with others asks it elsewhere.
+    /// Whether one cell may take long to decide, so that a caller on a shared thread should use another one.
     pub fn is_dear(&self) -> bool {
         match &self.0 {
             Kind::Single(single) => single.is_dear(),
@@ -198,7 +199,7 @@ impl Filter {
         }
     }
 
-    /// Whether the row is dropped by its key alone.
+    /// Whether the row is dropped on the evidence of its key alone.
     pub fn filter_row_key(&mut self, row: &[u8]) -> bool {
         match &mut self.0 {
             Kind::Single(single) => single.filter_row_key(row),
@@ -215,14 +216,14 @@ impl Filter {
         }
     }
 
-    /// What becomes of a cell.
+    /// Decides about a cell.
     pub fn filter_cell(&mut self, cell: Cell<'_>) -> ReturnCode {
         match &mut self.0 {
             Kind::Single(single) => single.filter_cell(cell),
             Kind::List(list) => list.filter_cell(cell),
             Kind::WhileMatch { inner, over } => {
                 let code = inner.filter_cell(cell);
-                // Whatever is more than "keep it and go on" ends the scan, as in HBase.
+                // Any decision other than "keep it and continue" ends the scan, as in HBase.
                 *over |= code != ReturnCode::Include;
                 code
             }
@@ -234,7 +235,7 @@ impl Filter {
         }
     }
 
-    /// Where to go after `cell` was answered with [`ReturnCode::SeekNextUsingHint`]; `None` is to the next cell.
+    /// Returns the position to seek to after [`ReturnCode::SeekNextUsingHint`] for `cell`; `None` means the next cell.
     pub fn next_hint(&mut self, cell: Cell<'_>) -> Option<KeyBuf> {
         self.hint_from(cell.key())
     }
@@ -243,18 +244,18 @@ impl Filter {
         match &mut self.0 {
             Kind::Single(single) => single.hint_from(key),
             Kind::List(list) => list.hint_from(key),
-            // Neither passes on what the inner one knows.
+            // Neither passes on the hint of its inner filter.
             Kind::WhileMatch { .. } | Kind::SkipRow { .. } => None,
         }
     }
 
-    /// Whether it is asked for a place to go to also when another filter of a list has refused the cell.
+    /// Whether the filter is asked for a hint even when another filter of a list has refused the cell.
     fn is_hinting(&self) -> bool {
         matches!(&self.0, Kind::Single(single) if single.is_hinting())
     }
 
-    /// Whether [`refusal`](Filter::refusal) knows it: what it says of a cell depends on that cell alone, and not on what it
-    /// has seen.
+    /// Whether [`refusal`](Filter::refusal) works for this filter: its decision about a cell depends on that cell
+    /// alone, and not on earlier cells.
     pub fn is_plain(&self) -> bool {
         match &self.0 {
             Kind::Single(single) => single.is_plain(),
@@ -263,7 +264,7 @@ impl Filter {
         }
     }
 
-    /// What a plain filter says of a cell of a row of which it has kept nothing; it remembers nothing of that.
+    /// The decision of a plain filter about one cell of a row of which it has kept nothing; changes no state.
     #[inline]
     pub fn refusal(&self, cell: Cell<'_>) -> Refusal {
         match &self.0 {
@@ -273,7 +274,7 @@ impl Filter {
         }
     }
 
-    /// How a cell that was just kept is shown.
+    /// How the cell that was just kept is returned.
     pub fn transform(&self) -> Transform {
         match &self.0 {
             Kind::Single(single) => single.transform(),
@@ -282,8 +283,8 @@ impl Filter {
         }
     }
 
-    /// Whether what is said of one row's cells can end the scan: such a filter must see the cells of a row that was
-    /// dropped by its key, too.
+    /// Whether the decisions about one row's cells can end the scan. Such a filter must also see the cells of a row
+    /// that its key dropped.
     pub fn remembers_cells(&self) -> bool {
         match &self.0 {
             Kind::Single(_) => false,
@@ -293,7 +294,8 @@ impl Filter {
         }
     }
 
-    /// Why a cell could not be judged, since the last time that this was asked. What was answered of it means nothing.
+    /// Returns and clears the error of cells that could not be decided. Decisions since the last call are meaningless
+    /// if there is one.
     pub fn failure(&mut self) -> Option<Failure> {
         match &mut self.0 {
             Kind::Single(single) => single.take_failure(),
@@ -302,7 +304,7 @@ impl Filter {
         }
     }
 
-    /// Whether a row is judged when all of it is known: parts of rows cannot be given then.
+    /// Whether the filter decides about a row only when it is complete, so that partial rows cannot be returned.
     pub fn has_filter_row(&self) -> bool {
         match &self.0 {
             Kind::Single(single) => single.has_filter_row(),
@@ -311,7 +313,7 @@ impl Filter {
         }
     }
 
-    /// Takes cells out of a row that is complete: `keep` has a flag for each of `cells`.
+    /// Drops cells of a complete row: `keep` has a flag for each of `cells`.
     pub fn filter_row_cells(&mut self, cells: &[Cell<'_>], keep: &mut [bool]) {
         match &mut self.0 {
             Kind::Single(single) => single.filter_row_cells(cells, keep),
@@ -334,7 +336,7 @@ impl Filter {
         }
     }
 
-    /// Whether cells of the family are needed to judge a row.
+    /// Whether the filter needs cells of the family to decide about a row.
     pub fn is_family_essential(&self, family: &[u8]) -> bool {
         match &self.0 {
             Kind::Single(single) => single.is_family_essential(family),

@@ -1,20 +1,20 @@
 //! FilterList: several filters as one, all of which or one of which must keep a cell.
 //!
-//! The rules are HBase's, because they can be seen through filters that count or remember. A list whose filters must
-//! all keep a cell stops at the first that does not: those behind it never see the cell, but the ones whose only state
-//! is a place to go to ([`Filter::is_hinting`]) are still asked for it. A list of which one filter is enough shows every
-//! cell to every filter, except to those that asked to pass over it.
+//! The rules are HBase's, since filters that count or remember make them visible. A list whose filters must all keep a
+//! cell stops at the first that refuses it: later filters do not see the cell, but those whose only state is a seek
+//! hint ([`Filter::is_hinting`]) are still asked for it. A list of which one filter suffices shows every cell to every
+//! filter, except to filters that asked to skip it.
 
 use cell::{Cell, Comparator, Key, KeyBuf};
 
 use crate::{Filter, ReturnCode, Transform};
 
-/// Which of a list's filters must keep a cell.
+/// Which filters of a list must keep a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// Every one.
+    /// MUST_PASS_ALL: every filter.
     MustPassAll,
-    /// Any one.
+    /// MUST_PASS_ONE: any filter.
     MustPassOne,
 }
 
@@ -28,11 +28,11 @@ pub(crate) struct List {
 #[derive(Clone, Debug)]
 struct Entry {
     filter: Filter,
-    /// One of all: what it last said, if that was to pass over something, and of which cell.
+    /// For MUST_PASS_ONE: the filter's last decision, if it was to skip cells, and the cell.
     last: Option<(ReturnCode, KeyBuf)>,
-    /// One of all: whether it kept the last cell.
+    /// For MUST_PASS_ONE: whether the filter kept the last cell.
     kept: bool,
-    /// All: whether it named a place to go to for the last cell.
+    /// For MUST_PASS_ALL: whether the filter gave a hint for the last cell.
     hinted: bool,
 }
 
@@ -50,7 +50,7 @@ impl List {
         self.entries.iter_mut().map(|entry| &mut entry.filter)
     }
 
-    /// The filter of a list that has one.
+    /// Returns the only filter of a list that has one.
     pub(crate) fn only(&self) -> Option<&Filter> {
         match &self.entries[..] {
             [only] => Some(&only.filter),
@@ -103,7 +103,7 @@ impl List {
                     } else if filter.filter_row_key(row) {
                         dropped = true;
                     } else {
-                        // It may know a place to go to, and says so only of a cell.
+                        // The filter may have a hint, and reveals it only when it sees a cell.
                         must_see_cells |= filter.is_hinting();
                     }
                 }
@@ -112,7 +112,7 @@ impl List {
             Operator::MustPassOne => {
                 let mut dropped = true;
                 for filter in self.filters_mut() {
-                    // Every one hears of the row: some begin their state there.
+                    // Every filter sees the row key, since some begin their state there.
                     dropped &= filter.filter_all_remaining() || filter.filter_row_key(row);
                 }
                 dropped
@@ -182,7 +182,7 @@ impl List {
 
     pub(crate) fn hint_from(&mut self, key: Key<'_>) -> Option<KeyBuf> {
         let reversed = self.reversed;
-        // Whether `left` is farther on the way of the scan.
+        // Whether `left` is further than `right` in the direction of the scan.
         let is_farther = |left: &KeyBuf, right: &KeyBuf| {
             let order = Comparator::Table.compare(left.position(), right.position());
             if reversed { order.is_lt() } else { order.is_gt() }
@@ -198,7 +198,7 @@ impl List {
             }
             match (entry.filter.hint_from(key), self.operator) {
                 (None, Operator::MustPassAll) => {}
-                // Whoever knows no place may want the next cell.
+                // A filter without a hint may want the next cell.
                 (None, Operator::MustPassOne) => return None,
                 (Some(hint), operator) => {
                     let better = chosen.as_ref().is_none_or(|chosen| match operator {
@@ -222,7 +222,7 @@ impl List {
     }
 
     pub(crate) fn filter_row(&mut self) -> bool {
-        // Not all are asked when the first ones decide; those that count the rows depend on that.
+        // Not every filter is asked when the first ones decide, as in HBase; filters that count rows depend on that.
         match self.operator {
             Operator::MustPassAll => self.filters_mut().any(Filter::filter_row),
             Operator::MustPassOne => !self.is_empty() && self.filters_mut().all(Filter::filter_row),
@@ -230,7 +230,8 @@ impl List {
     }
 }
 
-/// What a filter that said `last` of the cell at `place` says of `cell` without seeing it; `None` when it must see it.
+/// The decision about `cell` of a filter that returned `last` for the cell at `place`, without showing it the cell;
+/// `None` when it must see it.
 fn passes_over(
     last: ReturnCode,
     place: &KeyBuf,
@@ -254,7 +255,7 @@ fn passes_over(
     }
 }
 
-/// All must keep the cell: the farthest step that one of them asks for. A place of its own goes before everything.
+/// For MUST_PASS_ALL: the furthest step that a filter asks for. A seek hint has precedence.
 pub(crate) fn merge_all(known: ReturnCode, next: ReturnCode) -> ReturnCode {
     use ReturnCode::{
         Include, IncludeAndNextColumn, IncludeAndSeekNextRow, NextColumn, NextRow, SeekNextUsingHint, Skip,
@@ -273,7 +274,7 @@ pub(crate) fn merge_all(known: ReturnCode, next: ReturnCode) -> ReturnCode {
     }
 }
 
-/// One must keep the cell: the nearest step, so that none misses what it has not refused.
+/// For MUST_PASS_ONE: the nearest step, so that no filter misses a cell that it has not refused.
 pub(crate) fn merge_one(known: Option<ReturnCode>, next: ReturnCode) -> ReturnCode {
     use ReturnCode::{
         Include, IncludeAndNextColumn, IncludeAndSeekNextRow, NextColumn, NextRow, SeekNextUsingHint, Skip,
@@ -283,7 +284,7 @@ pub(crate) fn merge_one(known: Option<ReturnCode>, next: ReturnCode) -> ReturnCo
         Include | Skip => 0,
         IncludeAndNextColumn | NextColumn => 1,
         IncludeAndSeekNextRow | NextRow => 2,
-        // A place of its own is as near as the next cell, unless both name one.
+        // A hint counts as the next cell, unless both have one.
         SeekNextUsingHint => 0,
     };
     if known == SeekNextUsingHint && next == SeekNextUsingHint {

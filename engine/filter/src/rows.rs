@@ -1,7 +1,7 @@
-//! The two filters that go from row to row: FuzzyRowFilter and MultiRowRangeFilter.
+//! The filters that seek from row to row: FuzzyRowFilter and MultiRowRangeFilter.
 //!
-//! Both answer "seek" with a row that only they can name. What they remember from row to row is HBase's, because it
-//! shows: a fuzzy filter is done when no key can match any more, a range filter when the last range is passed.
+//! Both ask to seek to a row that only they know. The state that they keep between rows is HBase's, since it is
+//! visible: a fuzzy filter ends the scan when no key can match any more, a range filter after the last range.
 
 use std::cmp::Ordering;
 
@@ -10,16 +10,16 @@ use bytes::Bytes;
 use crate::single::after_prefix;
 use crate::{Error, Result, ReturnCode};
 
-/// Keys of which some bytes are fixed.
+/// A key of which some bytes are fixed.
 #[derive(Clone, Debug)]
 pub(crate) struct Fuzzy {
     /// Bytes that are not fixed are 0 in the key.
     keys: Vec<(Vec<u8>, Vec<bool>)>,
-    /// The key that matched last.
+    /// The index of the key that matched last.
     last: Option<usize>,
     refused: bool,
     done: bool,
-    /// For each key that can still match, the next row that does; `None` before the first hint was asked for.
+    /// For each key that can still match, the next matching row; `None` before the first hint was requested.
     ahead: Option<Vec<(Vec<u8>, usize)>>,
 }
 
@@ -60,7 +60,7 @@ impl Fuzzy {
         ReturnCode::SeekNextUsingHint
     }
 
-    /// The next row that may match; `None` says that there is none, and that all is done.
+    /// Returns the next row that may match; `None` when there is none and the scan is over.
     pub(crate) fn hint(&mut self, row: &[u8], reversed: bool) -> Option<&[u8]> {
         let is_ahead = |next: &[u8]| if reversed { row > next } else { row < next };
         let mut renewed: Vec<usize> = Vec::new();
@@ -96,19 +96,19 @@ impl Fuzzy {
     }
 }
 
-/// Whether `row` has the bytes of `key` wherever they are fixed, as far as both reach.
+/// Whether `row` has the fixed bytes of `key`, up to the shorter length.
 fn fits(key: &[u8], fixed: &[bool], row: &[u8]) -> bool {
     key.iter().zip(fixed).zip(row).all(|((key, fixed), row)| !fixed || key == row)
 }
 
-/// The next row on the way that may fit.
+/// Returns the next row in scan order that may match.
 fn next_fitting(key: &[u8], fixed: &[bool], row: &[u8], reversed: bool) -> Option<Vec<u8>> {
     let (least, most) = if reversed { (u8::MAX, 0) } else { (0, u8::MAX) };
     let length = key.len().max(row.len());
     let is_fixed = |at: usize| fixed.get(at).copied().unwrap_or(false);
     let mut next: Vec<u8> = (0..length).map(|at| key.get(at).copied().unwrap_or(0)).collect();
     if reversed {
-        // Free places are as great as they can be; so are, as in HBase, fixed zeros.
+        // Bytes that are not fixed take their greatest value, and so do, as in HBase, fixed zeros.
         next.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = u8::MAX);
     }
     let mut step: Option<usize> = None;
@@ -139,22 +139,22 @@ fn next_fitting(key: &[u8], fixed: &[bool], row: &[u8], reversed: bool) -> Optio
             next[later] = least;
         }
     }
-    // Free places at the end need not be there.
+    // Trailing bytes that are not fixed may be missing.
     let last_fixed = (0..length.min(fixed.len())).rev().find(|at| fixed[*at]);
     next.truncate(last_fixed.max(step).map_or(0, |last| last + 1));
     Some(if reversed { after_prefix(&next) } else { next })
 }
 
-/// Rows from `start` to `stop`; an empty end is open.
+/// Rows from `start` to `stop`; an empty bound is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowRange {
     /// The first row.
     pub start: Bytes,
-    /// Whether it belongs.
+    /// Whether the range includes `start`.
     pub include_start: bool,
     /// The last row.
     pub stop: Bytes,
-    /// Whether it belongs.
+    /// Whether the range includes `stop`.
     pub include_stop: bool,
 }
 
@@ -173,13 +173,13 @@ impl RowRange {
     }
 }
 
-/// Ranges of rows, one after the other.
+/// Ranges of rows in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranges {
     /// In the order of the scan, once its direction is known.
     ranges: Vec<RowRange>,
     reversed: bool,
-    /// The range that rows are in or go to.
+    /// The current range: the scan's row is in it or before it.
     current: Option<usize>,
     done: bool,
     answer: ReturnCode,
@@ -220,7 +220,7 @@ impl Ranges {
             self.answer = ReturnCode::Include;
             return;
         }
-        // The first range that does not lie behind the row.
+        // The first range that does not end before the row.
         let next = self.ranges.iter().position(|range| {
             let is_behind = if reversed {
                 row < &range.start[..] || (row == &range.start[..] && !range.include_start)
@@ -242,7 +242,7 @@ impl Ranges {
         self.answer = if range.contains(row) {
             ReturnCode::Include
         } else if !belongs && row == &edge[..] {
-            // It stands at the edge that does not belong: the next row may.
+            // The row equals an excluded bound, so the next row may match.
             ReturnCode::NextRow
         } else {
             ReturnCode::SeekNextUsingHint
@@ -252,7 +252,7 @@ impl Ranges {
     pub(crate) fn hint(&self) -> Option<&[u8]> {
         let range = &self.ranges[self.current?];
         let row = if self.reversed { &range.stop } else { &range.start };
-        // From an open end there is nowhere to go.
+        // There is no row before an open bound to seek to.
         (!self.reversed || !row.is_empty()).then_some(&row[..])
     }
 }

@@ -1,4 +1,4 @@
-//! The filters that stand alone, one by one. What each does is HBase's; the names are its class names.
+//! The simple filters. Their behaviour is HBase's; their names are HBase's class names.
 
 use std::collections::HashSet;
 
@@ -13,13 +13,13 @@ use crate::{
 /// Qualifiers from `min` to `max`; `None` is open.
 #[derive(Clone, Debug)]
 pub struct ColumnRange {
-    /// The first.
+    /// The first qualifier.
     pub min: Option<Bytes>,
-    /// Whether it belongs.
+    /// Whether the range includes `min`.
     pub include_min: bool,
-    /// The last.
+    /// The last qualifier.
     pub max: Option<Bytes>,
-    /// Whether it belongs.
+    /// Whether the range includes `max`.
     pub include_max: bool,
 }
 
@@ -36,7 +36,7 @@ enum Rule {
     Prefix {
         prefix: Bytes,
         refused: bool,
-        /// Whether rows with the prefix are still to come.
+        /// Whether rows with the prefix may still follow.
         ahead: bool,
         passed: bool,
     },
@@ -55,7 +55,7 @@ enum Rule {
         found: bool,
     },
     ColumnPrefix(Bytes),
-    /// In order; `hint` is the one to go to.
+    /// Sorted; `hint` is the one to seek to.
     ColumnPrefixes {
         prefixes: Vec<Bytes>,
         hint: usize,
@@ -144,7 +144,7 @@ impl Single {
 
     pub(crate) fn reset(&mut self) {
         match &mut self.rule {
-            // Until its key is known, a row does not have the prefix.
+            // Before its key is known, a row counts as not having the prefix.
             Rule::Prefix { refused, .. } => *refused = true,
             Rule::Row { refused, .. } | Rule::RandomRow { refused, .. } => *refused = false,
             Rule::Fuzzy(fuzzy) => fuzzy.reset(),
@@ -172,7 +172,8 @@ impl Single {
         }
     }
 
-    /// Whether one of the rules that [`filter_all_remaining`](Single::filter_all_remaining) knows.
+    /// Whether this is one of the filters for which [`filter_all_remaining`](Single::filter_all_remaining) can return
+    /// true.
     pub(crate) fn may_end(&self) -> bool {
         matches!(
             self.rule,
@@ -185,17 +186,18 @@ impl Single {
         )
     }
 
-    /// See [`Filter::is_plain`].
+    /// Implements [`Filter::is_plain`].
     pub(crate) fn is_plain(&self) -> bool {
         match &self.rule {
             Rule::Value { .. } => true,
-            // Otherwise another version may still match; and without an operator it fails.
+            // Otherwise another version may still match; and without an operator the comparison fails.
             Rule::SingleValue(rule) => rule.latest_only && rule.operator != CompareOperator::NoOp,
             _ => false,
         }
     }
 
-    /// See [`Filter::refusal`]. What cannot be judged is left to [`filter_cell`](Single::filter_cell), which says why.
+    /// Implements [`Filter::refusal`]. A cell that cannot be compared is left to [`filter_cell`](Single::filter_cell),
+    /// which records the error.
     #[inline]
     pub(crate) fn refusal(&self, cell: Cell<'_>) -> Refusal {
         let mut failure = None;
@@ -213,12 +215,12 @@ impl Single {
         refusal
     }
 
-    /// Whether it counts rows, draws for each, or goes ahead through a list of keys.
+    /// Whether the filter counts rows, draws a random number for each, or steps through a list of keys.
     pub(crate) fn remembers_rows(&self) -> bool {
         matches!(self.rule, Rule::Page { .. } | Rule::RandomRow { .. } | Rule::Fuzzy(_) | Rule::Ranges(_))
     }
 
-    /// Whether it has a pattern: each match may take as many steps as a pattern may take.
+    /// Whether the filter has a pattern, whose search may take many steps.
     pub(crate) fn is_dear(&self) -> bool {
         let with = match &self.rule {
             Rule::Row { with, .. }
@@ -302,7 +304,7 @@ impl Single {
             }
             Rule::ColumnPrefixes { prefixes, hint } => {
                 let qualifier = cell.qualifier();
-                // Only the greatest that is not after the qualifier is compared, as in HBase.
+                // Only the greatest prefix that is not after the qualifier is compared, as in HBase.
                 let next = prefixes.partition_point(|prefix| &prefix[..] <= qualifier);
                 if prefixes.is_empty() || (next > 0 && qualifier.starts_with(&prefixes[next - 1])) {
                     Include
@@ -525,7 +527,7 @@ impl SingleValue {
         }
         self.found = true;
         if self.operator == CompareOperator::NoOp {
-            // Other filters take it for one that keeps nothing.
+            // Other filters treat it as one that keeps nothing.
             *failure = Some(Failure::NoOperator);
         }
         self.matched = self.with.keeps(self.operator, cell.value(), failure);
@@ -536,7 +538,7 @@ impl SingleValue {
     }
 }
 
-/// The least row after all that have the prefix; the prefix itself when there is none.
+/// Returns the least row after all rows with the prefix; the prefix itself when there is none.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut next = prefix.to_vec();
     if let Some(at) = next.iter().rposition(|byte| *byte != u8::MAX) {
@@ -547,7 +549,7 @@ pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
 }
 
 impl Filter {
-    /// FilterAllFilter, which lies beside HBase's PerformanceEvaluation: every cell is read, none is given.
+    /// FilterAllFilter, which is part of HBase's PerformanceEvaluation: reads every cell and returns none.
     pub fn all() -> Filter {
         Single::filter(Rule::All)
     }
@@ -557,7 +559,7 @@ impl Filter {
         Single::filter(Rule::Prefix { prefix, refused: true, ahead: false, passed: false })
     }
 
-    /// PageFilter: so many rows of each region.
+    /// PageFilter: at most this many rows of each region.
     pub fn page(size: u64) -> Filter {
         Single::filter(Rule::Page { size, rows: 0 })
     }
@@ -594,7 +596,7 @@ impl Filter {
         Single::filter(Rule::ColumnRange(range))
     }
 
-    /// ColumnPaginationFilter: `limit` columns behind the first `offset`, or from the column `from` on.
+    /// ColumnPaginationFilter: `limit` columns after the first `offset`, or from the column `from` on.
     pub fn column_pagination(limit: u32, offset: u32, from: Option<Bytes>) -> Filter {
         Single::filter(Rule::ColumnPagination { limit, offset, from, count: 0 })
     }
@@ -629,7 +631,7 @@ impl Filter {
         Single::filter(Rule::Value { operator, with })
     }
 
-    /// DependentColumnFilter: cells with a timestamp that the column has, too.
+    /// DependentColumnFilter: cells with a timestamp that the column has as well.
     pub fn dependent_column(
         family: Bytes,
         qualifier: Bytes,
@@ -639,7 +641,7 @@ impl Filter {
         Single::filter(Rule::Dependent { family, qualifier, drop, compare, stamps: HashSet::new() })
     }
 
-    /// SingleColumnValueFilter, or with `exclude` SingleColumnValueExcludeFilter.
+    /// SingleColumnValueFilter, or SingleColumnValueExcludeFilter if `exclude`.
     pub fn single_column_value(
         family: Bytes,
         qualifier: Bytes,
@@ -678,12 +680,12 @@ impl Filter {
         Single::filter(Rule::Timestamps { wanted, can_hint })
     }
 
-    /// RandomRowFilter, with a seed for its chance.
+    /// RandomRowFilter, with a seed for its random numbers.
     pub fn random_row(chance: f32, seed: u64) -> Filter {
         Single::filter(Rule::RandomRow { chance, state: seed, refused: false })
     }
 
-    /// FuzzyRowFilter: each key with, for each byte, whether it is fixed.
+    /// FuzzyRowFilter: each key with a flag for each byte, whether it is fixed.
     pub fn fuzzy_row(keys: Vec<(Bytes, Vec<bool>)>) -> Result<Filter> {
         if keys.iter().any(|(key, fixed)| key.len() != fixed.len()) {
             return Err(Error::Argument {
@@ -694,7 +696,7 @@ impl Filter {
         Ok(Single::filter(Rule::Fuzzy(Fuzzy::new(keys))))
     }
 
-    /// MultiRowRangeFilter. There must be a range, and each must begin before its end.
+    /// MultiRowRangeFilter. At least one range is required, and each must begin before it ends.
     pub fn multi_row_range(ranges: Vec<RowRange>) -> Result<Filter> {
         Ok(Single::filter(Rule::Ranges(Ranges::new(ranges)?)))
     }
