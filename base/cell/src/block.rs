@@ -1,13 +1,13 @@
 //! Cell blocks: many cells in one run of bytes, as they travel beside a protobuf message and inside the log.
 //!
-//! `KeyValueCodec` and `KeyValueCodecWithTags` write for each cell `length 4B · the cell in KeyValue layout`; the first
-//! leaves out the tags. Sequence ids do not travel.
+//! For each cell, `KeyValueCodec` and `KeyValueCodecWithTags` write `length 4B · the cell in KeyValue layout`; the
+//! former omits the tags. Sequence ids are not part of a cell block.
 
 use bytes::{BufMut, Bytes};
 
 use crate::{Cell, Malformed, Result, SequenceId};
 
-/// A cell block that has been checked: every cell in it is whole.
+/// A validated cell block: every cell in it is complete.
 #[derive(Clone, Debug, Default)]
 pub struct CellBlock {
     bytes: Bytes,
@@ -15,7 +15,7 @@ pub struct CellBlock {
 }
 
 impl CellBlock {
-    /// Checks `bytes` from end to end.
+    /// Validates `bytes` from start to end.
     pub fn parse(bytes: Bytes) -> Result<CellBlock> {
         let mut at = 0;
         let mut count = 0;
@@ -42,23 +42,23 @@ impl CellBlock {
         Ok(CellBlock { bytes, count })
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The bytes as they came.
+    /// Returns the bytes as they were received.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The cells, in order, with sequence id zero.
+    /// Returns the cells in order, with sequence id zero.
     pub fn cells(&self) -> Cells<'_> {
         Cells { rest: &self.bytes }
     }
 }
 
-/// Walks over the cells of a checked block.
+/// Iterates over the cells of a validated block.
 #[derive(Clone, Debug)]
 pub struct Cells<'a> {
     rest: &'a [u8],
@@ -76,7 +76,7 @@ impl<'a> Iterator for Cells<'a> {
     }
 }
 
-/// Appends a cell to a block that leaves out tags (`KeyValueCodec`).
+/// Appends a cell without its tags (`KeyValueCodec`).
 #[inline]
 pub fn write_without_tags(out: &mut impl BufMut, cell: Cell<'_>) {
     let bytes = cell.bytes_without_tags();
@@ -84,8 +84,8 @@ pub fn write_without_tags(out: &mut impl BufMut, cell: Cell<'_>) {
     out.put_slice(bytes);
 }
 
-/// Appends a cell to a block that keeps tags (`KeyValueCodecWithTags`), whose reader expects the two length bytes also
-/// where there is no tag.
+/// Appends a cell with its tags (`KeyValueCodecWithTags`). The reader expects the two length bytes even if there is no
+/// tag.
 #[inline]
 pub fn write_with_tags(out: &mut impl BufMut, cell: Cell<'_>) {
     let (plain, tags) = (cell.bytes_without_tags(), cell.tags().bytes());

@@ -1,4 +1,4 @@
-//! Making cells and keys.
+//! Construction of cells and keys.
 
 use smallvec::SmallVec;
 
@@ -7,27 +7,27 @@ use crate::{
     SequenceId, TAGS_LENGTH_MAX, Timestamp,
 };
 
-/// The parts of a cell, borrowed, ready to be written in KeyValue layout.
+/// The borrowed parts of a cell, to be written in KeyValue layout.
 #[derive(Clone, Copy, Debug)]
 pub struct CellParts<'a> {
-    /// 1 to 32,767 bytes for a cell that is stored.
+    /// The row, 1 to 32,767 bytes for a stored cell.
     pub row: &'a [u8],
-    /// At most 127 bytes.
+    /// The family, at most 127 bytes.
     pub family: &'a [u8],
-    /// Any length, also none.
+    /// The qualifier, of any length; may be empty.
     pub qualifier: &'a [u8],
-    /// When.
+    /// The timestamp.
     pub timestamp: Timestamp,
-    /// What.
+    /// The type.
     pub cell_type: CellType,
-    /// Any length, also none.
+    /// The value, of any length; may be empty.
     pub value: &'a [u8],
-    /// Whole tags (see [`crate::Tags`]), at most 65,535 bytes; empty for none.
+    /// Encoded tags (see [`crate::Tags`]), at most 65,535 bytes; empty for none.
     pub tags: &'a [u8],
 }
 
 impl CellParts<'_> {
-    /// What the cell will measure in bytes.
+    /// Returns the size of the cell, in bytes.
     pub fn size(&self) -> usize {
         let tags = if self.tags.is_empty() { 0 } else { 2 + self.tags.len() };
         8 + KEY_LENGTH_MIN
@@ -38,7 +38,7 @@ impl CellParts<'_> {
             + tags
     }
 
-    /// Appends the cell to `out`; refuses parts longer than the layout can say.
+    /// Appends the cell to `out`. Fails when a part is too long for the layout.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         let limit = |what, max: usize, length: usize| {
             if length > max {
@@ -66,7 +66,7 @@ impl CellParts<'_> {
         Ok(())
     }
 
-    /// The cell in a buffer of its own.
+    /// Returns the cell in a new buffer.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         self.write(&mut out)?;
@@ -74,7 +74,7 @@ impl CellParts<'_> {
     }
 }
 
-/// Gives the key, part by part, to `out`.
+/// Passes the key to `out`, part by part.
 #[inline]
 fn write_key(
     row: &[u8],
@@ -95,10 +95,10 @@ fn write_key(
     out(&tail);
 }
 
-/// Keys up to this length are kept without a buffer on the heap; most are.
+/// Keys up to this length, which are most, need no allocation.
 const INLINE: usize = 96;
 
-/// A key of one's own, made for seeking. Its buffer can be filled again and again.
+/// An owned key for seeking. Its buffer can be reused.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct KeyBuf {
     bytes: SmallVec<[u8; INLINE]>,
@@ -106,49 +106,49 @@ pub struct KeyBuf {
 }
 
 impl KeyBuf {
-    /// A key at exactly this place.
+    /// Creates a key with exactly these parts.
     ///
     /// # Panics
-    /// When row or family are longer than a key can say: callers have checked what came from outside.
+    /// When row or family are too long for a key; callers validate input from outside.
     pub fn new(row: &[u8], family: &[u8], qualifier: &[u8], timestamp: Timestamp, kind: CellType) -> KeyBuf {
         let mut key = KeyBuf::default();
         key.set(row, family, qualifier, timestamp, kind, SequenceId::MAX);
         key
     }
 
-    /// Before every cell of `row`.
+    /// Creates the key before every cell of `row`.
     pub fn first_on_row(row: &[u8]) -> KeyBuf {
         KeyBuf::new(row, b"", b"", Timestamp::LATEST, CellType::Maximum)
     }
 
-    /// Before every cell of the column, family markers excepted.
+    /// Creates the key before every cell of the column, except family delete markers.
     pub fn first_on_column(row: &[u8], family: &[u8], qualifier: &[u8]) -> KeyBuf {
         KeyBuf::new(row, family, qualifier, Timestamp::LATEST, CellType::Maximum)
     }
 
-    /// After every cell of the column.
+    /// Creates the key after every cell of the column.
     pub fn last_on_column(row: &[u8], family: &[u8], qualifier: &[u8]) -> KeyBuf {
         let mut key = KeyBuf::default();
         key.set(row, family, qualifier, Timestamp::OLDEST, CellType::Minimum, SequenceId::ZERO);
         key
     }
 
-    /// After every cell of `row`: the empty family and qualifier of type Minimum sorts last
-    /// (see [`Comparator`]).
+    /// Creates the key after every cell of `row`: an empty family and qualifier with type Minimum sorts last (see
+    /// [`Comparator`]).
     pub fn last_on_row(row: &[u8]) -> KeyBuf {
         let mut key = KeyBuf::default();
         key.set(row, b"", b"", Timestamp::OLDEST, CellType::Minimum, SequenceId::ZERO);
         key
     }
 
-    /// A copy of a cell's key.
+    /// Copies a cell's key.
     pub fn of(cell: Cell<'_>) -> KeyBuf {
         let mut key = KeyBuf::default();
         key.copy_from(cell);
         key
     }
 
-    /// Fills the buffer anew.
+    /// Replaces the contents of the buffer.
     ///
     /// # Panics
     /// See [`KeyBuf::new`].
@@ -167,46 +167,46 @@ impl KeyBuf {
         self.sequence = sequence;
     }
 
-    /// Fills the buffer with the key of `other`, but for the timestamp.
+    /// Replaces the contents with the key of `other` at another timestamp.
     #[inline]
     pub fn copy_at(&mut self, other: &KeyBuf, timestamp: Timestamp) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&other.bytes);
         let end = self.bytes.len();
-        // Type and timestamp stand at the end.
+        // The type and the timestamp are at the end.
         self.bytes[end - 9..end - 1].copy_from_slice(&timestamp.0.to_be_bytes());
         self.sequence = other.sequence;
     }
 
-    /// Fills the buffer with a cell's key.
+    /// Replaces the contents with a cell's key.
     pub fn copy_from(&mut self, cell: Cell<'_>) {
         self.bytes.clear();
         self.bytes.extend_from_slice(cell.key().bytes());
         self.sequence = cell.sequence();
     }
 
-    /// The key.
+    /// Returns the key.
     ///
     /// # Panics
-    /// When it was never filled.
+    /// When the buffer was never filled.
     #[inline]
     pub fn key(&self) -> Key<'_> {
         Key::trusted(&self.bytes)
     }
 
-    /// Which of the cells with this very key it stands before: those of this sequence id and older.
+    /// The sequence id that orders this key among equal keys: it is before cells with this sequence id and older ones.
     #[inline]
     pub fn sequence(&self) -> SequenceId {
         self.sequence
     }
 
-    /// The place, for comparing.
+    /// Returns the position, for comparisons.
     #[inline]
     pub fn position(&self) -> crate::Position<'_> {
         crate::Position { key: self.key(), sequence: self.sequence }
     }
 
-    /// Whether `cell` stands before this key.
+    /// Whether `cell` sorts before this key.
     #[inline]
     pub fn is_after(&self, comparator: Comparator, cell: Cell<'_>) -> bool {
         comparator.compare(cell.into(), self.position()).is_lt()

@@ -1,18 +1,19 @@
-//! Cells that are wanted soon.
+//! Prefetching cells.
 //!
-//! Asking the memory for bytes ahead costs an instruction a line and waits for nothing. To read a byte there brings the line,
-//! too, but a processor does only so much beside a read that it waits for, some 200 instructions, and where others use the same
-//! memory a read takes 0.2 to 0.3 µs.
+//! A prefetch costs one instruction for each cache line and does not wait. Reading a byte loads the line as well, but a
+//! processor executes only some 200 further instructions while a read waits, and under contention a read takes 0.2 to
+//! 0.3 µs.
 
-/// What memory gives at a time.
+/// Bytes in a cache line.
 const LINE: usize = 64;
-/// The first bytes of a cell: a key as most are, and of the value what a comparison takes at once. They lie in up to three
-/// lines: with two of them a filter waited for the third of every other row.
+/// Number of bytes at the start of a cell that contain most keys, and the part of the value that a comparison reads at
+/// once. They are in up to three cache lines; with two prefetched, a filter waited for the third at every other row.
 const FIRST: usize = 96;
-/// Lines of a cell that are asked for: behind so many in a row a processor asks by itself.
+/// Maximum number of cache lines prefetched of a cell: after this many consecutive lines a processor prefetches by
+/// itself.
 const LINES_MAX: usize = 32;
 
-/// Asks the memory for the first bytes of the cell that begins at `at`, wherever in a line that is.
+/// Prefetches the first bytes of the cell at `at`, at any alignment.
 #[inline]
 pub fn fetch(bytes: &[u8], at: usize) {
     byte(bytes, at);
@@ -20,28 +21,28 @@ pub fn fetch(bytes: &[u8], at: usize) {
     byte(bytes, at.wrapping_add(FIRST - 1));
 }
 
-/// Asks the memory for the key of the cell that begins at `at`, as most keys are, wherever in a line that is.
+/// Prefetches the key of the cell at `at`, assuming a usual length, at any alignment.
 #[inline]
 pub fn fetch_key(bytes: &[u8], at: usize) {
     byte(bytes, at);
     byte(bytes, at.wrapping_add(LINE - 1));
 }
 
-/// Asks the memory for a whole cell, whose value is wanted, too.
+/// Prefetches a whole cell, for a caller that reads its value as well.
 #[inline]
 pub fn fetch_whole(cell: &[u8]) {
     places(cell.len()).for_each(|at| byte(cell, at));
 }
 
-/// Bytes of a cell of this length whose lines are all of its lines, but no more than are worth asking for.
+/// Number of bytes whose cache lines are those of a cell of this length, limited to those worth prefetching.
 #[inline]
 fn places(length: usize) -> impl Iterator<Item = usize> {
-    // Wherever the cell begins in its first line, its end may be in a line more.
+    // Depending on where the cell begins in its first line, its end may be in one line more.
     let last = length.saturating_sub(1);
     (0..length.min(LINES_MAX * LINE)).step_by(LINE).chain([last])
 }
 
-/// Asks for the line of the byte at `at`, be it beyond the end.
+/// Prefetches the line of the byte at `at`, which may be past the end.
 #[inline]
 fn byte(bytes: &[u8], at: usize) {
     if cfg!(all(target_arch = "x86_64", not(miri))) {
@@ -51,8 +52,8 @@ fn byte(bytes: &[u8], at: usize) {
     }
 }
 
-/// Asks the memory for the line that has this address, whoever's it is; nothing where the processor has no instruction that is
-/// known here.
+/// Prefetches the line at this address, whatever it contains. Does nothing on processors without a known instruction
+/// for it.
 #[inline]
 #[cfg_attr(
     all(target_arch = "x86_64", not(miri)),
@@ -62,7 +63,7 @@ pub fn fetch_line(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 has the instruction, and it reads nothing that can be seen, wherever it points.
+        // SAFETY: every x86-64 has the instruction, and it has no visible effect, wherever the address points.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]

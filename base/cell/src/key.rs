@@ -1,4 +1,4 @@
-//! A key: where a cell stands.
+//! Keys: the position of a cell in the sort order.
 
 use crate::{CellType, FAMILY_LENGTH_MAX, KEY_LENGTH_MIN, Malformed, ROW_LENGTH_MAX, Result, Timestamp};
 
@@ -7,7 +7,7 @@ use crate::{CellType, FAMILY_LENGTH_MAX, KEY_LENGTH_MIN, Malformed, ROW_LENGTH_M
 pub struct Key<'a>(&'a [u8]);
 
 impl<'a> Key<'a> {
-    /// Checks that `bytes` are one whole key. The type code is not judged: HFiles hold keys of every code.
+    /// Validates that `bytes` are one complete key. Any type code is accepted, since HFiles may contain every code.
     pub fn parse(bytes: &'a [u8]) -> Result<Key<'a>> {
         let malformed = |what, offset, expected: usize, found: usize| Malformed {
             what,
@@ -30,14 +30,14 @@ impl<'a> Key<'a> {
         Ok(Key(bytes))
     }
 
-    /// A key over bytes that were checked before. Bytes that were not may panic here or later, never worse.
+    /// Wraps bytes that were validated before. Other bytes may cause a panic here or later, and nothing worse.
     #[inline]
     pub fn trusted(bytes: &'a [u8]) -> Key<'a> {
         debug_assert!(Key::parse(bytes).is_ok(), "an unchecked key was trusted: {bytes:?}");
         Key(bytes)
     }
 
-    /// The whole key.
+    /// Returns the whole key.
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         self.0
@@ -48,34 +48,34 @@ impl<'a> Key<'a> {
         usize::from(u16::from_be_bytes([self.0[0], self.0[1]]))
     }
 
-    /// The row.
+    /// Returns the row.
     #[inline]
     pub fn row(self) -> &'a [u8] {
         &self.0[2..2 + self.row_length()]
     }
 
-    /// The family; empty only in keys made for seeking.
+    /// Returns the family; empty only in keys made for seeking.
     #[inline]
     pub fn family(self) -> &'a [u8] {
         let at = 2 + self.row_length();
         &self.0[at + 1..at + 1 + usize::from(self.0[at])]
     }
 
-    /// The qualifier; may be empty.
+    /// Returns the qualifier; may be empty.
     #[inline]
     pub fn qualifier(self) -> &'a [u8] {
         let at = 2 + self.row_length();
         &self.0[at + 1 + usize::from(self.0[at])..self.0.len() - 9]
     }
 
-    /// Family and qualifier at once.
+    /// Returns family and qualifier as one slice.
     #[inline]
     pub fn column(self) -> (&'a [u8], &'a [u8]) {
         let at = 2 + self.row_length();
         self.0[at + 1..self.0.len() - 9].split_at(usize::from(self.0[at]))
     }
 
-    /// The timestamp.
+    /// Returns the timestamp.
     #[inline]
     pub fn timestamp(self) -> Timestamp {
         let tail = &self.0[self.0.len() - 9..];
@@ -84,13 +84,13 @@ impl<'a> Key<'a> {
         ]))
     }
 
-    /// The type's code as it stands there.
+    /// Returns the type code, known or not.
     #[inline]
     pub fn type_code(self) -> u8 {
         self.0[self.0.len() - 1]
     }
 
-    /// The type; `None` for a code that HBase does not know.
+    /// Returns the type; `None` for a code that HBase does not know.
     #[inline]
     pub fn cell_type(self) -> Option<CellType> {
         CellType::from_code(self.type_code())
@@ -98,7 +98,7 @@ impl<'a> Key<'a> {
 }
 
 impl std::fmt::Debug for Key<'_> {
-    /// As HBase prints it: `row/family:qualifier/timestamp/type`.
+    /// Formats the key as HBase does: `row/family:qualifier/timestamp/type`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,

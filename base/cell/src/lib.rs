@@ -1,4 +1,4 @@
-//! Cells in HBase's KeyValue layout, and their order.
+//! Cells in HBase's KeyValue layout, and their sort order.
 //!
 //! A cell is one run of bytes from the socket to the log, the memstore, the HFile block, the cache and back:
 //!
@@ -10,13 +10,12 @@
 //!  key:  rowLen 2B · row · familyLen 1B · family · qualifier · timestamp 8B · type 1B
 //! ```
 //!
-//! The length of the qualifier is what remains of the key. Tags are there or not; a cell without them may end after the
-//! value. The sequence id travels beside the bytes: in the log's record, in the memstore's index, after the cell in an
+//! The length of the qualifier is the rest of the key. Tags are optional; a cell without them may end after the value.
+//! The sequence id is stored outside the cell: in the log's record, in the memstore's index, and after the cell in an
 //! HFile block.
 //!
-//! [`Key`] and [`Cell`] are borrowed views over such bytes. They are made either by `parse`, which checks bytes that
-//! came from outside, or by `trusted`, for bytes that were checked when they entered the process. Nothing here
-//! allocates but the [builders](build).
+//! [`Key`] and [`Cell`] are borrowed views of such bytes. `parse` validates bytes from outside; `trusted` wraps bytes
+//! that were validated when they entered the process. Only the [builders](build) allocate.
 
 pub mod block;
 pub mod build;
@@ -38,28 +37,28 @@ pub use sink::CellSink;
 pub use tags::{Tag, TagType, Tags};
 pub use view::Cell;
 
-/// The longest row, in bytes.
+/// Maximum length of a row, in bytes.
 pub const ROW_LENGTH_MAX: usize = i16::MAX as usize;
-/// The longest family name, in bytes.
+/// Maximum length of a family name, in bytes.
 pub const FAMILY_LENGTH_MAX: usize = i8::MAX as usize;
-/// The longest tags part, in bytes.
+/// Maximum length of the tags, in bytes.
 pub const TAGS_LENGTH_MAX: usize = u16::MAX as usize;
-/// What the shortest key measures: lengths of row and family, timestamp, type.
+/// Length of the shortest key: the lengths of row and family, the timestamp and the type.
 pub const KEY_LENGTH_MIN: usize = 2 + 1 + 8 + 1;
 
-/// Bytes that are not a cell, or a cell beyond a limit. Says what was expected and what was found.
+/// The bytes are not a cell, or a part exceeds a limit. Contains what was expected and found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed cell: {what} at byte {offset}: expected {expected}, found {found}")]
 pub struct Malformed {
     /// The part that is wrong.
     pub what: &'static str,
-    /// Where, from the start of the bytes given.
+    /// Its offset in the given bytes.
     pub offset: usize,
-    /// What should have been there: a bound or a value.
+    /// The expected bound or value.
     pub expected: u64,
-    /// What was there.
+    /// The value found.
     pub found: u64,
 }
 
-/// The result of looking at bytes from outside.
+/// The result of parsing bytes from outside.
 pub type Result<T> = std::result::Result<T, Malformed>;

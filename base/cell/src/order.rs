@@ -1,23 +1,23 @@
-//! The order of cells.
+//! The sort order of cells.
 //!
 //! Row ascending, family ascending, qualifier ascending, timestamp **descending**, type code **descending**, sequence
-//! id **descending**. So deletes come before puts of the same time, and of two writes at the same place the newer
-//! comes first and hides the other. The key with empty family and qualifier and type Minimum stands for "after all of
-//! this row", the one with type Maximum for "before".
+//! id **descending**. So a delete marker precedes puts of the same timestamp, and of two writes with equal keys the
+//! newer one comes first and hides the other. A key with an empty family and qualifier sorts after its row with type
+//! Minimum, and before its row with type Maximum.
 //!
-//! `hbase:meta` orders its rows in three parts, `table,startKey,regionId`: a start key may hold commas and bytes below
-//! the comma, and regions must sort by start key within a table all the same.
+//! `hbase:meta` compares its rows in three parts, `table,startKey,regionId`, since a start key may contain commas and
+//! bytes less than a comma, and the regions of a table must still sort by start key.
 
 use std::cmp::Ordering;
 
 use crate::{Cell, CellType, Key, SequenceId};
 
-/// A place in the order: a key and a sequence id.
+/// A position in the order: a key and a sequence id.
 #[derive(Clone, Copy, Debug)]
 pub struct Position<'a> {
     /// The key.
     pub key: Key<'a>,
-    /// Among cells of the same key, newer first.
+    /// Orders cells with equal keys, newer first.
     pub sequence: SequenceId,
 }
 
@@ -28,7 +28,7 @@ impl<'a> From<Cell<'a>> for Position<'a> {
     }
 }
 
-/// Which order of rows: every table's, or the catalog's.
+/// How rows are compared: as in user tables, or as in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparator {
     /// Rows as unsigned bytes.
@@ -47,28 +47,28 @@ impl Comparator {
         }
     }
 
-    /// Compares two keys, sequence ids aside.
+    /// Compares two keys without sequence ids.
     #[inline]
     pub fn compare_keys(self, left: Key<'_>, right: Key<'_>) -> Ordering {
         self.compare_rows(left.row(), right.row()).then_with(|| compare_within_row(left, right))
     }
 
-    /// Compares two places.
+    /// Compares two positions.
     #[inline]
     pub fn compare(self, left: Position<'_>, right: Position<'_>) -> Ordering {
         self.compare_keys(left.key, right.key).then_with(|| right.sequence.cmp(&left.sequence))
     }
 }
 
-/// Whether two rows are the same. Neighbours in a table mostly differ at their ends, which are looked at first: a walk
-/// asks this at every cell, and a call that compares all bytes costs more than the answer.
+/// Whether two rows are equal. Neighbouring rows mostly differ at their ends, which are compared first: a walk compares
+/// at every cell, and a call that compares all bytes costs more than the result is worth.
 #[inline]
 pub fn is_same_row(left: &[u8], right: &[u8]) -> bool {
     is_same(left, right)
 }
 
-/// Whether two names are the same: rows, families, qualifiers. Up to four words of them are compared on the spot, the last one
-/// first, where a call that compares any number of bytes costs more than the answer.
+/// Whether two names (rows, families, qualifiers) are equal. Up to four words are compared inline, the last one first,
+/// since a call to a general comparison costs more.
 #[inline]
 pub fn is_same(left: &[u8], right: &[u8]) -> bool {
     let length = left.len();
@@ -86,12 +86,12 @@ pub fn is_same(left: &[u8], right: &[u8]) -> bool {
             if length > 4 * 8 {
                 return left == right;
             }
-            // As many words as are whole, and behind them the end, which is known.
+            // Compares whole words, and then the end, which overlaps them.
             let (left, right) = (left.as_chunks::<8>().0, right.as_chunks::<8>().0);
             left.iter().zip(right).all(|(left, right)| left == right)
         }
         4.. => left.first_chunk::<4>() == right.first_chunk() && left.last_chunk::<4>() == right.last_chunk(),
-        // The first, the one in the middle, and the last are all.
+        // The first, the middle and the last word cover everything.
         1.. => {
             let middle = length / 2;
             (left[0], left[middle], left[length - 1]) == (right[0], right[middle], right[length - 1])
@@ -100,22 +100,21 @@ pub fn is_same(left: &[u8], right: &[u8]) -> bool {
     }
 }
 
-/// Compares two names or values. Where their first bytes differ they say it without a call; of nothing at all no byte is looked
-/// at, be it only in vain.
+/// Compares two names or values. A different first byte decides without a call; no byte of an empty slice is read.
 #[inline]
 pub fn compare_bytes(left: &[u8], right: &[u8]) -> Ordering {
     match (left.first(), right.first()) {
         (Some(left_first), Some(right_first)) if left_first == right_first => left.cmp(right),
-        // Nothing comes first.
+        // An empty slice sorts first.
         (left_first, right_first) => left_first.cmp(&right_first),
     }
 }
 
-/// Compares all that comes after the row.
+/// Compares everything after the row.
 #[inline]
 pub fn compare_within_row(left: Key<'_>, right: Key<'_>) -> Ordering {
     let ((left_family, left_qualifier), (right_family, right_qualifier)) = (left.column(), right.column());
-    // "After all of this row": type Minimum with no column at all.
+    // Type Minimum with an empty column sorts after the whole row.
     let last = |family: &[u8], qualifier: &[u8], key: Key<'_>| {
         key.type_code() == CellType::Minimum.code() && family.is_empty() && qualifier.is_empty()
     };
@@ -141,7 +140,7 @@ fn compare_meta_rows(left: &[u8], right: &[u8]) -> Ordering {
         return tables;
     }
     let (Some(left_comma), Some(right_comma)) = (left_comma, right_comma) else {
-        // A table's own row, which has no comma, stands before its regions.
+        // The row of the table itself, which has no comma, sorts before its regions.
         return left_comma.is_some().cmp(&right_comma.is_some());
     };
     let (left, right) = (&left[left_comma + 1..], &right[right_comma + 1..]);
@@ -265,7 +264,7 @@ mod tests {
                 assert_eq!(order, at.cmp(&other), "{left} against {right}");
             }
         }
-        // Plain bytes would put the table's name with a space between a table and its regions.
+        // In byte order the table name with a space would sort between a table and its regions.
         assert!(Comparator::Meta.compare_rows(b"t ,,", b"t,zzz,99.x.").is_gt());
     }
 }

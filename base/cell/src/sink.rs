@@ -1,13 +1,13 @@
-//! Where cells go that are read.
+//! Consumers of cells that a read returns.
 
 use crate::Cell;
 
-/// Takes cells one after the other.
+/// Consumes cells in order.
 pub trait CellSink {
-    /// Takes one cell; its bytes are only lent.
+    /// Consumes one cell, whose bytes are borrowed for the call.
     fn cell(&mut self, cell: Cell<'_>);
 
-    /// The cells since the last row that ended, or since the read began, are all that is given of their row. Told of by a read
-    /// that may give several rows at once.
+    /// Marks the end of a row: the cells since the previous end, or since the start, are complete. Called by reads that
+    /// may return several rows at once.
     fn row_ends(&mut self) {}
 }

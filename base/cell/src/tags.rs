@@ -1,25 +1,25 @@
-//! Tags: small typed values that ride on a cell.
+//! Tags: small typed values attached to a cell.
 //!
 //! Each is `length 2B (of type and value) · type 1B · value`.
 
 use crate::{Malformed, Result};
 
-/// HBase's tag types that the server itself acts on (`TagType`).
+/// HBase's tag types that the server interprets (`TagType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TagType {
-    /// Access control list.
+    /// An access control list.
     Acl = 1,
-    /// Visibility expression.
+    /// A visibility expression.
     Visibility = 2,
-    /// Time to live of this cell, 8 bytes of milliseconds.
+    /// The time to live of the cell, 8 bytes, in milliseconds.
     Ttl = 8,
 }
 
 /// One tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag<'a> {
-    /// The type's code.
+    /// The type code.
     pub code: u8,
     /// The value.
     pub value: &'a [u8],
@@ -30,7 +30,7 @@ pub struct Tag<'a> {
 pub struct Tags<'a>(&'a [u8]);
 
 impl<'a> Tags<'a> {
-    /// Checks that `bytes` are whole tags and nothing more.
+    /// Validates that `bytes` are complete tags and nothing else.
     pub fn parse(bytes: &'a [u8]) -> Result<Tags<'a>> {
         let mut at = 0;
         while at < bytes.len() {
@@ -48,25 +48,25 @@ impl<'a> Tags<'a> {
         Ok(Tags(bytes))
     }
 
-    /// Tags over bytes that were checked before.
+    /// Wraps bytes that were validated before.
     #[inline]
     pub fn trusted(bytes: &'a [u8]) -> Tags<'a> {
         Tags(bytes)
     }
 
-    /// The tags as they lie in the cell, without the length before them.
+    /// Returns the encoded tags, without the length that precedes them in the cell.
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// Whether there is none.
+    /// Whether there are no tags.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// The first tag of this type.
+    /// Returns the first tag of this type.
     pub fn find(self, wanted: TagType) -> Option<Tag<'a>> {
         self.into_iter().find(|tag| tag.code == wanted as u8)
     }
@@ -81,7 +81,7 @@ impl<'a> IntoIterator for Tags<'a> {
     }
 }
 
-/// Walks over tags.
+/// Iterates over tags.
 #[derive(Clone, Debug)]
 pub struct Iter<'a>(&'a [u8]);
 
@@ -100,7 +100,7 @@ impl<'a> Iterator for Iter<'a> {
 /// Appends one tag to `out`.
 ///
 /// # Panics
-/// When type and value measure more than 65,535 bytes.
+/// When type and value exceed 65,535 bytes.
 pub fn write_tag(out: &mut Vec<u8>, code: u8, value: &[u8]) {
     let length = u16::try_from(value.len() + 1).expect("a tag measures at most 65,535 bytes");
     out.extend_from_slice(&length.to_be_bytes());

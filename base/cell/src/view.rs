@@ -1,8 +1,8 @@
-//! A cell: a key with its value, and the number of the write that made it.
+//! Cells: a key with its value and its sequence id.
 
 use crate::{CellType, Key, Malformed, Result, SequenceId, Tags, Timestamp};
 
-/// A borrowed cell in KeyValue layout, with its sequence id beside it.
+/// A borrowed cell in KeyValue layout, with its sequence id.
 #[derive(Clone, Copy)]
 pub struct Cell<'a> {
     bytes: &'a [u8],
@@ -15,7 +15,7 @@ fn length_at(bytes: &[u8], at: usize) -> usize {
 }
 
 impl<'a> Cell<'a> {
-    /// Checks that `bytes` are one whole cell, with or without tags, and nothing more.
+    /// Validates that `bytes` are one complete cell, with or without tags, and nothing else.
     pub fn parse(bytes: &'a [u8], sequence: SequenceId) -> Result<Cell<'a>> {
         let malformed = |what, offset, expected: u64, found: u64| Malformed { what, offset, expected, found };
         if bytes.len() < 8 {
@@ -47,104 +47,104 @@ impl<'a> Cell<'a> {
         Ok(Cell { bytes, sequence })
     }
 
-    /// A cell over bytes that were checked before. Bytes that were not may panic here or later, never worse.
+    /// Wraps bytes that were validated before. Other bytes may cause a panic here or later, and nothing worse.
     #[inline]
     pub fn trusted(bytes: &'a [u8], sequence: SequenceId) -> Cell<'a> {
         debug_assert!(Cell::parse(bytes, sequence).is_ok(), "an unchecked cell was trusted");
         Cell { bytes, sequence }
     }
 
-    /// The key of the cell with which `bytes` begin; they were checked before.
+    /// Returns the key of the cell at the start of `bytes`, which were validated before.
     #[inline]
     pub fn key_within(bytes: &'a [u8]) -> Key<'a> {
         Key::trusted(&bytes[8..8 + length_at(bytes, 0)])
     }
 
-    /// The whole cell, with its tags if it has any.
+    /// Returns the whole cell with its tags.
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The whole cell but its tags: what `KeyValueCodec` sends to clients.
+    /// Returns the cell without its tags, as `KeyValueCodec` sends it to clients.
     #[inline]
     pub fn bytes_without_tags(self) -> &'a [u8] {
         &self.bytes[..8 + length_at(self.bytes, 0) + length_at(self.bytes, 4)]
     }
 
-    /// The number of the write that made it.
+    /// Returns the sequence id of the write.
     #[inline]
     pub fn sequence(self) -> SequenceId {
         self.sequence
     }
 
-    /// The same cell under another number.
+    /// Returns the same cell with another sequence id.
     #[inline]
     #[must_use]
     pub fn with_sequence(self, sequence: SequenceId) -> Cell<'a> {
         Cell { sequence, ..self }
     }
 
-    /// Where it stands.
+    /// Returns the cell's position.
     #[inline]
     pub fn key(self) -> Key<'a> {
         Key::trusted(&self.bytes[8..8 + length_at(self.bytes, 0)])
     }
 
-    /// The row.
+    /// Returns the row.
     #[inline]
     pub fn row(self) -> &'a [u8] {
         self.key().row()
     }
 
-    /// The family.
+    /// Returns the family.
     #[inline]
     pub fn family(self) -> &'a [u8] {
         self.key().family()
     }
 
-    /// The qualifier.
+    /// Returns the qualifier.
     #[inline]
     pub fn qualifier(self) -> &'a [u8] {
         self.key().qualifier()
     }
 
-    /// The timestamp.
+    /// Returns the timestamp.
     #[inline]
     pub fn timestamp(self) -> Timestamp {
         self.key().timestamp()
     }
 
-    /// The type; `None` for a code that HBase does not know.
+    /// Returns the type; `None` for a code that HBase does not know.
     #[inline]
     pub fn cell_type(self) -> Option<CellType> {
         self.key().cell_type()
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn value(self) -> &'a [u8] {
         let at = 8 + length_at(self.bytes, 0);
         &self.bytes[at..at + length_at(self.bytes, 4)]
     }
 
-    /// The tags; none for a cell that ends after its value.
+    /// Returns the tags; empty for a cell that ends after its value.
     #[inline]
     pub fn tags(self) -> Tags<'a> {
         let at = 8 + length_at(self.bytes, 0) + length_at(self.bytes, 4);
         Tags::trusted(self.bytes.get(at + 2..).unwrap_or(&[]))
     }
 
-    /// Bytes that HBase counts for this cell in its size limits: `heapSize` of a cell in a memstore chunk, which is 32
-    /// for the object and its bytes rounded up to 8.
+    /// Returns the size that HBase counts for this cell in size limits, in bytes: `heapSize` of a cell in a memstore
+    /// chunk, which is 32 for the object plus its bytes, rounded up to 8.
     ///
-    /// For a cell out of an HFile block HBase counts 38 and the bytes, not rounded: at most 6 bytes more, or 1 less.
+    /// For a cell from an HFile block HBase counts 38 plus the bytes, not rounded: at most 6 bytes more, or 1 less.
     #[inline]
     pub fn heap_size(self) -> usize {
         Cell::heap_size_of(self.bytes.len())
     }
 
-    /// The same for a cell of so many bytes.
+    /// Returns that size for a cell of this length.
     #[inline]
     pub fn heap_size_of(length: usize) -> usize {
         32 + length.next_multiple_of(8)

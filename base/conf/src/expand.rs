@@ -1,15 +1,15 @@
-//! Replaces `${name}` in values, as Hadoop's configuration does.
+//! Replaces `${name}` in values as Hadoop's configuration does.
 //!
-//! References are replaced from left to right until none is left, at most [`LIMIT`] times. A name refers to the variable of
-//! that name, else to the value of the key. `${env.NAME:-text}` and `${env.NAME-text}` bring their own default. A
-//! reference to nothing is left as it is, as in HBase.
+//! References are replaced from left to right until none is left, at most [`LIMIT`] times. A name refers to the
+//! variable of that name or, failing that, to the key of that name. `${env.NAME:-text}` and `${env.NAME-text}` contain
+//! their own default. An unresolved reference is left as it is, as in HBase.
 
 use crate::{Conf, Error, Result, keys};
 
-/// Most replacements in one value (`Configuration.MAX_SUBST` in Hadoop).
+/// Maximum number of replacements in one value (`Configuration.MAX_SUBST` in Hadoop).
 const LIMIT: usize = 20;
 
-/// Keys of HBase that act here only as variables in other values, with HBase's defaults.
+/// HBase keys that are used here only as variables in other values, with HBase's defaults.
 const VARIABLES: &[(&str, &str)] = &[("hbase.tmp.dir", "${java.io.tmpdir}/hbase-${user.name}")];
 
 /// Replaces all references in `text`, the value of `name`.
@@ -31,7 +31,7 @@ pub(crate) fn expand(conf: &Conf, name: &str, text: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Offsets of the `$` and the `}` of the innermost reference at or after `from`.
+/// Returns the offsets of the `$` and the `}` of the innermost reference at or after `from`.
 fn variable(text: &str, from: usize) -> Option<(usize, usize)> {
     let end = from + text.get(from..)?.find('}')?;
     match text[from..end].rfind("${") {

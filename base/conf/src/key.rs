@@ -1,17 +1,17 @@
-//! A key's declaration, and the kinds of values there are.
+//! Declarations of keys, and the types of their values.
 
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::{Conf, Result};
 
-/// What a value is: how its text is read, and its unit.
+/// The type of a value: how its text is parsed, and its unit.
 pub trait Kind: 'static {
-    /// What the text becomes.
+    /// The parsed type.
     type Value;
-    /// The unit of a bare number, for people.
+    /// The unit of a bare number, for users.
     const UNIT: &'static str;
-    /// Reads a text; the error says what would have been right.
+    /// Parses a value. The error says what would be accepted.
     fn parse(text: &str) -> std::result::Result<Self::Value, &'static str>;
 }
 
@@ -35,31 +35,31 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A time; a bare number is milliseconds.
+    /// A duration; a bare number is in milliseconds.
     Millis: Duration, "ms", |text| {
         duration(text, 1_000_000).ok_or("a time in ms, or with one of the units ns us ms s m h d")
     };
-    /// A time; a bare number is seconds.
+    /// A duration; a bare number is in seconds.
     Seconds: Duration, "s", |text| {
         duration(text, 1_000_000_000).ok_or("a time in seconds, or with one of the units ns us ms s m h d")
     };
-    /// A size; a bare number is bytes, `k m g t` are powers of 1024.
+    /// A size; a bare number is in bytes, and `k m g t` are powers of 1024.
     Size: u64, "bytes", |text| size(text).ok_or("a size in bytes, or with one of the units k m g t");
-    /// How many.
+    /// A count.
     Count: u64, "", |text| whole(text).ok_or("a whole number, zero or more");
-    /// A number that may be below zero, where HBase gives that a meaning.
+    /// A number that may be negative, where HBase gives that a meaning.
     Number: i64, "", |text: &str| text.parse().map_err(|_| "a whole number");
-    /// A share or a factor.
+    /// A fraction or a factor.
     Ratio: f64, "", |text: &str| {
         text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or("a number, zero or more")
     };
-    /// Yes or no.
+    /// A boolean.
     Flag: bool, "", |text: &str| match () {
         () if text.eq_ignore_ascii_case("true") => Ok(true),
         () if text.eq_ignore_ascii_case("false") => Ok(false),
         () => Err("true or false"),
     };
-    /// How stores compact in memory.
+    /// The level of in-memory compaction.
     MemoryCompaction: String, "", |text: &str| {
         let name = text.to_ascii_uppercase();
         let known = ["NONE", "BASIC", "EAGER", "ADAPTIVE"].contains(&&name[..]);
@@ -69,7 +69,7 @@ kinds! {
     Port: u16, "", |text: &str| text.parse().map_err(|_| "a port, 0 to 65535");
     /// Any text.
     Text: String, "", |text: &str| Ok(text.to_owned());
-    /// Texts parted by commas; blanks around them do not count.
+    /// Texts separated by commas; surrounding blanks are ignored.
     List: Vec<String>, "", |text: &str| {
         Ok(text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect())
     };
@@ -100,7 +100,7 @@ fn duration(text: &str, nanos_of_bare: u64) -> Option<Duration> {
         "d" => 86_400_000_000_000,
         _ => return None,
     };
-    // Java's Long.MAX_VALUE ms is how people write "never": more nanoseconds than 64 bits hold.
+    // People write Java's Long.MAX_VALUE in ms for "never": more nanoseconds than 64 bits hold.
     let nanos = u128::from(number.parse::<u64>().ok()?) * u128::from(nanos);
     Some(Duration::new((nanos / 1_000_000_000) as u64, (nanos % 1_000_000_000) as u32))
 }
@@ -120,7 +120,7 @@ fn size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// One key of the configuration.
+/// A key of the configuration.
 #[derive(Debug)]
 pub struct Key<K: Kind> {
     name: &'static str,
@@ -130,7 +130,7 @@ pub struct Key<K: Kind> {
 }
 
 impl<K: Kind> Key<K> {
-    /// A declaration. Belongs into [`keys`](crate::keys), where it becomes part of the table.
+    /// Declares a key. Used in [`keys`](crate::keys), which lists all keys.
     pub(crate) const fn new(name: &'static str, default: &'static str, meaning: &'static str) -> Key<K> {
         Key { name, default, meaning, kind: PhantomData }
     }
@@ -140,23 +140,23 @@ impl<K: Kind> Key<K> {
         self.name
     }
 
-    /// The default as a text, variables not replaced.
+    /// The default as text, before variables are replaced.
     pub const fn default_text(&self) -> &'static str {
         self.default
     }
 }
 
-/// A key of whatever kind.
+/// A key of any type.
 pub trait Declared: Sync {
     /// The name, as in `hbase-site.xml`.
     fn name(&self) -> &'static str;
-    /// The default as a text, variables not replaced.
+    /// The default as text, before variables are replaced.
     fn default_text(&self) -> &'static str;
-    /// What it does, in sentences.
+    /// What the key does, in sentences.
     fn meaning(&self) -> &'static str;
-    /// The unit of a bare number; empty where there is none.
+    /// The unit of a bare number; empty if there is none.
     fn unit(&self) -> &'static str;
-    /// Whether the value that `conf` has for it is of its kind.
+    /// Checks that the value in `conf` has the key's type.
     fn check(&self, conf: &Conf) -> Result<()>;
 }
 

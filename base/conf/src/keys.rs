@@ -1,11 +1,11 @@
-//! The declarations, by the part of the server that they configure.
+//! The declarations, grouped by the part of the server that they configure.
 //!
 //! Names, units and defaults are those of HBase 2.6 (`hbase-default.xml` and the constants in its code). Keys that HBase
 //! does not have begin with `bellows.`.
 
 use crate::Declared;
 
-/// Declares keys. Their doc comments are what `bellows keys` and the configuration reference show.
+/// Declares keys. `bellows keys` and the configuration reference show their doc comments.
 macro_rules! keys {
     ($($(#[doc = $doc:literal])+ $constant:ident: $kind:ident = $name:literal, $default:literal;)*) => {
         $(
@@ -14,7 +14,7 @@ macro_rules! keys {
                 crate::Key::new($name, $default, concat!($($doc),+));
         )*
 
-        /// Every key of this part.
+        /// All keys of this part.
         pub(crate) static ALL: &[&dyn crate::Declared] = &[$(&$constant),*];
     };
 }
@@ -30,9 +30,9 @@ pub mod store;
 /// The keys of one part of the server.
 #[derive(Clone, Copy)]
 pub struct Part {
-    /// A heading for people.
+    /// The heading.
     pub title: &'static str,
-    /// The keys, in the order of their declarations.
+    /// The keys, in order of declaration.
     pub keys: &'static [&'static dyn Declared],
 }
 
