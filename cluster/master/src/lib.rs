@@ -25,6 +25,7 @@ mod alter;
 mod catalog;
 pub mod descriptors;
 mod error;
+mod hbck;
 pub mod intents;
 pub mod layout;
 mod namespaces;
@@ -55,6 +56,7 @@ use rpc::{Exception, class};
 use storage::Files;
 
 pub use error::Error;
+pub use hbck::{HbckReport, HbckService, Inconsistency};
 pub use options::Options;
 pub use selection::Selection;
 pub use service::MasterService;
@@ -86,6 +88,8 @@ pub struct Master {
     mirror: Arc<dyn TableStateMirror>,
     /// Tables of which files are there that no start could make sense of, and why. Nothing is made in their place.
     aside: RwLock<BTreeMap<TableName, String>>,
+    /// What the last check of the catalog has found.
+    hbck_report: Mutex<Option<HbckReport>>,
     /// Tables whose creation failed, and was told so, and could not be taken back yet.
     leftovers: Mutex<BTreeSet<TableName>>,
     /// The last `flush-table-proc` of each table, for clients that ask whether it is done.

@@ -23,11 +23,7 @@ pub struct Table {
 impl Table {
     /// A table with these regions.
     pub fn new(descriptor: Arc<TableDescriptor>, state: TableState, mut regions: Vec<RegionRow>) -> Table {
-        regions.sort_by(|a, b| {
-            let key =
-                |row: &RegionRow| (row.region.start_key().clone(), row.region.is_split(), row.region.id());
-            key(a).cmp(&key(b))
-        });
+        sort(&mut regions);
         Table { descriptor, state, regions, reopening: 0 }
     }
 
@@ -45,9 +41,18 @@ impl Table {
     pub fn update(&mut self, row: RegionRow) {
         match self.regions.iter_mut().find(|known| known.region.name() == row.region.name()) {
             Some(known) => *known = row,
-            None => self.regions.push(row),
+            None => {
+                self.regions.push(row);
+                sort(&mut self.regions);
+            }
         }
     }
+}
+
+/// Puts regions in the order of [`Table::regions`].
+fn sort(regions: &mut [RegionRow]) {
+    let key = |row: &RegionRow| (row.region.start_key().clone(), row.region.is_split(), row.region.id());
+    regions.sort_by_key(key);
 }
 
 /// All tables and namespaces.

@@ -203,7 +203,7 @@ impl Master {
     }
 
     /// The region a client names, fully or by its short name.
-    fn find(&self, region: &pb::RegionSpecifier) -> Result<RegionRow, Exception> {
+    pub(crate) fn find(&self, region: &pb::RegionSpecifier) -> Result<RegionRow, Exception> {
         use pb::region_specifier::RegionSpecifierType as By;
         let unknown = || Exception::new(class::UNKNOWN_REGION, region.value.escape_ascii().to_string());
         let name = match region.r#type() {

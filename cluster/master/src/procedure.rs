@@ -186,6 +186,12 @@ impl Procedures {
         ProcedureEnd { procedures: Arc::clone(self), id }
     }
 
+    /// Whether a procedure with this lock runs or waits.
+    pub fn is_busy(&self, lock: &str) -> bool {
+        let inner = self.inner.lock();
+        inner.locked.iter().any(|held| held == lock) || inner.waiting.iter().any(|next| next.lock == lock)
+    }
+
     /// Waits until nothing runs or waits.
     pub fn wait_idle(&self) {
         let mut inner = self.inner.lock();

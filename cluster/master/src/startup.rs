@@ -52,6 +52,7 @@ impl Master {
             picture: RwLock::new(Picture::default()),
             mirror,
             aside: RwLock::default(),
+            hbck_report: Mutex::default(),
             leftovers: Mutex::default(),
             last_flushes: Mutex::default(),
             world,

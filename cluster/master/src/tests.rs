@@ -2,6 +2,7 @@
 
 mod crash;
 mod double;
+mod hbck;
 mod nonsense;
 mod service;
 mod tables;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cache::Cache;
 use env::{Runtime, World};
-use master::{Master, MasterService};
+use master::{HbckService, Master, MasterService};
 use proto::ServerName;
 use regionserver::{
     AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, Foundation,
@@ -137,6 +137,7 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
         .with("ClientMetaService", Arc::new(ClientMetaService::new(Arc::clone(&view), nodes_max)))
         .with("BootstrapNodeService", Arc::new(BootstrapNodeService::new(view)))
         .with("MasterService", Arc::new(MasterService::new(Arc::clone(&master))))
+        .with("HbckService", Arc::new(HbckService::new(Arc::clone(&master))))
         .with_cluster_id(master.cluster_id());
     let rpc = rpc.serve(services);
     znodes.set_servers(&master_name, &server_name, master.cluster_id(), web_address.port());

@@ -12,6 +12,45 @@ use rpc::{Answer, Call, Codec, Compressor, ConnectionInfo, Exception, Reply, Ser
 use super::double::{Life, pb_name, schema};
 use crate::MasterService;
 
+/// A call of a client that waits for `timeout`.
+pub(super) fn call(life: &Life, timeout: Option<Duration>, method: &str, param: Bytes) -> Call {
+    let received = life.master.world.moment();
+    let connection = ConnectionInfo {
+        user: User::default(),
+        service: "MasterService".into(),
+        codec: Codec::None,
+        compressor: Compressor::None,
+        version: None,
+        remote: ([127, 0, 0, 1], 1).into(),
+        attributes: Vec::new(),
+        answers: rpc::Answers::new(u64::MAX),
+    };
+    Call {
+        method: method.into(),
+        size: param.len(),
+        param,
+        cells: Bytes::new(),
+        connection: Arc::new(connection),
+        priority: None,
+        timeout,
+        deadline: timeout.map(|timeout| received.plus(timeout)),
+        received,
+        attributes: Vec::new(),
+    }
+}
+
+/// What an answer is in the end.
+pub(super) fn end_of(runtime: &Runtime, answer: Answer) -> Result<Reply, Exception> {
+    match answer {
+        Answer::Now(outcome) => outcome,
+        Answer::Later(future) => {
+            let (told, wait) = std::sync::mpsc::channel();
+            runtime.spawn(async move { told.send(future.await).expect("the test waits") });
+            wait.recv().expect("the answer comes")
+        }
+    }
+}
+
 struct Client {
     life: Life,
     service: MasterService,
@@ -31,37 +70,8 @@ impl Client {
 
     /// A call of a client that waits for `timeout`.
     fn raw_within(&self, timeout: Option<Duration>, method: &str, param: Bytes) -> Result<Reply, Exception> {
-        let received = self.life.master.world.moment();
-        let connection = ConnectionInfo {
-            user: User::default(),
-            service: "MasterService".into(),
-            codec: Codec::None,
-            compressor: Compressor::None,
-            version: None,
-            remote: ([127, 0, 0, 1], 1).into(),
-            attributes: Vec::new(),
-            answers: rpc::Answers::new(u64::MAX),
-        };
-        let call = Call {
-            method: method.into(),
-            size: param.len(),
-            param,
-            cells: Bytes::new(),
-            connection: Arc::new(connection),
-            priority: None,
-            timeout,
-            deadline: timeout.map(|timeout| received.plus(timeout)),
-            received,
-            attributes: Vec::new(),
-        };
-        match self.service.call(call) {
-            Answer::Now(outcome) => outcome,
-            Answer::Later(future) => {
-                let (told, wait) = std::sync::mpsc::channel();
-                self.runtime.spawn(async move { told.send(future.await).expect("the test waits") });
-                wait.recv().expect("the answer comes")
-            }
-        }
+        let call = call(&self.life, timeout, method, param);
+        end_of(&self.runtime, self.service.call(call))
     }
 
     fn call<M: Message + Default>(&self, method: &str, request: &impl Message) -> Result<M, Exception> {

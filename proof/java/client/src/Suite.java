@@ -15,6 +15,7 @@ public final class Suite {
     AdminTest.class,
     AsyncTest.class,
     BoundaryTest.class,
+    HbckTest.class,
     ErrorTest.class
   };
 

@@ -1,0 +1,163 @@
+//! `HbckService`: the repairs that HBCK2 and the shell's `hbck_chore_run` ask for.
+//!
+//! A check compares hbase:meta, the master's view of it and the open regions. A repair is an ordinary procedure where it
+//! can be one. What only makes sense with several servers, or with procedures that can get stuck, is refused with the reason.
+
+mod check;
+mod repair;
+
+use std::sync::Arc;
+
+use prost::Message;
+use proto::catalog::RegionRow;
+use proto::{ServerName, TableName, pb};
+use rpc::{Answer, Call, Exception, Reply, Service};
+
+pub use check::{HbckReport, Inconsistency};
+
+use crate::Master;
+use crate::error::of_proto;
+use crate::procedure::{Outcome, ProcedureId};
+
+/// HBase's id of no procedure: -1.
+const NO_PROCEDURE: u64 = u64::MAX;
+
+/// Answers the calls of `HbckService`.
+#[derive(Debug)]
+pub struct HbckService {
+    master: Arc<Master>,
+}
+
+impl HbckService {
+    /// The service of `master`.
+    pub fn new(master: Arc<Master>) -> HbckService {
+        HbckService { master }
+    }
+
+    /// Decodes the parameter and acts on the blocking thread pool.
+    fn with<M: Message + Default + 'static>(
+        &self,
+        call: &Call,
+        act: impl FnOnce(&Arc<Master>, M) -> Result<Reply, Exception> + Send + 'static,
+    ) -> Answer {
+        match call.decode::<M>() {
+            Ok(request) => {
+                let master = Arc::clone(&self.master);
+                Answer::later(env::blocking(move || act(&master, request)))
+            }
+            Err(exception) => exception.into(),
+        }
+    }
+}
+
+impl Service for HbckService {
+    fn call(&self, call: Call) -> Answer {
+        match call.method.as_str() {
+            "RunHbckChore" => self.with(&call, |master, _: pb::RunHbckChoreRequest| {
+                master.run_hbck()?;
+                Ok(Reply::of(&pb::RunHbckChoreResponse { ran: true }))
+            }),
+            "FixMeta" => self.with(&call, |master, _: pb::FixMetaRequest| {
+                master.fix_meta()?;
+                Ok(Reply::of(&pb::FixMetaResponse {}))
+            }),
+            "SetTableStateInMeta" => self.with(&call, |master, request| set_table_state(master, &request)),
+            "SetRegionStateInMeta" => self.with(&call, |master, request| set_region_states(master, &request)),
+            "Assigns" => self.with(&call, |master, request: pb::AssignsRequest| {
+                let pid = each(&request.region, |region| master.assign_region(region))?;
+                Ok(Reply::of(&pb::AssignsResponse { pid }))
+            }),
+            "Unassigns" => self.with(&call, |master, request: pb::UnassignsRequest| {
+                let pid = each(&request.region, |region| master.unassign_region(region))?;
+                Ok(Reply::of(&pb::UnassignsResponse { pid }))
+            }),
+            "BypassProcedure" => self.with(&call, |master, request| bypass(master, &request)),
+            "ScheduleServerCrashProcedure" => {
+                self.with(&call, |master, request| schedule_crashes(master, &request))
+            }
+            "ScheduleSCPsForUnknownServers" => {
+                // hbase:meta names this server alone: a start puts its name into every row.
+                let none = pb::ScheduleScPsForUnknownServersResponse { pid: Vec::new() };
+                Ok(Reply::of(&none)).into()
+            }
+            method => Exception::unknown_method("HbckService", method).into(),
+        }
+    }
+}
+
+/// Submits a procedure for each region. As in HBase a region that nobody knows gets no procedure and is no failure.
+fn each(
+    regions: &[pb::RegionSpecifier],
+    submit: impl Fn(&pb::RegionSpecifier) -> Result<ProcedureId, Exception>,
+) -> Result<Vec<u64>, Exception> {
+    let id = |region| match submit(region) {
+        Ok(id) => Ok(id.0),
+        Err(exception) if exception.class == rpc::class::UNKNOWN_REGION => Ok(NO_PROCEDURE),
+        Err(exception) => Err(exception),
+    };
+    regions.iter().map(id).collect()
+}
+
+/// Sets a table's state without opening or closing regions. Returns the state before.
+fn set_table_state(master: &Master, request: &pb::SetTableStateInMetaRequest) -> Result<Reply, Exception> {
+    let before = master.table_state(&request.table_name)?;
+    let name = TableName::try_from(&request.table_name).map_err(of_proto)?;
+    let state = request.table_state.state();
+    tracing::warn!(table = %name, from = before.as_str_name(), to = state.as_str_name(),
+        "hbck sets the state of a table; its regions stay as they are");
+    master.set_state(&name, state)?;
+    Ok(Reply::of(&pb::GetTableStateResponse { table_state: pb::TableState { state: before as i32 } }))
+}
+
+/// Sets regions' states without opening or closing them. Returns the states before.
+fn set_region_states(master: &Master, request: &pb::SetRegionStateInMetaRequest) -> Result<Reply, Exception> {
+    // All are looked up before the first is changed.
+    let known = request.states.iter().map(|wanted| Ok((wanted, master.find(&wanted.region_specifier)?)));
+    let known: Vec<_> = known.collect::<Result<_, Exception>>()?;
+    let mut states = Vec::with_capacity(known.len());
+    for (wanted, row) in known {
+        let (before, state) = (row.state, wanted.state());
+        tracing::warn!(region = %row.region, from = before.as_str_name(), to = state.as_str_name(),
+            "hbck sets the state of a region; the region itself stays as it is");
+        master.record(RegionRow { state, ..row })?;
+        states.push(pb::RegionSpecifierAndState {
+            region_specifier: wanted.region_specifier.clone(),
+            state: before as i32,
+        });
+    }
+    Ok(Reply::of(&pb::SetRegionStateInMetaResponse { states }))
+}
+
+/// A procedure that has ended, or that nobody knows, is not bypassed, as in HBase. One that runs cannot be.
+fn bypass(master: &Master, request: &pb::BypassProcedureRequest) -> Result<Reply, Exception> {
+    for id in &request.proc_id {
+        if let Some(Outcome::Running { .. }) = master.procedures.outcome(ProcedureId(*id)) {
+            return Err(Exception::do_not_retry(format!(
+                "procedure {id} runs and cannot be bypassed: it ends by itself, with an exception if it cannot do its work; \
+                 getProcedureResult tells its end"
+            )));
+        }
+    }
+    let bypassed = vec![false; request.proc_id.len()];
+    Ok(Reply::of(&pb::BypassProcedureResponse { bypassed }))
+}
+
+/// An earlier life of this server, or another server, has nothing left to recover: the start has replayed the log.
+fn schedule_crashes(
+    master: &Master,
+    request: &pb::ScheduleServerCrashProcedureRequest,
+) -> Result<Reply, Exception> {
+    let own = master.regions.server();
+    for name in &request.server_name {
+        let name = ServerName::try_from(name).map_err(of_proto)?;
+        if name == own {
+            return Err(Exception::do_not_retry(format!(
+                "{name} is the process that answers this call and serves: a crash procedure is for a dead server; \
+                 stop the server, and its next start replays the log"
+            )));
+        }
+        tracing::info!(server = %name, "hbck asks for a crash procedure; the server has nothing left to recover");
+    }
+    let pid = vec![NO_PROCEDURE; request.server_name.len()];
+    Ok(Reply::of(&pb::ScheduleServerCrashProcedureResponse { pid }))
+}

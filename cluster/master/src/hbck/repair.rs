@@ -1,0 +1,72 @@
+//! `fixMeta`: writes into hbase:meta what is missing there, and makes regions for rows that have none.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::catalog::{RegionRow, RegionState, TableState};
+use proto::{RegionInfo, TableName};
+use rpc::Exception;
+
+use super::check::{HbckReport, Inconsistency};
+use crate::error::{of_proto, of_storage};
+use crate::{Master, table_not_found};
+
+impl Master {
+    /// Mends what a check finds and this master can decide: rows and states that hbase:meta lacks, and holes. What is left
+    /// is told by the last check's report and, where it is an overlap, by the exception.
+    pub(crate) fn fix_meta(self: &Arc<Self>) -> Result<HbckReport, Exception> {
+        for inconsistency in self.run_hbck()?.inconsistencies {
+            let Some(table) = inconsistency.table().cloned() else { continue };
+            let id = self.submit("fix-meta", &table, None, move |master| master.mend(&inconsistency))?;
+            if let Some(outcome) = self.procedures.wait(id) {
+                outcome?;
+            }
+        }
+        let left = self.run_hbck()?;
+        match left.inconsistencies.iter().find(|found| matches!(found, Inconsistency::Overlap(..))) {
+            Some(overlap) => {
+                Err(Exception::do_not_retry(format!("not mended, regions are not merged here: {overlap}")))
+            }
+            None => Ok(left),
+        }
+    }
+
+    fn mend(&self, inconsistency: &Inconsistency) -> Result<(), Exception> {
+        match inconsistency {
+            Inconsistency::TableState { table, .. } => {
+                match self.see(|picture| picture.tables.get(table).map(|table| table.state)) {
+                    Some(state) => self.catalog.put_state(table, state),
+                    None => Ok(()),
+                }
+            }
+            Inconsistency::NoRow(region) => {
+                match self.see(|picture| picture.region(region.encoded_name()).cloned()) {
+                    Some(row) => self.catalog.put_regions([&row]),
+                    None => Ok(()),
+                }
+            }
+            Inconsistency::Hole { table, start, end } => self.fill(table, start, end),
+            // Assigning, unassigning and deleting rows are the operator's to decide.
+            Inconsistency::Unreadable(_)
+            | Inconsistency::Unknown(_)
+            | Inconsistency::Overlap(..)
+            | Inconsistency::NotOpen { .. }
+            | Inconsistency::Open(_) => Ok(()),
+        }
+    }
+
+    /// Makes an empty region for rows that have none.
+    fn fill(&self, table: &TableName, start: &Bytes, end: &Bytes) -> Result<(), Exception> {
+        let known = self.see(|picture| {
+            let table = picture.tables.get(table)?;
+            Some((Arc::clone(&table.descriptor), table.state))
+        });
+        let (descriptor, state) = known.ok_or_else(|| table_not_found(table))?;
+        let region = RegionInfo::new(table.clone(), start.clone(), end.clone(), self.new_region_id());
+        let region = region.map_err(of_proto)?;
+        self.write_region_info(&region).map_err(of_storage)?;
+        self.record(RegionRow::new(region.clone(), RegionState::Closed))?;
+        tracing::warn!(region = %region, "hbck made an empty region for rows that had none");
+        if state == TableState::Enabled { self.open(&region, &descriptor) } else { Ok(()) }
+    }
+}
