@@ -1,7 +1,7 @@
-//! Bloom filters: whether a row, a row's column, or any row that begins so may be in the file.
+//! Bloom filters: whether a row, a row's column, or a row with a given prefix may be in the file.
 //!
-//! A filter is a row of chunks, each a bit array over the keys that came while it was filled, written between the data
-//! blocks. The meta block, read when the file is opened, says which chunk holds which keys:
+//! A filter consists of chunks. Each is a bit array over the keys added while it was filled, and is written between
+//! data blocks. The meta block, read when the file is opened, locates the chunk for a key:
 //!
 //! ```text
 //! version 4B (3) · bytes of all chunks 8B · hash count 4B · hash type 4B · keys 8B · keys that would fit 8B
@@ -16,7 +16,7 @@ use cell::{Cell, Comparator, KeyBuf};
 use crate::format::write_vlong;
 use crate::index::{Entries, Entry, Ordered};
 
-/// Which keys a file's filter holds.
+/// The keys in a file's bloom filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BloomType {
     /// No filter.
@@ -26,12 +26,12 @@ pub enum BloomType {
     Row,
     /// Rows with qualifiers.
     RowColumn,
-    /// The first bytes of rows, so many (`RowPrefixBloomFilter.prefix_length`); shorter rows as they are.
+    /// Prefixes of rows of this length (`RowPrefixBloomFilter.prefix_length`); shorter rows as a whole.
     RowPrefix(u16),
 }
 
 impl BloomType {
-    /// HBase's name for it.
+    /// Returns HBase's name of the type.
     pub fn name(self) -> &'static str {
         match self {
             BloomType::None => "NONE",
@@ -41,15 +41,15 @@ impl BloomType {
         }
     }
 
-    /// The type of this name; `prefix` is the length that one of prefixes needs. `None` for one that is not used here, or
-    /// has no length: such a filter is not asked.
+    /// Returns the type with this name; `prefix` is the prefix length, if the type needs one. `None` for an unsupported
+    /// type or a missing length: such a filter is ignored.
     pub fn of_name(name: &str, prefix: Option<u16>) -> Option<BloomType> {
         let prefixes = prefix.filter(|length| *length > 0).map(BloomType::RowPrefix);
         let all = [Some(BloomType::None), Some(BloomType::Row), Some(BloomType::RowColumn), prefixes];
         all.into_iter().flatten().find(|kind| kind.name() == name)
     }
 
-    /// What a filter of rows, or of their prefixes, knows `row` by; `None` for one of columns.
+    /// Returns the key of `row` in a filter of rows or prefixes; `None` for a filter of columns.
     pub(crate) fn key_of_row(self, row: &[u8]) -> Option<&[u8]> {
         match self {
             BloomType::Row => Some(row),
@@ -62,11 +62,11 @@ impl BloomType {
 const VERSION: u32 = 3;
 const HASH_COUNT: u32 = 7;
 const HASH_MURMUR: u32 = 1;
-/// Keys of one chunk: 128 KB of bits at an error rate of 1 %.
+/// Maximum number of keys in one chunk: 128 KB of bits at an error rate of 1 %.
 const CHUNK_KEYS_MAX: usize = 109_000;
 const COLUMN_COMPARATOR: &str = "org.apache.hadoop.hbase.CellComparatorImpl";
 
-/// Hadoop's Murmur hash of `key`.
+/// Computes Hadoop's Murmur hash of `key`.
 pub(crate) fn murmur(key: &[u8], seed: u32) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let mut hash = seed ^ key.len() as u32;
@@ -78,7 +78,7 @@ pub(crate) fn murmur(key: &[u8], seed: u32) -> u32 {
     }
     if !tail.is_empty() {
         for (index, &byte) in tail.iter().enumerate().rev() {
-            // Java's bytes have a sign, and it is carried along.
+            // Java's bytes are signed, and the sign affects the hash.
             hash ^= (i32::from(byte as i8) << (8 * index)) as u32;
         }
         hash = hash.wrapping_mul(M);
@@ -97,13 +97,13 @@ fn bits(first: u32, second: u32, count: u32, chunk_bytes: usize) -> impl Iterato
     })
 }
 
-/// A chunk that is full, to be written as a block.
+/// A full chunk, to be written as a block.
 pub(crate) struct Chunk {
     pub(crate) first_key: Vec<u8>,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Collects keys, in order, and makes chunks of them.
+/// Collects keys in order and builds chunks.
 pub(crate) struct Builder {
     kind: BloomType,
     hashes: Vec<(u32, u32)>,
@@ -131,7 +131,7 @@ impl Builder {
         }
     }
 
-    /// Adds the key of `cell`, unless it is the last one's.
+    /// Adds the key of `cell`, unless it equals the previous one.
     pub(crate) fn add(&mut self, cell: Cell<'_>) {
         match self.kind {
             BloomType::None => {}
@@ -160,12 +160,12 @@ impl Builder {
         }
     }
 
-    /// Makes a chunk of what came since the last one.
+    /// Builds a chunk of the keys since the last one.
     pub(crate) fn close_chunk(&mut self) {
         if self.hashes.is_empty() {
             return;
         }
-        // 9.6 bits a key and seven hashes: 1 % of the absent keys look present.
+        // 9.6 bits a key and seven hashes: 1 % false positives.
         let mut bytes = vec![0u8; (self.hashes.len() * 96).div_ceil(80).max(8)];
         for &(first, second) in &self.hashes {
             for bit in bits(first, second, HASH_COUNT, bytes.len()) {
@@ -178,7 +178,7 @@ impl Builder {
         self.full.push(Chunk { first_key: std::mem::take(&mut self.first_key), bytes });
     }
 
-    /// Notes where a chunk was written.
+    /// Records where a chunk was written.
     pub(crate) fn written(&mut self, offset: u64, disk_length: u32, first_key: Vec<u8>) {
         self.entries.push((offset, disk_length, first_key));
     }
@@ -191,7 +191,7 @@ impl Builder {
         self.keys
     }
 
-    /// The meta block; `None` when no key came.
+    /// Encodes the meta block; `None` when no key was added.
     pub(crate) fn meta(&self) -> Option<Vec<u8>> {
         if self.entries.is_empty() {
             return None;
@@ -214,23 +214,24 @@ impl Builder {
     }
 }
 
-/// The key under which ROWCOL filters know a column.
+/// Returns the key of a column in ROWCOL filters.
 pub(crate) fn column_key(row: &[u8], qualifier: &[u8]) -> KeyBuf {
     KeyBuf::first_on_column(row, b"", qualifier)
 }
 
-/// A filter of an open file: where its chunks are.
+/// The filter of an open file: the locations of its chunks.
 #[derive(Debug)]
 pub(crate) struct Filter {
     hash_count: u32,
     columns: bool,
-    /// Bytes of all chunks.
+    /// Size of all chunks, in bytes.
     pub(crate) bytes: u64,
     pub(crate) entries: Entries,
 }
 
 impl Filter {
-    /// Reads a meta block. `Ok(None)` for a filter with another hash, which is not asked; `Err` says what is wrong.
+    /// Parses a meta block. `Ok(None)` for a filter with an unsupported hash, which is ignored; `Err` says what is
+    /// wrong.
     pub(crate) fn parse(bytes: &[u8], columns: bool) -> Result<Option<Filter>, &'static str> {
         let word = |at: usize| -> Result<u32, &'static str> {
             let word = bytes.get(at..at + 4).ok_or("bloom meta ends early")?;
@@ -252,7 +253,7 @@ impl Filter {
         Ok(Some(Filter { hash_count, columns, bytes: total, entries }))
     }
 
-    /// Which chunk would hold `key`; `None` when the key comes before the first.
+    /// Returns the chunk that may contain `key`; `None` when the key sorts before the first chunk.
     pub(crate) fn chunk_of(&self, key: &[u8]) -> Option<(u64, u32)> {
         let after = self.entries.partition(0..self.entries.len(), |entry| {
             if self.columns && cell::Key::parse(entry.key).is_ok() {
@@ -265,7 +266,7 @@ impl Filter {
         Some((entry.offset, entry.disk_length))
     }
 
-    /// Whether the chunk says that `key` may be there.
+    /// Whether the chunk may contain `key`.
     pub(crate) fn may_hold(&self, chunk: &[u8], key: &[u8]) -> bool {
         if chunk.is_empty() || chunk.len() > (i32::MAX / 8) as usize {
             return true;

@@ -1,15 +1,15 @@
-//! Compression of block payloads, as Hadoop and HBase frame it.
+//! Compression of block payloads in Hadoop's and HBase's framing.
 //!
-//! GZ is a gzip member. Snappy, LZ4 and ZSTD (as HBase's own codec writes it) are groups of
-//! `raw length 4B · (packed length 4B · packed bytes)+`; Hadoop's native ZSTD codec writes a bare frame, told by its
-//! magic. Groups are kept below the 256 KB that Hadoop's decompressors have room for.
+//! GZ is a gzip member. Snappy, LZ4 and ZSTD (as HBase's own codec writes it) are groups of `raw length 4B ·
+//! (compressed length 4B · compressed bytes)+`. Hadoop's native ZSTD codec writes a bare frame, recognized by its
+//! magic. Groups are smaller than the 256 KB buffers of Hadoop's decompressors.
 
 use std::io::{self, Read, Write};
 
-/// The codec of a file, by HBase's names and numbers.
+/// The compression codec of a file, with HBase's names and numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// None.
+    /// No compression.
     #[default]
     None,
     /// Gzip.
@@ -22,10 +22,10 @@ pub enum Compression {
     Zstd,
 }
 
-/// Raw bytes of one group.
+/// Uncompressed size of one group, in bytes.
 const GROUP: usize = 128 << 10;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// No codec here packs more than this many bytes into one (LZ4's limit is 255).
+/// No codec expands one byte to more than this many (LZ4's limit is 255).
 const EXPANSION_MAX: usize = 256;
 
 impl Compression {
@@ -37,12 +37,12 @@ impl Compression {
         (Compression::Zstd, "ZSTD", 6),
     ];
 
-    /// HBase's name for it.
+    /// Returns HBase's name of the codec.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(codec, ..)| *codec == self).expect("every codec has a name").1
     }
 
-    /// The codec of this name, if it is one that is had here.
+    /// Returns the codec with this name, if it is supported.
     pub fn of_name(name: &str) -> Option<Compression> {
         Self::ALL.iter().find(|(_, known, _)| known.eq_ignore_ascii_case(name)).map(|(codec, ..)| *codec)
     }
@@ -55,7 +55,7 @@ impl Compression {
         Self::ALL.iter().find(|(.., known)| *known == code).map(|(codec, ..)| *codec)
     }
 
-    /// Appends `raw`, packed, to `out`.
+    /// Appends `raw` to `out`, compressed.
     pub(crate) fn pack(self, raw: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         match self {
             Compression::None => out.extend_from_slice(raw),
@@ -74,8 +74,8 @@ impl Compression {
         Ok(())
     }
 
-    /// Unpacks exactly `size` bytes, with nothing behind them that would be held as long as they are. Memory grows with what
-    /// is unpacked, not with what is claimed.
+    /// Decompresses exactly `size` bytes, without spare capacity. Memory grows with the decompressed bytes, not with
+    /// the claimed size.
     pub(crate) fn unpack(self, packed: &[u8], size: usize) -> io::Result<Vec<u8>> {
         let mut raw = match self {
             Compression::None => packed.to_vec(),
@@ -88,7 +88,7 @@ impl Compression {
         if raw.len() != size {
             return Err(io::Error::other(format!("{size} bytes expected, {} unpacked", raw.len())));
         }
-        // Of what is exact already nothing is moved.
+        // Does not reallocate a buffer of the exact size.
         raw.shrink_to_fit();
         Ok(raw)
     }
@@ -126,7 +126,7 @@ impl Compression {
                 raw.extend_from_slice(&unpacked);
             }
         }
-        // A group of nothing: what HBase's LZ4 makes of an empty block.
+        // An empty group, which HBase's LZ4 codec writes for an empty block.
         while let Some(rest) = packed.strip_prefix(&[0; 4]) {
             packed = rest;
         }
@@ -151,8 +151,8 @@ fn groups(
     Ok(())
 }
 
-/// Reads at most one byte more than `size`: enough to see that there is too much. There is room for what so many `packed`
-/// bytes may well hold at once.
+/// Reads at most one byte more than `size`, which suffices to detect excess. Reserves as much memory as this many
+/// compressed bytes plausibly need.
 fn bounded(source: impl Read, packed: usize, size: usize) -> io::Result<Vec<u8>> {
     let mut raw = Vec::with_capacity(size.min(packed.saturating_mul(EXPANSION_MAX)));
     source.take(size as u64 + 1).read_to_end(&mut raw)?;

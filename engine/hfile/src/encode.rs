@@ -1,7 +1,7 @@
-//! The encodings that leave out what a cell shares with the one before it: PREFIX, DIFF and FAST_DIFF.
+//! The encodings that omit what a cell shares with the one before it: PREFIX, DIFF and FAST_DIFF.
 //!
-//! Files keep them; the cache does not: a block is decoded when it is read, once, and is then one like every other, in
-//! which cells are found by looking at them. So both directions are between an encoded block and a plain one.
+//! Files contain encoded blocks, the cache does not: a block is decoded once, when it is read, so that cells can be
+//! searched in place. Both directions here convert between an encoded and a plain block.
 //!
 //! ```text
 //! block      id 2B · size of the plain block 4B · cell, cell, …
@@ -15,10 +15,10 @@
 //! each then  [cint length of tags · tags] · [vlong sequence id]
 //! ```
 //!
-//! What is in brackets is left out when the flags say that it is as before. `common` counts bytes of the key; those of
-//! DIFF and FAST_DIFF end before the timestamp, and the family, which is one in a file, is never written again. A cint
-//! has seven bits a byte, from the lowest up. Facts from HBase 2.6 `PrefixKeyDeltaEncoder`, `DiffKeyDeltaEncoder`,
-//! `FastDiffDeltaEncoder`, `BufferedDataBlockEncoder`, `TagCompressionContext`.
+//! Parts in brackets are omitted when the flags say that they repeat. `common` counts bytes of the key; with DIFF and
+//! FAST_DIFF it ends before the timestamp, and the family, of which a file has only one, is not repeated. A cint has
+//! seven bits a byte, from the lowest up. Source of the facts: HBase 2.6 `PrefixKeyDeltaEncoder`,
+//! `DiffKeyDeltaEncoder`, `FastDiffDeltaEncoder`, `BufferedDataBlockEncoder`, `TagCompressionContext`.
 
 use std::ops::Range;
 
@@ -31,11 +31,11 @@ use crate::format::{Encoding, read_vlong};
 pub(crate) struct Layout {
     pub(crate) has_tags: bool,
     pub(crate) has_mvcc: bool,
-    /// Whether tags are numbers of a dictionary in encoded blocks.
+    /// Whether encoded blocks contain tags as indices of a dictionary.
     pub(crate) tags_by_number: bool,
 }
 
-/// Timestamp and type, at the end of every key.
+/// Length of timestamp and type, at the end of every key.
 const TAIL: usize = 9;
 
 mod diff {
@@ -55,8 +55,8 @@ mod fast {
     pub(super) const SAME_VALUE: u8 = 64;
 }
 
-/// Reads an encoded block, without its id, into a plain one. `None` for bytes that are none; what comes out is not yet
-/// known to be whole cells.
+/// Decodes an encoded block, without its id, to a plain one. `None` for malformed input. The result still has to be
+/// validated as cells.
 pub(crate) fn decode(encoding: Encoding, layout: Layout, block: &[u8]) -> Option<Vec<u8>> {
     let mut input = Input(block);
     let size = u32::from_be_bytes(input.array()?) as usize;
@@ -103,18 +103,18 @@ pub(crate) fn decode(encoding: Encoding, layout: Layout, block: &[u8]) -> Option
     (out.len() == size).then_some(out)
 }
 
-/// The cell before, as far as the next one needs it.
+/// The parts of the previous cell that decoding the next one needs.
 #[derive(Default)]
 struct Last {
     key: Vec<u8>,
-    /// Where its value is in what was decoded.
+    /// Range of its value in the decoded bytes.
     value: Range<usize>,
     family: Vec<u8>,
     any: bool,
 }
 
 enum Value {
-    /// So many bytes, which come next.
+    /// This many bytes, which come next.
     Here(usize),
     AsBefore,
 }
@@ -209,14 +209,14 @@ fn fast_diff_key(input: &mut Input<'_>, last: &mut Last) -> Option<Value> {
 }
 
 impl Last {
-    /// Timestamp and type; `None` before the first cell.
+    /// Returns timestamp and type; `None` before the first cell.
     fn tail(&self) -> Option<(i64, u8)> {
         let (rest, kind) = self.key.split_last_chunk::<1>()?;
         let (_, time) = rest.split_last_chunk::<8>()?;
         self.any.then_some((i64::from_be_bytes(*time), kind[0]))
     }
 
-    /// Makes of the last key the next one, of `length` bytes, up to its timestamp.
+    /// Replaces the key by the next one, of `length` bytes, up to its timestamp.
     fn front(&mut self, input: &mut Input<'_>, length: usize, common: usize) -> Option<()> {
         let end = length.checked_sub(TAIL)?;
         let before = if self.any { self.key.len().checked_sub(TAIL)? } else { 0 };
@@ -244,26 +244,26 @@ impl Last {
     }
 }
 
-/// The tags of a block by number. The one that was longest unused makes room for the next.
+/// The tag dictionary of a block. A new tag replaces the least recently used one.
 #[derive(Default)]
 struct Dictionary {
     tags: Vec<Vec<u8>>,
-    /// Numbers, the one used last in front.
+    /// Indices, the most recently used first.
     order: Vec<usize>,
 }
 
 impl Dictionary {
     const ENTRIES_MAX: usize = 127;
-    /// Stands in the place of a number's first byte before a tag that has none.
+    /// Stands in place of an index's first byte before a tag that is not in the dictionary.
     const NEW: u8 = 0xff;
 
-    /// Writes tags of `length` bytes in all, each behind its length.
+    /// Decodes tags of `length` bytes in all, each with its length before it.
     fn expand(&mut self, input: &mut Input<'_>, length: usize, out: &mut Vec<u8>) -> Option<()> {
         let end = out.len() + length;
         while out.len() < end {
             let number = match input.byte()? {
                 Self::NEW => {
-                    // Protobuf's number: for lengths below 2³¹ the same bytes as a cint.
+                    // A protobuf varint, which equals a cint for lengths below 2³¹.
                     let length = input.cint()?;
                     self.add(input.take(length)?.to_vec())
                 }
@@ -290,7 +290,7 @@ impl Dictionary {
     }
 }
 
-/// Writes a plain block, whose cells begin at `starts`, as an encoded one, its id in front. Tags are written as they are.
+/// Encodes a plain block, whose cells begin at `starts`, with the encoding's id in front. Tags are written unchanged.
 pub(crate) fn encode(encoding: Encoding, layout: Layout, plain: &[u8], starts: &[u32], out: &mut Vec<u8>) {
     assert!(!layout.tags_by_number, "dictionaries of tags are read, not written");
     out.extend_from_slice(&encoding.id().expect("an encoding with an id").to_be_bytes());
@@ -353,7 +353,7 @@ impl<'a> Plain<'a> {
         let key = self.key.bytes();
         let common = last.map_or(0, |last| {
             let front = shared(self.front(), last.front());
-            // The timestamps count when all before them is the same.
+            // Timestamps are compared only when everything before them is equal.
             let same = front == self.front().len() && front == last.front().len();
             if same { shared(key, last.key.bytes()) } else { front }
         });
@@ -442,7 +442,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// How much of row and qualifier is as before, and the rest of them.
+    /// Writes the length that row and qualifier share with the previous cell, and the rest of them.
     fn write_front(&self, last: Option<Plain<'_>>, out: &mut Vec<u8>) {
         let front = self.front();
         let common = last.map_or(0, |last| shared(front, last.front()));
@@ -461,7 +461,7 @@ fn shared(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }
 
-/// Bytes that the size of a number takes, its sign aside; one at least.
+/// Returns the number of bytes that the magnitude of a number needs, at least one.
 fn byte_count(number: i64) -> usize {
     (8 - number.unsigned_abs().leading_zeros() as usize / 8).max(1)
 }
@@ -481,7 +481,7 @@ mod tests {
             .map(|(has_tags, has_mvcc)| Layout { has_tags, has_mvcc, tags_by_number: false })
     }
 
-    /// Cells that share much and little, in a plain block.
+    /// Cells of a plain block that share more or less with each other.
     fn plain(layout: Layout, seed: u64) -> (Vec<u8>, Vec<u32>) {
         let world = env::World::simulated(seed, env::WallTime(0));
         let pick = |count: u64| world.random() % count;
@@ -558,7 +558,7 @@ mod tests {
         for number in 0..127u8 {
             dictionary.expand(&mut Input(&[Dictionary::NEW, 2, 7, number]), 4, &mut out).expect("whole");
         }
-        // The oldest is used again; the next new one takes the place of the second.
+        // The oldest is used again; the next new one replaces the second.
         dictionary.expand(&mut Input(&[0, 0]), 4, &mut out).expect("known");
         dictionary.expand(&mut Input(&[Dictionary::NEW, 2, 8, 8]), 4, &mut out).expect("whole");
         out.clear();

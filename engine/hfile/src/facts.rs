@@ -1,5 +1,5 @@
-//! What an open file tells of itself to those who count and split: sizes, and the row in its middle. And how much of
-//! all files this thread has read, for whoever measures a scan.
+//! Sizes of an open file and its middle row, for region loads and splits; and the bytes that the current thread has
+//! read from all files, for scan metrics.
 
 use std::cell::Cell as Slot;
 
@@ -13,13 +13,13 @@ use crate::{Error, Result};
 /// Sizes of the parts of a file, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Everything before compression.
+    /// All blocks before compression.
     pub uncompressed: u64,
-    /// The index of data blocks, all levels.
+    /// All levels of the data block index.
     pub index: u64,
-    /// The part of it that is always in memory.
+    /// The part of the index that is always in memory.
     pub root_index: u64,
-    /// Bloom filters.
+    /// The bloom filters.
     pub bloom: u64,
 }
 
@@ -27,26 +27,26 @@ thread_local! {
     static DATA_BYTES: Slot<u64> = const { Slot::new(0) };
 }
 
-/// Bytes of the data blocks that this thread has looked into since it was started, cached or not. The difference of two
-/// moments is what was done between them.
+/// Returns the bytes of data blocks that this thread has read since it started, from the cache or not. A caller takes
+/// the difference of two calls.
 pub fn data_bytes_of_thread() -> u64 {
     DATA_BYTES.get()
 }
 
-/// Notes that this thread looks into a data block of so many bytes.
+/// Records that this thread reads a data block of this size.
 pub(crate) fn note_data(bytes: usize) {
     DATA_BYTES.set(DATA_BYTES.get().wrapping_add(bytes as u64));
 }
 
 impl Reader {
-    /// Sizes of its parts.
+    /// Returns the sizes of the file's parts.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// A row near the middle of the file, where a region may be cut in two: that of a block boundary in the middle of the
-    /// index. `None` when the file's first or last row stands there, so that nothing would lie on one side. May read a
-    /// block of the index.
+    /// Returns a row near the middle of the file at which a region may be split: the first row of a block in the middle
+    /// of the index. `None` if it equals the file's first or last row, which would leave one side empty. May read an
+    /// index block.
     pub fn middle_row(&self) -> Result<Option<Vec<u8>>> {
         let (root, levels) = self.root_index();
         if root.is_empty() {
@@ -55,7 +55,7 @@ impl Reader {
         let row_of = |key: &[u8]| Key::parse(key).map(|key| key.row().to_vec());
         let entry = root.at(root.len() / 2);
         let mut middle = row_of(entry.key);
-        // An odd number of entries at the top has the middle inside of one of them.
+        // With an odd number of top-level entries the middle is inside one of them.
         if root.len() % 2 == 1 {
             let options = ReadOptions::default();
             let mut place = (entry.offset, entry.disk_length);

@@ -1,8 +1,9 @@
-//! Rows that are read soon.
+//! Prefetching of rows that will be read soon.
 //!
-//! A look for one row is a chain of waits: for the cache's entry, the block, the heads of its rows, the cell. Of rows that are
-//! known beforehand each step is made for all, and asks the memory for what the next one looks at; so many rows wait as long as
-//! one. What is found is not kept: the look that follows is made like any other, and finds near the processor what it needs.
+//! A lookup is a chain of waits for memory: the cache's entry, the block, the heads of its rows, the cell. For rows
+//! known in advance each step is made for all of them and prefetches what the next step reads, so that many rows wait
+//! as long as one. The results are not kept: the lookup that follows is made as usual, and finds its data in the
+//! processor's cache.
 
 use cache::{Block, BlockKind};
 use cell::Key;
@@ -11,14 +12,14 @@ use smallvec::SmallVec;
 use crate::index::{Leaf, Ordered};
 use crate::{Reader, cursor, heads};
 
-/// An index of more levels is not gone down beforehand.
+/// An index with more levels is not prefetched.
 const LEVELS_MAX: u32 = 8;
-/// So many rows are mostly looked for together.
+/// Number of rows that are mostly looked up together.
 const TOGETHER: usize = 16;
 
 impl Reader {
-    /// Asks the memory for what reading the first cell of each row needs, as far as that lies in memory, and says of how many that
-    /// was asked. Where many rows are looked for that the file has not, nothing is done.
+    /// Prefetches what reading the first cell of each row needs, as far as it is in memory, and returns the number of
+    /// such rows. Does nothing where most lookups fail.
     pub fn foresee(&self, rows: &[&[u8]]) -> usize {
         // A damaged file may claim any number of levels.
         let is_in_vain = self.knows_rows() && self.worth.is_worth() || self.levels() > LEVELS_MAX;
@@ -30,7 +31,7 @@ impl Reader {
         for _ in 1..self.levels() {
             let leaves = self.cached.peek(BlockKind::Index, places.iter().map(|(_, at)| *at));
             let below = places.iter().zip(leaves).filter_map(|(&(row, _), leaf)| {
-                // What an index names may be anything in a damaged file: who reads it is told.
+                // In a damaged file an index may name anything; the lookup that follows reports that.
                 let leaf = leaf.filter(|leaf| leaf.kind == BlockKind::Index && !leaf.packed)?;
                 Some((row, self.likely(&Leaf::checked(&leaf.bytes)?, row)?))
             });
@@ -49,7 +50,7 @@ impl Reader {
         found.len()
     }
 
-    /// Where the block begins in which the row most likely is.
+    /// Returns the offset of the block that most likely contains the row.
     fn likely(&self, entries: &impl Ordered, row: &[u8]) -> Option<u64> {
         let comparator = self.comparator();
         let behind = entries.partition(entries.of_row(row), |entry| {

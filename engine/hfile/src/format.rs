@@ -1,4 +1,4 @@
-//! The small parts of the format: block headers, checksums, numbers.
+//! Elements of the format: block headers, checksums, numbers.
 //!
 //! ```text
 //! block   magic 8B · size on disk without header 4B · size unpacked without header 4B · offset of the previous block
@@ -8,27 +8,27 @@
 //!
 //! All integers are big endian. Source of the facts: HBase 2.6 `HFileBlock`, `BlockType`, `ChecksumUtil`.
 
-/// Length of a block's header.
+/// Length of a block's header, in bytes.
 pub const HEADER_LENGTH: usize = 33;
-/// Length of the trailer of a version 3 file.
+/// Length of the trailer of a version 3 file, in bytes.
 pub const TRAILER_LENGTH: usize = 4096;
-/// Bytes that one checksum covers, as written here.
+/// Bytes that one checksum covers in files written here.
 pub const BYTES_PER_CHECKSUM: u32 = 16 << 10;
-/// Major and minor version: checksums and a protobuf trailer.
+/// Minor and major version: checksums and a protobuf trailer.
 pub(crate) const VERSION: u32 = 3 << 24 | 3;
 
-/// What a block holds, by its magic.
+/// The type of a block, encoded as its magic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockType {
     /// Cells.
     Data,
-    /// Cells, encoded.
+    /// Cells in an encoding.
     EncodedData,
     /// The lowest level of the index.
     LeafIndex,
-    /// A part of a bloom filter.
+    /// A chunk of a bloom filter.
     BloomChunk,
-    /// Something with a name.
+    /// A named meta block.
     Meta,
     /// A middle level of the index.
     IntermediateIndex,
@@ -36,9 +36,9 @@ pub enum BlockType {
     RootIndex,
     /// The file info.
     FileInfo,
-    /// Where the parts of the bloom filter are.
+    /// The index of a bloom filter's chunks.
     GeneralBloomMeta,
-    /// The same for the filter of rows with family deletes.
+    /// The index of the chunks of the filter of rows with family deletes.
     DeleteFamilyBloomMeta,
 }
 
@@ -65,24 +65,25 @@ impl BlockType {
     }
 }
 
-/// How the cells of a data block are laid out.
+/// The encoding of cells in a data block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// One after the other.
+    /// Cells one after the other.
     #[default]
     None,
-    /// One after the other, and behind them where each row begins.
+    /// Cells one after the other, followed by the offset of each row.
     RowIndexV1,
-    /// Without what the key before shares.
+    /// Without the prefix shared with the key before.
     Prefix,
-    /// As [`Encoding::Prefix`], with lengths, type and distance of timestamps where they are shorter.
+    /// As [`Encoding::Prefix`]; lengths, type and timestamp are omitted or shortened where they repeat or differ
+    /// little.
     Diff,
-    /// As [`Encoding::Diff`], with parts of timestamps in the place of distances, and values only once.
+    /// As [`Encoding::Diff`], with suffixes of timestamps in place of differences, and repeated values omitted.
     FastDiff,
 }
 
 impl Encoding {
-    /// HBase's name for it.
+    /// Returns HBase's name of the encoding.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::None => "NONE",
@@ -93,7 +94,7 @@ impl Encoding {
         }
     }
 
-    /// The number that stands before every block of it.
+    /// Returns the id that precedes every block in this encoding.
     pub(crate) fn id(self) -> Option<u16> {
         match self {
             Encoding::None => None,
@@ -104,7 +105,7 @@ impl Encoding {
         }
     }
 
-    /// The encoding of this name, if it is one of these.
+    /// Returns the encoding with this name, if there is one.
     pub fn of_name(name: &str) -> Option<Encoding> {
         use Encoding::{Diff, FastDiff, None, Prefix, RowIndexV1};
         [None, RowIndexV1, Prefix, Diff, FastDiff].into_iter().find(|encoding| encoding.name() == name)
@@ -132,7 +133,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl BlockHeader {
-    /// Bytes of the whole block in its file.
+    /// Returns the size of the whole block in its file, in bytes.
     pub(crate) fn disk_length(&self) -> u64 {
         u64::from(self.disk_size) + HEADER_LENGTH as u64
     }
@@ -147,7 +148,7 @@ impl BlockHeader {
         out[29..33].copy_from_slice(&self.data_size.to_be_bytes());
     }
 
-    /// Looks at the first bytes of a block. The sizes are checked against each other, not against the file.
+    /// Parses a block's header. The sizes are validated against each other, not against the file.
     pub(crate) fn parse(bytes: &[u8; HEADER_LENGTH]) -> Result<BlockHeader, (&'static str, String, String)> {
         let kind = BlockType::of_magic(&bytes[..8]).ok_or_else(|| {
             ("block magic", "a known one".to_owned(), bytes[..8].escape_ascii().to_string())
@@ -169,7 +170,7 @@ impl BlockHeader {
         }
         let chunks = match header.checksum {
             CHECKSUM_NONE if header.bytes_per_checksum == 0 => 0,
-            // HBase leaves the room for sums also when none are asked for.
+            // HBase leaves room for checksums even if the type is none.
             CHECKSUM_NONE | CHECKSUM_CRC32 | CHECKSUM_CRC32C if header.bytes_per_checksum > 0 => {
                 u64::from(header.data_size).div_ceil(u64::from(header.bytes_per_checksum))
             }
@@ -185,8 +186,8 @@ impl BlockHeader {
         Ok(header)
     }
 
-    /// Verifies a whole block, header and checksums included. `Err` holds the chunk's offset, the sum that stands there
-    /// and the one that was computed.
+    /// Verifies the checksums of a whole block with its header. `Err` contains the chunk's offset, the stored checksum
+    /// and the computed one.
     pub(crate) fn verify(&self, block: &[u8]) -> Result<(), (usize, u32, u32)> {
         if self.checksum == CHECKSUM_NONE {
             return Ok(());
@@ -212,7 +213,7 @@ pub(crate) fn checksum(kind: u8, bytes: &[u8]) -> u32 {
     crc_fast::checksum(algorithm, bytes) as u32
 }
 
-/// Appends a number in Hadoop's variable length (`WritableUtils.writeVLong`).
+/// Appends a number in Hadoop's variable-length encoding (`WritableUtils.writeVLong`).
 pub fn write_vlong(out: &mut Vec<u8>, value: i64) {
     if (-112..=127).contains(&value) {
         out.push(value as u8);
@@ -224,7 +225,7 @@ pub fn write_vlong(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&magnitude.to_be_bytes()[8 - length..]);
 }
 
-/// The number that `bytes` begin with, and its length; `None` when they end before it does.
+/// Decodes the number at the start of `bytes`; returns it with its length, or `None` when `bytes` end too early.
 #[inline]
 pub fn read_vlong(bytes: &[u8]) -> Option<(i64, usize)> {
     let first = *bytes.first()? as i8;
@@ -237,7 +238,7 @@ pub fn read_vlong(bytes: &[u8]) -> Option<(i64, usize)> {
         (false, (-112 - i32::from(first)) as usize)
     };
     let magnitude = match bytes[1..].first_chunk::<8>() {
-        // One word has all of them, and others behind.
+        // One word contains all its bytes, and others after them.
         Some(word) => u64::from_be_bytes(*word) >> (64 - 8 * length),
         None => bytes.get(1..=length)?.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
     };
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn numbers_of_variable_length_are_those_of_hadoop() {
-        // As `WritableUtils.writeVLong` writes them.
+        // As `WritableUtils.writeVLong` encodes them.
         let known: [(i64, &[u8]); 8] = [
             (0, &[0]),
             (127, &[127]),

@@ -1,16 +1,17 @@
-//! The heads of a block's rows: most of a search without a look at the cells.
+//! Row heads of a block: they make most of a search possible without reading cells.
 //!
-//! Cells of a kilobyte lie in cache lines of their own, and each that a binary search touches is a wait for memory.
-//! Rows of one block mostly share their first bytes. What follows these, four bytes of each row, stands in one array;
-//! the search narrows the cells down there and looks at the few whose heads are the same.
+//! Cells of a kilobyte are in cache lines of their own, and each that a binary search reads is a wait for memory. The
+//! rows of one block mostly share a prefix. The four bytes after the prefix of each row are kept in one array; a search
+//! in it leaves only the few cells with equal heads.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use cache::Block;
 
-/// The head of a row whose first `shared` bytes are passed over. Shorter rows are filled up with zeros, so that heads
-/// are never in another order than rows. One that is shorter than what all share stands out of order in a damaged file.
+/// Returns the head of a row after its first `shared` bytes. Shorter rows are padded with zeros, so that heads are
+/// never in another order than rows. Only in a damaged file a row can be shorter than the shared prefix, and out of
+/// order.
 fn head(row: &[u8], shared: usize) -> u32 {
     let mut head = [0; 4];
     let rest = row.get(shared..).unwrap_or_default();
@@ -19,7 +20,7 @@ fn head(row: &[u8], shared: usize) -> u32 {
     u32::from_be_bytes(head)
 }
 
-/// The heads of rows in the order of their bytes, and how many bytes all rows share before them.
+/// Returns the heads of rows that are sorted bytewise, and the length of their common prefix.
 pub(crate) fn build<'a>(
     first: &[u8],
     last: &[u8],
@@ -29,11 +30,11 @@ pub(crate) fn build<'a>(
     (rows.map(|row| head(row, shared)).collect(), shared as u16)
 }
 
-/// Numbers that memory gives at a time.
+/// Number of heads in a cache line.
 const LINE: usize = 16;
 
-/// Asks the memory at once for all of a block's heads, and for where its cells begin: a search of who has just found the block
-/// would wait for line after line.
+/// Prefetches all of a block's heads and cell offsets, since a search right after a lookup would wait for line after
+/// line.
 #[inline]
 pub(crate) fn fetch(block: &Block) {
     let lines = block.heads.chunks(LINE).chain(block.offsets.chunks(LINE));
@@ -44,9 +45,9 @@ pub(crate) fn fetch(block: &Block) {
     }
 }
 
-/// A number beside a block: as it is, or as it lies in a record of a device.
+/// A number beside a block: native, or as encoded in a device's record.
 pub(crate) trait Number: Copy {
-    /// The number.
+    /// Returns the number.
     fn value(self) -> u32;
 }
 
@@ -64,7 +65,7 @@ impl Number for [u8; 4] {
     }
 }
 
-/// Where cells of `row` are among those with these heads, if there are any.
+/// Returns the range of cells whose heads equal that of `row`, if there are any.
 #[inline]
 pub(crate) fn candidates<N: Number>(heads: &[N], shared: u16, row: &[u8]) -> Range<usize> {
     let shared = usize::from(shared);
@@ -78,9 +79,9 @@ pub(crate) fn candidates<N: Number>(heads: &[N], shared: u16, row: &[u8]) -> Ran
     from..until
 }
 
-/// Where cells of `row` can be among `count`, when its [`candidates`] are these: all before the range stand before the row,
-/// all after it behind. Looks at one of the rows, which `at` gives, to see that `row` shares what all of them share: one
-/// that may well be the row that is looked for, the first of the candidates or the last of all.
+/// Returns the range that can contain cells of `row` among `count`, given its [`candidates`]: cells before the range
+/// sort before the row, cells after it sort after the row. Reads one row through `at`, to verify that `row` has the
+/// common prefix: the first candidate or the last cell, which may well be the row itself.
 #[inline]
 pub(crate) fn narrow<'a>(
     candidates: Range<usize>,

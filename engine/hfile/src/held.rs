@@ -1,12 +1,13 @@
-//! Blocks that a reader of many rows holds on to, so that rows which lie in the same block look it up once.
+//! Blocks that a reader of many rows keeps, so that rows in the same block need only one lookup.
 //!
-//! Whoever gets a batch of rows meets the same bloom chunk and the same index again and again, and the same data block
-//! where rows are near each other, in whatever order they are asked for. A look into the cache costs a lock and, on a
-//! device, a system call and a checksum; a look in here compares a number.
+//! A batch of rows uses the same bloom filter chunks and index blocks again and again, and the same data block where
+//! rows are close to each other, in any order. A lookup in the cache costs a lock and, on a device, a system call and a
+//! checksum; a lookup here compares a number.
 //!
-//! Of a block on a device the first look takes a [part](cache::Part), which is not held: most are looked at once.
+//! The first lookup of a block on a device returns a [part](cache::Part), which is not kept: most blocks are used once.
 //!
-//! Each block has one place, by its offset, and gives it up to the next that has the same: so what is held has a limit.
+//! Each offset has one slot, where the next block with the same slot replaces it, so the number of kept blocks is
+//! bounded.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,13 +17,13 @@ use cache::Block;
 use crate::Result;
 use crate::cursor::ReadOptions;
 
-/// How many blocks are held at most.
+/// Maximum number of kept blocks.
 const PLACES: usize = 64;
 
-/// Where a block begins in the file, and the block, unless only a part of it was looked at so far.
+/// The offset of a block, and the block, unless only a part of it was read so far.
 type Place = Option<(u64, Option<Arc<Block>>)>;
 
-/// See the file.
+/// The kept blocks; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Held(RefCell<[Place; PLACES]>);
 
@@ -31,7 +32,7 @@ impl Held {
         Held(RefCell::new([const { None }; PLACES]))
     }
 
-    /// The block at `at`: as it is held, or by `look`, and held from then on.
+    /// Returns the block at `at`, a kept one or the result of `look`, which is then kept.
     pub(crate) fn block(&self, at: u64, look: impl FnOnce() -> Result<Arc<Block>>) -> Result<Arc<Block>> {
         let place = place_of(at);
         if let Some((held, Some(block))) = &self.0.borrow()[place]
@@ -44,8 +45,8 @@ impl Held {
         Ok(block)
     }
 
-    /// Whether the block at `at` is looked at for the first time, as far as is known: then a part of it may be enough. It is
-    /// the second time from now on.
+    /// Whether the block at `at` is read for the first time, as far as is known, so that a part of it may suffice.
+    /// Later calls for it return false.
     pub(crate) fn is_first(&self, at: u64) -> bool {
         let place = &mut self.0.borrow_mut()[place_of(at)];
         let is_known = place.as_ref().is_some_and(|(held, _)| *held == at);
@@ -57,11 +58,11 @@ impl Held {
 }
 
 fn place_of(at: u64) -> usize {
-    // Multiplied, for offsets in a file of even blocks share their lower bits.
+    // Multiplied, since offsets in a file of equal blocks share their lower bits.
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
 }
 
-/// How blocks are got, and which are at hand.
+/// How blocks are loaded, and which are kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way<'a> {
     pub(crate) options: ReadOptions,

@@ -1,4 +1,4 @@
-//! The index: which block holds the first key at or before a place.
+//! The block index: which block contains the first key at or before a position.
 //!
 //! ```text
 //! root          entry, entry, …            entry: offset 8B · size on disk 4B · vint key length · key
@@ -6,10 +6,10 @@
 //!                                          entry: offset 8B · size on disk 4B · key
 //! ```
 //!
-//! While there is one leaf's worth of entries they go straight into the root. Beyond that, full leaves are written
-//! between the data blocks, and the root holds one entry a leaf, or, when it would grow too large, one a middle block.
-//! Behind a root with levels below stand the offset and size of its middle leaf and the number of the middle entry in
-//! it (8 + 4 + 4 bytes), from which the middle key of the file is read.
+//! As long as the entries fit one leaf they are stored in the root. Beyond that, full leaves are written between the
+//! data blocks, and the root has an entry for each leaf, or, if it would become too large, for each middle block. A
+//! root with levels below is followed by the offset and size of its middle leaf and the index of the middle entry in it
+//! (8 + 4 + 4 bytes), from which the middle key of the file is read.
 
 use std::ops::Range;
 
@@ -18,10 +18,10 @@ use cell::{Comparator, Key};
 use crate::format::write_vlong;
 use crate::heads;
 
-/// Bytes of entries after which an index block is full (`hfile.index.block.max.size`).
+/// Size of the entries at which an index block is full, in bytes (`hfile.index.block.max.size`).
 pub(crate) const BLOCK_SIZE_MAX: usize = 128 << 10;
 
-/// One entry.
+/// An index entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) offset: u64,
@@ -38,14 +38,14 @@ impl Entry<'_> {
     }
 }
 
-/// Entries in order, their keys in one buffer.
+/// Index entries in order, with their keys in one buffer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
     places: Vec<(u64, u32)>,
-    /// Where each key ends in `keys`.
+    /// The end of each key in `keys`.
     ends: Vec<u32>,
     keys: Vec<u8>,
-    /// What most of a search looks at; none before they were made.
+    /// Row heads for searching; empty until they are made.
     heads: (Box<[u32]>, u16),
 }
 
@@ -60,9 +60,9 @@ impl Entries {
         self.places.is_empty()
     }
 
-    /// Makes the heads of entries whose keys were checked and of which none is added any more.
+    /// Makes the heads, after the keys were validated and the last entry was added.
     pub(crate) fn make_heads(&mut self, comparator: Comparator) {
-        // Rows of the catalog have another order, and of one entry there is nothing to search.
+        // The catalog's rows have another order, and a single entry needs no search.
         if comparator == Comparator::Table && self.len() > 1 {
             let rows = (0..self.len()).map(|index| self.row(index));
             self.heads = heads::build(self.row(0), self.row(self.len() - 1), rows);
@@ -79,7 +79,7 @@ impl Entries {
         self.keys.clear();
     }
 
-    /// What a block of these entries measures.
+    /// Returns the size of a block with these entries, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.keys.len() + 16 * self.len() + 8
     }
@@ -97,7 +97,7 @@ impl Entries {
         }
     }
 
-    /// Reads `count` entries in root form, and says what is left behind them.
+    /// Parses `count` entries in root format, and returns the remaining bytes.
     pub(crate) fn parse_root(mut bytes: &[u8], count: u32) -> Option<(Entries, &[u8])> {
         let mut entries = Entries::default();
         for _ in 0..count {
@@ -138,22 +138,22 @@ impl Ordered for Entries {
     }
 }
 
-/// A leaf or middle block, read where it lies: a look-up touches as many entries as it compares.
+/// A leaf or middle block, parsed in place: a lookup reads only the entries that it compares.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaf<'a> {
-    /// Where each entry begins in `body`, and where the last ends; 4 bytes each.
+    /// Start of each entry in `body`, and the end of the last; 4 bytes each.
     offsets: &'a [u8],
     body: &'a [u8],
 }
 
 impl<'a> Leaf<'a> {
-    /// Checks every entry of a block that came from a file, keys apart.
+    /// Validates every entry of a block from a file, except the keys.
     pub(crate) fn check(bytes: &'a [u8]) -> Option<Leaf<'a>> {
         let leaf = Leaf::checked(bytes)?;
         (0..leaf.len()).all(|index| leaf.entry(index).is_some()).then_some(leaf)
     }
 
-    /// The entries of a block that was [checked](Leaf::check).
+    /// Wraps a block that was [validated](Leaf::check).
     pub(crate) fn checked(bytes: &'a [u8]) -> Option<Leaf<'a>> {
         let (count, rest) = bytes.split_first_chunk::<4>()?;
         let count = u32::from_be_bytes(*count) as usize;
@@ -184,23 +184,24 @@ impl Ordered for Leaf<'_> {
     }
 }
 
-/// Entries in the order of their keys.
+/// Index entries in the order of their keys.
 pub(crate) trait Ordered {
     fn len(&self) -> usize;
 
-    /// The entry at `index`, which must be below [`len`](Ordered::len).
+    /// Returns the entry at `index`, which must be less than [`len`](Ordered::len).
     fn at(&self, index: usize) -> Entry<'_>;
 
     fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         (0..self.len()).map(|index| self.at(index))
     }
 
-    /// Which entries can have `row`: all before them stand before it, all after them behind.
+    /// Returns the range of entries that can have `row`: entries before it sort before the row, entries after it sort
+    /// after.
     fn of_row(&self, _row: &[u8]) -> Range<usize> {
         0..self.len()
     }
 
-    /// The first index in `range` for which `before` is false.
+    /// Returns the first index in `range` for which `before` is false.
     fn partition(&self, range: Range<usize>, mut before: impl FnMut(Entry<'_>) -> bool) -> usize {
         let (mut low, mut high) = (range.start, range.end);
         while low < high {

@@ -1,14 +1,14 @@
-//! The file info: small facts by name, and what a store wants to know of a file.
+//! The file info: properties by name, and what a store needs to know about a file.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use cell::{SequenceId, Timestamp};
 
-/// The facts as they stand in the file, by name.
+/// The properties of a file, by name.
 pub type FileInfo = BTreeMap<Bytes, Bytes>;
 
-/// Names of HBase's facts (`HFileInfo`, `HStoreFile`, `BloomFilterFactory`).
+/// HBase's property names (`HFileInfo`, `HStoreFile`, `BloomFilterFactory`).
 pub(crate) mod name {
     pub(crate) const LAST_KEY: &str = "hfile.LASTKEY";
     pub(crate) const AVERAGE_KEY_LENGTH: &str = "hfile.AVG_KEY_LEN";
@@ -35,19 +35,19 @@ pub(crate) mod name {
 /// The oldest and the newest timestamp of a file's cells, both inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeSpan {
-    /// The oldest.
+    /// The oldest timestamp.
     pub oldest: Timestamp,
-    /// The newest.
+    /// The newest timestamp.
     pub newest: Timestamp,
 }
 
-/// What the writer of a store file adds when it is finished.
+/// Properties that the writer of a store file adds at the end.
 #[derive(Clone, Debug, Default)]
 pub struct StoreFileInfo {
-    /// Every write of the store up to and with this one is in this or an older file.
+    /// Every write of the store up to and including this one is in this file or an older one.
     pub max_sequence: SequenceId,
-    /// Whether the file came out of a major compaction.
+    /// Whether a major compaction wrote the file.
     pub major: bool,
-    /// Facts that only the store knows of, by names that are not HBase's.
+    /// Properties that HBase does not have.
     pub more: Vec<(&'static str, Bytes)>,
 }

@@ -1,15 +1,15 @@
-//! Where rows begin among the cells of a block: a bit for each cell.
+//! Row starts among the cells of a block: one bit for each cell.
 //!
-//! A row's cells lie one after the other, and that the next cell is another row's its key says: a line or two of memory for
-//! each cell that is passed and not looked at otherwise. Cells that are small among large ones, of which nothing is wanted, are most
-//! of what a scan would ask memory for. The bits are made once, when every cell of the block is checked.
+//! Only the next cell's key shows that a row has ended: a cache line or two for each cell that is skipped and not read
+//! otherwise. For a scan that skips small cells among large ones, this would be most of its memory traffic. The bits
+//! are computed once, when every cell of the block is validated.
 
 use std::iter;
 
-/// Bits of a number.
+/// Bits in a number.
 const BITS: usize = u32::BITS as usize;
 
-/// Makes the bits, cell by cell.
+/// Collects the bits, cell by cell.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     words: Vec<u32>,
@@ -17,7 +17,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// The next cell begins a row, or goes on with one.
+    /// Adds a cell, which begins a row or continues one.
     #[inline]
     pub(crate) fn push(&mut self, begins: bool) {
         let bit = self.cells % BITS;
@@ -30,13 +30,13 @@ impl Builder {
         self.cells += 1;
     }
 
-    /// As [`cache::Block::row_starts`] has them.
+    /// Returns the bits in the form of [`cache::Block::row_starts`].
     pub(crate) fn finish(self) -> Box<[u32]> {
         self.words.into_boxed_slice()
     }
 }
 
-/// The first cell from `from` on that begins a row; `count`, the number of cells, if there is none.
+/// Returns the first cell from `from` on that begins a row; the number of cells, `count`, if there is none.
 #[inline]
 pub(crate) fn next(starts: &[u32], from: usize, count: usize) -> usize {
     let first = from / BITS;

@@ -1,21 +1,21 @@
-//! Filling the cache from a file, front to back: when it was just written, or just opened.
+//! Loading a file into the cache from front to back, after it was written or opened.
 //!
-//! What was just written is read back from the system's memory. Keeping blocks while they are written would spare that,
-//! but a block that is kept is one that was read, checked and taken apart: so it is here, too, and a file that cannot be
-//! read back is known before somebody asks.
+//! A file that was just written is read back from the system's page cache. Caching blocks while they are written would
+//! avoid that, but a cached block has been read, verified and parsed. Reading them back does this too, and finds an
+//! unreadable file before a request does.
 
 use cache::{BlockKind, Kinds};
 
 use crate::format::{BlockHeader, BlockType, HEADER_LENGTH};
 use crate::{Reader, Result};
 
-/// So many blocks in a row for which there is no room, and no more are looked for: parts of the cache fill up at different times.
+/// Number of consecutive blocks without room after which loading stops: parts of the cache fill up at different times.
 const WITHOUT_ROOM_MAX: u32 = 64;
 
 impl Reader {
-    /// Reads blocks of some kinds into the cache, those that are there excepted; `asked_for` when their family wants them
-    /// there from the start, before others that were asked for once; else as far as there is room. Says how many. Ends early when
-    /// the file is gone, or nothing has room.
+    /// Loads blocks of these kinds that are not cached. With `asked_for`, when the family wants them cached, they
+    /// replace blocks that were used once; otherwise they only use free space. Returns the number of loaded blocks.
+    /// Stops early when the file is deleted or the cache has no room.
     pub fn warm(&self, kinds: Kinds, asked_for: bool) -> Result<u64> {
         if !kinds.any() {
             return Ok(0);
@@ -40,7 +40,7 @@ impl Reader {
             if let Some(kind) = kind.filter(|kind| kinds.has(*kind))
                 && !self.cached.has(at)
             {
-                // Unpacked it is longer than packed, and taken apart longer again: if not even so much has room, none is read.
+                // Decompressed and parsed, a block is larger. Without room for even its compressed size it is not read.
                 let has_room = || self.cached.has_room(at, kind, header.disk_size as usize);
                 let is_kept =
                     (asked_for || has_room()) && self.cached.put(at, self.read_block(at, None)?, asked_for);
@@ -52,16 +52,16 @@ impl Reader {
         Ok(read)
     }
 
-    /// Reads the blocks into the cache that begin at these offsets and are so long, as a [writer](crate::Written::warm) tells
-    /// them, those that are there excepted: they go before others that were asked for once; `into_room` as far as there is room.
-    /// Says how many. Ends early when the file is gone.
+    /// Loads the blocks at these offsets and of these lengths, from [`Written::warm`](crate::Written::warm), that are
+    /// not cached. They replace blocks that were used once; with `into_room` they only use free space. Returns the
+    /// number of loaded blocks. Stops early when the file is deleted.
     pub fn warm_blocks(&self, blocks: &[(u64, u32)], into_room: bool) -> Result<u64> {
         let mut read = 0;
         for &(at, length) in blocks {
             if self.cached.is_gone() {
                 break;
             }
-            // Which kind it is, is known when it is read.
+            // The kind is known only after the block is read.
             let has_room =
                 || BlockKind::ALL.into_iter().any(|kind| self.cached.has_room(at, kind, length as usize));
             if !self.cached.has(at) && (!into_room || has_room()) {

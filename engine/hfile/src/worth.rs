@@ -1,22 +1,22 @@
-//! Whether a file's filter is worth asking for a row before the row is looked for.
+//! Decides whether to check a file's bloom filter for a row before searching the row.
 //!
-//! A filter spares looks into blocks that have not the row. In a store of one file, as compactions leave it, nearly every row
-//! that is asked for is there: the filter says so each time, and takes a fifth of the time of a look that finds its block in
-//! memory, for its bits lie in lines that nobody else has asked for. So while few looks are in vain they are made at once, and
-//! the filter is asked only before a wait for a disk.
+//! A filter avoids reading blocks that do not contain the row. In a store with one file, as compactions leave it,
+//! nearly every requested row exists. The filter then says so each time, at a fifth of the cost of a lookup in memory,
+//! because its bits are in cache lines that nothing else uses. So while few lookups fail they are made without the
+//! filter, which is checked only before a wait for a disk.
 //!
-//! One look in sixteen counts, chosen by the row, so that threads seldom write what all of them read.
+//! One lookup in sixteen is counted, chosen by the row, so that threads seldom write to shared memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Looks that count before it is decided anew.
+/// Number of counted lookups between two decisions.
 const SAMPLE: u32 = 64;
-/// The filter is worth asking where one look in so many is in vain: a look that finds nothing costs some five questions.
+/// The filter is checked when at least one lookup in this many fails: a failed lookup costs about five checks.
 const VAIN_PART: u32 = 16;
-/// One look in so many counts.
+/// One lookup in this many is counted.
 const COUNTED_PART: u64 = 16;
 
-/// See the file.
+/// The decision and its counters; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Worth {
     is_worth: AtomicBool,
@@ -29,13 +29,13 @@ impl Worth {
         Worth { is_worth: AtomicBool::new(true), looks: AtomicU32::new(0), vain: AtomicU32::new(0) }
     }
 
-    /// Whether the filter is asked first.
+    /// Whether the filter is checked first.
     #[inline]
     pub(crate) fn is_worth(&self) -> bool {
         self.is_worth.load(Ordering::Relaxed)
     }
 
-    /// Notes whether `row` was found, or may be there as far as the filter knows.
+    /// Records whether `row` was found, or may exist according to the filter.
     #[inline]
     pub(crate) fn note(&self, row: &[u8], is_there: bool) {
         if counts(row) {
@@ -43,7 +43,7 @@ impl Worth {
         }
     }
 
-    /// Threads that count at the same time may decide twice, or of some looks more or fewer: it is an estimate.
+    /// Concurrent threads may decide twice or lose a count: this is an estimate.
     fn count(&self, is_there: bool) {
         if !is_there {
             self.vain.fetch_add(1, Ordering::Relaxed);
@@ -62,7 +62,7 @@ fn counts(row: &[u8]) -> bool {
         || row.iter().fold(0, |end, &byte| end << 8 | u64::from(byte)),
         |end| u64::from_be_bytes(*end),
     );
-    // Multiplied, for the ends of rows are often digits.
+    // Multiplied, since rows often end in digits.
     (end.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(COUNTED_PART)
 }
 

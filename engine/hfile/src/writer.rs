@@ -1,10 +1,10 @@
-//! Writing a file, front to back.
+//! Writes an HFile from front to back.
 //!
-//! 1. Cells are appended to the open data block; at the block size it is packed, summed, written and entered into the
-//!    open index leaf under a short key that separates it from the block before.
-//! 2. Between two data blocks, what has filled meanwhile is written: index leaves, chunks of the bloom filters.
-//! 3. At the end: middle index blocks if there must be some, then the part that readers load when they open the file,
-//!    then the trailer.
+//! 1. Cells are appended to the open data block. At the block size it is compressed, checksummed, written, and added to
+//!    the open index leaf under a short key that separates it from the block before.
+//! 2. Between two data blocks the writer writes index leaves and bloom filter chunks that have become full.
+//! 3. At the end it writes middle index blocks if needed, then the part that readers load when they open the file, and
+//!    the trailer.
 
 use std::io;
 
@@ -25,22 +25,22 @@ use crate::index::{BLOCK_SIZE_MAX, Entries, Entry, Ordered};
 use crate::info::{FileInfo, StoreFileInfo, TimeSpan, name};
 use crate::{Error, Result};
 
-/// How a file is written.
+/// Settings of a new file.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
-    /// Bytes of cells after which a data block is closed.
+    /// Size of the cells at which a data block is closed, in bytes.
     pub block_size: usize,
-    /// How blocks are packed.
+    /// Compression of blocks.
     pub compression: Compression,
-    /// How cells lie in data blocks.
+    /// Encoding of cells in data blocks.
     pub encoding: Encoding,
-    /// Which filter the file gets.
+    /// Type of the bloom filter.
     pub bloom: BloomType,
     /// The order of the cells.
     pub comparator: Comparator,
-    /// Whether cells keep their tags. A file without them says so and is smaller.
+    /// Whether cells keep their tags. A file without tags records that and is smaller.
     pub with_tags: bool,
-    /// Milliseconds since 1970, for the file info.
+    /// Creation time for the file info, in milliseconds since 1970.
     pub created: i64,
 }
 
@@ -58,17 +58,17 @@ impl Default for WriterOptions {
     }
 }
 
-/// What became of a written file.
+/// The result of writing a file.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// Bytes on disk.
+    /// Size on disk, in bytes.
     pub size: u64,
-    /// Cells.
+    /// Number of cells.
     pub entries: u64,
     /// The oldest and newest timestamps; `None` for a file without cells.
     pub span: Option<TimeSpan>,
-    /// Where the data blocks lie of which enough was [marked](Writer::mark_warm), and how long they are, and with them index and bloom
-    /// filters: in their order. None without the former.
+    /// Offset and length of the data blocks that have enough [marked](Writer::mark_warm) cells, and of the index and
+    /// bloom filter blocks, in file order. Empty if there are no such data blocks.
     pub warm: Vec<(u64, u32)>,
 }
 
@@ -77,11 +77,11 @@ pub struct Writer {
     file: Box<dyn FileWriter>,
     name: FileName,
     options: WriterOptions,
-    /// The open block, plain.
+    /// The open block, uncompressed.
     block: Vec<u8>,
-    /// Where each cell begins in the open block.
+    /// Offset of each cell in the open block.
     cell_starts: Vec<u32>,
-    /// Where each row begins in the open block.
+    /// Offset of each row in the open block.
     row_starts: Vec<u32>,
     encoded: Vec<u8>,
     block_first: KeyBuf,
@@ -91,7 +91,7 @@ pub struct Writer {
     previous: [Option<u64>; 11],
     leaf: Entries,
     root: Entries,
-    /// Offset, size and number of entries of each leaf written.
+    /// Offset, size and number of entries of each written leaf.
     leaves: Vec<(u64, u32, usize)>,
     data_blocks: u64,
     first_data: Option<u64>,
@@ -109,14 +109,14 @@ pub struct Writer {
     biggest: (usize, KeyBuf),
     span: Option<TimeSpan>,
     earliest_put: Timestamp,
-    /// How many cells of the open block are marked, and whether enough of any block were.
+    /// Number of marked cells in the open block, and whether any block had enough of them.
     warm_cells: usize,
     any_is_warm: bool,
     warm: Vec<(u64, u32)>,
 }
 
 impl Writer {
-    /// A writer of `file`, called `name` in errors.
+    /// Creates a writer to `file`, which errors call `name`.
     pub fn create(file: Box<dyn FileWriter>, name: FileName, options: WriterOptions) -> Writer {
         Writer {
             file,
@@ -156,17 +156,17 @@ impl Writer {
         }
     }
 
-    /// Bytes written so far, the open block included.
+    /// Returns the bytes written so far, including the open block.
     pub fn size(&self) -> u64 {
         self.file.size() + self.block.len() as u64
     }
 
-    /// Cells appended so far.
+    /// Returns the number of cells appended so far.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// Appends a cell, which must not come before the last one.
+    /// Appends a cell, which must not sort before the last one.
     pub fn append(&mut self, cell: Cell<'_>) -> Result<()> {
         let new_row = !self.any || self.last.key().row() != cell.row();
         if self.any && self.options.comparator.compare(cell.into(), self.last.position()).is_lt() {
@@ -198,7 +198,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Marks the cell that was appended last. A block of which half of the cells are marked is to be kept in a cache: so no more
+    /// Marks the last appended cell. A block is cached if half of its cells are marked, so that at most twice the
+    /// marked bytes are cached.
     /// than twice of what is marked is.
     #[inline]
     pub fn mark_warm(&mut self) {
@@ -231,7 +232,7 @@ impl Writer {
         }
     }
 
-    /// Notes the key under which the index will know the block.
+    /// Records the key under which the index will list the block.
     fn begin_block(&mut self, cell: Cell<'_>) {
         let separator = if self.any && self.options.comparator == Comparator::Table {
             shortest_row_between(self.last.key().row(), cell.row())
@@ -256,7 +257,7 @@ impl Writer {
             }
         };
         let written = self.write_block(kind, &block);
-        // The buffer is filled again.
+        // The buffer is reused.
         match kind {
             BlockType::Data => self.block = block,
             _ => self.encoded = block,
@@ -294,7 +295,7 @@ impl Writer {
         out.put_u32(self.block.len() as u32);
     }
 
-    /// Writes the index leaf and the bloom chunks that are full.
+    /// Writes full index leaves and bloom filter chunks.
     fn write_ready(&mut self) -> Result<()> {
         if self.leaf.size() >= BLOCK_SIZE_MAX {
             self.write_leaf()?;
@@ -325,7 +326,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Packs, sums and writes one block. Returns where it is and what it measures on disk, header included.
+    /// Compresses, checksums and writes one block. Returns its offset, and its size on disk with the header.
     fn write_block(&mut self, kind: BlockType, payload: &[u8]) -> Result<(u64, u32)> {
         self.packed.clear();
         self.packed.resize(HEADER_LENGTH, 0);
@@ -371,7 +372,7 @@ impl Writer {
         Ok((offset, disk_length))
     }
 
-    /// Writes what readers load first, and the trailer; the file is durable afterwards.
+    /// Writes the part that readers load first, and the trailer. The file is durable afterwards.
     pub fn finish(mut self, store: StoreFileInfo) -> Result<Written> {
         self.close_block()?;
         self.bloom.close_chunk();
@@ -426,15 +427,15 @@ impl Writer {
         Ok(Written { size, entries, span, warm })
     }
 
-    /// Gives up; the file is removed.
+    /// Aborts; the file is deleted.
     pub fn abandon(self) {
         self.file.abandon();
     }
 
-    /// Leaves the root's entries in `self.root`; returns the number of levels.
+    /// Leaves the root's entries in `self.root`; returns the number of index levels.
     fn finish_index(&mut self) -> Result<u32> {
         if self.leaves.is_empty() {
-            // All in one leaf: that is the root. The middle key then follows from the root itself.
+            // A single leaf becomes the root. Readers derive the middle key from the root then.
             self.root = std::mem::take(&mut self.leaf);
             return Ok(1);
         }
@@ -461,7 +462,7 @@ impl Writer {
         Ok(levels)
     }
 
-    /// Where the middle entry of all leaves is.
+    /// Writes the position of the middle entry of all leaves.
     fn write_middle(&self, root: &mut Vec<u8>) {
         let total: usize = self.leaves.iter().map(|(.., entries)| entries).sum();
         let mut middle = (total.saturating_sub(1)) / 2;
@@ -534,7 +535,7 @@ impl std::fmt::Debug for Writer {
     }
 }
 
-/// A message behind HBase's magic: bare, or with its length before it.
+/// Encodes a message with HBase's magic before it: bare, or with its length before it.
 fn pbuf(message: &impl Message, bare: bool) -> Vec<u8> {
     let mut bytes = BytesMut::from(&b"PBUF"[..]);
     if bare {
@@ -545,7 +546,7 @@ fn pbuf(message: &impl Message, bare: bool) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// The class that HBase's readers make to compare keys, by its old name as HBase writes it.
+/// The class that HBase's readers instantiate to compare keys, by the old name that HBase writes.
 fn comparator_class(comparator: Comparator) -> &'static str {
     match comparator {
         Comparator::Table => "org.apache.hadoop.hbase.KeyValue$KVComparator",
@@ -553,7 +554,8 @@ fn comparator_class(comparator: Comparator) -> &'static str {
     }
 }
 
-/// The shortest row after `last` and not after `next`; `None` when they are the same or none is shorter than `next`.
+/// Returns the shortest row after `last` and not after `next`; `None` when they are equal or no such row is shorter
+/// than `next`.
 fn shortest_row_between(last: &[u8], next: &[u8]) -> Option<Vec<u8>> {
     let common = last.iter().zip(next).take_while(|(left, right)| left == right).count();
     if common >= next.len() || last == next {

@@ -1,8 +1,8 @@
-//! Rows as a whole, where the open block and the one behind it show all of them: passed, or given as they lie.
+//! Rows as a whole, skipped or returned unparsed, where the open block and the next one contain all of them.
 //!
-//! What is the same for every row was asked before. So nothing is noted of a row, and none is looked for. Where rows begin
-//! [bits](crate::starts) say, and no key is looked at for it. Where the block's last row ends, be it in the next one, that one says,
-//! and is open then.
+//! Everything that is the same for all rows is checked before. So no state is kept for a row. The [row-start
+//! bits](crate::starts) show where rows begin without reading keys. If the last row of the block continues in the next
+//! block, that one shows its end, and becomes the open block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,73 +14,76 @@ use cell::{Cell, CellSink, CellType, Comparator, Key, compare_bytes, is_same, is
 use super::{Cursor, Open};
 use crate::{Reader, starts};
 
-/// So many cells that are judged are [asked for](cell::fetch) ahead when rows are [passed](Cursor::pass_rows): as many as memory
-/// has time for.
+/// Number of cells [prefetched](cell::fetch) ahead while rows are [skipped](Cursor::pass_rows), as many as memory
+/// bandwidth allows.
 const AHEAD: usize = 12;
 
-/// So many rows of which fewer cells are judged than before are no chance.
+/// Number of consecutive rows with fewer examined cells after which the expectation is lowered.
 const FEWER_MAX: usize = 32;
 
-/// How many cells that are given are [asked for](cell::fetch_whole) ahead. With three a row took a tenth longer, with seven no less.
+/// Number of returned cells [prefetched](cell::fetch_whole) ahead. With three a row took a tenth longer, with seven no
+/// less.
 const WHOLE_AHEAD: usize = 5;
 
-/// Cells before the end of a block whose rows are given: from there on the next block is asked for. Before, what comes of it would
-/// be gone again when it is needed.
+/// Number of cells before the end of a block at which the next block is prefetched. Earlier, its lines would be evicted
+/// before they are needed.
 const NEXT_AHEAD: usize = 24;
 
-/// Cells of a row that is [given as it lies](Cursor::give_rows), at most: of one that is not, they are looked at in vain.
+/// Maximum number of cells of a row that is [returned unparsed](Cursor::give_rows); examining the cells of a longer row
+/// would be wasted.
 const CELLS_MAX: usize = 64;
 const _: () = assert!(CELLS_MAX <= u64::BITS as usize, "each has a bit");
 
-/// Bytes of a block that memory is asked for before the block is open, where its rows are given: a cell, as most are.
+/// Bytes prefetched from the start of the next block before it is open: about one cell.
 const BLOCK_START: usize = 1_100;
 
-/// How much is [given](Cursor::give_rows) at once.
+/// How much is [returned](Cursor::give_rows) at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Most {
-    /// Rows.
+    /// Maximum number of rows.
     pub rows: usize,
-    /// What they stay below together: [heap sizes](Cell::heap_size) of cells.
+    /// Maximum sum of the cells' [heap sizes](Cell::heap_size), exclusive.
     pub heap_size: u64,
 }
 
-/// What becomes of a cell when rows are [passed](Cursor::pass_rows).
+/// What a filter refuses when rows are [skipped](Cursor::pass_rows).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It may be wanted.
+    /// Nothing: the cell may be wanted.
     No,
-    /// It is not.
+    /// The cell.
     Cell,
-    /// It is not, if another one of its row is refused with the [row](Refused::Row).
+    /// The cell, if another cell of its row is refused together with the [row](Refused::Row).
     Undecided,
-    /// Nor is any other of its row.
+    /// The cell and its whole row.
     Row,
 }
 
-/// What a run of rows came to. The cursor's index is that of the cell behind them, on which it does not stand yet.
+/// The result of a run of rows. The cursor's index is that of the cell after them, where the cursor is not positioned
+/// yet.
 struct Run {
     rows: usize,
-    /// Whether it stopped at a row of which the next block must say whether it goes on there.
+    /// Whether the run stopped at a row that may continue in the next block.
     reached_end: bool,
 }
 
 impl Cursor {
-    /// From the first cell of a row on, passes the rows that `refuses` does not want any cell of, as far as the open block
-    /// and the first row of the next show where they end. Stands on the first cell of the row after them, and says how many
-    /// they were.
+    /// Skips rows of which `refuses` refuses every cell, as far as the open block and the first row of the next show
+    /// where they end. The cursor must be at the first cell of a row, and moves to the first cell of the row after
+    /// them. Returns their number.
     ///
-    /// `refuses` is asked of the cells of a row one after the other until one may be wanted, or the row is not
-    /// ([`Refused::Row`]). No row at or behind `end` is passed, and none of a file with tags. The number of the write is
-    /// not told of the cells: it stands behind the value, in another line of memory.
+    /// `refuses` is called for the cells of a row in order, until a cell may be wanted or the row is refused
+    /// ([`Refused::Row`]). No row at or after `end` is skipped, and none in a file with tags. The cells passed to it
+    /// have no sequence id, which is stored after the value, in another cache line.
     pub fn pass_rows(&mut self, end: Option<&[u8]>, refuses: impl Fn(Cell<'_>) -> Refused) -> u64 {
         let behind = self.fetch_next_block(usize::MAX, 0);
         self.run_on(|cursor, next| cursor.pass_rows_of_block(next, behind.as_deref(), end, &refuses)) as u64
     }
 
-    /// From the first cell of a row on, gives rows before `end` as they lie, as many as `most` allows, as far as the open block
-    /// and the first row of the next show where they end and there is nothing to decide: Puts without tags, few in a row, each
-    /// of another column, one of them at least `wanted` (in their order; `None` for all). Stands on the first cell of the row
-    /// after them, and says how many they were.
+    /// Returns rows before `end` unparsed, as many as `most` allows, as far as the open block and the first row of the
+    /// next show where they end. Only rows that need no decision qualify: few Puts without tags, each of another
+    /// column, at least one of them `wanted` (sorted columns; `None` for all). The cursor must be at the first cell of
+    /// a row, and moves to the first cell of the row after them. Returns their number.
     pub fn give_rows(
         &mut self,
         end: Option<&[u8]>,
@@ -93,12 +96,12 @@ impl Cursor {
         self.run_on(|cursor, next| cursor.give_rows_of_block(next, end, &mut left, wanted, sink))
     }
 
-    /// Does a run of rows to the end of the open block. If it stops at the last row, which may go on in the next block, that one
-    /// is looked up and shown to it. Into which the run comes, that block is open.
+    /// Repeats a run of rows up to the end of the open block. If it stops at the last row, which may continue in the
+    /// next block, that block is loaded and shown to the run. When the run enters it, it becomes the open block.
     fn run_on(&mut self, mut run: impl FnMut(&mut Cursor, Option<&Block>) -> Run) -> usize {
         let Run { mut rows, reached_end } = run(self, None);
         self.ran_out = false;
-        // What keeps the next block from being read is told to who needs it.
+        // An error in reading the next block is reported to the caller that needs it.
         if reached_end && let Ok(Some((at, next))) = self.look_behind() {
             let count = self.block().map_or(0, |block| block.offsets.len());
             let more = if next.offsets.is_empty() { 0 } else { run(self, Some(&next)).rows };
@@ -112,19 +115,19 @@ impl Cursor {
             rows += more;
         }
         if rows > 0 {
-            // Only here, and only once: the number of a cell is far from all that was looked at.
+            // Done once at the end, since a cell's sequence id is far from everything read so far.
             self.stand_on(self.index);
         }
         rows
     }
 
-    /// Whether the last run of rows came to an end because its block did: behind it, more may be as it wants them.
+    /// Whether the last run ended with its block, so that more such rows may follow.
     pub fn ran_out(&self) -> bool {
         self.ran_out
     }
 
-    /// Asks the memory for where cells of the next block begin and for so many bytes of it, once, if no more than so many cells of
-    /// this one are left.
+    /// Prefetches the cell offsets and this many bytes of the next block, once, if at most this many cells of the open
+    /// one are left.
     #[inline]
     fn fetch_next_block(&mut self, cells: usize, bytes: usize) -> Option<Arc<Block>> {
         if let Open::Block(at, block) = &self.open
@@ -137,7 +140,7 @@ impl Cursor {
         None
     }
 
-    /// Passes rows that begin in the open block; `next` is the one behind it, if the last of them is to be passed.
+    /// Skips rows that begin in the open block. `next` is the block after it, if the last row is to be skipped.
     fn pass_rows_of_block(
         &mut self,
         next: Option<&Block>,
@@ -148,9 +151,9 @@ impl Cursor {
         let Some(cells) = self.cells_without_tags(next) else { return Run { rows: 0, reached_end: false } };
         let count = cells.block.offsets.len();
         let is_before_end = before(self.reader.comparator(), end);
-        // Where the block's last row is before the end, all are.
+        // If the block's last row is before the end, all rows are.
         let all_before = is_before_end(cells.key(count - 1).row());
-        // The last row's cells were asked for when it was judged for the first time.
+        // The last row's cells were prefetched when it was examined for the first time.
         let is_asked = next.is_some();
         let mut asking = Asking { block: cells.block, behind, index: self.index, rows: 0 };
         let (mut first, mut rows, mut judged, mut reached_end) = (self.index, 0, self.judged, false);
@@ -164,10 +167,10 @@ impl Cursor {
             if !is_asked {
                 asking.row_begins(judged);
             }
-            // What is known of the row.
+            // What is known about the row.
             let (mut refused, mut of_row) = (Refused::Cell, 0);
             for index in first..row_end {
-                // What follows in a long row was not asked for with its first cells.
+                // The later cells of a long row were not prefetched with its first ones.
                 if index + AHEAD < row_end {
                     let (bytes, at) = cells.place(index + AHEAD);
                     cell::fetch(bytes, at);
@@ -198,7 +201,8 @@ impl Cursor {
         Run { rows, reached_end }
     }
 
-    /// Gives rows that begin in the open block, and takes them from what is `left` to be given; `next` is the block behind it, if
+    /// Returns rows that begin in the open block, and reduces `left` accordingly. `next` is the block after it, if the
+    /// last row is to be returned.
     /// the last of them is to be given.
     fn give_rows_of_block(
         &mut self,
@@ -235,14 +239,14 @@ impl Cursor {
         Run { rows, reached_end }
     }
 
-    /// The cells of the open block, if none has tags, and those of the `next` one.
+    /// Returns the cells of the open block, if none has tags, and those of the `next` one.
     #[inline]
     fn cells_without_tags<'a>(&'a self, next: Option<&'a Block>) -> Option<Cells<'a>> {
         let block = self.block().filter(|_| !self.reader.may_have_tags())?;
         Some(Cells { block, next })
     }
 
-    /// The row that begins at `first`, if it can be given as it lies.
+    /// Returns the row that begins at `first`, if it can be returned unparsed.
     #[inline]
     fn plain_row(&self, cells: &Cells<'_>, first: usize, mut wanted: Option<&[Bytes]>) -> Shown {
         let ends = cells.row_end(first);
@@ -277,8 +281,8 @@ impl Cursor {
     }
 }
 
-/// The cells of a block, and behind them, with indexes that go on, those of the next block, if it was looked up: into that one the
-/// last row may go on.
+/// The cells of a block, followed, with consecutive indices, by those of the next block, if it was loaded. The last row
+/// may continue there.
 struct Cells<'a> {
     block: &'a Block,
     next: Option<&'a Block>,
@@ -289,14 +293,14 @@ struct Cells<'a> {
 enum RowEnd {
     /// Before this cell.
     At(usize),
-    /// At the end of the block, or in the next one, which was not looked up.
+    /// At the end of the block, or in the next one, which was not loaded.
     Behind,
     /// In the block after the next.
     Far,
 }
 
 impl<'a> Cells<'a> {
-    /// In which bytes the cell at `index` begins, and where.
+    /// Returns the bytes that contain the cell at `index`, and its offset.
     #[inline]
     fn place(&self, index: usize) -> (&'a [u8], usize) {
         match (self.block.offsets.get(index), self.next) {
@@ -305,14 +309,14 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The key of the cell at `index`, of which nothing else is looked at.
+    /// Returns the key of the cell at `index`, and reads nothing else of it.
     #[inline(always)]
     fn key(&self, index: usize) -> Key<'a> {
         let (bytes, at) = self.place(index);
         Cell::key_within(&bytes[at..])
     }
 
-    /// Where the row ends that begins at `first` in the block.
+    /// Returns the end of the row that begins at `first`.
     #[inline]
     fn row_end(&self, first: usize) -> RowEnd {
         let count = self.block.offsets.len();
@@ -331,17 +335,17 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// How many cells of a row are judged: as many as of the one of the last rows that had the most. A row that lacks a column says
-/// nothing of those behind it.
+/// The expected number of examined cells of a row: the greatest number among the last rows. A row that lacks a column
+/// says nothing about the rows after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judged {
     most: usize,
-    /// Rows since then with fewer.
+    /// Number of rows with fewer cells since then.
     fewer: usize,
 }
 
 impl Judged {
-    /// Before any row was judged.
+    /// The expectation before any row was examined.
     pub(super) const NONE: Judged = Judged { most: 1, fewer: 0 };
 
     #[inline]
@@ -353,19 +357,19 @@ impl Judged {
     }
 }
 
-/// Asks the memory for cells of rows ahead of the one that is judged, as if in each as many were judged as in those before.
+/// Prefetches cells of the rows ahead, as if as many cells of each were examined as of those before.
 struct Asking<'a> {
     block: &'a Block,
-    /// The block that comes then.
+    /// The next block.
     behind: Option<&'a Block>,
-    /// The cell with which the row begins that is asked for next.
+    /// The first cell of the row to prefetch next.
     index: usize,
-    /// How many rows were asked for and not judged yet.
+    /// Number of rows that are prefetched and not examined yet.
     rows: usize,
 }
 
 impl Asking<'_> {
-    /// A row is about to be judged: asks for rows behind it until enough are on their way.
+    /// Called before a row is examined: prefetches later rows until enough are on their way.
     #[inline]
     fn row_begins(&mut self, judged: Judged) {
         let cells = judged.most.clamp(1, AHEAD);
@@ -375,13 +379,13 @@ impl Asking<'_> {
         }
     }
 
-    /// Asks for the first cells of one more row, if there is one.
+    /// Prefetches the first cells of one more row, if there is one.
     #[inline]
     fn ask_for_row(&mut self, cells: usize) -> bool {
         if self.index == self.block.offsets.len() {
             let Some(behind) = self.behind.take() else { return false };
             (self.block, self.index) = (behind, 0);
-            // The cursor will stand on its first cell, or the one behind, and needs the number, which is behind the value.
+            // The cursor will be at its first cell or the one after, and read its sequence id, which follows the value.
             for end in [0, 1].map(|index| extent(behind, index).end) {
                 cell::fetch_whole(behind.bytes.get(end.saturating_sub(1)..end).unwrap_or_default());
             }
@@ -395,28 +399,28 @@ impl Asking<'_> {
     }
 }
 
-/// What a block shows of a row.
+/// What a block shows about a row.
 enum Shown {
-    /// All of it, and it is given as it lies.
+    /// The complete row, which can be returned unparsed.
     Plain(PlainRow),
-    /// Nothing that speaks against that before the block ends.
+    /// A part of a row that can be returned unparsed so far.
     ToTheEnd,
-    /// That it is not.
+    /// A row that cannot be returned unparsed.
     No,
 }
 
-/// A row that is given as it lies.
+/// A row that can be returned unparsed.
 struct PlainRow {
     first: usize,
     behind: usize,
-    /// Which of its cells are given, the first in the lowest bit.
+    /// Which of its cells are returned, the first in the lowest bit.
     given: u64,
-    /// Of those that are given.
+    /// Heap size of the returned cells.
     heap_size: u64,
 }
 
 impl PlainRow {
-    /// The cells that are given.
+    /// Returns the cells to return.
     #[inline]
     fn given(&self) -> impl Iterator<Item = usize> {
         let (first, mut left) = (self.first, self.given);
@@ -427,12 +431,12 @@ impl PlainRow {
         })
     }
 
-    /// Asks the memory for cells of rows that come, as if all were like this one: those that will be given wholly, and of
-    /// others the keys, which say where rows end. Where all of it was asked for, rows of ten columns of which one is given took
-    /// a fifth longer; where nothing was, a third.
+    /// Prefetches cells of later rows, assuming that all rows are like this one: returned cells as a whole, and of
+    /// others the keys, which show where rows end. With everything prefetched, rows of ten columns of which one is
+    /// returned took a fifth longer; with nothing prefetched, a third.
     ///
-    /// Not every row has all columns, and behind one that lacks some the places are others than here. So a cell that is longer
-    /// than any which is not given here is one that will be.
+    /// Rows may lack columns, after which positions differ from this row's. So a cell that is longer than any cell of
+    /// this row that is not returned is assumed to be returned.
     #[inline]
     fn fetch_others_ahead(&self, block: &Block) {
         let count = self.behind - self.first;
@@ -443,7 +447,7 @@ impl PlainRow {
         let is_given = |like: usize| self.given >> like & 1 == 1;
         let others = (0..count).filter(|like| !is_given(*like));
         let longest = others.map(|like| length_of(block, self.first + like)).max().unwrap_or(0);
-        // So many cells that are given, with what lies between them, in whole rows.
+        // As many returned cells, with those between them, in whole rows.
         self.fetch_ahead(WHOLE_AHEAD.div_ceil(given) * count, |index, like| {
             if is_given(like) || length_of(block, index) > longest {
                 fetch_whole(block, index);
@@ -453,24 +457,25 @@ impl PlainRow {
         });
     }
 
-    /// Does `fetch` for cells of rows so many cells ahead, with the place that each has in its row if all rows are like this one.
+    /// Calls `fetch` for the cells of later rows this many cells ahead, with the position that each has in its row if
+    /// all rows are like this one.
     #[inline]
     fn fetch_ahead(&self, cells: usize, fetch: impl Fn(usize, usize)) {
         let count = self.behind - self.first;
         if self.first == 0 {
-            // Nobody has asked for them before the block was open.
+            // They could not be prefetched before the block was open.
             (1..cells).for_each(|index| fetch(index, index % count));
         }
         (0..count).for_each(|like| fetch(self.first + cells + like, like));
     }
 }
 
-/// Whether rows are before `end`, if there is one.
+/// Whether a row is before `end`, if there is one.
 fn before(comparator: Comparator, end: Option<&[u8]>) -> impl Fn(&[u8]) -> bool {
     move |row| end.is_none_or(|end| comparator.compare_rows(row, end).is_lt())
 }
 
-/// Whether a column is wanted; what is wanted loses those before it. Columns come in order.
+/// Whether a column is wanted. Removes earlier columns from `wanted`, since columns come in order.
 #[inline]
 fn is_next(wanted: &mut Option<&[Bytes]>, qualifier: &[u8]) -> bool {
     let Some(wanted) = wanted else { return true };
@@ -486,7 +491,7 @@ fn is_next(wanted: &mut Option<&[Bytes]>, qualifier: &[u8]) -> bool {
     false
 }
 
-/// Asks the memory for the key of a cell of a block, if there is one.
+/// Prefetches the key of a cell of a block, if it exists.
 #[inline]
 fn fetch_key(block: &Block, index: usize) {
     if let Some(&at) = block.offsets.get(index) {
@@ -494,13 +499,13 @@ fn fetch_key(block: &Block, index: usize) {
     }
 }
 
-/// Bytes from where a cell of a block begins to where the next one does; 0 where there is none.
+/// Returns the distance from a cell to the next one, in bytes; 0 if there is none.
 #[inline]
 fn length_of(block: &Block, index: usize) -> usize {
     extent(block, index).len()
 }
 
-/// Asks the memory for a whole cell of a block, if there is one.
+/// Prefetches a whole cell of a block, if it exists.
 #[inline]
 pub(crate) fn fetch_whole(block: &Block, index: usize) {
     let extent = extent(block, index);
@@ -509,7 +514,7 @@ pub(crate) fn fetch_whole(block: &Block, index: usize) {
     }
 }
 
-/// Where a cell of a block lies, with what stands behind its value; nowhere if there is none.
+/// Returns the range of a cell in the block, with its sequence id; an empty range if it does not exist.
 #[inline]
 fn extent(block: &Block, index: usize) -> Range<usize> {
     match block.offsets.get(index..) {

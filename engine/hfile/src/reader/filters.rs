@@ -1,4 +1,4 @@
-//! What the filters of an open file say of rows and columns.
+//! The bloom filters of an open file.
 
 use cache::BlockKind;
 
@@ -9,7 +9,7 @@ use crate::cursor::ReadOptions;
 use crate::held::Way;
 
 impl Reader {
-    /// Whether the file may have cells of `row`.
+    /// Whether the file may contain cells of `row`.
     pub fn may_contain_row(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
         self.row_may_be_here(row, options.into())
     }
@@ -21,13 +21,13 @@ impl Reader {
         }
     }
 
-    /// Whether it has a filter that knows rows.
+    /// Whether the file has a filter for rows.
     pub(crate) fn knows_rows(&self) -> bool {
         self.bloom.as_ref().is_some_and(|(kind, _)| *kind != BloomType::RowColumn)
     }
 
-    /// Whether the file may have cells of rows from `start` up to `stop`: asked where it has a filter of prefixes and
-    /// all these rows have the same.
+    /// Whether the file may contain cells of rows from `start` to `stop`. Uses a filter of prefixes, if the file has
+    /// one and all these rows have the same prefix.
     pub fn may_contain_rows(&self, start: &[u8], stop: &[u8], options: ReadOptions) -> Result<bool> {
         match &self.bloom {
             Some((BloomType::RowPrefix(length), filter)) => {
@@ -41,7 +41,7 @@ impl Reader {
         }
     }
 
-    /// Whether the file may have cells of the column, deletes of the whole family aside.
+    /// Whether the file may contain cells of the column, other than deletes of the whole family.
     pub fn may_contain_column(&self, row: &[u8], qualifier: &[u8], options: ReadOptions) -> Result<bool> {
         self.column_may_be_here(row, qualifier, options.into())
     }
@@ -55,7 +55,7 @@ impl Reader {
         }
     }
 
-    /// Whether the file may have markers that delete whole families of `row`.
+    /// Whether the file may contain markers that delete whole families of `row`.
     pub fn may_delete_families_of(&self, row: &[u8], options: ReadOptions) -> Result<bool> {
         self.families_may_be_deleted(row, options.into())
     }

@@ -1,4 +1,4 @@
-//! Blocks made ready to be read: unpacked, every cell of them checked, and what is searched in beside them.
+//! Preparing blocks for reads: decompressing, validating every cell, and building search structures.
 
 use bytes::Bytes;
 use cache::{Block, BlockKind};
@@ -14,7 +14,7 @@ use crate::index::{Leaf, Ordered};
 use crate::starts::Builder;
 
 impl Reader {
-    /// A block as the cache keeps it: ready to be read, or, where that is wanted, packed as it lies in the file.
+    /// Builds the block that the cache keeps: ready to be read or, if so configured, compressed as in the file.
     pub(super) fn to_be_kept(&self, at: u64, raw: Raw) -> Result<Block> {
         let is_data = matches!(raw.header.kind, BlockType::Data | BlockType::EncodedData);
         if !(is_data && self.keeps_packed()) {
@@ -33,13 +33,13 @@ impl Reader {
         })
     }
 
-    /// Whether data blocks are kept as they lie in the file, so that of none a part is of use.
+    /// Whether the cache keeps data blocks as they are in the file, so that parts of them are of no use.
     pub(super) fn keeps_packed(&self) -> bool {
         let is_packed = self.compression != Compression::None || self.encoding != Encoding::None;
         is_packed && self.cached.cache().options().switches.data_compressed
     }
 
-    /// Makes a block readable without further checks.
+    /// Makes a block readable without further validation.
     pub(super) fn decode(&self, at: u64, raw: &Raw) -> Result<Block> {
         let previous = u64::try_from(raw.header.previous).ok();
         let block = |kind, bytes: Bytes, Places { offsets, row_starts }: Places| {
@@ -107,7 +107,7 @@ impl Reader {
             .flatten()
     }
 
-    /// How long the cells of a ROW_INDEX_V1 block are.
+    /// Returns the length of the cells in a ROW_INDEX_V1 block.
     fn cell_area(&self, bytes: &[u8]) -> Option<usize> {
         let (id, _) = bytes.split_first_chunk::<2>()?;
         let (rest, area) = bytes.split_last_chunk::<4>()?;
@@ -117,7 +117,7 @@ impl Reader {
         (Some(u16::from_be_bytes(*id)) == Encoding::RowIndexV1.id() && whole == bytes.len()).then_some(area)
     }
 
-    /// Checks every cell of a block and says where each begins, and each row.
+    /// Validates every cell of a block, and returns the start of each cell and each row.
     fn check_cells(&self, at: u64, bytes: &[u8]) -> Result<Places> {
         let (mut offsets, mut row_starts) = (Vec::with_capacity(bytes.len() / 64), Builder::default());
         let mut place = 0;
@@ -142,7 +142,7 @@ impl Reader {
     }
 }
 
-/// Where cells of a block begin, and which of them rows.
+/// The start of each cell in a block, and which of them begin rows.
 #[derive(Default)]
 struct Places {
     offsets: Vec<u32>,
