@@ -44,7 +44,7 @@ pub enum Outcome {
 }
 
 /// A failed call: what was tried, on which file, why it failed, and whether it may have taken effect.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: Kind,
     outcome: Outcome,

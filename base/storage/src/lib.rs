@@ -11,7 +11,8 @@
 //! Two implementations are here: [`Local`], the disk of this machine, and [`Memory`], a file system for tests. [`Memory`]
 //! loses what was not synced, tears the last write, fills up and fails as told, with any set of capabilities.
 //!
-//! Calls block; a caller that must not wait uses a blocking thread pool.
+//! Calls block; a caller that must not wait uses a blocking thread pool. Reads of slow storage can be
+//! [awaited](FileReader::read_awaited) instead.
 //!
 //! An error says whether the call [did not happen or may have happened](Outcome). After the first it is safe to repeat the
 //! call. After the second only the file itself can tell; for a swap, [`Files::settle`] finds out.
@@ -40,7 +41,11 @@ pub use memory::Memory;
 pub use name::FileName;
 pub use object::{Object, Settled, Version};
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 /// A place where files are kept: a folder on a disk, or a prefix in an object store.
 ///
@@ -202,8 +207,23 @@ pub trait FileReader: Send + Sync {
     fn size(&self) -> u64;
 
     /// Fills `buffer` from the byte at `offset`. Fails with [`Kind::TooShort`] when the file ends before.
+    ///
+    /// Blocks the thread until the bytes are there.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// The same read without blocking a thread: a future of the `length` bytes at `offset`, which begins when it is polled.
+    ///
+    /// `None` where reads cannot be awaited, as on the local disk: the caller uses [`read_at`](FileReader::read_at) on a
+    /// blocking thread pool. A file always returns a future or never does. How many reads run at once is limited by the
+    /// implementation; equal reads are not combined here.
+    fn read_awaited(&self, offset: u64, length: usize) -> Option<AwaitedRead> {
+        let _unused = (offset, length);
+        None
+    }
 }
+
+/// See [`FileReader::read_awaited`].
+pub type AwaitedRead = Pin<Box<dyn Future<Output = Result<Bytes>> + Send>>;
 
 /// One row of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,15 +13,20 @@
 //!    the new. (Where files appear only when they are durable, such a swap has happened.)
 //!
 //! Calls that change something are counted, so that a test can fail each one in turn.
+//!
+//! Reads of files can be [delayed](Memory::delay_reads): then they can be awaited, and take time, as on an object store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use env::sync::Mutex;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::{
-    Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome,
-    Result, Settled, Version,
+    AwaitedRead, Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind,
+    Object, Outcome, Result, Settled, Version,
 };
 
 /// A place in memory. Clones share it.
@@ -48,6 +53,84 @@ struct State {
     fault: Option<Fault>,
     bytes_max: Option<u64>,
     dead: bool,
+    delayed: Option<Arc<DelayedReads>>,
+}
+
+/// How long an awaited read takes.
+#[derive(Clone, Copy, Debug)]
+pub enum ReadDelay {
+    /// So long, by the timers of the environment.
+    For(Duration),
+    /// Until the test [completes](Memory::complete_reads) it.
+    UntilCompleted,
+}
+
+/// A place's awaited reads.
+struct DelayedReads {
+    delay: ReadDelay,
+    limit: Semaphore,
+    begun: Mutex<Begun>,
+    completed: Notify,
+}
+
+#[derive(Default)]
+struct Begun {
+    reads: u64,
+    running: usize,
+    running_most: usize,
+    /// How many reads may still end.
+    completions: usize,
+}
+
+/// What was counted of a place's awaited reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadCounts {
+    /// Reads that have begun so far.
+    pub begun: u64,
+    /// Reads that run now.
+    pub running: usize,
+    /// The largest number of reads that have run at once.
+    pub running_most: usize,
+}
+
+/// Counts a running read until it ends or is dropped.
+struct Running<'d>(&'d DelayedReads);
+
+impl<'d> Running<'d> {
+    fn begin(delayed: &'d DelayedReads) -> Running<'d> {
+        let mut begun = delayed.begun.lock();
+        begun.reads += 1;
+        begun.running += 1;
+        begun.running_most = begun.running_most.max(begun.running);
+        Running(delayed)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.begun.lock().running -= 1;
+    }
+}
+
+impl DelayedReads {
+    async fn wait(&self) {
+        match self.delay {
+            ReadDelay::For(time) => env::sleep(time).await,
+            ReadDelay::UntilCompleted => loop {
+                let notified = self.completed.notified();
+                let may_end = {
+                    let mut begun = self.begun.lock();
+                    let may_end = begun.completions > 0;
+                    begun.completions -= usize::from(may_end);
+                    may_end
+                };
+                if may_end {
+                    return;
+                }
+                notified.await;
+            },
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -158,6 +241,34 @@ impl Memory {
     /// Asks for one failure, or takes the wish back.
     pub fn set_fault(&self, fault: Option<Fault>) {
         self.state.lock().fault = fault;
+    }
+
+    /// From now on files that are opened have awaited reads, which take `delay`; `at_once_max` of them run at once.
+    pub fn delay_reads(&self, delay: ReadDelay, at_once_max: usize) {
+        self.state.lock().delayed = Some(Arc::new(DelayedReads {
+            delay,
+            limit: Semaphore::new(at_once_max),
+            begun: Mutex::default(),
+            completed: Notify::new(),
+        }));
+    }
+
+    /// Lets `count` more awaited reads end that take [until they are completed](ReadDelay::UntilCompleted).
+    pub fn complete_reads(&self, count: usize) {
+        if let Some(delayed) = &self.state.lock().delayed {
+            delayed.begun.lock().completions += count;
+            delayed.completed.notify_waiters();
+        }
+    }
+
+    /// What was counted of awaited reads since they are delayed.
+    pub fn read_counts(&self) -> ReadCounts {
+        let state = self.state.lock();
+        let Some(delayed) = &state.delayed else {
+            return ReadCounts { begun: 0, running: 0, running_most: 0 };
+        };
+        let begun = delayed.begun.lock();
+        ReadCounts { begun: begun.reads, running: begun.running, running_most: begun.running_most }
     }
 
     /// How many bytes all files together may have; a write beyond fails as on a full disk.
@@ -350,7 +461,13 @@ impl Files for Memory {
             .ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, name, "open"))?;
         let size = file.bytes.lock().len() as u64;
         let deletable = (!self.capabilities.has(Capability::ReadAfterDelete)).then(|| self.clone());
-        Ok(Arc::new(Reader { bytes: Arc::clone(&file.bytes), name: name.clone(), size, deletable }))
+        Ok(Arc::new(Reader {
+            bytes: Arc::clone(&file.bytes),
+            name: name.clone(),
+            size,
+            deletable,
+            delayed: state.delayed.clone(),
+        }))
     }
 
     fn sync(&self, name: &FileName) -> Result<()> {
@@ -555,12 +672,14 @@ impl FileWriter for Writer {
     }
 }
 
+#[derive(Clone)]
 struct Reader {
     bytes: Arc<Mutex<Vec<u8>>>,
     name: FileName,
     size: u64,
     /// Where the file must still be for a read to succeed.
     deletable: Option<Memory>,
+    delayed: Option<Arc<DelayedReads>>,
 }
 
 impl FileReader for Reader {
@@ -586,5 +705,18 @@ impl FileReader for Reader {
                 format!("{} bytes at offset {offset} expected, the file has {}", buffer.len(), bytes.len()),
             )),
         }
+    }
+
+    fn read_awaited(&self, offset: u64, length: usize) -> Option<AwaitedRead> {
+        let (delayed, reader) = (Arc::clone(self.delayed.as_ref()?), self.clone());
+        Some(Box::pin(async move {
+            let _permit = delayed.limit.acquire().await.expect("the semaphore is never closed");
+            let running = Running::begin(&delayed);
+            delayed.wait().await;
+            drop(running);
+            let mut bytes = vec![0; length];
+            reader.read_at(offset, &mut bytes)?;
+            Ok(Bytes::from(bytes))
+        }))
     }
 }
