@@ -21,6 +21,7 @@
 //! What this crate does not know: where regions should be (the master's business), and sockets (`rpc`'s).
 
 mod admin_service;
+mod awaited;
 mod background;
 mod cache_metrics;
 mod call_sample;

@@ -296,6 +296,15 @@ impl File {
         Ok(block)
     }
 
+    /// A block that was missed in memory and that the caller has read without [`block`](File::block): counted as missed, and
+    /// kept as `ask` says.
+    pub fn bring(&self, offset: u64, expected: BlockKind, ask: Ask, block: Block) -> Arc<Block> {
+        self.tally.miss(expected, ask.keep);
+        let block = Arc::new(block);
+        self.keep(self.key(offset), &block, ask);
+        block
+    }
+
     /// Keeps a block that was read, if that is wanted. Says whether it was.
     fn keep(&self, key: BlockKey, block: &Arc<Block>, ask: Ask) -> bool {
         let wanted = block.kind != BlockKind::Data || (ask.keep && self.keeps_data());

@@ -71,6 +71,22 @@ impl Ahead {
         Some(self.window)
     }
 
+    /// How many bytes to await at `at`, where a block was missed. The window doubles with each block missed in a row. What
+    /// arrives is kept by the reader, not here.
+    pub(crate) fn window_awaited(&mut self, at: u64, read_type: ReadType, window_max: usize) -> usize {
+        let in_a_row = if at == self.expected { self.misses } else { 0 };
+        self.misses = in_a_row.saturating_add(1);
+        let first = match read_type {
+            ReadType::Pread => return 0,
+            ReadType::Stream => 0,
+            ReadType::Default => MISSES_BEFORE,
+        };
+        match in_a_row.checked_sub(first) {
+            Some(doublings) => WINDOW_FIRST.saturating_mul(1 << doublings.min(16)).min(window_max),
+            None => 0,
+        }
+    }
+
     /// Room for what is read at `at`.
     pub(crate) fn refill(&mut self, at: u64, length: usize) -> &mut [u8] {
         self.from = at;

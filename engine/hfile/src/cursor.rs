@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cache::{Block, BlockKind, Cells, Part};
+use cache::{Ask, Block, BlockKind, Cells, Part};
 use cell::{Cell, KeyBuf, Position, SequenceId, is_same_row};
 
 mod rows;
@@ -19,14 +19,14 @@ pub use rows::{Most, Refused};
 use crate::ahead::{Ahead, ReadType};
 use crate::heads::{self, Number};
 use crate::held::{Held, Way};
-use crate::{Error, Reader, Result};
+use crate::{Reader, Result};
 
 /// How blocks are got.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOptions {
     /// Whether data blocks read from the file go into the cache.
     pub cache_blocks: bool,
-    /// Whether a block that is not cached is [an error](crate::Error::NotCached) instead of a wait for the disk.
+    /// Whether a block that is not cached is [an error](crate::Error::would_block) instead of a wait for storage.
     pub memory_only: bool,
     /// Whether blocks behind one another are read together.
     pub read_type: ReadType,
@@ -35,6 +35,12 @@ pub struct ReadOptions {
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
         ReadOptions { cache_blocks: true, memory_only: false, read_type: ReadType::Default }
+    }
+}
+
+impl ReadOptions {
+    pub(crate) fn ask(self) -> Ask {
+        Ask { keep: self.cache_blocks, memory_only: self.memory_only }
     }
 }
 
@@ -283,14 +289,18 @@ impl Cursor {
         }
         let row = position.key.row();
         let is_asked_late = !self.reader.worth.is_worth();
+        let mut missing = None;
         if is_asked_late {
             let memory_only = std::mem::replace(&mut self.options.memory_only, true);
             let outcome = self.seek_far(position);
             self.options.memory_only = memory_only;
-            if !matches!(outcome, Err(Error::NotCached)) {
-                let is_there = self.peek().is_some_and(|cell| is_same_row(cell.row(), row));
-                self.reader.worth.note(row, is_there);
-                return outcome;
+            match outcome {
+                Err(error) if error.would_block() => missing = Some(error),
+                outcome => {
+                    let is_there = self.peek().is_some_and(|cell| is_same_row(cell.row(), row));
+                    self.reader.worth.note(row, is_there);
+                    return outcome;
+                }
             }
         }
         let may_be_there = self.may_contain_row(row)?;
@@ -299,11 +309,11 @@ impl Cursor {
             self.leave();
             return Ok(());
         }
-        if is_asked_late && self.options.memory_only {
+        match missing.filter(|_| self.options.memory_only) {
             // Another look would find no more than the one just now.
-            return Err(Error::NotCached);
+            Some(missing) => Err(missing),
+            None => self.seek_far(position),
         }
-        self.seek_far(position)
     }
 
     /// Stands on the first cell at or after `position`, which is in the open block or behind it.

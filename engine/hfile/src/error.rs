@@ -4,6 +4,8 @@ use std::fmt::Display;
 
 use storage::FileName;
 
+use crate::MissingBlock;
+
 /// The result of an act on an HFile.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -33,9 +35,12 @@ pub enum Error {
         /// What it uses.
         what: String,
     },
-    /// The block is not in memory, and the caller must not wait for it.
+    /// The block is not in memory, and the caller must not wait for the disk. The read is repeated where it may.
     #[error("block not cached")]
     NotCached,
+    /// The block is not in memory, and can be awaited. Then the read is repeated.
+    #[error("{} bytes at offset {} of {} are not in memory", .0.length(), .0.offset(), .0.file())]
+    Missing(MissingBlock),
     /// Cells came out of order: the file is not written.
     #[error("cell out of order: {next} after {last}")]
     OutOfOrder {
@@ -50,6 +55,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the read would succeed if it could wait.
+    pub fn would_block(&self) -> bool {
+        matches!(self, Error::NotCached | Error::Missing(_))
+    }
+
     pub(crate) fn corrupt(
         file: &FileName,
         offset: u64,

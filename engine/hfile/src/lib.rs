@@ -18,6 +18,7 @@
 //! delete means, who may see which write.
 
 mod ahead;
+mod awaited;
 mod bloom;
 mod compress;
 mod cursor;
@@ -37,6 +38,7 @@ mod worth;
 mod writer;
 
 pub use ahead::ReadType;
+pub use awaited::{ArrivedBlock, MissingBlock};
 pub use bloom::BloomType;
 pub use compress::Compression;
 pub use cursor::{Cursor, Most, ReadOptions, Refused};

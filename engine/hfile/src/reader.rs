@@ -7,13 +7,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cache::{Ask, Block, BlockKind, Cache, Caching, Cells, Part};
+use cache::{Block, BlockKind, Cache, Caching, Cells, Part};
 use cell::{Cell, Comparator, Key, Position, SequenceId, Timestamp};
 use prost::Message;
 use proto::pb;
 use storage::{FileName, FileReader};
 
 use crate::ahead::{Ahead, ReadType};
+use crate::awaited::{Fetches, Lookup, UNKNOWN_LENGTH};
 use crate::bloom::{BloomType, Filter};
 use crate::compress::Compression;
 use crate::cursor::{Cursor, ReadOptions};
@@ -33,6 +34,7 @@ pub struct Reader {
     pub(crate) file: Arc<dyn FileReader>,
     name: FileName,
     pub(crate) cached: cache::File,
+    fetches: Fetches,
     compression: Compression,
     encoding: Encoding,
     comparator: Comparator,
@@ -131,6 +133,7 @@ impl Reader {
         let mut reader = Reader {
             file,
             cached: cache.open_file(name.as_str(), size, caching),
+            fetches: Fetches::default(),
             compression,
             encoding: Encoding::None,
             comparator,
@@ -433,20 +436,61 @@ impl Reader {
         expected: BlockKind,
         options: ReadOptions,
     ) -> Result<Arc<Block>> {
-        self.look_or(at, expected, options, || self.read_raw(at, disk_length, self.data_end))
+        let read = || self.read_raw(at, disk_length, self.data_end);
+        let found = self.cached.block(at, expected, options.ask(), || self.to_be_kept(at, read()?))?;
+        self.unpacked(
+            at,
+            match found {
+                Some(block) => block,
+                None => self.arrived(at, expected, options, || {
+                    disk_length.map_or(UNKNOWN_LENGTH, |length| length as usize)
+                })?,
+            },
+        )
     }
 
-    /// The same, read by `read` where it must be.
-    fn look_or(
+    /// The block at `at`, which is not in the cache, as a read that was awaited has brought it.
+    ///
+    /// Else fails with what the caller can wait for. `length` says how many bytes to read then.
+    #[cold]
+    fn arrived(
         &self,
         at: u64,
         expected: BlockKind,
         options: ReadOptions,
-        read: impl FnOnce() -> Result<Raw>,
+        length: impl FnOnce() -> usize,
     ) -> Result<Arc<Block>> {
-        let ask = Ask { keep: options.cache_blocks, memory_only: options.memory_only };
-        let found = self.cached.block(at, expected, ask, || self.to_be_kept(at, read()?))?;
-        let block = found.ok_or(Error::NotCached)?;
+        let wanted = match self.fetches.lookup(at) {
+            Lookup::Pending(missing) => return Err(Error::Missing(missing)),
+            Lookup::Unknown => length(),
+            Lookup::Arrived(bytes) => {
+                if let Some(raw) = self.raw_within(at, Some(&bytes))? {
+                    let block = self.to_be_kept(at, raw)?;
+                    return Ok(self.cached.bring(at, expected, options.ask(), block));
+                }
+                let is_header_there = bytes.len() >= HEADER_LENGTH;
+                if is_header_there { self.header_of(at, &bytes)?.disk_length() as usize } else { length() }
+            }
+        };
+        let room = self.data_end.saturating_sub(at);
+        if room < HEADER_LENGTH as u64 {
+            return Err(self.corrupt(at, "room for a block", HEADER_LENGTH, room));
+        }
+        // A damaged header may claim any length: what lies within the file is read, and found not to be the block.
+        let wanted = wanted.max(HEADER_LENGTH).min(usize::try_from(room).unwrap_or(usize::MAX));
+        if let Lookup::Arrived(bytes) = self.fetches.lookup(at)
+            && bytes.len() >= wanted
+        {
+            return Err(self.corrupt(at, "block size", format!("at most {room}"), "more"));
+        }
+        Err(match self.file.read_awaited(at, wanted) {
+            Some(read) => Error::Missing(self.fetches.begin(&self.name, at, wanted, read)),
+            None => Error::NotCached,
+        })
+    }
+
+    /// The block as its readers want it, whether the cache keeps it packed or not.
+    fn unpacked(&self, at: u64, block: Arc<Block>) -> Result<Arc<Block>> {
         if !block.packed {
             return Ok(block);
         }
@@ -607,8 +651,13 @@ impl Reader {
         let mut next = at + u64::from(disk_length);
         while next <= self.last_data {
             // Between data blocks stand index leaves and bloom chunks: known when cached, else by a look.
-            let read = || self.read_raw_ahead(next, options.read_type, ahead);
-            let block = self.look_or(next, BlockKind::Data, options, read)?;
+            let read = || self.to_be_kept(next, self.read_raw_ahead(next, options.read_type, ahead)?);
+            let found = self.cached.block(next, BlockKind::Data, options.ask(), read)?;
+            let block = match found {
+                Some(block) => block,
+                None => self.arrived_ahead(next, options, ahead)?,
+            };
+            let block = self.unpacked(next, block)?;
             if block.kind == BlockKind::Data {
                 note_data(block.bytes.len());
                 return Ok(Some((next, block)));
@@ -616,6 +665,22 @@ impl Reader {
             next += u64::from(block.disk_length);
         }
         Err(self.corrupt(at, "last data block", self.last_data, "none there"))
+    }
+
+    /// The same as [`arrived`](Reader::arrived), for a cursor that reads ahead of itself.
+    #[cold]
+    fn arrived_ahead(
+        &self,
+        at: u64,
+        options: ReadOptions,
+        ahead: &mut Option<Box<Ahead>>,
+    ) -> Result<Arc<Block>> {
+        let ahead = ahead.get_or_insert_with(Box::default);
+        let window_max = self.cached.cache().options().read_ahead_bytes_max;
+        let window = || ahead.window_awaited(at, options.read_type, window_max).max(UNKNOWN_LENGTH);
+        let block = self.arrived(at, BlockKind::Data, options, window)?;
+        ahead.note(at..at + u64::from(block.disk_length));
+        Ok(block)
     }
 
     /// Asks the memory for where cells begin, and for so many bytes, of the data block after the one at `at`, which takes so much

@@ -9,6 +9,7 @@ use storage::{FileName, Files, Memory};
 use crate::index::Ordered;
 use crate::*;
 
+mod awaited;
 mod reading;
 mod rows;
 

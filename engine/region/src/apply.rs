@@ -191,7 +191,7 @@ impl Region {
             let mutation = &mutations[index];
             match self.prepare(mutation, now, mode, edits.bytes()) {
                 Ok(()) => edits.make(mutation.durability, mutation.nonce, self.comparator),
-                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+                Err(error) if error.would_block() => return Err(error),
                 Err(error) => {
                     edits.undo();
                     outcomes[index] = Err(error);

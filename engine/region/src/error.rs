@@ -84,6 +84,9 @@ pub enum Error {
     /// A block is not in memory, and the caller must not wait for it.
     #[error("a block must be read from storage")]
     WouldBlock,
+    /// A block is not in memory, and can be awaited. Then the read is repeated.
+    #[error("{} bytes at offset {} of {} must be read from storage", .0.length(), .0.offset(), .0.file())]
+    Missing(hfile::MissingBlock),
     /// A store file is damaged or cannot be read or written.
     #[error(transparent)]
     File(hfile::Error),
@@ -119,10 +122,18 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the call would succeed if it could wait: for a block, a row's lock or a processor.
+    pub fn would_block(&self) -> bool {
+        matches!(self, Error::WouldBlock | Error::Missing(_))
+    }
+}
+
 impl From<hfile::Error> for Error {
     fn from(error: hfile::Error) -> Error {
         match error {
             hfile::Error::NotCached => Error::WouldBlock,
+            hfile::Error::Missing(block) => Error::Missing(block),
             hfile::Error::Storage(error) => Error::Storage(error),
             error => Error::File(error),
         }

@@ -268,8 +268,8 @@ impl<'q> RegionScanner<'q> {
 
     /// Gives the next row, or a part of it, to `sink`. A row of which the filter leaves nothing is a step without cells.
     ///
-    /// After [`Error::WouldBlock`] the same step may be tried again in [`ReadMode::Any`]; what `sink` took in the failed
-    /// one must be forgotten.
+    /// After an error that [would block](Error::would_block) the same step may be repeated in [`ReadMode::Any`], or in memory
+    /// when the block was awaited. What `sink` took in the failed step must be dropped.
     pub fn next_row(&mut self, limits: &Limits, sink: &mut dyn CellSink, mode: ReadMode) -> Result<Step> {
         if self.done {
             return Ok(Step::default());

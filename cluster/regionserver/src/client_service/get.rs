@@ -7,6 +7,7 @@ use region::{ReadMode, Region, Scan};
 use rpc::{Answer, Call, Codec, Exception, Reply};
 
 use crate::RegionServer;
+use crate::awaited;
 use crate::cells::{CellsOut, Counting};
 use crate::counters::count;
 use crate::request::{GetQuery, GetRequest};
@@ -22,14 +23,15 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         Err(refused) => return refused.into(),
     };
     match work.run(ReadMode::MemoryOnly) {
-        Err(region::Error::WouldBlock) => {
+        Err(error) if error.would_block() => {
             count(&server.counters().reads_from_disk);
             let (told, share) = (server.clone(), call.connection.answers.share());
-            let read = move || match work.run(ReadMode::Any) {
-                Ok(reply) => Ok(reply.counted_by(share)),
-                Err(error) => Err(told.exception(&error)),
-            };
-            later(server, call, env::blocking(read))
+            later(server, call, async move {
+                match awaited::repeat(error, move |mode| work.run(mode)).await {
+                    Ok(reply) => Ok(reply.counted_by(share)),
+                    Err(error) => Err(told.exception(&error)),
+                }
+            })
         }
         outcome => outcome.map_err(|error| server.exception(&error)).into(),
     }

@@ -399,7 +399,7 @@ impl Work {
         match read {
             Ok(_) if get.existence_only() => Ok(Some(count.exists())),
             Ok(_) => Ok(Some(self.out.result(mark))),
-            Err(region::Error::WouldBlock) => Ok(None),
+            Err(error) if error.would_block() => Ok(None),
             Err(error) => Err(self.server.exception(&error)),
         }
     }
@@ -429,7 +429,7 @@ impl Work {
         }
         current.reader = None;
         let applied = match current.region.apply(&current.gathered, mode) {
-            Err(region::Error::WouldBlock) => return Err(Refused::MayBlock),
+            Err(error) if error.would_block() => return Err(Refused::MayBlock),
             applied => applied,
         };
         current.gathered.clear();
@@ -501,7 +501,7 @@ impl Work {
 
     fn refused(&self, error: &region::Error) -> Refused {
         match error {
-            region::Error::WouldBlock => Refused::MayBlock,
+            error if error.would_block() => Refused::MayBlock,
             error => Refused::Because(self.server.exception(error)),
         }
     }

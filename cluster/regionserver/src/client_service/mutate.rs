@@ -26,7 +26,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     };
     match work.run_at_once() {
         Ok((reply, pending)) => return later(server, call, work.when_durable(reply, pending)),
-        Err(region::Error::WouldBlock) => {}
+        Err(error) if error.would_block() => {}
         Err(error) => return work.server.exception(&error).into(),
     }
     later(server, call, async move {

@@ -19,11 +19,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::Moment;
+use hfile::MissingBlock;
 use proto::pb;
 use region::{INLINE_TIME, Limits, ReadMode};
 use rpc::{Answer, Call, Exception, Reply, Share, class};
 
 use crate::RegionServer;
+use crate::awaited::Arrived;
 use crate::call_sample::is_full_scan;
 use crate::cells::CellsOut;
 use crate::counters::count;
@@ -60,14 +62,11 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     match work.read(ReadMode::MemoryOnly, Some(inline_end)) {
         Ok(Read::Paused) => {
             count(&server.counters().reads_from_disk);
-            later(
-                server,
-                call,
-                env::blocking(move || {
-                    let outcome = work.read(ReadMode::Any, None);
-                    work.finish(outcome.map(drop))
-                }),
-            )
+            later(server, call, env::blocking(move || work.read_to_end()))
+        }
+        Ok(Read::Missing(block)) => {
+            count(&server.counters().reads_from_disk);
+            later(server, call, work.read_awaiting(block))
         }
         outcome => work.finish(outcome.map(drop)).into(),
     }
@@ -174,6 +173,8 @@ enum Read {
     Done,
     /// It must go on where it may block.
     Paused,
+    /// It can go on in memory when this block has arrived.
+    Missing(MissingBlock),
 }
 
 /// One call of a scanner that reads.
@@ -204,6 +205,8 @@ struct Work {
     close: bool,
     knows_reset: bool,
     began: Moment,
+    /// When it began, or last went on in memory.
+    resumed: Moment,
     /// How long the call had waited before.
     waited: Duration,
 }
@@ -253,6 +256,7 @@ impl Work {
             close,
             knows_reset: call.connection.client_is_at_least(1, 4),
             began: now,
+            resumed: now,
             waited: now.since(call.received),
             out,
             share: call.connection.answers.share(),
@@ -269,6 +273,36 @@ impl Work {
         }
     }
 
+    /// Goes on where it may block.
+    fn read_to_end(mut self) -> Result<Reply, Exception> {
+        let outcome = self.read(ReadMode::Any, None);
+        self.finish(outcome.map(drop))
+    }
+
+    /// Awaits `block` and goes on in memory, and so on for every block that is missing then.
+    async fn read_awaiting(mut self, mut block: MissingBlock) -> Result<Reply, Exception> {
+        let mut arrived = Arrived::default();
+        loop {
+            let results = self.results;
+            match arrived.wait(region::Error::Missing(block)).await {
+                Ok(Some(())) => {}
+                Ok(None) => break,
+                Err(error) => return self.finish(Err(error)),
+            }
+            self.resumed = self.server.foundation().world.moment();
+            let inline_end = self.resumed.plus(INLINE_TIME);
+            match self.read(ReadMode::MemoryOnly, Some(inline_end)) {
+                Ok(Read::Missing(next)) => block = next,
+                Ok(Read::Paused) => break,
+                outcome => return self.finish(outcome.map(drop)),
+            }
+            if self.results > results {
+                arrived.row_ended();
+            }
+        }
+        env::blocking(move || self.read_to_end()).await
+    }
+
     /// Reads until the reply is complete. With `inline_end` it pauses there, between two steps of the engine.
     fn read(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
         let before = hfile::data_bytes_of_thread();
@@ -279,7 +313,7 @@ impl Work {
 
     fn read_rows(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
         // Where it goes on elsewhere time has passed.
-        let now = inline_end.map_or_else(|| self.server.foundation().world.moment(), |_| self.began);
+        let now = inline_end.map_or_else(|| self.server.foundation().world.moment(), |_| self.resumed);
         let mut looks = Looks::new(now);
         while self.results < self.results_max {
             let mark = self.out.begin_step();
@@ -293,6 +327,10 @@ impl Work {
                 Err(region::Error::WouldBlock) => {
                     self.out.rewind(mark);
                     return Ok(Read::Paused);
+                }
+                Err(region::Error::Missing(block)) => {
+                    self.out.rewind(mark);
+                    return Ok(Read::Missing(block));
                 }
                 step => step?,
             };

@@ -70,6 +70,14 @@ impl Bench {
         Bench::over(storage::Memory::new(), options, RegionOptions::default(), cache, log, &[("", "")])
     }
 
+    /// Table `t` with one region and nothing cached, over storage whose reads can be awaited.
+    pub(super) fn with_delayed_reads(delay: storage::memory::ReadDelay, at_once_max: usize) -> Bench {
+        let (place, cache) = (storage::Memory::new(), cache::Cache::with_bytes(0));
+        place.delay_reads(delay, at_once_max);
+        let (options, regions) = (RegionOptions::default(), [("", "")]);
+        Bench::over(place, Options::default(), options, cache, wal::Options::default(), &regions)
+    }
+
     /// The process is killed, and another begins on what it left: with the regions that cover all rows.
     pub(super) fn kill(self) -> Bench {
         let (options, region_options) =
