@@ -1,4 +1,4 @@
-//! The rows of hbase:meta: which columns a region and a table's state are, and back.
+//! The rows of hbase:meta: how a region and a table's state are stored in columns, and parsed.
 //!
 //! ```text
 //! row <region name>   info:regioninfo         PBUF RegionInfo
@@ -10,7 +10,7 @@
 //! row <table name>    table:state             TableState, without magic
 //! ```
 //!
-//! A replica other than 0 has its columns in the same row, with `_%04X` behind their names, and no regioninfo.
+//! A replica other than 0 has its columns in the same row, with the suffix `_%04X`, and no regioninfo.
 
 use bytes::Bytes;
 use prost::Message;
@@ -24,23 +24,23 @@ use crate::{Error, ServerName, TableName};
 pub const INFO: &[u8] = b"info";
 /// The family of table states.
 pub const TABLE: &[u8] = b"table";
-/// Column of the region itself.
+/// The column of the region's descriptor.
 pub const REGION_INFO: &[u8] = b"regioninfo";
-/// Column of the region's state.
+/// The column of the region's state.
 pub const STATE: &[u8] = b"state";
-/// Column of the server a region is meant for.
+/// The column of the server that the region is assigned to.
 pub const TARGET: &[u8] = b"sn";
-/// Column of the address a region is open at.
+/// The column of the address of the server that has the region open.
 pub const SERVER: &[u8] = b"server";
-/// Column of the life of the server at that address.
+/// The column of that server's start code.
 pub const START_CODE: &[u8] = b"serverstartcode";
-/// Column of the sequence id a region was opened with.
+/// The column of the sequence id at which the region was opened.
 pub const OPEN_SEQUENCE: &[u8] = b"seqnumDuringOpen";
 
 pub use pb::region_state::State as RegionState;
 pub use pb::table_state::State as TableState;
 
-/// One column and its value.
+/// A column and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// The family.
@@ -61,28 +61,28 @@ impl Column {
     }
 }
 
-/// What hbase:meta says of one region.
+/// A region's row in hbase:meta.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionRow {
     /// The region.
     pub region: RegionInfo,
-    /// Its state; a row without one counts as OFFLINE.
+    /// Its state; a row without a state counts as OFFLINE.
     pub state: RegionState,
-    /// The server it is to be, or is, opened on.
+    /// The server on which the region is open or is being opened.
     pub target: Option<ServerName>,
-    /// The server it is open on.
+    /// The server on which the region is open.
     pub server: Option<ServerName>,
-    /// The sequence id it was opened with.
+    /// The sequence id at which it was opened.
     pub open_sequence: Option<u64>,
 }
 
 impl RegionRow {
-    /// A region in this state, on no server.
+    /// Creates the row of a region in this state, on no server.
     pub fn new(region: RegionInfo, state: RegionState) -> Self {
         Self { region, state, target: None, server: None, open_sequence: None }
     }
 
-    /// A region open on `server` since `open_sequence`.
+    /// Creates the row of a region that is open on `server` since `open_sequence`.
     pub fn open(region: RegionInfo, server: ServerName, open_sequence: u64) -> Self {
         Self {
             region,
@@ -93,12 +93,12 @@ impl RegionRow {
         }
     }
 
-    /// The row.
+    /// Returns the row key.
     pub fn key(&self) -> Bytes {
         self.region.meta_row()
     }
 
-    /// The columns to write. What is not known here is not among them and stays as it is in the table.
+    /// Returns the columns to write. Columns without a value here are omitted, and so keep their value in the table.
     pub fn columns(&self) -> Vec<Column> {
         let mut columns = vec![
             Column::info(REGION_INFO, self.region.to_pbuf()),
@@ -117,14 +117,14 @@ impl RegionRow {
         columns
     }
 
-    /// Reads the columns of one row, of replica 0. None if it is no region's row (it has no regioninfo).
+    /// Parses the columns of replica 0 in a row. `None` if the row has no regioninfo, so that it is not a region's row.
     pub fn decode<'a>(
         columns: impl IntoIterator<Item = (&'a [u8], &'a [u8], Bytes)>,
     ) -> Result<Option<Self>, Error> {
         let (mut region, mut state, mut target) = (None, RegionState::Offline, None);
         let (mut address, mut start_code, mut open_sequence) = (None, None, None);
         for (family, qualifier, value) in columns {
-            // An empty value is how HBase clears a column.
+            // HBase clears a column by writing an empty value.
             if family != INFO || value.is_empty() {
                 continue;
             }
@@ -152,7 +152,7 @@ impl RegionRow {
     }
 }
 
-/// The column table:state, in the row of the table's name.
+/// Returns the column table:state, in the row with the table's name.
 pub fn table_state_column(state: TableState) -> Column {
     Column {
         family: Bytes::from_static(TABLE),
@@ -161,7 +161,7 @@ pub fn table_state_column(state: TableState) -> Column {
     }
 }
 
-/// Reads the value of table:state.
+/// Parses the value of table:state.
 pub fn decode_table_state(value: &[u8]) -> Result<TableState, Error> {
     let message =
         pb::TableState::decode(value).map_err(|cause| Error::Decode { what: "table:state", cause })?;
@@ -169,7 +169,7 @@ pub fn decode_table_state(value: &[u8]) -> Result<TableState, Error> {
         .map_err(|_| Error::malformed("table:state", format!("{}, expected 0 to 3", message.state)))
 }
 
-/// The schema of hbase:meta, as HBase makes it.
+/// Returns the schema of hbase:meta, as HBase creates it.
 pub fn meta_descriptor() -> TableDescriptor {
     let family = |name: &'static str| {
         FamilyDescriptor::new(name)
@@ -195,10 +195,10 @@ pub fn meta_descriptor() -> TableDescriptor {
 
 /// The family of hbase:namespace.
 pub const NAMESPACE_FAMILY: &[u8] = b"info";
-/// The column of a namespace's descriptor, in the row of its name.
+/// The column of a namespace's descriptor, in the row with its name.
 pub const NAMESPACE_QUALIFIER: &[u8] = b"d";
 
-/// The schema of hbase:namespace, as HBase makes it.
+/// Returns the schema of hbase:namespace, as HBase creates it.
 pub fn namespaces_descriptor() -> TableDescriptor {
     let mut table = TableDescriptor::new(TableName::namespaces());
     table.set_family(

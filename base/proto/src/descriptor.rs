@@ -1,9 +1,9 @@
-//! What a table is made of: attributes kept exactly as received, and typed options read out of them.
+//! Table and family descriptors: attributes exactly as received, and the typed options parsed from them.
 //!
-//! A descriptor is an open map of bytes. Clients put in attributes that this server has never heard of and expect them
-//! back, in `describe` and in the file `.tableinfo`; so [`TableDescriptor`] and [`FamilyDescriptor`] keep every pair, in
-//! the order received. What the engine acts on is read out once, when a region opens, as [`TableOptions`] and
-//! [`FamilyOptions`]; an attribute that is not set has HBase's default there and stays unset in the map.
+//! A descriptor is an open map of bytes. Clients set attributes that this server does not know and expect them back, in
+//! `describe` and in the file `.tableinfo`. So [`TableDescriptor`] and [`FamilyDescriptor`] keep every pair, in the
+//! order received. When a region opens, the attributes that the engine uses are parsed once to [`TableOptions`] and
+//! [`FamilyOptions`]. An attribute that is not set has HBase's default in the options and stays unset in the map.
 
 pub mod attributes;
 pub mod options;
@@ -19,7 +19,7 @@ pub use options::{
 
 use crate::{Error, TableName, pb, pbuf};
 
-/// A table: its name, attributes and families.
+/// A table's name, attributes and families.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableDescriptor {
     name: TableName,
@@ -27,7 +27,7 @@ pub struct TableDescriptor {
     families: Vec<FamilyDescriptor>,
 }
 
-/// A column family: its name, attributes and the site configuration it overrides.
+/// A column family's name, attributes and overrides of the site configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FamilyDescriptor {
     name: Bytes,
@@ -36,37 +36,37 @@ pub struct FamilyDescriptor {
 }
 
 impl TableDescriptor {
-    /// A table without attributes or families.
+    /// Creates a table without attributes or families.
     pub fn new(name: TableName) -> Self {
         Self { name, attributes: Attributes::default(), families: Vec::new() }
     }
 
-    /// The table's name.
+    /// Returns the table's name.
     pub fn name(&self) -> &TableName {
         &self.name
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// The attributes, to change.
+    /// Returns the attributes for changing.
     pub fn attributes_mut(&mut self) -> &mut Attributes {
         &mut self.attributes
     }
 
-    /// The families, ordered by name.
+    /// Returns the families, ordered by name.
     pub fn families(&self) -> &[FamilyDescriptor] {
         &self.families
     }
 
-    /// The family of this name.
+    /// Returns the family with this name.
     pub fn family(&self, name: &[u8]) -> Option<&FamilyDescriptor> {
         self.position(name).ok().map(|at| &self.families[at])
     }
 
-    /// Adds a family, or puts it in the place of the one of that name, which is then returned.
+    /// Adds a family, or replaces the family of that name, which is then returned.
     pub fn set_family(&mut self, family: FamilyDescriptor) -> Option<FamilyDescriptor> {
         match self.position(&family.name) {
             Ok(at) => Some(std::mem::replace(&mut self.families[at], family)),
@@ -77,22 +77,22 @@ impl TableDescriptor {
         }
     }
 
-    /// Takes a family out.
+    /// Removes a family.
     pub fn remove_family(&mut self, name: &[u8]) -> Option<FamilyDescriptor> {
         self.position(name).ok().map(|at| self.families.remove(at))
     }
 
-    /// The options the attributes state; HBase's defaults for the rest.
+    /// Parses the attributes to options, with HBase's defaults.
     pub fn options(&self) -> Result<TableOptions, Error> {
         TableOptions::read(self)
     }
 
-    /// The content of a file `.tableinfo`.
+    /// Encodes the content of a `.tableinfo` file.
     pub fn to_file(&self) -> Bytes {
         pbuf::encode(&pb::TableSchema::from(self))
     }
 
-    /// Reads a file `.tableinfo`.
+    /// Parses the content of a `.tableinfo` file.
     pub fn from_file(bytes: &Bytes) -> Result<Self, Error> {
         Self::try_from(pbuf::decode::<pb::TableSchema>(".tableinfo", bytes)?)
     }
@@ -103,7 +103,7 @@ impl TableDescriptor {
 }
 
 impl FamilyDescriptor {
-    /// A family without attributes. Refuses names that HBase refuses, in its words.
+    /// Creates a family without attributes. Refuses the names that HBase refuses, with its messages.
     pub fn new(name: impl Into<Bytes>) -> Result<Self, Error> {
         let name = name.into();
         let illegal = |message: String| Err(Error::IllegalArgument(message));
@@ -134,38 +134,38 @@ impl FamilyDescriptor {
         Ok(Self { name, attributes: Attributes::default(), configuration: Vec::new() })
     }
 
-    /// The same family with one attribute set.
+    /// Returns the family with one attribute set.
     pub fn with(mut self, key: &'static str, value: impl ToString) -> Self {
         self.attributes.set(Bytes::from_static(key.as_bytes()), Bytes::from(value.to_string()));
         self
     }
 
-    /// The family's name.
+    /// Returns the family's name.
     pub fn name(&self) -> &Bytes {
         &self.name
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// The attributes, to change.
+    /// Returns the attributes for changing.
     pub fn attributes_mut(&mut self) -> &mut Attributes {
         &mut self.attributes
     }
 
-    /// What the family overrides of the site's configuration, in the order received.
+    /// Returns the family's overrides of the site configuration, in the order received.
     pub fn configuration(&self) -> &[(String, String)] {
         &self.configuration
     }
 
-    /// One overridden key of the site's configuration.
+    /// Returns one override of the site configuration.
     pub fn configured(&self, key: &str) -> Option<&str> {
         self.configuration.iter().rev().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
-    /// The options the attributes state; HBase's defaults for the rest.
+    /// Parses the attributes to options, with HBase's defaults.
     pub fn options(&self) -> Result<FamilyOptions, Error> {
         FamilyOptions::read(self)
     }
@@ -183,7 +183,7 @@ impl TryFrom<pb::TableSchema> for TableDescriptor {
         for pair in schema.attributes {
             table.attributes.set(pair.first, pair.second);
         }
-        // HBase reads the older field `configuration` as more attributes, and writes attributes alone.
+        // HBase reads the older field `configuration` as further attributes, and writes only attributes.
         for pair in schema.configuration {
             table.attributes.set(pair.name.into(), pair.value.into());
         }

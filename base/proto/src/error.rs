@@ -1,47 +1,47 @@
-//! What can be wrong with a name, a stored form or a schema.
+//! Errors of names, encoded forms and schemas.
 
-/// Why a name, a message or a schema was refused. Nothing here is worth a retry: the same bytes fail the same way.
+/// Why a name, a message or a schema is refused. Retrying cannot help: the same bytes fail in the same way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// HBase would raise an `IllegalArgumentException` with these words.
+    /// HBase would throw an `IllegalArgumentException` with this message.
     #[error("{0}")]
     IllegalArgument(String),
-    /// A stored form does not begin with the magic.
+    /// An encoded form does not begin with the magic.
     #[error("{what} does not begin with PBUF")]
     NoMagic {
-        /// Which stored form.
+        /// The name of the form.
         what: &'static str,
     },
-    /// The bytes are no message of the expected type.
+    /// The bytes are not a message of the expected type.
     #[error("{what} does not decode: {cause}")]
     Decode {
-        /// Which message.
+        /// The message type.
         what: &'static str,
-        /// What the decoder found.
+        /// The error of the decoder.
         cause: prost::DecodeError,
     },
-    /// The form is readable and its content is impossible.
+    /// The form can be decoded, but its content is invalid.
     #[error("{what} is malformed: {found}")]
     Malformed {
-        /// Which value.
+        /// The name of the value.
         what: &'static str,
-        /// What stands there, and what was expected.
+        /// The value found, and what was expected.
         found: String,
     },
-    /// An attribute of a schema has a value that its kind does not allow.
+    /// An attribute of a schema has a value that is invalid for its type.
     #[error("{key} of {owner} is {value}, expected {expected}")]
     Attribute {
         /// The attribute.
         key: String,
-        /// The table or family it belongs to.
+        /// The table or family that it belongs to.
         owner: String,
         /// The value found, as text.
         value: String,
-        /// What would be allowed.
+        /// What would be accepted.
         expected: &'static str,
     },
-    /// HBase's sanity check refuses the schema, in these words.
+    /// HBase's sanity check refuses the schema with this message.
     #[error("{0}")]
     Sanity(String),
 }

@@ -1,18 +1,18 @@
-//! HBase's protobuf messages, written for this project, and the identities and descriptors made of them.
+//! HBase's protobuf messages, written for this project, and the identities and descriptors built on them.
 //!
-//! [`pb`] holds the messages of the package `hbase.pb`. Their names, numbers, labels, types and defaults are facts of the
-//! wire and the same as HBase's; the schemas in `proto/` state them in a grouping of our own, and `tests/hbase/` holds
-//! them against the descriptors inside HBase's own jars (run it with `proof/java/descriptors/check`). Services have no generated code: a method is its name, a string,
-//! and the server matches on it.
+//! [`pb`] contains the messages of the package `hbase.pb`. Their names, numbers, labels, types and defaults are facts
+//! of the wire and equal HBase's; the schemas in `proto/` group them in our own way. `tests/hbase/` compares them with
+//! the descriptors in HBase's own jars (run `proof/java/descriptors/check`). Services have no generated code: the
+//! server dispatches on the method's name.
 //!
-//! The Rust code is made by the test `tests/schemas/generated.rs` and committed, so that building the server needs no compiler
-//! of schemas. All `bytes` are [`bytes::Bytes`]: a message decoded from a frame borrows it.
+//! The test `tests/schemas/generated.rs` generates the Rust code, which is committed, so that building the server needs
+//! no schema compiler. All `bytes` fields are [`bytes::Bytes`]: a message decoded from a frame borrows from it.
 //!
-//! Beside them stand the things the messages talk about, as types that keep their own rules: [`TableName`], [`ServerName`],
-//! [`RegionInfo`], the [`descriptor`]s of tables and families, and the rows of the [`catalog`]. The engine uses these and
-//! never a message.
+//! The crate also has types for what the messages name, which enforce their own rules: [`TableName`], [`ServerName`],
+//! [`RegionInfo`], the [`descriptor`]s of tables and families, and the rows of the [`catalog`]. The engine uses these
+//! types and never a message.
 //!
-//! What this crate does not know: servers, files, calls.
+//! This crate does not know servers, files or calls.
 
 #[allow(
     missing_docs,

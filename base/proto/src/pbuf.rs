@@ -1,4 +1,4 @@
-//! The magic that marks a protobuf message in a file or a znode.
+//! The magic that precedes a protobuf message in a file or a znode.
 //!
 //! ```text
 //! plain       P B U F | message                      .tableinfo, info:regioninfo
@@ -10,10 +10,10 @@ use prost::Message;
 
 use crate::Error;
 
-/// The four bytes themselves.
+/// The magic.
 pub const MAGIC: &[u8; 4] = b"PBUF";
 
-/// Magic and message.
+/// Returns the magic followed by the message.
 pub fn encode(message: &impl Message) -> Bytes {
     let mut out = BytesMut::with_capacity(MAGIC.len() + message.encoded_len());
     out.extend_from_slice(MAGIC);
@@ -21,7 +21,7 @@ pub fn encode(message: &impl Message) -> Bytes {
     out.freeze()
 }
 
-/// Magic, length, message.
+/// Returns the magic, the length and the message.
 pub fn encode_delimited(message: &impl Message) -> Bytes {
     let mut out = BytesMut::with_capacity(MAGIC.len() + 5 + message.encoded_len());
     out.extend_from_slice(MAGIC);
@@ -29,12 +29,12 @@ pub fn encode_delimited(message: &impl Message) -> Bytes {
     out.freeze()
 }
 
-/// The message after the magic; `what` names it in an error.
+/// Decodes the message after the magic; an error calls it `what`.
 pub fn decode<M: Message + Default>(what: &'static str, bytes: &Bytes) -> Result<M, Error> {
     M::decode(after_magic(what, bytes)?).map_err(|cause| Error::Decode { what, cause })
 }
 
-/// The message after magic and length; `what` names it in an error.
+/// Decodes the message after magic and length; an error calls it `what`.
 pub fn decode_delimited<M: Message + Default>(what: &'static str, bytes: &Bytes) -> Result<M, Error> {
     M::decode_length_delimited(after_magic(what, bytes)?).map_err(|cause| Error::Decode { what, cause })
 }

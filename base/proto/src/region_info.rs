@@ -1,12 +1,12 @@
-//! A region: a table's rows from a start key up to an end key, in one of its replicas.
+//! A region: the rows of a table from a start key to an end key, in one of its replicas.
 //!
 //! ```text
 //! region name    <table>,<start key>,<region id>[_<replica, %04X>].<encoded name>.
 //! encoded name   MD5, in hex, of everything before the first dot above; names the region's directory
 //! ```
 //!
-//! hbase:meta has one region, older than this form: its name is `hbase:meta,,1` with nothing behind, and its encoded name
-//! is 1588230740.
+//! hbase:meta has a single region with an older form of name: `hbase:meta,,1` without a suffix. Its encoded name is
+//! 1588230740.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use md5::{Digest, Md5};
 
 use crate::{Error, TableName, pb, pbuf};
 
-/// Encoded name of the one region of hbase:meta.
+/// The encoded name of hbase:meta's region.
 pub const META_ENCODED_NAME: &str = "1588230740";
 
-/// When a region came to be, ms since 1970; of two regions over the same keys the greater is the newer.
+/// Creation time of a region, in ms since 1970. Of two regions over the same keys the one with the greater id is newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(pub u64);
 
-/// Which copy of a region; 0 takes the writes.
+/// The replica of a region; replica 0 accepts writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ReplicaId(pub u16);
 
-/// The short name of a region, unique in a cluster. Cheap to clone.
+/// The encoded name of a region, unique in a cluster. Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EncodedName(Arc<str>);
 
 impl EncodedName {
-    /// The encoded name of the region with this full name.
+    /// Returns the encoded name of the region with this full name.
     pub fn of_region_name(name: &[u8]) -> Result<Self, Error> {
         if name == b"hbase:meta,,1" {
             return Ok(Self(META_ENCODED_NAME.into()));
@@ -49,7 +49,7 @@ impl EncodedName {
         ))
     }
 
-    /// The encoded name that this text is, for instance a directory's name.
+    /// Parses an encoded name, for instance a directory's name.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text == META_ENCODED_NAME || text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Ok(Self(text.into()));
@@ -57,7 +57,7 @@ impl EncodedName {
         Err(Error::malformed("encoded region name", format!("{text:?}, expected 32 hex digits")))
     }
 
-    /// As text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -75,7 +75,7 @@ impl fmt::Debug for EncodedName {
     }
 }
 
-/// What identifies a region and says which rows are its own.
+/// The identity of a region, and the range of its rows.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RegionInfo {
     table: TableName,
@@ -90,12 +90,13 @@ pub struct RegionInfo {
 }
 
 impl RegionInfo {
-    /// The region of `table` from `start_key` (inclusive; empty: the first) to `end_key` (exclusive; empty: the last).
+    /// Creates the region of `table` from `start_key` (inclusive; empty: the first) to `end_key` (exclusive; empty: the
+    /// last).
     pub fn new(table: TableName, start_key: Bytes, end_key: Bytes, id: RegionId) -> Result<Self, Error> {
         Self::replica_of(table, start_key, end_key, id, ReplicaId(0))
     }
 
-    /// The one region of hbase:meta.
+    /// Returns the region of hbase:meta.
     pub fn meta() -> Self {
         Self {
             table: TableName::meta(),
@@ -142,53 +143,53 @@ impl RegionInfo {
         Ok(Self { table, start_key, end_key, id, replica, offline: false, split: false, name, encoded })
     }
 
-    /// The same region, marked as a parent whose daughters serve (`split`) and which is itself `offline`.
+    /// Returns the region marked as `offline` and `split`: a parent whose daughters serve its rows.
     pub fn with_marks(mut self, offline: bool, split: bool) -> Self {
         (self.offline, self.split) = (offline, split);
         self
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &TableName {
         &self.table
     }
 
-    /// First row, or empty for the table's beginning.
+    /// Returns the first row, or empty for the table's start.
     pub fn start_key(&self) -> &Bytes {
         &self.start_key
     }
 
-    /// The row after the last, or empty for the table's end.
+    /// Returns the row after the last, or empty for the table's end.
     pub fn end_key(&self) -> &Bytes {
         &self.end_key
     }
 
-    /// When it came to be.
+    /// Returns the creation time.
     pub fn id(&self) -> RegionId {
         self.id
     }
 
-    /// Which copy.
+    /// Returns the replica.
     pub fn replica(&self) -> ReplicaId {
         self.replica
     }
 
-    /// Whether it is out of service for good, its daughters in its place.
+    /// Whether the region is permanently offline, replaced by its daughters.
     pub fn is_offline(&self) -> bool {
         self.offline
     }
 
-    /// Whether it has been split.
+    /// Whether the region has been split.
     pub fn is_split(&self) -> bool {
         self.split
     }
 
-    /// The full name; of replica 0 also the row in hbase:meta.
+    /// Returns the full name, which for replica 0 is the row in hbase:meta.
     pub fn name(&self) -> &Bytes {
         &self.name
     }
 
-    /// The row in hbase:meta: the full name of replica 0.
+    /// Returns the row in hbase:meta: the full name of replica 0.
     pub fn meta_row(&self) -> Bytes {
         if self.replica.0 == 0 {
             return self.name.clone();
@@ -196,7 +197,7 @@ impl RegionInfo {
         name_of(&self.table, &self.start_key, self.id, ReplicaId(0)).0
     }
 
-    /// The short name.
+    /// Returns the encoded name.
     pub fn encoded_name(&self) -> &EncodedName {
         &self.encoded
     }
@@ -206,39 +207,39 @@ impl RegionInfo {
         self.table.is_meta()
     }
 
-    /// Whether `row` belongs to this region.
+    /// Whether `row` is in this region's range.
     ///
-    /// Nothing is compared with an empty key: it lies nowhere, and some C libraries' `memcmp` looks there with a masked load, which
-    /// costs 80 ns where no memory is (glibc 2.36, AVX-512).
+    /// An empty key is never compared: its pointer points nowhere, and some C libraries' `memcmp` reads there with a
+    /// masked load, which costs 80 ns for unmapped memory (glibc 2.36, AVX-512).
     #[inline]
     pub fn contains_row(&self, row: &[u8]) -> bool {
         (self.start_key.is_empty() || row >= &*self.start_key)
             && (self.end_key.is_empty() || row < &*self.end_key)
     }
 
-    /// Whether this and `other`, of the same table, share rows.
+    /// Whether this region and `other`, of the same table, have a common row.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.table == other.table
             && (self.end_key.is_empty() || other.start_key < self.end_key)
             && (other.end_key.is_empty() || self.start_key < other.end_key)
     }
 
-    /// The form of the column info:regioninfo.
+    /// Encodes the value of the column info:regioninfo.
     pub fn to_pbuf(&self) -> Bytes {
         pbuf::encode(&pb::RegionInfo::from(self))
     }
 
-    /// Reads the form of the column info:regioninfo.
+    /// Parses the value of the column info:regioninfo.
     pub fn from_pbuf(bytes: &Bytes) -> Result<Self, Error> {
         Self::try_from(&pbuf::decode::<pb::RegionInfo>("region info", bytes)?)
     }
 
-    /// The content of a region directory's file `.regioninfo`.
+    /// Encodes the content of a `.regioninfo` file.
     pub fn to_file(&self) -> Bytes {
         pbuf::encode_delimited(&pb::RegionInfo::from(self))
     }
 
-    /// Reads a region directory's file `.regioninfo`.
+    /// Parses the content of a `.regioninfo` file.
     pub fn from_file(bytes: &Bytes) -> Result<Self, Error> {
         Self::try_from(&pbuf::decode_delimited::<pb::RegionInfo>(".regioninfo", bytes)?)
     }
@@ -288,7 +289,8 @@ impl From<&RegionInfo> for pb::RegionInfo {
     }
 }
 
-/// The regions that `split_keys`, in any order, cut a new table into. Refuses in HBase's words.
+/// Returns the regions of a new table that is pre-split at `split_keys`, given in any order. Errors have HBase's
+/// messages.
 pub fn regions_between(
     table: &TableName,
     split_keys: &[Bytes],
@@ -337,7 +339,7 @@ mod tests {
 
     #[test]
     fn names_are_made_as_hbase_makes_them() {
-        // The example of HBase's own documentation of region names.
+        // The example in HBase's own documentation of region names.
         let info = RegionInfo::new(
             "TestTable".parse().unwrap(),
             "0094429456".into(),

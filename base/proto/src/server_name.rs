@@ -1,28 +1,28 @@
-//! A server: where it listens, and which of its lives this is.
+//! A server: its address and its start code.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, pb};
 
-/// A region server or master, printed `host,port,startcode`.
+/// A region server or master, formatted as `host,port,startcode`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerName {
-    /// Name or address that clients can reach.
+    /// A host name or address that clients can reach.
     pub host: String,
-    /// Port of its services.
+    /// The port of its services.
     pub port: u16,
-    /// When the process started, ms since 1970.
+    /// The start time of the process, in ms since 1970.
     pub start_code: u64,
 }
 
 impl ServerName {
-    /// `host:port`, as hbase:meta keeps it.
+    /// Returns `host:port`, as stored in hbase:meta.
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 
-    /// The server at `host:port`, in the life that began at `start_code`.
+    /// Parses `host:port` of the server that started at `start_code`.
     pub fn from_address(address: &str, start_code: u64) -> Result<Self, Error> {
         let malformed = || Error::malformed("server address", format!("{address:?}, expected host:port"));
         let (host, port) = address.rsplit_once(':').ok_or_else(malformed)?;

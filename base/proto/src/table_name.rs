@@ -1,5 +1,5 @@
-//! The name of a table: a namespace and a qualifier, printed `namespace:qualifier`, or the qualifier alone when the
-//! namespace is `default`.
+//! Table names: a namespace and a qualifier, formatted as `namespace:qualifier`, or as the qualifier alone for the
+//! namespace `default`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,31 +9,31 @@ use bytes::Bytes;
 
 use crate::{Error, pb};
 
-/// The namespace of tables that name none.
+/// The namespace of tables without an explicit one.
 pub const DEFAULT_NAMESPACE: &str = "default";
-/// The namespace of HBase's own tables.
+/// The namespace of HBase's system tables.
 pub const SYSTEM_NAMESPACE: &str = "hbase";
 
-/// A table's name, checked by HBase's rules. Cheap to clone; ordered by its printed bytes.
+/// A table name that follows HBase's rules. Cloning is cheap; names are ordered by their formatted bytes.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableName {
     printed: Arc<str>,
-    /// Where the colon is; no colon means the default namespace.
+    /// The position of the colon; none for the default namespace.
     colon: Option<usize>,
 }
 
 impl TableName {
-    /// `hbase:meta`.
+    /// Returns `hbase:meta`.
     pub fn meta() -> Self {
         Self { printed: "hbase:meta".into(), colon: Some(5) }
     }
 
-    /// `hbase:namespace`.
+    /// Returns `hbase:namespace`.
     pub fn namespaces() -> Self {
         Self { printed: "hbase:namespace".into(), colon: Some(5) }
     }
 
-    /// The table `qualifier` of `namespace`.
+    /// Creates the name of `qualifier` in `namespace`.
     pub fn new(namespace: &str, qualifier: &str) -> Result<Self, Error> {
         check_namespace(namespace)?;
         check_qualifier(qualifier)?;
@@ -47,7 +47,7 @@ impl TableName {
         Ok(Self { printed: format!("{namespace}:{qualifier}").into(), colon: Some(namespace.len()) })
     }
 
-    /// The table whose printed name these bytes are.
+    /// Parses a formatted name.
     pub fn from_bytes(printed: &[u8]) -> Result<Self, Error> {
         match std::str::from_utf8(printed) {
             Ok(text) => text.parse(),
@@ -55,22 +55,22 @@ impl TableName {
         }
     }
 
-    /// The namespace, `default` included.
+    /// Returns the namespace, `default` included.
     pub fn namespace(&self) -> &str {
         self.colon.map_or(DEFAULT_NAMESPACE, |colon| &self.printed[..colon])
     }
 
-    /// The name within the namespace.
+    /// Returns the name within the namespace.
     pub fn qualifier(&self) -> &str {
         self.colon.map_or(&self.printed, |colon| &self.printed[colon + 1..])
     }
 
-    /// The printed name.
+    /// Returns the formatted name.
     pub fn as_str(&self) -> &str {
         &self.printed
     }
 
-    /// The printed name's bytes: how region names begin, and the row of the table's state.
+    /// Returns the bytes of the formatted name, with which region names begin; also the row of the table's state.
     pub fn as_bytes(&self) -> &[u8] {
         self.printed.as_bytes()
     }
@@ -80,7 +80,7 @@ impl TableName {
         &*self.printed == "hbase:meta"
     }
 
-    /// Whether the table is HBase's own.
+    /// Whether this is a system table.
     pub fn is_system(&self) -> bool {
         self.namespace() == SYSTEM_NAMESPACE
     }
@@ -101,7 +101,7 @@ impl fmt::Debug for TableName {
 impl FromStr for TableName {
     type Err = Error;
 
-    /// As HBase reads a name: the *last* colon parts it.
+    /// Parses a name as HBase does: the *last* colon separates the parts.
     fn from_str(printed: &str) -> Result<Self, Error> {
         if printed.is_empty() {
             return illegal("Name is null or empty");
@@ -134,7 +134,7 @@ impl From<&TableName> for pb::TableName {
     }
 }
 
-/// Refuses what may not name a namespace, in HBase's words.
+/// Validates a namespace's name, with HBase's messages.
 pub fn check_namespace(namespace: &str) -> Result<(), Error> {
     if namespace.is_empty() {
         return illegal("Namespace name must not be empty");

@@ -1,25 +1,26 @@
-//! An ordered map of bytes, as small as schemas are.
+//! An ordered map of bytes for small schemas.
 
 use bytes::Bytes;
 
 use crate::pb;
 
-/// Attributes in the order in which they were first set. A dozen at most in practice, so they are searched in a row.
+/// Attributes in the order in which they were first set. There are rarely more than a dozen, so lookups search them in
+/// sequence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes(Vec<(Bytes, Bytes)>);
 
 impl Attributes {
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub fn value(&self, key: &[u8]) -> Option<&Bytes> {
         self.0.iter().find(|(k, _)| **k == *key).map(|(_, value)| value)
     }
 
-    /// The value of an attribute that is text.
+    /// Returns the value of an attribute that contains text.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.value(key.as_bytes()).and_then(|value| std::str::from_utf8(value).ok())
     }
 
-    /// Sets an attribute, in its old place if it has one.
+    /// Sets an attribute. An existing attribute keeps its position.
     pub fn set(&mut self, key: Bytes, value: Bytes) {
         match self.0.iter_mut().find(|(k, _)| *k == key) {
             Some((_, old)) => *old = value,
@@ -27,13 +28,13 @@ impl Attributes {
         }
     }
 
-    /// Takes an attribute out.
+    /// Removes an attribute.
     pub fn remove(&mut self, key: &[u8]) -> Option<Bytes> {
         let at = self.0.iter().position(|(k, _)| **k == *key)?;
         Some(self.0.remove(at).1)
     }
 
-    /// All attributes, in order.
+    /// Returns all attributes in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
         self.0.iter().map(|(key, value)| (key, value))
     }

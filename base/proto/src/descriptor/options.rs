@@ -1,14 +1,14 @@
-//! Attributes as the engine reads them: typed, checked, with HBase's defaults.
+//! The attributes that the engine uses: typed, validated, with HBase's defaults.
 
 use std::str::FromStr;
 
 use super::{Attributes, FamilyDescriptor, TableDescriptor};
 use crate::Error;
 
-/// A TTL that never ends, as the attribute spells it.
+/// The TTL that never expires, as the attribute writes it.
 pub const TTL_FOREVER_SECONDS: i32 = i32::MAX;
 
-/// One of a closed set of words.
+/// A value from a closed set of words.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident = $default:ident; $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+) => {
         $(#[$doc])*
@@ -16,7 +16,7 @@ macro_rules! words {
         pub enum $name { $($(#[$variant_doc])* $variant,)+ }
 
         impl $name {
-            /// The word of the attribute.
+            /// Returns the word used in the attribute.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
@@ -36,25 +36,25 @@ macro_rules! words {
 }
 
 words! {
-    /// Whether cells that a delete marker masks stay readable in the past.
+    /// Whether deleted cells remain readable by reads of the past.
     KeepDeletedCells = False;
-    /// Masked cells go.
+    /// Deleted cells are dropped.
     #[default]
     False = "FALSE",
-    /// Masked cells stay as long as versions allow.
+    /// Deleted cells are kept as long as the number of versions permits.
     True = "TRUE",
-    /// Masked cells stay until their TTL ends.
+    /// Deleted cells are kept until their TTL expires.
     Ttl = "TTL",
 }
 words! {
-    /// How blocks are compressed.
+    /// The compression of blocks.
     Compression = None;
-    /// Not at all.
+    /// No compression.
     #[default]
     None = "NONE",
     /// Gzip.
     Gz = "GZ",
-    /// LZO; no codec here.
+    /// LZO; not supported.
     Lzo = "LZO",
     /// Snappy.
     Snappy = "SNAPPY",
@@ -62,146 +62,146 @@ words! {
     Lz4 = "LZ4",
     /// Zstandard.
     Zstd = "ZSTD",
-    /// Bzip2; no codec here.
+    /// Bzip2; not supported.
     Bzip2 = "BZIP2",
-    /// LZMA; no codec here.
+    /// LZMA; not supported.
     Lzma = "LZMA",
-    /// Brotli; no codec here.
+    /// Brotli; not supported.
     Brotli = "BROTLI",
 }
 words! {
-    /// How keys are laid out within a data block.
+    /// The encoding of keys in a data block.
     DataBlockEncoding = None;
-    /// One after the other.
+    /// Whole keys.
     #[default]
     None = "NONE",
     /// Without the prefix shared with the key before.
     Prefix = "PREFIX",
-    /// As differences.
+    /// Differences to the key before.
     Diff = "DIFF",
-    /// As differences, cheaper to decode.
+    /// Differences in a form that is faster to decode.
     FastDiff = "FAST_DIFF",
-    /// One after the other, with an index of the rows behind.
+    /// Whole keys, followed by an index of the rows.
     RowIndexV1 = "ROW_INDEX_V1",
 }
 words! {
-    /// What a bloom filter holds.
+    /// The type of a bloom filter.
     BloomType = Row;
-    /// There is none.
+    /// No filter.
     None = "NONE",
     /// Rows.
     #[default]
     Row = "ROW",
     /// Rows with qualifiers.
     RowCol = "ROWCOL",
-    /// Row prefixes of one length.
+    /// Row prefixes of a fixed length.
     RowPrefixFixedLength = "ROWPREFIX_FIXED_LENGTH",
 }
 words! {
-    /// What is done with cells while they are in memory.
+    /// The level of in-memory compaction.
     InMemoryCompaction = None;
-    /// Nothing.
+    /// No in-memory compaction.
     #[default]
     None = "NONE",
-    /// Indexes are flattened and merged.
+    /// Flattens and merges indexes.
     Basic = "BASIC",
-    /// Redundant cells go as well.
+    /// Drops redundant cells as well.
     Eager = "EAGER",
-    /// Whichever pays.
+    /// Chooses between the others by their benefit.
     Adaptive = "ADAPTIVE",
 }
 words! {
-    /// What a write waits for.
+    /// What a write waits for before it is acknowledged.
     Durability = UseDefault;
-    /// What the table says; of a table, SYNC_WAL.
+    /// The table's durability; for a table, SYNC_WAL.
     #[default]
     UseDefault = "USE_DEFAULT",
-    /// Nothing: not in the log at all.
+    /// Nothing: the write is not logged.
     SkipWal = "SKIP_WAL",
-    /// Its place in the log; the sync comes soon.
+    /// Being appended to the log, which is synced soon after.
     AsyncWal = "ASYNC_WAL",
     /// The log's sync.
     SyncWal = "SYNC_WAL",
-    /// The log's sync, onto the disk.
+    /// The log's sync to the disk.
     FsyncWal = "FSYNC_WAL",
 }
 
-/// What a family's attributes say.
+/// The options of a family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FamilyOptions {
-    /// VERSIONS: how many versions of a cell are kept. 1.
+    /// VERSIONS: number of versions of a cell that are kept. Default 1.
     pub versions_max: u32,
-    /// MIN_VERSIONS: how many are kept although their TTL has ended. 0.
+    /// MIN_VERSIONS: number of versions that are kept although their TTL has expired. Default 0.
     pub versions_min: u32,
-    /// TTL in seconds; [`TTL_FOREVER_SECONDS`] never ends, which is the default.
+    /// TTL in seconds; the default [`TTL_FOREVER_SECONDS`] never expires.
     pub ttl_seconds: i32,
-    /// KEEP_DELETED_CELLS. FALSE.
+    /// KEEP_DELETED_CELLS. Default FALSE.
     pub keep_deleted_cells: KeepDeletedCells,
-    /// BLOCKSIZE in bytes, before compression. 65536.
+    /// BLOCKSIZE in bytes, before compression. Default 65536.
     pub block_bytes: u32,
-    /// BLOCKCACHE: whether data blocks are cached when read. true.
+    /// BLOCKCACHE: whether data blocks are cached when they are read. Default true.
     pub block_cache: bool,
-    /// IN_MEMORY: whether they are favoured there. false.
+    /// IN_MEMORY: whether the cache favours its blocks. Default false.
     pub in_memory: bool,
-    /// IN_MEMORY_COMPACTION; unset leaves the choice to the configuration.
+    /// IN_MEMORY_COMPACTION; unset leaves it to the configuration.
     pub in_memory_compaction: Option<InMemoryCompaction>,
-    /// COMPRESSION of flushed files. NONE.
+    /// COMPRESSION of flushed files. Default NONE.
     pub compression: Compression,
-    /// COMPRESSION_COMPACT_MINOR, else COMPRESSION_COMPACT, else COMPRESSION.
+    /// COMPRESSION_COMPACT_MINOR, or else COMPRESSION_COMPACT, or else COMPRESSION.
     pub compression_minor: Compression,
-    /// COMPRESSION_COMPACT_MAJOR, else COMPRESSION_COMPACT, else COMPRESSION.
+    /// COMPRESSION_COMPACT_MAJOR, or else COMPRESSION_COMPACT, or else COMPRESSION.
     pub compression_major: Compression,
-    /// DATA_BLOCK_ENCODING. NONE.
+    /// DATA_BLOCK_ENCODING. Default NONE.
     pub data_block_encoding: DataBlockEncoding,
-    /// BLOOMFILTER. ROW.
+    /// BLOOMFILTER. Default ROW.
     pub bloom: BloomType,
-    /// `RowPrefixBloomFilter.prefix_length`, as an attribute or in the configuration: bytes of a row that a filter of
-    /// prefixes knows.
+    /// `RowPrefixBloomFilter.prefix_length`, as an attribute or in the configuration: length of the row prefixes in the
+    /// filter, in bytes.
     pub bloom_prefix: Option<u16>,
-    /// REPLICATION_SCOPE. 0.
+    /// REPLICATION_SCOPE. Default 0.
     pub replication_scope: i32,
-    /// CACHE_DATA_ON_WRITE. false.
+    /// CACHE_DATA_ON_WRITE. Default false.
     pub cache_data_on_write: bool,
-    /// CACHE_INDEX_ON_WRITE. false.
+    /// CACHE_INDEX_ON_WRITE. Default false.
     pub cache_indexes_on_write: bool,
-    /// CACHE_BLOOMS_ON_WRITE. false.
+    /// CACHE_BLOOMS_ON_WRITE. Default false.
     pub cache_blooms_on_write: bool,
-    /// EVICT_BLOCKS_ON_CLOSE. false.
+    /// EVICT_BLOCKS_ON_CLOSE. Default false.
     pub evict_blocks_on_close: bool,
-    /// PREFETCH_BLOCKS_ON_OPEN. false.
+    /// PREFETCH_BLOCKS_ON_OPEN. Default false.
     pub prefetch_blocks_on_open: bool,
-    /// COMPRESS_TAGS, where an encoding can. true.
+    /// COMPRESS_TAGS, for encodings that support it. Default true.
     pub compress_tags: bool,
-    /// NEW_VERSION_BEHAVIOR: deletes mask by sequence id. false.
+    /// NEW_VERSION_BEHAVIOR: whether delete markers act by sequence id. Default false.
     pub new_version_behavior: bool,
-    /// DFS_REPLICATION; 0 is the file system's own. 0.
+    /// DFS_REPLICATION; 0 means the file system's own. Default 0.
     pub dfs_replication: i32,
 }
 
-/// What a table's attributes say.
+/// The options of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableOptions {
     /// MAX_FILESIZE in bytes; unset leaves it to `hbase.hregion.max.filesize`.
     pub max_file_bytes: Option<u64>,
     /// MEMSTORE_FLUSHSIZE in bytes; unset leaves it to `hbase.hregion.memstore.flush.size`.
     pub flush_bytes: Option<u64>,
-    /// READONLY. false.
+    /// READONLY. Default false.
     pub read_only: bool,
-    /// COMPACTION_ENABLED. true.
+    /// COMPACTION_ENABLED. Default true.
     pub compaction_enabled: bool,
-    /// SPLIT_ENABLED. true.
+    /// SPLIT_ENABLED. Default true.
     pub split_enabled: bool,
-    /// MERGE_ENABLED. true.
+    /// MERGE_ENABLED. Default true.
     pub merge_enabled: bool,
-    /// DURABILITY. USE_DEFAULT.
+    /// DURABILITY. Default USE_DEFAULT.
     pub durability: Durability,
-    /// REGION_REPLICATION. 1.
+    /// REGION_REPLICATION. Default 1.
     pub region_replication: i32,
-    /// PRIORITY. 0.
+    /// PRIORITY. Default 0.
     pub priority: i32,
 }
 
-/// The key of the length of a filter's prefixes.
+/// The key of the prefix length of a bloom filter.
 pub(super) const BLOOM_PREFIX: &str = "RowPrefixBloomFilter.prefix_length";
 
 impl FamilyOptions {
@@ -240,7 +240,7 @@ impl FamilyOptions {
         })
     }
 
-    /// The TTL in ms, or none if it never ends.
+    /// Returns the TTL in ms; `None` if it never expires.
     pub fn ttl_ms(&self) -> Option<u64> {
         (self.ttl_seconds != TTL_FOREVER_SECONDS).then(|| u64::try_from(self.ttl_seconds).unwrap_or(0) * 1000)
     }
@@ -249,7 +249,7 @@ impl FamilyOptions {
 impl TableOptions {
     pub(super) fn read(table: &TableDescriptor) -> Result<Self, Error> {
         let read = Reader { owner: format!("table {}", table.name()), of: table.attributes() };
-        // HBase takes a negative size for one that is not set.
+        // HBase treats a negative size as unset.
         let size = |key| {
             Ok::<_, Error>(read.number::<i64>(key, "bytes")?.and_then(|bytes| u64::try_from(bytes).ok()))
         };
@@ -294,7 +294,7 @@ impl Reader<'_> {
         }
     }
 
-    /// As Java's `Boolean.parseBoolean`: every word but "true" is false.
+    /// Parses like Java's `Boolean.parseBoolean`: every word but "true" is false.
     fn flag(&self, key: &str, default: bool) -> Result<bool, Error> {
         Ok(self.text(key, "true or false")?.map_or(default, |word| word.eq_ignore_ascii_case("true")))
     }

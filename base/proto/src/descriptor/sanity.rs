@@ -1,18 +1,18 @@
-//! The checks that a schema passes before a table is made or changed, in HBase's words.
+//! The checks of a schema before a table is created or changed, with HBase's messages.
 
 use super::{BloomType, Compression, FamilyDescriptor, TableDescriptor};
 use crate::Error;
 
-/// The bounds that configuration sets.
+/// Configured limits of a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// `hbase.table.sanity.checks`: whether a bad schema is refused. A table can say so for itself. true.
+    /// `hbase.table.sanity.checks`: whether invalid schemas are refused. A table can override it. Default true.
     pub enabled: bool,
-    /// `hbase.hregion.max.filesize.limit`, bytes. 2 MiB.
+    /// `hbase.hregion.max.filesize.limit`, in bytes. Default 2 MiB.
     pub file_bytes_min: u64,
-    /// `hbase.hregion.memstore.flush.size.limit`, bytes. 1 MiB.
+    /// `hbase.hregion.memstore.flush.size.limit`, in bytes. Default 1 MiB.
     pub flush_bytes_min: u64,
-    /// Java classes of coprocessors whose work is built in.
+    /// Java classes of coprocessors that are built in.
     pub coprocessors: Vec<String>,
 }
 
@@ -30,8 +30,8 @@ impl Default for Limits {
     }
 }
 
-/// Why `table` would be refused, or nothing. With checks switched off a schema still has to be one that can be served:
-/// its attributes must have values of their kinds and its compression a codec.
+/// Returns why `table` is refused, or nothing. Even with the checks switched off a schema must be usable: its
+/// attributes need values of their types, and its compression a codec.
 pub fn check(table: &TableDescriptor, limits: &Limits) -> Result<(), Error> {
     let on = match table.attributes().text("hbase.table.sanity.checks") {
         Some(word) => word.eq_ignore_ascii_case("true"),
@@ -45,7 +45,7 @@ pub fn check(table: &TableDescriptor, limits: &Limits) -> Result<(), Error> {
     })
 }
 
-/// The longest name of a folder, in bytes, that every usual file system takes, HDFS among them.
+/// Maximum length of a directory name on all common file systems including HDFS, in bytes.
 pub const FOLDER_NAME_MAX: usize = 255;
 
 /// Without these no region could be opened.
@@ -80,7 +80,7 @@ fn must(table: &TableDescriptor) -> Result<(), String> {
     Ok(())
 }
 
-/// The Java class that HBase would miss, of a compression that has no codec here.
+/// Returns the Java class that HBase would report as missing for a compression without a codec.
 fn absent_codec(codec: Compression) -> Option<&'static str> {
     match codec {
         Compression::Lzo => Some("com.hadoop.compression.lzo.LzoCodec"),
@@ -117,7 +117,7 @@ fn should(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
     table.families().iter().try_for_each(check_family)
 }
 
-/// There is no Java here: a class is known when its work is built in.
+/// There is no Java here: only classes that are built in are accepted.
 fn check_classes(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
     const POLICIES: [&str; 6] = [
         "SteppingSplitPolicy",
