@@ -1,23 +1,22 @@
-//! The memory that answers take together, from their making until they are sent.
+//! The memory budget of all answers of a server, from their creation until they are sent.
 //!
-//! What one answer may have is bounded by the service, what one connection leaves unread by the connection. Neither
-//! bounds the sum: some dozen clients that ask for much on several calls at once and read nothing would have it all.
-//! So every answer that grows counts here, while it is made and while it waits for its socket: its share goes with it,
-//! from who made it to the connection, so that in between, where it may wait for a busy thread, it counts as well. Else
-//! others would find that room free, make answers as large, and all of them would come to their connections at once.
-//! From half of the limit
-//! on, a connection with unread answers is served no further calls and has less time to read; at the limit answers stay
-//! small, and a scan or a batch says that there is more; at four times the limit, which only answers reach that cannot be
-//! cut, new calls are refused as they are when too much is queued. What is small counts for nothing: it needs no look at
-//! a number that all threads share.
+//! The service bounds a single answer, and the connection bounds what its client has not read. Neither bounds the sum:
+//! a few dozen clients that request much in several calls and read nothing could use all memory. So every growing
+//! answer is counted here while it is created and while it waits for its socket. Its share moves with it from its
+//! creator to the connection, so that it is also counted while it waits for a busy thread; otherwise others could
+//! create answers as large meanwhile, and all would reach their connections at once. From half of the limit on, a
+//! connection with unread answers is served no further calls and has less time to read. At the limit answers stay
+//! small, and a scan or batch reports that there is more. At four times the limit, which only answers that cannot be
+//! cut reach, new calls are refused as when too much is queued. Small answers are not counted, so that they need no
+//! access to a number that all threads share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// So many bytes of an answer, or of a connection's output, count for nothing.
+/// Bytes of an answer, or of a connection's output, that are not counted.
 const FREE: u64 = 64 << 10;
 
-/// An answer that grows counts for so much more at a time, at least.
+/// Minimum step by which the count of a growing answer increases, in bytes.
 const STEP: u64 = 1 << 20;
 
 /// The sum for one server, and its limit.
@@ -31,33 +30,33 @@ struct Sum {
 }
 
 impl Answers {
-    /// Nothing is taken yet of `max` bytes.
+    /// Creates a budget of `max` bytes.
     pub fn new(max: u64) -> Answers {
         Answers(Arc::new(Sum { max, taken: AtomicU64::new(0) }))
     }
 
-    /// What one answer, or one connection, has of it; nothing at first.
+    /// Creates an empty share, for one answer or one connection.
     pub fn share(&self) -> Share {
         Share { of: self.clone(), bytes: 0 }
     }
 
-    /// Bytes that are taken.
+    /// Returns the bytes in use.
     pub fn taken(&self) -> u64 {
         self.0.taken.load(Ordering::Relaxed)
     }
 
-    /// Whether so much more than the limit is taken that nothing may be added.
+    /// Whether the limit is exceeded so far that nothing may be added.
     pub fn is_over(&self) -> bool {
         self.taken() > self.0.max.saturating_mul(4)
     }
 
-    /// Whether more than half of the limit is taken.
+    /// Whether more than half of the limit is in use.
     pub fn is_short(&self) -> bool {
         self.taken() > self.0.max / 2
     }
 }
 
-/// A part of the sum, given back when it is dropped.
+/// A part of the sum, returned when it is dropped.
 #[derive(Debug)]
 pub struct Share {
     of: Answers,
@@ -65,19 +64,19 @@ pub struct Share {
 }
 
 impl Share {
-    /// Whether an answer that has `bytes` now may go on to grow.
+    /// Whether an answer that has `bytes` now may continue to grow.
     pub fn admits(&mut self, bytes: u64) -> bool {
         let missing = bytes.saturating_sub(FREE + self.bytes);
         if missing == 0 {
             return true;
         }
-        // What is there counts, whether there is room for it or not.
+        // Existing bytes are counted even beyond the limit.
         self.bytes += missing.max(STEP);
         let before = self.of.0.taken.fetch_add(missing.max(STEP), Ordering::Relaxed);
         before + missing.max(STEP) <= self.of.0.max
     }
 
-    /// Counts for `bytes` from now on.
+    /// Sets the counted bytes.
     pub fn set(&mut self, bytes: u64) {
         let counted = if bytes <= FREE { 0 } else { bytes };
         if counted > self.bytes {
@@ -88,7 +87,7 @@ impl Share {
         self.bytes = counted;
     }
 
-    /// Counts from now on for what `other` counted for, too: at no moment for less.
+    /// Adds the bytes of `other`, which are counted at every moment.
     pub fn take_over(&mut self, mut other: Share) {
         debug_assert!(Arc::ptr_eq(&self.of.0, &other.of.0), "shares of two servers");
         self.bytes += std::mem::take(&mut other.bytes);

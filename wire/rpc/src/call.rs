@@ -1,4 +1,4 @@
-//! What a service is given, and what it gives back.
+//! Calls, and what a service answers.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -13,22 +13,22 @@ use prost::Message;
 
 use crate::{Answers, Codec, Compressor, Exception, Share, class};
 
-/// A piece of a frame that was checked to be UTF-8. Shares the frame's memory.
+/// A validated UTF-8 part of a frame. Shares the frame's memory.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Text(Bytes);
 
 impl Text {
-    /// Takes `bytes` if they are UTF-8.
+    /// Wraps `bytes` if they are valid UTF-8.
     pub fn parse(bytes: Bytes) -> Option<Text> {
         std::str::from_utf8(&bytes).is_ok().then_some(Text(bytes))
     }
 
-    /// A text that lives as long as the program.
+    /// Wraps a static text.
     pub const fn from_static(text: &'static str) -> Text {
         Text(Bytes::from_static(text.as_bytes()))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("checked when made")
     }
@@ -66,86 +66,86 @@ impl std::fmt::Debug for Text {
     }
 }
 
-/// Who is at the other end, as the connection header says.
+/// The user in the connection header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
-    /// In whose name the calls are made.
+    /// The user on whose behalf calls are made.
     pub effective: Option<String>,
-    /// Who makes them, if somebody acts for the effective user.
+    /// The user who makes the calls, if it is another one.
     pub real: Option<String>,
 }
 
-/// The version that a client states. Some answers depend on it; clients that state none get the oldest form.
+/// The version that a client states. Some answers depend on it; clients without one get the oldest form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientVersion {
-    /// The whole version, such as `2.6.4-hadoop3`.
+    /// The full version, such as `2.6.4-hadoop3`.
     pub text: String,
-    /// The first number of it.
+    /// The major version.
     pub major: u32,
-    /// The second number of it.
+    /// The minor version.
     pub minor: u32,
 }
 
-/// What is true for every call of one connection.
+/// What all calls of one connection have in common.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// Who calls.
+    /// The calling user.
     pub user: User,
-    /// The service that the connection is for, such as `ClientService`.
+    /// The service of the connection, such as `ClientService`.
     pub service: String,
-    /// How cells travel beside messages; [`Codec::None`] puts them inside the messages.
+    /// The encoding of cells outside messages; with [`Codec::None`] cells are in the messages.
     pub codec: Codec,
-    /// What cell blocks are compressed with. Services do not see compressed bytes.
+    /// The compression of cell blocks. Services see only uncompressed bytes.
     pub compressor: Compressor,
-    /// What the client says it is; gohbase and others say nothing.
+    /// The client's version; gohbase and others state none.
     pub version: Option<ClientVersion>,
-    /// The other end of the socket.
+    /// The client's address.
     pub remote: SocketAddr,
-    /// Connection attributes, as the client gave them.
+    /// Connection attributes from the client.
     pub attributes: Vec<(String, Bytes)>,
-    /// What answers take together: an answer that grows has a share of it.
+    /// The memory budget of answers: an answer that grows has a share of it.
     pub answers: Answers,
 }
 
 impl ConnectionInfo {
-    /// Whether the client is known to be at least of version `major.minor`.
+    /// Whether the client states version `major.minor` or a later one.
     pub fn client_is_at_least(&self, major: u32, minor: u32) -> bool {
         self.version.as_ref().is_some_and(|version| (version.major, version.minor) >= (major, minor))
     }
 }
 
-/// One request.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The method's name as in the `.proto` file; case matters.
+    /// The method's name as in the `.proto` file; case-sensitive.
     pub method: Text,
     /// The encoded parameter message.
     pub param: Bytes,
     /// The cell block in the connection's codec, decompressed; empty when there is none.
     pub cells: Bytes,
-    /// The connection that it came on.
+    /// The connection that received the request.
     pub connection: Arc<ConnectionInfo>,
-    /// The client's wish, from 0 (normal) by 100 (admin) and 200 (high) to 300 (meta).
+    /// The priority requested by the client, from 0 (normal) through 100 (admin) and 200 (high) to 300 (meta).
     pub priority: Option<u32>,
     /// How long the client waits, at least 20 ms; `None` when it does not say.
     pub timeout: Option<Duration>,
-    /// When the client has given up.
+    /// When the client gives up.
     pub deadline: Option<Moment>,
     /// When the request's last byte was read.
     pub received: Moment,
     /// Length of the request in bytes, as received.
     pub size: usize,
-    /// Request attributes, as the client gave them.
+    /// Request attributes from the client.
     pub attributes: Vec<(String, Bytes)>,
 }
 
 impl Call {
-    /// Decodes the parameter; the error is what HBase answers to bytes that are not the message.
+    /// Decodes the parameter. The error is the one that HBase gives for malformed bytes.
     pub fn decode<M: Message + Default>(&self) -> Result<M, Exception> {
         M::decode(self.param.clone()).map_err(|error| self.unreadable(&error))
     }
 
-    /// What a parameter is answered with that is not the message.
+    /// Returns the answer to a malformed parameter.
     pub fn unreadable(&self, error: &prost::DecodeError) -> Exception {
         let (method, client) = (&self.method, self.connection.remote);
         Exception::new(
@@ -155,30 +155,29 @@ impl Call {
     }
 }
 
-/// The good end of a call.
+/// The successful result of a call.
 #[derive(Debug, Default)]
 pub struct Reply {
     /// The encoded result message.
     pub message: Bytes,
-    /// The cell block in the connection's codec, not compressed; empty when there is none.
+    /// The cell block in the connection's codec, uncompressed; empty when there is none.
     pub cells: Bytes,
-    /// What the reply counts for among all answers, if it was counted while it grew: it goes on to count until the
-    /// connection has it.
+    /// The reply's share of the answers' budget, if it was counted while it grew. It moves to the connection.
     pub share: Option<Share>,
 }
 
 impl Reply {
-    /// A reply of `message` alone.
+    /// Creates a reply without cells.
     pub fn of(message: &impl Message) -> Reply {
         Reply { message: message.encode_to_vec().into(), ..Reply::default() }
     }
 
-    /// A reply of `message` and the cells that go with it.
+    /// Creates a reply with cells.
     pub fn with_cells(message: &impl Message, cells: impl Into<Bytes>) -> Reply {
         Reply { message: message.encode_to_vec().into(), cells: cells.into(), share: None }
     }
 
-    /// The same, from now on counted among `answers` by `share`: it may wait for its connection's thread.
+    /// Returns the reply counted in the budget by `share`, since it may wait for its connection's thread.
     pub fn counted_by(mut self, mut share: Share) -> Reply {
         share.set((self.message.len() + self.cells.len()) as u64);
         self.share = Some(share);
@@ -188,14 +187,14 @@ impl Reply {
 
 /// How a service answers.
 pub enum Answer {
-    /// At once.
+    /// Immediately.
     Now(Result<Reply, Exception>),
-    /// When something that the call waits for has happened. Other calls of the connection go on meanwhile.
+    /// Later, when something that the call waits for has happened. Other calls of the connection continue meanwhile.
     Later(Pin<Box<dyn Future<Output = Result<Reply, Exception>> + Send>>),
 }
 
 impl Answer {
-    /// An answer that waits for `future`.
+    /// Creates an answer that waits for `future`.
     pub fn later(future: impl Future<Output = Result<Reply, Exception>> + Send + 'static) -> Answer {
         Answer::Later(Box::pin(future))
     }

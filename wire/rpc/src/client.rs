@@ -1,11 +1,11 @@
-//! The client's half: one connection to one service of one server, with any number of calls under way.
+//! The client side: one connection to one service of one server, with any number of concurrent calls.
 //!
-//! [`Connection::call`] appends a frame to the connection's output and gives back a future; a task of the connection
-//! writes what has gathered, reads answers and wakes who waits. Many callers may share a connection: what they say at
-//! the same time goes out in one write. A future that is dropped forgets its call; the server still runs it.
+//! [`Connection::call`] appends a frame to the connection's output and returns a future. The connection's task writes
+//! the collected frames, reads answers and wakes their callers. Callers may share a connection: concurrent calls are
+//! sent with one write. Dropping a future abandons its call; the server still runs it.
 //!
-//! A connection that broke stays broken. Whether and where to connect again is for the caller, who learns from
-//! [`Error::happened`] what became of the call.
+//! A broken connection stays broken. The caller decides whether and where to reconnect, and learns from
+//! [`Error::happened`] whether the call may have been applied.
 
 mod task;
 
@@ -28,84 +28,84 @@ use crate::output::Output;
 use crate::pb::Fields;
 use crate::{ClientVersion, Codec, Compressor, Exception, Text, User};
 
-/// An exception as it came from a server.
+/// An exception received from a server.
 pub type RemoteException = Exception;
 
-/// Why a call has no answer.
+/// Why a call has no result.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server answered with an exception.
     #[error("{0}")]
     Remote(RemoteException),
-    /// No connection came about: the call did not happen.
+    /// The connection could not be opened: the call did not happen.
     #[error("cannot connect to {address}: {reason}")]
     Connect {
-        /// Where to.
+        /// The server's address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
-    /// The connection ended under way: the call may have happened.
+    /// The connection was lost during the call, which may have happened.
     #[error("connection to {address} lost: {reason}")]
     Lost {
-        /// Where to.
+        /// The server's address.
         address: SocketAddr,
         /// How it ended.
         reason: String,
     },
-    /// The connection had ended before: the call did not happen.
+    /// The connection was closed before the call, which did not happen.
     #[error("connection to {address} is closed: {reason}")]
     Closed {
-        /// Where to.
+        /// The server's address.
         address: SocketAddr,
         /// How it ended.
         reason: String,
     },
-    /// The time is over: the call may have happened.
+    /// The deadline has passed: the call may have happened.
     #[error("no answer from {address} to {method} within {limit:?}")]
     TimedOut {
-        /// Where to.
+        /// The server's address.
         address: SocketAddr,
-        /// What was called.
+        /// The method.
         method: Text,
-        /// How long it was waited.
+        /// The time limit.
         limit: Duration,
     },
     /// The call cannot be sent: it did not happen.
     #[error("call of {method} cannot be sent to {address}: {reason}")]
     NotSent {
-        /// Where to.
+        /// The server's address.
         address: SocketAddr,
-        /// What was called.
+        /// The method.
         method: Text,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The answer is not what it should be: the call may have happened.
+    /// The answer cannot be decoded: the call may have happened.
     #[error("answer from {address} cannot be read: {reason}")]
     Unreadable {
-        /// Where from.
+        /// The server's address.
         address: SocketAddr,
         /// What is wrong.
         reason: String,
     },
 }
 
-/// What an error says about the call.
+/// Whether a failed call was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
-    /// It was not carried out.
+    /// It was not applied.
     No,
-    /// It may have been carried out, or may yet be.
+    /// It may have been applied, or may still be.
     Maybe,
 }
 
 impl Error {
-    /// Whether the call was carried out.
+    /// Whether the call was applied.
     pub fn happened(&self) -> Happened {
         match self {
-            // What an exception means is for who knows its class; a server that refused did nothing.
+            // What an exception means depends on its class, which the caller knows; a refusing server has done nothing.
             Error::Remote(_) | Error::Connect { .. } | Error::Closed { .. } | Error::NotSent { .. } => {
                 Happened::No
             }
@@ -114,28 +114,28 @@ impl Error {
     }
 }
 
-/// How to connect, and the limits of a connection.
+/// Settings and limits of a connection.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who calls.
+    /// The calling user.
     pub user: User,
-    /// How cells travel.
+    /// The encoding of cells.
     pub codec: Codec,
-    /// What cell blocks are compressed with.
+    /// The compression of cell blocks.
     pub compressor: Compressor,
-    /// What version the client says it is; it decides about some forms of answers. Default 2.6.
+    /// The stated version of the client, on which some forms of answers depend. Default 2.6.
     pub version: Option<ClientVersion>,
     /// Connection attributes.
     pub attributes: Vec<(String, Bytes)>,
-    /// How long connecting may take. Default 10 s. Key: `hbase.ipc.client.socket.timeout.connect`.
+    /// Time limit for connecting. Default 10 s. Key: `hbase.ipc.client.socket.timeout.connect`.
     pub connect_max: Duration,
-    /// After so long without a call the connection closes itself. Default 2 min. Key:
+    /// Time without a call after which the connection closes itself. Default 2 min. Key:
     /// `hbase.ipc.client.connection.minIdleTimeBeforeClose`.
     pub idle_max: Duration,
-    /// The longest answer, and the longest cell block after unpacking, in bytes. Default 1 GB. Key:
+    /// Maximum size of an answer, and of a cell block after decompression, in bytes. Default 1 GB. Key:
     /// `bellows.ipc.client.response.size.max`.
     pub response_size_max: usize,
-    /// Calls under way. Default 10,000. Key: `bellows.ipc.client.calls.max`.
+    /// Maximum number of concurrent calls. Default 10,000. Key: `bellows.ipc.client.calls.max`.
     pub calls_max: usize,
 }
 
@@ -155,25 +155,25 @@ impl Default for Options {
     }
 }
 
-/// One call to make.
+/// A call to make.
 #[derive(Clone, Debug, Default)]
 pub struct Invocation {
     /// The method's name as in the `.proto` file.
     pub method: Text,
     /// The encoded parameter message.
     pub param: Bytes,
-    /// The cell block in the connection's codec, not compressed.
+    /// The cell block in the connection's codec, uncompressed.
     pub cells: Bytes,
-    /// How urgent the call is; `None` is normal.
+    /// The priority; `None` is normal.
     pub priority: Option<u32>,
-    /// How long to wait for the answer; the server is told. `None` waits as long as the connection lives.
+    /// Time limit for the answer, which is also sent to the server. `None` waits as long as the connection lives.
     pub timeout: Option<Duration>,
     /// Request attributes.
     pub attributes: Vec<(String, Bytes)>,
 }
 
 impl Invocation {
-    /// A call of `method` with `param`.
+    /// Creates a call of `method` with `param`.
     pub fn of(method: &'static str, param: &impl Message) -> Invocation {
         Invocation {
             method: Text::from_static(method),
@@ -182,41 +182,41 @@ impl Invocation {
         }
     }
 
-    /// The same with a limit of time.
+    /// Returns the call with a time limit.
     pub fn within(self, timeout: Duration) -> Invocation {
         Invocation { timeout: Some(timeout), ..self }
     }
 
-    /// The same with a cell block.
+    /// Returns the call with a cell block.
     pub fn with_cells(self, cells: impl Into<Bytes>) -> Invocation {
         Invocation { cells: cells.into(), ..self }
     }
 
-    /// The same with a priority.
+    /// Returns the call with a priority.
     pub fn with_priority(self, priority: u32) -> Invocation {
         Invocation { priority: Some(priority), ..self }
     }
 }
 
-/// The good end of a call.
+/// The successful result of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     /// The encoded result message.
     pub message: Bytes,
-    /// The cell block, unpacked.
+    /// The cell block, decompressed.
     pub cells: Bytes,
 }
 
 type Outcome = Result<Response, Error>;
 
-/// A connection; clones are the same connection. It closes when the last clone is dropped.
+/// A connection; clones share it. It closes when the last clone is dropped.
 #[derive(Clone)]
 pub struct Connection {
     shared: Arc<Shared>,
     guard: Arc<Guard>,
 }
 
-/// What callers and the task of a connection share.
+/// State shared by callers and the connection's task.
 struct Shared {
     address: SocketAddr,
     compressor: Compressor,
@@ -230,12 +230,12 @@ struct State {
     waiting: HashMap<u32, oneshot::Sender<Outcome>>,
     output: Output,
     task: Option<Waker>,
-    /// How the connection ended; no call goes out any more.
+    /// How the connection ended; set once it accepts no calls any more.
     ended: Option<Error>,
 }
 
 impl Shared {
-    /// Ends the connection; who waits is told so.
+    /// Ends the connection, and reports the error to all waiting calls.
     fn end(&self, error: Error) {
         let (waiting, task) = {
             let mut state = self.state.lock();
@@ -245,7 +245,7 @@ impl Shared {
             (std::mem::take(&mut state.waiting), state.task.take())
         };
         for (_, sender) in waiting {
-            // Who no longer waits needs no answer.
+            // The caller may have given up.
             let _gone = sender.send(Err(error.clone()));
         }
         if let Some(task) = task {
@@ -254,7 +254,7 @@ impl Shared {
     }
 }
 
-/// Ends the connection when nobody can call over it any more.
+/// Ends the connection when the last user drops it.
 struct Guard(Arc<Shared>);
 
 impl Drop for Guard {
@@ -265,9 +265,9 @@ impl Drop for Guard {
 }
 
 impl Connection {
-    /// Connects to `service` at `address`. The task of the connection runs on the calling task's runtime.
+    /// Connects to `service` at `address`. The connection's task runs on the current runtime.
     ///
-    /// The server says nothing when it accepts the connection; a refusal is the answer to the first call.
+    /// The server sends nothing when it accepts the connection; it refuses by its answer to the first call.
     pub async fn open(address: SocketAddr, service: &str, options: &Options) -> Result<Connection, Error> {
         let stream = dial(address, options.connect_max).await?;
         let mut hello = b"HBas\x00\x50".to_vec();
@@ -296,7 +296,7 @@ impl Connection {
         Ok(Connection { guard: Arc::new(Guard(Arc::clone(&shared))), shared })
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     pub fn address(&self) -> SocketAddr {
         self.shared.address
     }
@@ -306,7 +306,7 @@ impl Connection {
         self.shared.state.lock().ended.is_some()
     }
 
-    /// Sends a call; the future is its answer. Nothing is sent when the future is never made, everything once it is.
+    /// Sends a call and returns the future of its answer. The call is sent even if the future is never polled.
     pub fn call(
         &self,
         invocation: Invocation,
@@ -348,7 +348,7 @@ impl Connection {
         let mut state = self.shared.state.lock();
         if let Some(ended) = &state.ended {
             return Err(match ended {
-                // The reason of the end is worth more than the fact.
+                // The reason of the end tells more than the end itself.
                 Error::Remote(exception) => Error::Remote(exception.clone()),
                 ended => Error::Closed { address, reason: ended.to_string() },
             });
@@ -358,7 +358,7 @@ impl Connection {
                 format!("{} calls are under way (bellows.ipc.client.calls.max)", self.shared.calls_max);
             return Err(not_sent(reason));
         }
-        // Ids go round in the positive numbers of 31 bits, as those of Java clients do.
+        // Ids cycle through the positive 31-bit numbers, as with Java clients.
         while state.waiting.contains_key(&state.next_call) {
             state.next_call = (state.next_call + 1) & 0x7fff_ffff;
         }
@@ -388,12 +388,12 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// The answer of a call, to come.
+/// The future answer of a call.
 struct Waiting {
     call_id: u32,
     receiver: oneshot::Receiver<Outcome>,
     shared: Arc<Shared>,
-    /// Who waits uses the connection.
+    /// A waiting call keeps the connection open.
     _guard: Arc<Guard>,
     over: bool,
 }
@@ -426,7 +426,7 @@ async fn dial(address: SocketAddr, limit: Duration) -> Result<env::Stream, Error
     }
 }
 
-/// Asks the server at `address` for its cluster's id, by the `Regist` preamble: no service, no user, one answer.
+/// Requests the cluster id from the server at `address` by the `Regist` preamble, which needs no service and no user.
 pub async fn cluster_id(address: SocketAddr, limit: Duration) -> Result<String, Error> {
     let asked = async {
         let mut stream = dial(address, limit).await?;
@@ -437,7 +437,7 @@ pub async fn cluster_id(address: SocketAddr, limit: Duration) -> Result<String, 
 }
 
 async fn ask_cluster_id(stream: &mut env::Stream, address: SocketAddr) -> Result<String, Error> {
-    /// An id is a UUID; nobody needs more than this.
+    /// Maximum length of the answer, in bytes. The id is a UUID.
     const ANSWER_MAX: usize = 64 << 10;
     let lost = |reason: String| Error::Lost { address, reason };
     let unreadable = |reason: String| Error::Unreadable { address, reason };
@@ -466,7 +466,7 @@ async fn ask_cluster_id(stream: &mut env::Stream, address: SocketAddr) -> Result
     Err(unreadable("there is no cluster id in it".to_owned()))
 }
 
-/// Takes one frame from the front of `input`, if it is there whole.
+/// Takes one frame from the front of `input`, if it is complete.
 fn take_frame(input: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, String> {
     let Some(length) = input.first_chunk::<4>() else {
         return Ok(None);
@@ -482,7 +482,7 @@ fn take_frame(input: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Strin
     Ok(Some(input.split_to(length).freeze()))
 }
 
-/// The call that a frame answers, and how. `Err` is a frame that makes no sense.
+/// Decodes a frame to the id of its call and the outcome. `Err` is a malformed frame.
 fn decode(
     frame: &Bytes,
     compressor: Compressor,
@@ -493,7 +493,7 @@ fn decode(
     if let Some(exception) = header.exception {
         return Ok((header.call_id, Err(exception)));
     }
-    // A method without a result may leave out even the message's length.
+    // A method without a result may omit even the message's length.
     let (from, to) =
         if to == frame.len() { (to, to) } else { delimited(frame, to).map_err(|error| error.to_string())? };
     let cells = header.cells.unwrap_or(0) as usize;

@@ -1,32 +1,32 @@
-//! How cells travel beside messages: the layout of a cell block, and what the block is compressed with.
+//! Encodings of cells outside messages, and compression of cell blocks.
 //!
-//! The compressors are Hadoop's. gzip is one plain stream. Snappy and LZ4 come in blocks:
+//! The compressors are Hadoop's. gzip is one plain stream. Snappy and LZ4 use blocks:
 //!
 //! ```text
 //!  raw length 4B · ( chunk length 4B · chunk )+      repeated; the chunks of a block unpack to its raw length
 //! ```
 //!
-//! What is unpacked is bounded by the caller, and by what the bytes at hand can unpack to at most: a claimed length
-//! alone makes nobody allocate.
+//! The caller bounds the decompressed size, and so does the maximum that the received bytes can decompress to: a
+//! claimed length alone allocates nothing.
 
 use std::io::{self, Read, Write};
 
 use bytes::Bytes;
 
-/// The layout of cells in a cell block.
+/// The encoding of cells in a cell block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Codec {
-    /// No cell blocks: cells are protobuf inside the messages.
+    /// No cell blocks: cells are protobuf messages.
     #[default]
     None,
     /// `KeyValueCodec`: length and KeyValue, without tags.
     KeyValue,
-    /// `KeyValueCodecWithTags`: the same with tags.
+    /// `KeyValueCodecWithTags`: length and KeyValue, with tags.
     KeyValueWithTags,
 }
 
 impl Codec {
-    /// The codec of a Java class.
+    /// Returns the codec of a Java class.
     pub fn of_class(class: &str) -> Option<Codec> {
         match class {
             "" => Some(Codec::None),
@@ -36,7 +36,7 @@ impl Codec {
         }
     }
 
-    /// The Java class of the codec; empty for none.
+    /// Returns the Java class of the codec; empty for none.
     pub fn class(self) -> &'static str {
         match self {
             Codec::None => "",
@@ -46,10 +46,10 @@ impl Codec {
     }
 }
 
-/// What whole cell blocks are compressed with, by a codec of Hadoop.
+/// The compression of whole cell blocks, by one of Hadoop's codecs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compressor {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
     /// One gzip stream.
@@ -60,37 +60,37 @@ pub enum Compressor {
     Lz4,
 }
 
-/// Compressed bytes that are not what they should be, or would be too many.
+/// Why compressed bytes are refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes are no such stream.
+    /// The bytes are not a valid stream.
     #[error("cell block is not {compressor:?}: {what}")]
     Malformed {
-        /// What it should have been.
+        /// The expected compression.
         compressor: Compressor,
         /// What is wrong.
         what: String,
     },
-    /// Unpacked, the block would be longer than allowed.
+    /// The decompressed block would exceed the limit.
     #[error("cell block unpacks to more than {limit} bytes")]
     TooLong {
-        /// The most that is allowed.
+        /// The limit, in bytes.
         limit: usize,
     },
 }
 
-/// As many raw bytes go into one block: less than Hadoop's decompressors take into their 256 KB buffers.
+/// Uncompressed size of a block, in bytes: less than the 256 KB buffers of Hadoop's decompressors.
 const BLOCK_LENGTH: usize = 128 << 10;
 
-/// The most that one byte of Snappy unpacks to (a copy of 64 bytes takes three), and a little for short inputs.
+/// Maximum expansion of Snappy (a copy of 64 bytes takes three), and a little for short inputs.
 const SNAPPY_RATIO: usize = 22;
 
-/// The most that one byte of LZ4 unpacks to.
+/// Maximum expansion of LZ4.
 const LZ4_RATIO: usize = 255;
 
 impl Compressor {
-    /// The compressor of a Java class: Hadoop's own, and those of HBase that write the same bytes.
+    /// Returns the compressor of a Java class: Hadoop's own, and HBase's that write the same bytes.
     pub fn of_class(class: &str) -> Option<Compressor> {
         match class {
             "" => Some(Compressor::None),
@@ -106,7 +106,7 @@ impl Compressor {
         }
     }
 
-    /// Hadoop's class of the compressor; empty for none.
+    /// Returns Hadoop's class of the compressor; empty for none.
     pub fn class(self) -> &'static str {
         match self {
             Compressor::None => "",
@@ -116,7 +116,7 @@ impl Compressor {
         }
     }
 
-    /// Packs a cell block for the way.
+    /// Compresses a cell block.
     pub fn compress(self, raw: Bytes) -> Bytes {
         if raw.is_empty() {
             return raw;
@@ -136,7 +136,7 @@ impl Compressor {
         }
     }
 
-    /// Unpacks a cell block that came from outside, to at most `limit` bytes.
+    /// Decompresses a cell block from outside to at most `limit` bytes.
     pub fn decompress(self, packed: Bytes, limit: usize) -> Result<Bytes, Error> {
         if packed.is_empty() {
             return Ok(packed);
@@ -175,7 +175,7 @@ impl Compressor {
         Error::Malformed { compressor: self, what }
     }
 
-    /// Walks over blocks and chunks; `unpack` is given a chunk and how much may come out of it.
+    /// Iterates over blocks and chunks; `unpack` receives a chunk and the maximum size of its output.
     fn unblock(
         self,
         packed: &[u8],
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_claimed_length_alone_allocates_nothing() {
-        // Snappy: a chunk that says it unpacks to 4 GB; the block claims as much as the limit lets through.
+        // Snappy: a chunk that claims to decompress to 4 GB; the block claims as much as the limit permits.
         let mut packed = (1u32 << 30).to_be_bytes().to_vec();
         packed.extend_from_slice(&6u32.to_be_bytes());
         packed.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0x0f, 0]);

@@ -1,12 +1,12 @@
-//! Requests that have come and are not served yet.
+//! Requests that have been received and are not served yet.
 //!
-//! A client sends several requests at once. While the first is served the others lie in the buffer behind it. Who serves them may
-//! look there, so that what all of them need is asked of memory at once and does not come one by one. A look decodes no more than
-//! where the parts lie, and takes nothing out: what is not as expected ends it, and is found by who serves it.
+//! A client may send several requests at once. While the first is served the others are in the buffer behind it. A
+//! service may inspect them, in order to prefetch memory for all of them together. An inspection only locates the parts
+//! and consumes nothing; malformed requests end it, and are reported when they are served.
 
 use crate::envelope::{method_of, request_part};
 
-/// Walks over the whole requests at the front of a buffer: the name of each one's method, and its parameter.
+/// Iterates over the complete requests at the front of a buffer: the name of each method, and its parameter.
 #[derive(Clone, Debug)]
 pub struct Coming<'a> {
     input: &'a [u8],
@@ -14,14 +14,14 @@ pub struct Coming<'a> {
 }
 
 impl<'a> Coming<'a> {
-    /// So many are looked at together: what they ask of memory has room in the cache that is nearest to a processor.
+    /// Maximum number of requests inspected together: what they prefetch fits the processor's first-level cache.
     pub const TOGETHER: usize = 16;
 
     pub(crate) fn of(input: &'a [u8]) -> Coming<'a> {
         Coming { input, left: Coming::TOGETHER }
     }
 
-    /// Whether there are two: beside a single one nothing comes.
+    /// Whether there is more than one request.
     pub(crate) fn is_several(&self) -> bool {
         let behind = |input: &'a [u8]| {
             let (length, rest) = input.split_first_chunk::<4>()?;

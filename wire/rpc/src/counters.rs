@@ -1,7 +1,7 @@
-//! What a server counts.
+//! Counters of a server.
 //!
-//! Every serving thread counts for itself, so that counting costs no cache line's journey between cores; who reads adds
-//! the threads up.
+//! Every serving thread has its own counters, so that counting moves no cache line between cores. A reader adds them
+//! up.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ macro_rules! counters {
             $(pub(crate) $name: AtomicU64,)*
         }
 
-        /// What was counted since the server's start.
+        /// The counters since the server's start.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Snapshot {
@@ -28,9 +28,9 @@ macro_rules! counters {
             pub calls_in_flight: u64,
             /// Bytes of the requests of those calls.
             pub calls_in_flight_size: u64,
-            /// Bytes of answers that are being made or wait to be written.
+            /// Bytes of answers that are being created or wait to be written.
             pub answers_size: u64,
-            /// Exceptions given to clients, by class.
+            /// Exceptions sent to clients, by class.
             pub exceptions: BTreeMap<String, u64>,
         }
 
@@ -43,15 +43,15 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections that were accepted.
+    /// Connections accepted.
     connections_accepted,
-    /// Connections refused because there were too many.
+    /// Connections refused because too many were open.
     connections_refused,
-    /// Connections closed because the client stood still: in the handshake, in a request, in reading, or idle.
+    /// Connections closed because the client made no progress: in the handshake, in a request, in reading, or idle.
     connections_expired,
-    /// Requests that were given to a service.
+    /// Requests passed to a service.
     calls,
-    /// Requests among them that were answered at once.
+    /// Requests among them that were answered immediately.
     calls_inline,
     /// Requests dropped without an answer because the client had given up.
     calls_expired,
@@ -63,9 +63,9 @@ counters! {
     bytes_received,
     /// Bytes written.
     bytes_sent,
-    /// Times that bytes were read; calls divided by this is how well clients batch.
+    /// Number of reads; calls divided by reads shows how well clients batch.
     reads,
-    /// Times that bytes were written.
+    /// Number of writes.
     writes,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
-/// What is true now for the whole server, and the exceptions, which are rare.
+/// Gauges of the whole server, and the exceptions, which are rare.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
     pub(crate) connections_open: AtomicU64,

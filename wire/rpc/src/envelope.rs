@@ -5,18 +5,18 @@
 //!  response   total 4B · length varint · ResponseHeader · length varint · result    · cell block
 //! ```
 //!
-//! `total` counts what follows it. A response that carries an exception has no result. Field numbers are those of
-//! HBase's `RPC.proto`; a test holds them against the messages of the `proto` crate.
+//! `total` counts the bytes after it. A response with an exception has no result. Field numbers are those of HBase's
+//! `RPC.proto`; a test compares them with the messages of the `proto` crate.
 
 use bytes::Bytes;
 
 use crate::pb::{Fields, Malformed, put_bytes, put_number, put_varint, varint, varint_length};
 use crate::{ClientVersion, Exception, Text, User};
 
-/// The call id of a frame that answers no call: the connection itself failed.
+/// The call id of a frame that answers no call, because the connection itself failed.
 pub(crate) const NO_CALL: u32 = u32::MAX;
 
-/// Methods that are called most. Their names are no part of a frame, whose owners would be counted.
+/// The most frequent methods. Their names are static, which avoids a reference count on the frame.
 const METHODS: [&str; 4] = ["Get", "Mutate", "Multi", "Scan"];
 
 fn text(bytes: &Bytes, range: (usize, usize)) -> Result<Text, Malformed> {
@@ -30,7 +30,7 @@ fn owned(bytes: &Bytes, range: (usize, usize)) -> Result<String, Malformed> {
     }
 }
 
-/// `NameBytesPair`. The value is copied: attributes live longer than the frame.
+/// `NameBytesPair`. The value is copied, since attributes outlive the frame.
 fn attribute(bytes: &Bytes, (from, to): (usize, usize)) -> Result<(String, Bytes), Malformed> {
     let mut pair = (String::new(), Bytes::new());
     let mut fields = Fields::new(bytes, from, to);
@@ -47,7 +47,8 @@ fn attribute(bytes: &Bytes, (from, to): (usize, usize)) -> Result<(String, Bytes
     Ok(pair)
 }
 
-/// A header has no more attributes: each takes many times the memory of its bytes, as long as the connection lives.
+/// Maximum number of attributes in a header: each takes many times the memory of its bytes, as long as the connection
+/// lives.
 const ATTRIBUTES_MAX: usize = 1_000;
 
 fn add_attribute(
@@ -134,7 +135,7 @@ impl ConnectionHeader {
         if let Some(version) = &self.version {
             let mut info = Vec::new();
             put_bytes(&mut info, 1, version.text.as_bytes());
-            // Url, revision, user, date and checksum are required by the message and read by nobody.
+            // The message requires url, revision, user, date and checksum; nothing reads them.
             for field in 2..=6 {
                 put_bytes(&mut info, field, b"");
             }
@@ -151,7 +152,7 @@ impl ConnectionHeader {
     }
 }
 
-/// Clients before 1.2 state the text alone; HBase then takes the numbers from it.
+/// Clients before 1.2 state only the text, from which HBase then takes the numbers.
 fn decode_version(bytes: &Bytes, from: usize, to: usize) -> Result<ClientVersion, Malformed> {
     let (mut text, mut major, mut minor) = (String::new(), None, None);
     let mut fields = Fields::new(bytes, from, to);
@@ -168,16 +169,16 @@ fn decode_version(bytes: &Bytes, from: usize, to: usize) -> Result<ClientVersion
     Ok(ClientVersion { major: major.or(first).unwrap_or(0), minor: minor.or(second).unwrap_or(0), text })
 }
 
-/// `RequestHeader`; the trace is not kept.
+/// `RequestHeader`, without the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestHeader {
     pub(crate) call_id: u32,
     pub(crate) method: Text,
     pub(crate) has_param: bool,
-    /// Length of the cell block, when one follows.
+    /// Length of the cell block, if one follows.
     pub(crate) cells: Option<u32>,
     pub(crate) priority: Option<u32>,
-    /// Milliseconds.
+    /// In milliseconds.
     pub(crate) timeout: Option<u32>,
     pub(crate) attributes: Vec<(String, Bytes)>,
 }
@@ -240,7 +241,7 @@ fn cell_block_length(frame: &Bytes, from: usize, to: usize) -> Result<u32, Malfo
     Ok(length)
 }
 
-/// Writes a `CellBlockMeta`, which has one number.
+/// Encodes a `CellBlockMeta`, which has one number.
 fn put_cell_block_meta(out: &mut Vec<u8>, field: u32, length: u32) {
     let length = u64::from(length);
     put_varint(out, u64::from(field) << 3 | 2);
@@ -248,7 +249,7 @@ fn put_cell_block_meta(out: &mut Vec<u8>, field: u32, length: u32) {
     put_number(out, 1, length);
 }
 
-/// The name of the method in the request header at `from..to` of the frame, for who wants nothing else of it.
+/// Returns the name of the method in the request header at `from..to` of the frame, without decoding the rest.
 #[inline]
 pub(crate) fn method_of(frame: &[u8], from: usize, to: usize) -> Option<&[u8]> {
     let mut fields = Fields::new(frame, from, to);
@@ -260,7 +261,7 @@ pub(crate) fn method_of(frame: &[u8], from: usize, to: usize) -> Option<&[u8]> {
     }
 }
 
-/// Where the length-prefixed message at `at` of the frame begins and ends.
+/// Returns the range of the length-prefixed message at `at` of the frame.
 pub(crate) fn delimited(frame: &[u8], at: usize) -> Result<(usize, usize), Malformed> {
     let Some((length, taken)) = varint(&frame[at..], at)? else {
         return Err(Malformed { offset: at, what: "length of a message cut short" });
@@ -295,7 +296,7 @@ pub(crate) fn request_part(frame: &[u8], at: usize) -> Result<RequestPart, Malfo
     Ok(RequestPart { from, to: from + length.min(left), overruns: length > left })
 }
 
-/// `ResponseHeader`, as a client reads it.
+/// `ResponseHeader`, as a client decodes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResponseHeader {
     pub(crate) call_id: u32,

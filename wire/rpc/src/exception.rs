@@ -1,49 +1,49 @@
-//! Exceptions: what a client is told when a call fails.
+//! Exceptions: what a client receives when a call fails.
 //!
-//! A Java client makes an object of the named class from the text, and decides by the class whether to try again, look
-//! the region up again or give up. The text begins with the class, as a Java stack trace would:
+//! A Java client creates an object of the named class from the text, and decides by the class whether to retry, look
+//! the region up again, or give up. The text begins with the class, like a Java stack trace:
 //! `org.apache.hadoop.hbase.NotServingRegionException: <message>`.
 
 use std::borrow::Cow;
 
-/// Full names of the classes that clients know, as they travel.
+/// Full names of the classes that clients know, as sent to them.
 pub mod class {
     macro_rules! classes {
         ($($(#[$doc:meta])* $name:ident = $path:literal $retry:ident;)*) => {
             $($(#[$doc])* pub const $name: &str = $path;)*
 
-            /// Every class here, and whether it tells the client not to try again.
+            /// Every class here, and whether it tells the client not to retry.
             pub(super) const ALL: &[(&str, bool)] = &[$(($path, $retry)),*];
         };
     }
 
-    // The flag behind the name: does the class descend from DoNotRetryIOException?
+    // The flag after the name: whether the class extends DoNotRetryIOException.
     classes! {
-        /// Something failed that may work the next time.
+        /// A failure that may not recur.
         IO = "java.io.IOException" false;
-        /// The base of all that shall not be tried again.
+        /// The base class of exceptions that must not be retried.
         DO_NOT_RETRY_IO = "org.apache.hadoop.hbase.DoNotRetryIOException" true;
-        /// The region is not (or no longer) here: look it up again.
+        /// The region is not on this server, or no longer: look it up again.
         NOT_SERVING_REGION = "org.apache.hadoop.hbase.NotServingRegionException" false;
-        /// The region went to a known server.
+        /// The region moved to a known server.
         REGION_MOVED = "org.apache.hadoop.hbase.exceptions.RegionMovedException" false;
-        /// The region opens here: wait.
+        /// The region is being opened here: wait.
         REGION_OPENING = "org.apache.hadoop.hbase.exceptions.RegionOpeningException" false;
-        /// The region takes no more for the moment: wait.
+        /// The region accepts no more writes for the moment: wait.
         REGION_TOO_BUSY = "org.apache.hadoop.hbase.RegionTooBusyException" false;
-        /// A row that does not lie in the region.
+        /// The row is outside the region.
         WRONG_REGION = "org.apache.hadoop.hbase.regionserver.WrongRegionException" false;
-        /// Too many calls wait in this server.
+        /// Too many calls are queued in this server.
         CALL_QUEUE_TOO_BIG = "org.apache.hadoop.hbase.CallQueueTooBigException" false;
-        /// The call was thrown away because it waited too long.
+        /// The call was dropped because it waited too long.
         CALL_DROPPED = "org.apache.hadoop.hbase.CallDroppedException" false;
-        /// Try the rest of a batch at once.
+        /// Retry the rest of a batch immediately.
         RETRY_IMMEDIATELY = "org.apache.hadoop.hbase.RetryImmediatelyException" false;
-        /// The answers of a batch grew too big; try the rest at once.
+        /// The results of a batch became too large; retry the rest immediately.
         MULTI_ACTION_RESULT_TOO_LARGE = "org.apache.hadoop.hbase.MultiActionResultTooLarge" false;
-        /// A quota; the text says how long to wait.
+        /// A quota is exceeded; the text states how long to wait.
         RPC_THROTTLING = "org.apache.hadoop.hbase.quotas.RpcThrottlingException" false;
-        /// The frame is longer than the server takes.
+        /// The frame is longer than the server accepts.
         REQUEST_TOO_BIG = "org.apache.hadoop.hbase.exceptions.RequestTooBigException" true;
         /// The master is not ready.
         PLEASE_HOLD = "org.apache.hadoop.hbase.PleaseHoldException" false;
@@ -51,99 +51,98 @@ pub mod class {
         SERVER_NOT_RUNNING_YET = "org.apache.hadoop.hbase.ipc.ServerNotRunningYetException" false;
         /// This is not the active master.
         MASTER_NOT_RUNNING = "org.apache.hadoop.hbase.MasterNotRunningException" false;
-        /// The master goes down.
+        /// The master is stopping.
         MASTER_STOPPED = "org.apache.hadoop.hbase.exceptions.MasterStoppedException" true;
-        /// The region server goes down.
+        /// The region server is stopping.
         REGION_SERVER_STOPPED = "org.apache.hadoop.hbase.regionserver.RegionServerStoppedException" false;
-        /// The region server dies.
+        /// The region server is aborting.
         REGION_SERVER_ABORTED = "org.apache.hadoop.hbase.regionserver.RegionServerAbortedException" false;
         /// No scanner has this id.
         UNKNOWN_SCANNER = "org.apache.hadoop.hbase.UnknownScannerException" true;
-        /// The scanner cannot go on where it was: open a new one.
+        /// The scanner cannot continue: open a new one.
         SCANNER_RESET = "org.apache.hadoop.hbase.exceptions.ScannerResetException" true;
-        /// A call of a scanner came twice or was lost.
+        /// A call of a scanner was repeated or lost.
         OUT_OF_ORDER_SCANNER_NEXT = "org.apache.hadoop.hbase.exceptions.OutOfOrderScannerNextException" true;
-        /// A lease that is over.
+        /// The lease has expired.
         LEASE = "org.apache.hadoop.hbase.regionserver.LeaseException" true;
-        /// A family that the table does not have.
+        /// The table does not have the family.
         NO_SUCH_COLUMN_FAMILY = "org.apache.hadoop.hbase.regionserver.NoSuchColumnFamilyException" true;
-        /// No such table.
+        /// The table does not exist.
         TABLE_NOT_FOUND = "org.apache.hadoop.hbase.TableNotFoundException" true;
-        /// The table is there already.
+        /// The table exists already.
         TABLE_EXISTS = "org.apache.hadoop.hbase.TableExistsException" true;
         /// The table is not enabled.
         TABLE_NOT_ENABLED = "org.apache.hadoop.hbase.TableNotEnabledException" true;
         /// The table is not disabled.
         TABLE_NOT_DISABLED = "org.apache.hadoop.hbase.TableNotDisabledException" true;
-        /// The namespace is there already.
+        /// The namespace exists already.
         NAMESPACE_EXISTS = "org.apache.hadoop.hbase.NamespaceExistException" true;
-        /// No such namespace.
+        /// The namespace does not exist.
         NAMESPACE_NOT_FOUND = "org.apache.hadoop.hbase.NamespaceNotFoundException" true;
-        /// A change of families that cannot be.
+        /// An invalid change of families.
         INVALID_FAMILY_OPERATION = "org.apache.hadoop.hbase.InvalidFamilyOperationException" true;
-        /// The user may not do that.
+        /// The user lacks the permission.
         ACCESS_DENIED = "org.apache.hadoop.hbase.security.AccessDeniedException" true;
-        /// A request that contradicts a rule for sane data.
+        /// The request violates a sanity check.
         FAILED_SANITY_CHECK = "org.apache.hadoop.hbase.exceptions.FailedSanityCheckException" true;
-        /// No such endpoint, or a call that is no longer answered.
+        /// The endpoint does not exist, or the call is no longer supported.
         UNKNOWN_PROTOCOL = "org.apache.hadoop.hbase.exceptions.UnknownProtocolException" true;
-        /// No such region.
+        /// The region does not exist.
         UNKNOWN_REGION = "org.apache.hadoop.hbase.UnknownRegionException" true;
         /// The region is offline.
         REGION_OFFLINE = "org.apache.hadoop.hbase.client.RegionOfflineException" false;
-        /// Regions that cannot be merged.
+        /// The regions cannot be merged.
         MERGE_REGION = "org.apache.hadoop.hbase.exceptions.MergeRegionException" true;
-        /// Somebody else changes the table.
+        /// The table is being changed by another procedure.
         CONCURRENT_TABLE_MODIFICATION = "org.apache.hadoop.hbase.ConcurrentTableModificationException" true;
-        /// A rule about namespaces, groups and the like.
+        /// A constraint of namespaces, groups and the like is violated.
         CONSTRAINT = "org.apache.hadoop.hbase.constraint.ConstraintException" true;
         /// A coprocessor failed.
         COPROCESSOR = "org.apache.hadoop.hbase.coprocessor.CoprocessorException" true;
-        /// A row that is too big to be read at once.
+        /// The row is too large to be read at once.
         ROW_TOO_BIG = "org.apache.hadoop.hbase.client.RowTooBigException" true;
-        /// A call that Java would refuse by `IllegalArgumentException`.
+        /// The call is one that Java refuses by `IllegalArgumentException`.
         ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException" false;
-        /// A feature that is not there.
+        /// The feature is not supported.
         UNSUPPORTED_OPERATION = "java.lang.UnsupportedOperationException" false;
-        /// The connection ends with this.
+        /// The connection is closed because of this.
         FATAL_CONNECTION = "org.apache.hadoop.hbase.ipc.FatalConnectionException" true;
-        /// A preamble of another version.
+        /// The preamble has another version.
         WRONG_VERSION = "org.apache.hadoop.hbase.ipc.WrongVersionException" true;
-        /// A way to authenticate that is not known.
+        /// The authentication method is unknown.
         BAD_AUTH = "org.apache.hadoop.hbase.ipc.BadAuthException" true;
-        /// No such service.
+        /// The service does not exist.
         UNKNOWN_SERVICE = "org.apache.hadoop.hbase.ipc.UnknownServiceException" true;
-        /// A connection header without a service.
+        /// The connection header names no service.
         EMPTY_SERVICE_NAME = "org.apache.hadoop.hbase.ipc.EmptyServiceNameException" true;
-        /// A cell codec that is not known.
+        /// The cell codec is unknown.
         UNSUPPORTED_CELL_CODEC = "org.apache.hadoop.hbase.ipc.UnsupportedCellCodecException" true;
-        /// A compressor that is not known.
+        /// The compressor is unknown.
         UNSUPPORTED_COMPRESSION_CODEC = "org.apache.hadoop.hbase.ipc.UnsupportedCompressionCodecException" true;
-        /// An encryption that is not offered.
+        /// The encryption is not supported.
         UNSUPPORTED_CRYPTO = "org.apache.hadoop.hbase.ipc.UnsupportedCryptoException" true;
         /// The client asks for a principal, and there is none.
         SECURITY_NOT_ENABLED = "org.apache.hadoop.hbase.ipc.SecurityNotEnabledException" true;
     }
 }
 
-/// The bad end of a call.
+/// The failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exception {
-    /// The full name of a Java class with a constructor that takes the text.
+    /// The full name of a Java class whose constructor takes the text.
     pub class: Cow<'static, str>,
-    /// What happened, without the class.
+    /// The message, without the class.
     pub message: String,
-    /// The client must not try again.
+    /// Whether the client must not retry.
     pub do_not_retry: bool,
-    /// The client shall wait longer than usual before it tries again.
+    /// Whether the client should wait longer than usual before a retry.
     pub server_overloaded: bool,
-    /// Where the region went: host and port.
+    /// The host and port to which the region moved.
     pub moved_to: Option<(String, u16)>,
 }
 
 impl Exception {
-    /// An exception of `class`, with the retry meaning that the class has; a class that is not in [`class`] may be
-    /// tried again.
+    /// Creates an exception of `class` with the class's retry meaning. A class that is not in [`class`] may be retried.
     pub fn new(class: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Exception {
         let class = class.into();
         let do_not_retry = class::ALL.iter().any(|(name, never)| *name == class && *never);
@@ -151,23 +150,23 @@ impl Exception {
         Exception { class, message: message.into(), do_not_retry, server_overloaded, moved_to: None }
     }
 
-    /// Something failed that may work the next time. gohbase gives such an error to the application, so nothing routine
-    /// is told this way.
+    /// Creates an exception for a failure that may not recur. gohbase returns it to the application, so it must not be
+    /// used for routine conditions.
     pub fn io(message: impl Into<String>) -> Exception {
         Exception::new(class::IO, message)
     }
 
-    /// Something that fails however often it is tried.
+    /// Creates an exception for a failure that every retry would repeat.
     pub fn do_not_retry(message: impl Into<String>) -> Exception {
         Exception::new(class::DO_NOT_RETRY_IO, message)
     }
 
-    /// The region is not here.
+    /// Creates the exception for a region that is not on this server.
     pub fn not_serving_region(message: impl Into<String>) -> Exception {
         Exception::new(class::NOT_SERVING_REGION, message)
     }
 
-    /// The region went elsewhere. The message is one that clients take apart.
+    /// Creates the exception for a region that moved. Clients parse its message.
     pub fn region_moved(host: &str, port: u16, start_code: i64, sequence: u64) -> Exception {
         Exception {
             moved_to: Some((host.to_owned(), port)),
@@ -181,18 +180,18 @@ impl Exception {
         }
     }
 
-    /// The region takes no more for the moment.
+    /// Creates the exception for a region that accepts no more writes for the moment.
     pub fn region_too_busy(message: impl Into<String>) -> Exception {
         Exception::new(class::REGION_TOO_BUSY, message)
     }
 
-    /// The server has no such method. Clients look for the name of the Java class in the text to learn that a server is
-    /// older than they are, and then take another way.
+    /// Creates the exception for an unknown method. Clients search the text for the Java class, from which they learn
+    /// that a server is older than they are, and then use another call.
     pub fn unknown_method(service: &str, method: &str) -> Exception {
         Exception::do_not_retry(format!("{}: {service} has no method {method}", class::UNSUPPORTED_OPERATION))
     }
 
-    /// The text as it travels: class and message, as a Java stack trace begins.
+    /// Returns the text as sent: class and message, like the start of a Java stack trace.
     pub fn text(&self) -> String {
         format!("{}: {}", self.class, self.message)
     }

@@ -1,11 +1,11 @@
-//! Answers that wait, many of them inside one task.
+//! Waiting answers, many of them in one task.
 //!
-//! Each waiting future has a slot with a waker of its own; waking it puts the slot's index on a list and wakes the task
-//! when the list was empty. So a task that holds a thousand waiting calls looks only at those that can go on, and a
-//! group commit that answers sixty of them wakes it once. Slots and their wakers are used again.
+//! Each waiting future has a slot with its own waker. Waking it adds the slot's index to a list, and wakes the task if
+//! the list was empty. So a task with a thousand waiting calls polls only those that can continue, and a group commit
+//! that answers sixty of them wakes it once. Slots and their wakers are reused.
 //!
-//! What is taken in runs at the next look and not before: requests that came together have then all been begun, and the
-//! first of them that waits for the log writes it for all.
+//! A new future runs at the next poll and not before: then all requests that arrived together have been started, and
+//! the first one that waits for the log writes it for all.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use env::sync::Mutex;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// The futures of one task, each with a tag that says what it is.
+/// The futures of one task, each with a tag that identifies it.
 pub(crate) struct Flight<K, T> {
     slots: Vec<Slot<K, T>>,
     free: Vec<usize>,
@@ -34,7 +34,7 @@ struct Slot<K, T> {
     waker: Waker,
 }
 
-/// Which slots can go on, and the task that looks after them.
+/// The slots that can continue, and the task that polls them.
 #[derive(Default)]
 struct List(Mutex<Woken>);
 
@@ -62,7 +62,7 @@ impl Wake for Bell {
         let task = {
             let mut woken = self.list.0.lock();
             woken.indexes.push(self.index);
-            // Who comes second finds the task already on its way.
+            // The first entry has woken the task already.
             if woken.indexes.len() == 1 { woken.task.clone() } else { None }
         };
         if let Some(task) = task {
@@ -80,12 +80,12 @@ impl<K, T> Flight<K, T> {
         Flight { slots: Vec::new(), free: Vec::new(), list, woken: Vec::new(), fresh: Vec::new() }
     }
 
-    /// How many futures wait.
+    /// Returns the number of waiting futures.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes in a future, which runs at the next [`poll`](Flight::poll).
+    /// Adds a future, which runs at the next [`poll`](Flight::poll).
     pub(crate) fn push(&mut self, tag: K, future: Boxed<T>) {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = self.slots.len();
@@ -111,8 +111,8 @@ impl<K, T> Flight<K, T> {
         Some((tag, ended))
     }
 
-    /// Lets everything run that is new or was woken; `done` is given what ended. The task of `context` is woken from now
-    /// on. Says whether anything ran.
+    /// Polls every future that is new or was woken; passes the finished ones to `done`. Later wake-ups wake the task of
+    /// `context`. Returns whether any future ran.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>, mut done: impl FnMut(K, Ended<T>)) -> bool {
         let mut woken = std::mem::take(&mut self.woken);
         {
@@ -131,7 +131,7 @@ impl<K, T> Flight<K, T> {
         }
         self.fresh = fresh;
         for index in woken.drain(..) {
-            // Before it runs: what rings from now on counts for the next time.
+            // Cleared before the future runs, so that a later wake-up counts for the next poll.
             self.slots[index].bell.rung.store(false, Ordering::Release);
             if let Some((tag, ended)) = self.run(index) {
                 done(tag, ended);
@@ -179,7 +179,7 @@ mod tests {
         assert!(flight.poll(&mut context, |tag, value| ended.push((tag, value.expect("no panic")))));
         assert_eq!(ended, [(2, 20), (0, 0)]);
         assert_eq!(flight.len(), 2);
-        // A slot is used again, and is woken like a new one.
+        // A reused slot is woken like a new one.
         flight.push(9, Box::pin(async { 9 }));
         flight.poll(&mut context, |tag, value| ended.push((tag, value.expect("no panic"))));
         assert_eq!(ended.last(), Some(&(9, 9)));

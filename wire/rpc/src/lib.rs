@@ -1,13 +1,14 @@
 //! HBase's RPC: a sans-I/O core and thin drivers for server and client.
 //!
-//! A server is a set of [`Services`], each answering [`Call`]s by name with an [`Answer`]. What a service may count on:
+//! A server is a set of [`Services`], each of which answers [`Call`]s by name with an [`Answer`]. A service may rely on
+//! this:
 //!
-//! * The frame was read whole, its limits were kept, the cell block behind the parameter is already decompressed.
-//! * A call is made in the task that read its frame. An [`Answer::Now`] goes out with all other answers of the same
-//!   read; an [`Answer::Later`] is driven by the same task while further frames are served.
-//! * A panic inside a service costs that one call.
+//! * The frame was read completely, its limits were enforced, and the cell block after the parameter is decompressed.
+//! * A call runs in the task that read its frame. An [`Answer::Now`] is sent with all other answers of the same read;
+//!   an [`Answer::Later`] is polled by the same task while further frames are served.
+//! * A panic inside a service fails that one call.
 //!
-//! What this crate does not know: the messages of the services. It knows the envelope only.
+//! This crate does not know the messages of the services. It knows only the envelope.
 
 mod answers;
 mod call;

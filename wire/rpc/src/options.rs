@@ -1,57 +1,59 @@
-//! The limits of a server, each with HBase's key where HBase has one.
+//! The limits of a server, each with its HBase key where HBase has one.
 
 use std::time::Duration;
 
 use crate::session::Limits;
 
-/// What a server allows. [`Options::default`] has HBase's values.
+/// The limits of a server. [`Options::default`] has HBase's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Threads that serve connections; each connection stays with one. Default: as many as the machine has cores.
-    /// Key: `bellows.serving.threads`.
+    /// Number of threads that serve connections; a connection stays on one thread. Default: one for each core. Key:
+    /// `bellows.serving.threads`.
     pub threads: usize,
-    /// Threads per serving thread for work that blocks, at most. Default 32. Key: `bellows.ipc.server.blocking.threads`.
+    /// Maximum number of threads for blocking work, for each serving thread. Default 32. Key:
+    /// `bellows.ipc.server.blocking.threads`.
     pub blocking_threads_max: usize,
-    /// The longest request, in bytes. Default 256 MB. Key: `hbase.ipc.max.request.size`.
+    /// Maximum size of a request, in bytes. Default 256 MB. Key: `hbase.ipc.max.request.size`.
     pub request_size_max: usize,
-    /// The longest connection header or SASL message, in bytes. Default 1 MB. Key:
+    /// Maximum size of a connection header or SASL message, in bytes. Default 1 MB. Key:
     /// `bellows.ipc.connection.header.size.max`.
     pub header_size_max: usize,
-    /// The longest cell block after unpacking, in bytes. Default 256 MB. Key: `bellows.ipc.cellblock.size.max`.
+    /// Maximum size of a cell block after decompression, in bytes. Default 256 MB. Key:
+    /// `bellows.ipc.cellblock.size.max`.
     pub cells_size_max: usize,
-    /// Bytes of all requests that are being answered. Default 1 GB. Key: `hbase.ipc.server.max.callqueue.size`.
+    /// Maximum size of all requests that are being answered, in bytes. Default 1 GB. Key:
+    /// `hbase.ipc.server.max.callqueue.size`.
     pub calls_size_max: usize,
-    /// Requests that are being answered. Key: `hbase.ipc.server.max.callqueue.length`, whose default in HBase is ten
-    /// for each of 30 handlers. A call that waits here holds no thread, so the default is 30,000.
+    /// Maximum number of requests that are being answered. Key: `hbase.ipc.server.max.callqueue.length`, whose default
+    /// in HBase is ten for each of 30 handlers. A call that waits here holds no thread, so the default is 30,000.
     pub calls_max: usize,
-    /// No time-out of a client counts as less, in ms. Default 20. Key: `hbase.ipc.min.client.request.timeout`.
+    /// Minimum for the time-out of a client's call, in ms. Default 20. Key: `hbase.ipc.min.client.request.timeout`.
     pub timeout_min: Duration,
-    /// Open connections. Default 10,000. Key: `bellows.ipc.server.connections.max`.
+    /// Maximum number of open connections. Default 10,000. Key: `bellows.ipc.server.connections.max`.
     pub connections_max: usize,
-    /// Above so many connections, idle ones are closed. Default 4000. Key: `hbase.ipc.client.idlethreshold`.
+    /// Number of connections above which idle ones are closed. Default 4000. Key: `hbase.ipc.client.idlethreshold`.
     pub idle_threshold: usize,
-    /// What counts as idle: nothing read, nothing to answer. Default 20 s, twice HBase's
+    /// Time without input and without calls after which a connection is idle. Default 20 s, twice HBase's
     /// `hbase.ipc.client.connection.maxidletime` as HBase counts it.
     pub idle_max: Duration,
-    /// How long a client may take from connecting to the end of its connection header. Default 60 s. Key:
+    /// Time limit from connecting to the end of the connection header. Default 60 s. Key:
     /// `bellows.ipc.server.handshake.timeout`.
     pub handshake_max: Duration,
-    /// How long a client may stand still in the middle of a request. Default 5 min. Key:
-    /// `bellows.ipc.server.read.timeout`.
+    /// How long a client may pause in the middle of a request. Default 5 min. Key: `bellows.ipc.server.read.timeout`.
     pub read_stall_max: Duration,
     /// How long a client may leave answers unread. Default 60 s. Key: `bellows.ipc.server.write.timeout`.
     pub write_stall_max: Duration,
-    /// Bytes of answers that wait to be written before no more requests of the connection are read. Default 4 MB. Key:
+    /// Bytes of unsent answers above which no more requests of the connection are read. Default 4 MB. Key:
     /// `hbase.server.netty.writable.watermark.high`.
     pub output_high: usize,
-    /// Bytes of answers that are being made or wait to be written, of all connections together. Default 256 MB. Key:
-    /// `bellows.ipc.server.answers.size.max`.
+    /// Limit for the answers of all connections that are being created or wait to be written, in bytes. Default 256 MB.
+    /// Key: `bellows.ipc.server.answers.size.max`.
     pub answers_size_max: usize,
-    /// How long a client may leave answers unread while more than half of that is taken. Default 5 s. Key:
+    /// How long a client may leave answers unread while more than half of that limit is in use. Default 5 s. Key:
     /// `bellows.ipc.server.write.timeout.short`.
     pub write_stall_short: Duration,
-    /// How long a refused request is read and thrown away so that the refusal is seen. Default 30 s. Key:
-    /// `bellows.ipc.server.drain.timeout`.
+    /// How long the bytes of a refused request are read and discarded, so that the client sees the refusal. Default 30
+    /// s. Key: `bellows.ipc.server.drain.timeout`.
     pub drain_max: Duration,
     /// How long a stop waits for calls that are being answered. Default 10 s. Key: `bellows.ipc.server.stop.timeout`.
     pub stop_max: Duration,
@@ -84,7 +86,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Why a server cannot run with these, naming the keys.
+    /// Returns why a server cannot run with these limits, naming the keys.
     pub fn check(&self) -> Result<(), String> {
         if self.threads == 0 {
             return Err("bellows.serving.threads is 0: a server needs a thread".to_owned());
@@ -106,7 +108,7 @@ impl Options {
         Ok(())
     }
 
-    /// The part that concerns one connection.
+    /// Returns the limits of a single connection.
     pub fn limits(&self) -> Limits {
         Limits {
             request_size_max: self.request_size_max,

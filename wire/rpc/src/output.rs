@@ -1,4 +1,4 @@
-//! What waits to be written to a socket: small things gathered, large things kept as they are.
+//! Output of a socket: small parts are collected, large ones are sent from where they are.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -9,10 +9,10 @@ use crate::envelope::{NO_CALL, RequestHeader, encode_response_header};
 use crate::pb::{put_varint, varint_length};
 use crate::{Exception, Reply};
 
-/// From this size on, bytes are not copied together with their neighbours but sent from where they are.
+/// Minimum size of a part that is not copied, in bytes.
 const APART_MIN: usize = 16 << 10;
 
-/// Bytes to be sent, in order.
+/// Bytes to send, in order.
 #[derive(Debug, Default)]
 pub struct Output {
     pieces: VecDeque<Bytes>,
@@ -22,23 +22,23 @@ pub struct Output {
 }
 
 impl Output {
-    /// How many bytes wait.
+    /// Returns the number of unsent bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether nothing waits.
+    /// Whether all bytes have been sent.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Appends `bytes`.
+    /// Appends a copy of `bytes`.
     pub fn put(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
         self.length += bytes.len();
     }
 
-    /// Appends `bytes` without copying them if they are many.
+    /// Appends `bytes`, without a copy if they are large.
     pub fn put_shared(&mut self, bytes: Bytes) {
         if bytes.len() < APART_MIN {
             return self.put(&bytes);
@@ -50,9 +50,9 @@ impl Output {
         self.pieces.push_back(bytes);
     }
 
-    /// Appends the frame of a good answer; `cells` are as they shall travel.
+    /// Appends the frame of a successful answer; `cells` are in their final form.
     ///
-    /// The length of a frame is a signed number of four bytes; what does not fit is answered by an exception instead.
+    /// The length of a frame is a signed number of four bytes; a larger answer becomes an exception.
     pub fn put_reply(&mut self, call_id: u32, reply: Reply) -> Result<(), Exception> {
         let mut header = std::mem::take(&mut self.header);
         header.clear();
@@ -81,7 +81,7 @@ impl Output {
         Ok(())
     }
 
-    /// Appends the frame of a request; `cells` are as they shall travel, and as long as the header says.
+    /// Appends the frame of a request; `cells` are in their final form, with the length that the header states.
     pub(crate) fn put_request(&mut self, header: &RequestHeader, param: &Bytes, cells: Bytes) {
         let mut encoded = std::mem::take(&mut self.header);
         encoded.clear();
@@ -103,7 +103,7 @@ impl Output {
         self.header = encoded;
     }
 
-    /// Appends the frame of a bad answer.
+    /// Appends the frame of an exception.
     pub fn put_exception(&mut self, call_id: u32, exception: &Exception) {
         let mut header = Vec::with_capacity(256);
         encode_response_header(call_id, Some(exception), None, &mut header);
@@ -115,12 +115,12 @@ impl Output {
         self.put_shared(frame.into());
     }
 
-    /// Appends a frame that answers no call but says why the connection ends.
+    /// Appends a frame that answers no call and states why the connection ends.
     pub fn put_fatal(&mut self, exception: &Exception) {
         self.put_exception(NO_CALL, exception);
     }
 
-    /// Fills `slices` with what comes first, and says how many were used.
+    /// Fills `slices` with the first bytes, and returns how many slices were used.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut count = 0;
         for bytes in self.pieces.iter().map(|piece| &piece[..]).chain([&self.tail[..]]) {
@@ -135,10 +135,10 @@ impl Output {
         count
     }
 
-    /// Takes `length` bytes away from the front: they were sent.
+    /// Removes `length` bytes, which were sent, from the front.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When there are fewer bytes.
     pub fn advance(&mut self, mut length: usize) {
         assert!(length <= self.length, "{length} bytes sent of {}", self.length);
         self.length -= length;
@@ -155,12 +155,12 @@ impl Output {
             }
         }
         if self.length == 0 {
-            // An emptied buffer starts again at its front instead of growing.
+            // An empty buffer is reused from its start.
             self.tail.clear();
         }
     }
 
-    /// Takes everything as one run of bytes.
+    /// Takes all bytes as one buffer.
     pub fn take(&mut self) -> Bytes {
         let mut all = BytesMut::with_capacity(self.length);
         for piece in self.pieces.drain(..) {

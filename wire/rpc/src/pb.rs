@@ -1,11 +1,11 @@
-//! The few bytes of protobuf that the envelope needs, read without copying.
+//! The part of protobuf that the envelope needs, decoded without copies.
 //!
-//! Header and framing are decoded for every call, so they are walked field by field over the frame itself; a message in
-//! a cold place goes through `prost` like everywhere else.
+//! Header and framing are decoded for every call, so they are read field by field in the frame itself. Rarely used
+//! messages are decoded by `prost`.
 
 use bytes::BufMut;
 
-/// Bytes that are not protobuf.
+/// The bytes are not valid protobuf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed protobuf at byte {offset}: {what}")]
 pub(crate) struct Malformed {
@@ -13,11 +13,11 @@ pub(crate) struct Malformed {
     pub(crate) what: &'static str,
 }
 
-/// The value of one field.
+/// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
     Number(u64),
-    /// A run of bytes: from, to.
+    /// The range of a length-delimited value.
     Bytes(usize, usize),
 }
 
@@ -37,7 +37,7 @@ impl Value {
     }
 }
 
-/// What a varint at the front of `bytes` is, and how long: `None` when it does not end within them.
+/// Decodes the varint at `at` and returns it with its length; `None` when it does not end within `bytes`.
 pub(crate) fn varint(bytes: &[u8], at: usize) -> Result<Option<(u64, usize)>, Malformed> {
     let mut value = 0u64;
     for (index, byte) in bytes.iter().take(10).enumerate() {
@@ -53,7 +53,7 @@ pub(crate) fn varint(bytes: &[u8], at: usize) -> Result<Option<(u64, usize)>, Ma
     }
 }
 
-/// Walks over the fields of the message at `at..end` of `bytes`; positions are those of `bytes`.
+/// Iterates over the fields of the message at `at..end` of `bytes`; positions refer to `bytes`.
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
         Ok((from, self.at))
     }
 
-    /// The next field's number, where its value begins, and the value.
+    /// Returns the next field's number, the position of its value, and the value.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(u64, usize, Value)>, Malformed> {
         if self.at == self.end {

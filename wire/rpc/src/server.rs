@@ -1,8 +1,8 @@
-//! The server: listeners, threads, and connections that stay with a thread.
+//! The server: listeners, threads, and connections that stay on one thread.
 //!
-//! One thread accepts and hands each socket to the thread that has the fewest. Everything else about a connection
-//! happens on its thread, see [`connection`]. Start is in two steps, for who registers itself somewhere must know its
-//! port first: [`Server::bind`], then [`Bound::serve`].
+//! One thread accepts connections and passes each to the thread that has the fewest. Everything else about a connection
+//! runs on its thread, see [`connection`]. A server starts in two steps, [`Server::bind`] and then [`Bound::serve`],
+//! since a caller that registers the server somewhere must know its port first.
 
 mod connection;
 
@@ -19,27 +19,27 @@ use crate::counters::{Gauges, Shard, Snapshot, count};
 use crate::{Answers, Options, Services};
 use connection::Connection;
 
-/// Why a server does not start.
+/// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address cannot be listened at.
+    /// The address cannot be bound.
     #[error("cannot listen at {address}: {source}; choose another port or end the process that has it")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A thread cannot be started.
     #[error("cannot start an rpc thread: {0}")]
     Thread(io::Error),
-    /// Options that contradict each other.
+    /// The options contradict each other.
     #[error("{0}")]
     Options(String),
 }
 
-/// What all threads of a server share.
+/// State shared by all threads of a server.
 struct Shared {
     world: World,
     options: Options,
@@ -55,14 +55,14 @@ impl Shared {
     }
 }
 
-/// One serving thread.
+/// A serving thread.
 struct Lane {
     runtime: Runtime,
     shard: Arc<Shard>,
     connections: Arc<AtomicU64>,
 }
 
-/// Listeners that are taken but not served yet.
+/// Bound listeners that do not serve yet.
 #[derive(Debug)]
 pub struct Bound {
     world: World,
@@ -72,7 +72,7 @@ pub struct Bound {
     addresses: Vec<SocketAddr>,
 }
 
-/// A running server. Dropping it cuts all connections; [`Server::stop`] is the orderly end.
+/// A running server. Dropping it closes all connections at once; [`Server::stop`] ends it in order.
 pub struct Server {
     shared: Arc<Shared>,
     lanes: Vec<Lane>,
@@ -80,7 +80,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the addresses; port 0 asks for a free one.
+    /// Binds the addresses; port 0 picks a free port.
     pub fn bind(world: World, options: Options, addresses: &[SocketAddr]) -> Result<Bound, Error> {
         options.check().map_err(Error::Options)?;
         let mut runtimes = Vec::with_capacity(options.threads);
@@ -101,35 +101,35 @@ impl Server {
         Ok(Bound { world, options, runtimes, listeners, addresses: bound })
     }
 
-    /// The addresses in the order given, with their real ports.
+    /// Returns the addresses in the order given, with their actual ports.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> Snapshot {
         self.shared.snapshot(self.lanes.iter().map(|lane| &*lane.shard))
     }
 
-    /// The same for whoever shows it later, also after the server was stopped.
+    /// Returns a function that returns the counters, also after the server was stopped.
     pub fn counting(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
         let shards: Vec<_> = self.lanes.iter().map(|lane| Arc::clone(&lane.shard)).collect();
         move || shared.snapshot(shards.iter().map(|shard| &**shard))
     }
 
-    /// The threads of this server, for tasks that shall run beside its connections.
+    /// Returns the runtime of this server, for tasks that run beside its connections.
     pub fn handle(&self) -> &env::Handle {
         self.lanes[0].runtime.handle()
     }
 
-    /// Stops accepting and reading, waits until what is being answered was answered and sent, at most
-    /// [`Options::stop_max`], and closes. Says whether all connections had come to their end by then. Blocks the calling
-    /// thread, which must not be one of this server's own.
+    /// Stops accepting and reading, waits until all current calls are answered and sent, at most [`Options::stop_max`],
+    /// and closes. Returns whether all connections had ended by then. Blocks the calling thread, which must not be one
+    /// of this server's.
     pub fn stop(self) -> bool {
         self.shared.stopping.send_replace(true);
         let shared = Arc::clone(&self.shared);
-        // Every connection holds a receiver until its end.
+        // Every connection holds a receiver until it ends.
         let ended = self.lanes[0].runtime.spawn(async move {
             env::timeout(shared.options.stop_max, shared.stopping.closed()).await.is_some()
         });
@@ -150,12 +150,12 @@ impl std::fmt::Debug for Server {
 }
 
 impl Bound {
-    /// The addresses in the order given, with their real ports.
+    /// Returns the addresses in the order given, with their actual ports.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Begins to serve.
+    /// Starts to serve.
     pub fn serve(self, services: Services) -> Server {
         let shared = Arc::new(Shared {
             world: self.world,
@@ -185,7 +185,7 @@ impl Bound {
     }
 }
 
-/// A lane as the accepting task sees it: without the runtime's ownership, for it runs on one of them.
+/// A lane for the accepting task, which runs on one of the runtimes and so must not own them.
 struct Handle {
     runtime: env::Handle,
     shard: Arc<Shard>,
@@ -197,13 +197,13 @@ async fn accept(listener: Listener, shared: Arc<Shared>, lanes: Vec<Handle>) {
     loop {
         let accepted = tokio::select! {
             biased;
-            // The sender lives in `shared`.
+            // The sender is owned by `shared`.
             _stopped = stopping.wait_for(|stop| *stop) => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, remote)) => admit(stream, remote, &shared, &lanes),
-            // The client left before we came, or there are no more file descriptors: neither ends the server.
+            // The client has left, or file descriptors are exhausted: neither ends the server.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 env::sleep(Duration::from_millis(50)).await;
@@ -228,7 +228,7 @@ fn admit(stream: Stream, remote: SocketAddr, shared: &Arc<Shared>, lanes: &[Hand
     }
     count(&lane.shard.connections_accepted, 1);
     let open = Open::new(Arc::clone(shared), Arc::clone(&lane.connections));
-    // A socket belongs to the runtime that accepted it; it changes over by way of the plain socket.
+    // A socket belongs to the runtime that accepted it; it is detached to be moved to another one.
     let moved = stream.set_nodelay(true).and_then(|()| stream.detach());
     let shard = Arc::clone(&lane.shard);
     lane.runtime.spawn(async move {

@@ -1,4 +1,4 @@
-//! One connection as the server sees it, without the socket.
+//! The server side of a connection, without the socket.
 //!
 //! ```text
 //!  preamble ──► connection header ──► requests …                    HBas 0 0x50
@@ -7,14 +7,14 @@
 //!     └──► "Regist": the cluster's id, and the end
 //! ```
 //!
-//! Bytes go in at [`Session::next`], which gives back one [`Step`] at a time: a request to be served, that bytes are
-//! missing, or that the connection ends. What the protocol itself answers is appended to the output by the session;
-//! the caller answers the requests. The caller's buffer grows by what was received; a length that a client merely
-//! claims is compared with the limits and never allocated.
+//! [`Session::next`] consumes bytes and returns one [`Step`] at a time: a request to serve, that bytes are missing, or
+//! that the connection ends. The session itself appends the protocol's own answers to the output; the caller answers
+//! the requests. The caller's buffer grows with the received bytes. A length that a client claims is compared with the
+//! limits and never allocated.
 //!
-//! What HBase does and this follows: a frame that is too long is answered by its call id before the connection ends;
-//! an error in one request leaves the connection as it is; an error in preamble or header is told in a frame without a
-//! call, and ends it.
+//! As in HBase, a frame that is too long is answered by its call id before the connection ends; an error in a request
+//! leaves the connection open; an error in the preamble or header is reported in a frame without a call, and ends the
+//! connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,64 +32,64 @@ const VERSION: u8 = 0;
 const AUTH_SIMPLE: u8 = 80;
 const AUTH_KERBEROS: u8 = 81;
 const AUTH_DIGEST: u8 = 82;
-/// What a server that asks for no SASL answers to a client that begins it, in the place of a token's length.
+/// The answer of a server without SASL to a client that starts it, in place of a token's length.
 const SWITCH_TO_SIMPLE_AUTH: i32 = -88;
 const PREAMBLE_LENGTH: usize = 6;
-/// A request header longer than this is not waited for when its frame is refused anyway.
+/// Maximum length of a request header that is waited for in a frame that is refused anyway.
 const REFUSED_HEADER_LENGTH_MAX: u64 = 64 << 10;
 
-/// What one connection may ask for.
+/// Limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The longest request frame, in bytes.
+    /// Maximum size of a request frame, in bytes.
     pub request_size_max: usize,
-    /// The longest connection header or SASL message, in bytes.
+    /// Maximum size of a connection header or SASL message, in bytes.
     pub header_size_max: usize,
-    /// The longest cell block after it was unpacked, in bytes.
+    /// Maximum size of a cell block after decompression, in bytes.
     pub cells_size_max: usize,
-    /// No client's time-out counts as less than this.
+    /// Minimum for the time-out of a client's call.
     pub timeout_min: Duration,
 }
 
 /// A request that is ready to be served.
 #[derive(Debug)]
 pub struct Request {
-    /// What the answer is matched by.
+    /// The id that the answer must carry.
     pub call_id: u32,
     /// The method's name.
     pub method: Text,
     /// The encoded parameter.
     pub param: Bytes,
-    /// The unpacked cell block.
+    /// The decompressed cell block.
     pub cells: Bytes,
-    /// The client's wish.
+    /// The priority requested by the client.
     pub priority: Option<u32>,
     /// How long the client waits.
     pub timeout: Option<Duration>,
     /// Request attributes.
     pub attributes: Vec<(String, Bytes)>,
-    /// Length of the frame.
+    /// Length of the frame, in bytes.
     pub size: usize,
-    /// Bytes that the request holds: the frame, and the cell block that was unpacked out of it.
+    /// Bytes of memory that the request holds: the frame, and the decompressed cell block.
     pub held: usize,
 }
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Send what waits, then close.
+    /// Send pending output, then close.
     Close,
-    /// Send what waits while this many bytes, and not more, are read and thrown away: a client that writes its whole
-    /// request before it reads would otherwise lose the answer.
+    /// Send pending output while at most this many bytes are read and discarded: a client that writes its whole request
+    /// before it reads would otherwise lose the answer.
     Drain(u64),
 }
 
-/// What comes next.
+/// What the caller must do next.
 #[derive(Debug)]
 pub enum Step {
-    /// About so many more bytes are needed.
+    /// Approximately this many more bytes are needed.
     Starved(usize),
-    /// The connection header was read and accepted.
+    /// The connection header was accepted.
     Opened,
     /// A request.
     Request(Request),
@@ -99,16 +99,16 @@ pub enum Step {
 
 enum State {
     Preamble,
-    /// The SASL message of a client that was told to go on without; `Some` once its length is known.
+    /// The SASL message of a client that was told to continue without SASL; `Some` once its length is known.
     Skip(Option<usize>),
     Header,
     Open,
-    /// A frame of the given length that is refused, once its call id is known.
+    /// A frame of this length, to be refused once its call id is known.
     TooBig(u64),
     Ended(Ending),
 }
 
-/// The server's side of one connection.
+/// The server side of one connection.
 pub struct Session {
     state: State,
     limits: Limits,
@@ -119,17 +119,17 @@ pub struct Session {
 }
 
 impl Session {
-    /// A connection of which nothing was read yet, whose answers count among `answers`.
+    /// Creates the session of a new connection, whose answers count among `answers`.
     pub fn new(services: Services, limits: Limits, answers: Answers, remote: SocketAddr) -> Session {
         Session { state: State::Preamble, limits, services, answers, remote, open: None }
     }
 
-    /// Who is there and what serves it, once the connection header was read.
+    /// Returns the connection's properties and service, once its header was read.
     pub fn opened(&self) -> Option<&(Arc<ConnectionInfo>, Arc<dyn Service>)> {
         self.open.as_ref()
     }
 
-    /// Looks at `input`, takes from it what makes the next step, and appends to `output` what the protocol answers.
+    /// Consumes the bytes of the next step from `input`, and appends the protocol's answers to `output`.
     pub fn next(&mut self, input: &mut BytesMut, output: &mut Output) -> Step {
         loop {
             let step = match self.state {
@@ -158,7 +158,7 @@ impl Session {
     }
 
     fn preamble(&mut self, input: &mut BytesMut, output: &mut Output) -> Option<Step> {
-        // Four bytes that are not ours are enough to refuse: whoever speaks something else may send no more.
+        // Four bytes that are not ours suffice to refuse: a client of another protocol may send no more.
         let Some(magic) = input.first_chunk::<4>() else {
             return Some(Step::Starved(PREAMBLE_LENGTH - input.len()));
         };
@@ -223,7 +223,7 @@ impl Session {
         None
     }
 
-    /// Throws away the SASL message as it comes.
+    /// Discards the SASL message as it arrives.
     fn skip(&mut self, left: Option<usize>, input: &mut BytesMut) -> Option<Step> {
         let left = match left {
             Some(left) => left,
@@ -298,7 +298,7 @@ impl Session {
         let Some(codec) = Codec::of_class(&header.codec) else {
             return Err(Exception::new(class::UNSUPPORTED_CELL_CODEC, header.codec));
         };
-        // HBase looks at the compressor only where there is something to compress.
+        // HBase reads the compressor only if there is a codec.
         let compressor = match header.compressor {
             Some(name) if codec != Codec::None => match Compressor::of_class(&name) {
                 Some(compressor) => compressor,
@@ -306,8 +306,8 @@ impl Session {
             },
             _ => Compressor::None,
         };
-        // `header.cipher` is a wish that goes with SASL's privacy; HBase too passes it over on a plain connection, and
-        // the client goes on in clear text because no answer to it comes.
+        // `header.cipher` requests encryption together with SASL's privacy. Like HBase, the server ignores it on a
+        // plain connection, and the client continues in clear text because it gets no answer to it.
         let info = ConnectionInfo {
             user: header.user,
             service,
@@ -357,7 +357,7 @@ impl Session {
         }
     }
 
-    /// Takes the frame apart behind its header, which ends at `at`.
+    /// Splits the frame after its header, which ends at `at`.
     fn unwrap(&self, mut frame: Bytes, header: RequestHeader, at: usize) -> Result<Request, Exception> {
         let (info, _) = self.open.as_ref().expect("requests come after the header");
         if !header.has_param {
@@ -379,7 +379,7 @@ impl Session {
             None => Bytes::new(),
             Some(length) => {
                 let length = length as usize;
-                // A parameter that runs to the end of the frame leaves no place where a cell block could begin.
+                // After a parameter that runs to the end of the frame there is no room for a cell block.
                 if overruns || length > frame.len() - to {
                     return Err(unreadable(Malformed {
                         offset: to,
@@ -404,7 +404,7 @@ impl Session {
             .timeout
             .filter(|timeout| *timeout > 0)
             .map(|timeout| Duration::from_millis(u64::from(timeout)).max(self.limits.timeout_min));
-        // What is left of the frame is the parameter: a part of it would count its owners.
+        // The rest of the frame becomes the parameter; a slice of it would need a reference count.
         frame.truncate(to);
         frame.advance(from);
         Ok(Request {
@@ -420,7 +420,7 @@ impl Session {
         })
     }
 
-    /// Waits for the header of a frame that is not read any further, so that the refusal finds its call.
+    /// Waits for the header of a frame that is not read any further, so that the refusal has its call id.
     fn too_big(&mut self, length: u64, input: &mut BytesMut, output: &mut Output) -> Option<Step> {
         let call_id = match varint(input, 0) {
             Ok(None) => return Some(Step::Starved(1)),

@@ -1,4 +1,4 @@
-//! The task of a client connection: writes what callers have gathered, reads answers, wakes who waits.
+//! The task of a client connection: writes collected frames, reads answers, and wakes callers.
 
 use std::future::{Future, poll_fn};
 use std::io::IoSlice;
@@ -14,7 +14,7 @@ use super::{Error, Options, Outcome, Shared, decode, take_frame};
 use crate::envelope::NO_CALL;
 use crate::output::Output;
 
-/// The room that is made for a read.
+/// Room for one read, in bytes.
 const READ: usize = 64 << 10;
 
 pub(super) async fn run(stream: Stream, shared: Arc<Shared>, options: Options) {
@@ -32,12 +32,12 @@ struct Task {
     input: BytesMut,
     output: Output,
     idle: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Something was sent or received since the idle timer was set.
+    /// Whether anything was sent or received since the idle timer was set.
     used: bool,
 }
 
 impl Task {
-    /// Ready when the connection is over.
+    /// Completes when the connection has ended.
     fn poll(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<Error> {
         loop {
             let mut moved = false;
@@ -49,7 +49,7 @@ impl Task {
                 if self.output.is_empty() {
                     std::mem::swap(&mut self.output, &mut state.output);
                 }
-                // Whoever sends from now on wakes this task.
+                // A caller that sends from now on wakes this task.
                 if !state.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
                     state.task = Some(context.waker().clone());
                 }
@@ -81,7 +81,7 @@ impl Task {
         }
     }
 
-    /// Writes all there is; `true` if that was anything.
+    /// Writes all pending output; `true` if there was any.
     fn write(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         let mut wrote = false;
         while !self.output.is_empty() {
@@ -97,10 +97,10 @@ impl Task {
         Poll::Ready(Ok(wrote))
     }
 
-    /// Reads once, and hands out the answers that are whole.
+    /// Reads once, and delivers complete answers.
     fn read(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.input.capacity() - self.input.len() < READ / 4 {
-            // What is there already grows in proportion, a claimed length does not count.
+            // The buffer grows with the received bytes; a claimed length does not count.
             self.input.reserve(READ.max(self.input.len()));
         }
         match ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context)) {
@@ -128,7 +128,7 @@ impl Task {
 fn hand_out(shared: &Shared, call_id: u32, outcome: Outcome) {
     let sender = shared.state.lock().waiting.remove(&call_id);
     if let Some(sender) = sender {
-        // Who stopped waiting just now needs no answer.
+        // The caller may have given up just now.
         let _gone = sender.send(outcome);
     }
 }

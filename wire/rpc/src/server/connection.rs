@@ -1,19 +1,18 @@
 //! One connection on its thread.
 //!
-//! A round of the task, as long as anything moves:
+//! The task repeats these steps as long as anything progresses:
 //!
-//! 1. All whole frames in the input are served, each in this task; answers that are ready are appended to the output. The service
-//!    is told of those that [come](Coming) next.
-//! 2. What waited and can go on, goes on; so does what has just begun to wait: all that came together has been begun by
-//!    then, and waits for one write of the log.
-//! 3. The output is written, as much as the socket takes: one write for all answers of a round.
-//! 4. More is read, once the input has no whole frame any more: what a client sends ahead stays in its socket.
+//! 1. Serve all complete frames of the input, each in this task; append ready answers to the output. The service is
+//!    shown the requests that [come](Coming) next.
+//! 2. Poll waiting calls that can continue, including those that have just started to wait: by then all requests that
+//!    arrived together have been started, and wait for one write of the log.
+//! 3. Write the output, as much as the socket accepts: one write for all answers of a round.
+//! 4. Read more, once the input has no complete frame any more: further requests stay in the socket's buffer.
 //!
-//! After [`REQUESTS_PER_WRITE`] requests the task gives way to the other connections of its thread. When more output
-//! waits than [`Options::output_high`], step 1 and 4 rest until the client has read: what it does not read costs this
-//! process no more than that. While all answers together take more than they should, they rest as long as any output
-//! waits. A call that waits is always let run to its end, also when its client is gone: to stop in
-//! the middle of a write would leave others waiting for it.
+//! After [`REQUESTS_PER_WRITE`] requests the task yields to the other connections of its thread. While unsent output
+//! exceeds [`Options::output_high`], steps 1 and 4 pause, so an unread answer costs no more memory than that. While all
+//! answers together use too much memory, they pause as long as any output is unsent. A waiting call is always polled to
+//! its end, even when its client is gone: stopping in the middle of a write would leave others waiting for it.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -33,40 +32,41 @@ use crate::counters::{Shard, count};
 use crate::flight::{Ended, Flight};
 use crate::{Answer, Call, Coming, Ending, Exception, Output, Reply, Request, Session, Share, Step, class};
 
-/// The least room there is for a read.
+/// Minimum room for a read, in bytes.
 const READ_MIN: usize = 16 << 10;
-/// The most room that is made for a read: how fast the buffer of a large request grows.
+/// Maximum room for a read, in bytes: the step by which the buffer of a large request grows.
 const READ_MAX: usize = 1 << 20;
-/// After so many requests the answers go out and the thread's other connections have their turn, however many more are in
-/// the input. The runtime looks for news of sockets after some 60 turns: many who flood are to take no longer together.
+/// Number of requests after which answers are written and the thread's other connections run, however much input
+/// remains. The runtime polls its sockets after about 60 turns, which must not take longer than this when many clients
+/// flood the server.
 const REQUESTS_PER_WRITE: usize = 128;
-/// A service that was told in vain of what comes is not told of it so many times: a look over puts, which nobody looks up
-/// beforehand, took a hundredth of the time of a put.
+/// Number of rounds in which a service is not shown the next requests after that was of no use. Showing it puts, which
+/// it never prefetches, cost one percent of a put.
 const NOT_TOLD: u32 = 15;
-/// So many runs of bytes go into one write.
+/// Maximum number of slices in one write.
 const SLICES: usize = 32;
 
-/// A call that waits.
+/// A waiting call.
 struct Waiting {
     call_id: u32,
     size: u64,
 }
 
-/// What one go at the input did.
+/// The result of serving the input once.
 struct Served {
     requests: usize,
     /// Whether anything changed.
     moved: bool,
-    /// Whether there is no whole frame left.
+    /// Whether no complete frame is left.
     starved: bool,
 }
 
 enum Phase {
-    /// Reading and answering.
+    /// Reads and answers.
     Serving,
-    /// No more is read; what waits is answered, then the connection ends so.
+    /// Reads no more; answers the waiting calls, and then ends in this way.
     Ending(Ending),
-    /// All was sent and the socket is shut down; so many bytes are still read and thrown away.
+    /// Everything was sent and the socket is shut down; up to this many bytes are still read and discarded.
     Draining(u64),
 }
 
@@ -77,23 +77,23 @@ pub(super) struct Connection {
     session: Session,
     input: BytesMut,
     output: Output,
-    /// What the output counts for among all answers.
+    /// The output's share of the answers' budget.
     share: Share,
-    /// Whether more output waits than may, so that nothing is served or read until some of it is gone.
+    /// Whether serving and reading pause because too much output is unsent.
     held_back: bool,
     flight: Flight<Waiting, Result<Reply, Exception>>,
     phase: Phase,
     /// The client is gone: nothing can be written any more.
     broken: bool,
-    /// Requests from here on of which the service was told, or fewer that came.
+    /// Number of requests, at most, that the service has been shown already.
     foreseen: usize,
-    /// How often it is not told, because it was told in vain.
+    /// Number of rounds in which the service is not shown the next requests, because that was of no use.
     not_told: u32,
-    /// About how many bytes are missing for the next step.
+    /// Approximate number of bytes missing for the next step.
     wanted: usize,
     received: Moment,
     accepted: Moment,
-    /// Since when output waits that the socket does not take.
+    /// Since when the socket has not accepted output.
     stalled: Option<Moment>,
     timer: Pin<Box<dyn Future<Output = ()> + Send>>,
     remote: SocketAddr,
@@ -140,7 +140,7 @@ impl Connection {
         tokio::select! {
             biased;
             () = served => return,
-            // The sender lives in `shared`.
+            // The sender is owned by `shared`.
             _stopped = stopping.wait_for(|stop| *stop) => {}
         }
         if matches!(self.phase, Phase::Serving) {
@@ -183,7 +183,7 @@ impl Connection {
                                 moved = true;
                             }
                             _ => {
-                                // A peer that is gone already is no failure of the end.
+                                // The client may be gone already, which is not an error at the end.
                                 let _gone = ready!(Pin::new(&mut self.stream).poll_shutdown(context));
                                 return Poll::Ready(());
                             }
@@ -207,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// Step 2. Says whether anything ran.
+    /// Step 2. Returns whether any call ran.
     fn go_on(&mut self, context: &mut Context<'_>) -> bool {
         let Connection { flight, output, share, shared, shard, session, remote, .. } = self;
         flight.poll(context, |waiting, ended| {
@@ -230,7 +230,7 @@ impl Connection {
                     self.not_told -= 1;
                 } else {
                     let telling = || service.foresee(Coming::of(&self.input));
-                    // It costs no call, for nothing follows from it.
+                    // A panic here fails no call, since prefetching has no effect.
                     let was_of_use = env::catch_unwind(telling).unwrap_or_else(|_| {
                         count(&self.shard.panics, 1);
                         tracing::error!(remote = %self.remote, "a service panicked when it was told what comes");
@@ -257,7 +257,7 @@ impl Connection {
                     let large = request.size > READ_MAX;
                     self.call(request);
                     if large {
-                        // The room that one large request took is not kept for the small ones after it.
+                        // The large buffer of one request is not kept for small ones.
                         self.input = BytesMut::from(&self.input[..]);
                     }
                 }
@@ -326,7 +326,7 @@ impl Connection {
         answer(call_id, result, session, shared, share, output);
     }
 
-    /// Whether more output waits than may; if so, [`write`](Self::write) says when it is gone.
+    /// Whether too much output is unsent; if so, [`write`](Self::write) reports when that ends.
     fn holds_back(&mut self) -> bool {
         self.held_back = match self.output.len() {
             0 => false,
@@ -336,7 +336,7 @@ impl Connection {
         self.held_back
     }
 
-    /// Step 3. Says whether output went out that held the connection back, so that serving can go on.
+    /// Step 3. Returns whether enough output was written for serving to continue after a pause.
     fn write(&mut self, context: &mut Context<'_>) -> bool {
         while !self.output.is_empty() && !self.broken {
             let mut slices = [IoSlice::new(&[]); SLICES];
@@ -366,9 +366,10 @@ impl Connection {
         self.held_back && !self.holds_back()
     }
 
-    /// Step 4. Says whether something came.
+    /// Step 4. Returns whether any bytes arrived.
     fn read(&mut self, context: &mut Context<'_>) -> bool {
-        // Room for what is missing, but never more than was sent already: a claimed length alone buys nothing.
+        // Room for the missing bytes, but never more than was received already: a claimed length alone allocates
+        // nothing.
         let room = self.wanted.min(self.input.len().max(READ_MIN)).clamp(READ_MIN, READ_MAX);
         if self.input.capacity() - self.input.len() < READ_MIN {
             self.input.reserve(room);
@@ -376,7 +377,7 @@ impl Connection {
         match poll_read(&mut self.stream, context, &mut self.input) {
             Poll::Pending => false,
             Poll::Ready(Ok(0)) => {
-                // Half a frame is lost; whole ones were served. The client may still read what waits for it.
+                // A partial frame is lost; complete ones were served. The client may still read pending answers.
                 self.phase = Phase::Ending(Ending::Close);
                 true
             }
@@ -402,7 +403,8 @@ impl Connection {
         Poll::Ready(())
     }
 
-    /// Reads and throws away, so that the system does not answer unread bytes by a reset that overtakes our last words.
+    /// Reads and discards, so that the system does not reset the connection because of unread bytes before the client
+    /// has read our last answer.
     fn drain(&mut self, context: &mut Context<'_>, mut left: u64) -> Poll<()> {
         self.input = BytesMut::with_capacity(READ_MIN);
         loop {
@@ -421,7 +423,7 @@ impl Connection {
         }
     }
 
-    /// Sets the timer to the earliest moment at which a limit could be passed.
+    /// Sets the timer to the earliest moment at which a limit could be exceeded.
     fn arm(&mut self) {
         let options = &self.shared.options;
         let now = self.shared.world.moment();
@@ -435,7 +437,7 @@ impl Connection {
             if stalled.is_zero() { left } else { left.min(stalled) }
         };
         if let Some(stalled) = self.stalled {
-            // Memory for answers may become short at any time.
+            // The answers' budget may become short at any time.
             let short = until(stalled, options.write_stall_short);
             let short = if short.is_zero() { options.write_stall_short } else { short };
             next = next.min(until(stalled, options.write_stall_max).min(short));
@@ -443,8 +445,8 @@ impl Connection {
         self.timer = Box::pin(env::sleep(next.max(Duration::from_millis(1))));
     }
 
-    /// Looks at the limits of time; `true` when the connection has to end at once. Calls that wait still run to their
-    /// end: only then is there nothing left to do for a client that stands still.
+    /// Checks the time limits; returns `true` when the connection must end at once. Waiting calls are still polled to
+    /// their end: only then is there nothing left to do for a client that makes no progress.
     fn expired(&mut self) -> bool {
         let options = &self.shared.options;
         let now = self.shared.world.moment();
@@ -496,7 +498,7 @@ fn answer(
     let (info, _) = session.opened().expect("calls come after the header");
     let written = result.and_then(|mut reply| {
         reply.cells = info.compressor.compress(reply.cells);
-        // What it is in the end is seen when the output is written.
+        // The final size is known when the output is written.
         if let Some(made) = reply.share.take() {
             share.take_over(made);
         }
@@ -508,7 +510,7 @@ fn answer(
     }
 }
 
-/// Makes an exception of a panic: it costs one call, not the connection.
+/// Converts a panic to an exception, so that it fails one call and not the connection.
 fn unpanic(
     ended: Ended<Result<Reply, Exception>>,
     shard: &Shard,
@@ -526,9 +528,9 @@ fn unpanic(
     })
 }
 
-/// Reads into the room that `input` has; `Ok(0)` is the end.
+/// Reads into the free room of `input`; `Ok(0)` is the end of the stream.
 ///
-/// The future keeps nothing between two polls, so a new one each time is the same read.
+/// The future keeps no state between two polls, so a new one each time continues the read.
 fn poll_read(
     stream: &mut Stream,
     context: &mut Context<'_>,
