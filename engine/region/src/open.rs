@@ -148,7 +148,10 @@ impl Region {
         let open_sequence = last.next();
         region.write.lock().last_sequence = open_sequence;
         let region = Region { mvcc: Mvcc::new(open_sequence), open_sequence, ..region };
-        if region.memstore_bytes() > 0 {
+        if region.memstore_bytes() == 0 {
+            // Everything the log has of the region is in files: no log file need wait for a flush.
+            region.log.flushed(region.info.encoded_name().as_str().as_bytes(), last);
+        } else {
             region.oldest_edit.store(region.world.now().0, std::sync::atomic::Ordering::Relaxed);
         }
         Ok(Arc::new(region))
