@@ -5,6 +5,7 @@ mod args;
 mod bucket;
 mod failure;
 mod greeting;
+mod log_place;
 mod output;
 mod picture;
 mod place;

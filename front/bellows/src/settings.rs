@@ -1,7 +1,7 @@
 //! From command line, file and keys to what each part is started with.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use conf::{Conf, keys};
 use region::RegionOptions;
@@ -24,6 +24,8 @@ const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave -
 pub(crate) struct Settings {
     pub(crate) conf: Conf,
     pub(crate) root: PathBuf,
+    /// Where the log lies, when not under the root.
+    pub(crate) wal_dir: Option<PathBuf>,
     /// Name under which clients reach the region server.
     pub(crate) host: String,
     /// Name under which clients reach the master.
@@ -90,8 +92,10 @@ impl Settings {
         let chunk_size = count(conf.value(&keys::region::MEMSTORE_CHUNK_SIZE)?)
             .clamp(memstore::CHUNK_SIZE_MIN, memstore::CHUNK_SIZE_MAX);
         let chunks_kept = memstore_bytes as f64 * conf.value(&keys::region::CHUNK_POOL_SHARE)?;
+        let root = root(start, &conf)?;
         check_ports(Settings {
-            root: root(start, &conf)?,
+            wal_dir: wal_dir(&conf, &root)?,
+            root,
             host,
             master_host,
             rpc: at(start.rpc_port.map_or_else(|| conf.value(&keys::regionserver::PORT), Ok)?),
@@ -237,10 +241,16 @@ fn root(start: &Start, conf: &Conf) -> Result<PathBuf, Failure> {
     place::folder(keys::cluster::ROOT_DIR.name(), &conf.value(&keys::cluster::ROOT_DIR)?)
 }
 
+/// The folder that `hbase.wal.dir` names, if it names one.
+fn wal_dir(conf: &Conf, root: &Path) -> Result<Option<PathBuf>, Failure> {
+    let key = &keys::cluster::WAL_DIR;
+    let folder = conf.said(key)?.filter(|text| !text.is_empty());
+    let folder = folder.map(|text| place::folder(key.name(), &text)).transpose()?;
+    Ok(folder.filter(|folder| folder != root))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

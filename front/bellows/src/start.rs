@@ -19,6 +19,7 @@ use crate::allocator;
 use crate::args::Start;
 use crate::failure::Failure;
 use crate::greeting::Greeting;
+use crate::log_place;
 use crate::place;
 use crate::settings::Settings;
 use crate::status::{Running, Shown};
@@ -68,9 +69,11 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
 
     let root = &settings.root;
     let files: Arc<dyn Files> = Arc::new(place::open(root)?);
-    let (log, recovered) =
-        wal::Log::open(world.clone(), Arc::clone(&files), FileName::new("WALs"), settings.log.clone())
-            .map_err(|error| Failure::of_words(root, error))?;
+    let log_files = log_place::open(&world, &files, root, settings.wal_dir.as_deref())?;
+    let log_root = settings.wal_dir.as_deref().unwrap_or(root);
+    let log_folder = FileName::new(log_place::FOLDER);
+    let (log, recovered) = wal::Log::open(world.clone(), log_files, log_folder, settings.log.clone())
+        .map_err(|error| Failure::of_words(log_root, error))?;
     for cut in recovered.cuts() {
         tracing::warn!(file = %cut.file, offset = cut.offset, bytes = cut.bytes, "torn tail of the log cut");
     }
@@ -174,7 +177,7 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     if let Err(error) = server.foundation().cache.persist() {
         tracing::warn!(%error, "the bucket cache's index cannot be kept");
     }
-    log.close().map_err(|error| Failure::of_words(root, error))?;
+    log.close().map_err(|error| Failure::of_words(log_root, error))?;
     tracing::info!("stopped in order: everything is in store files");
     Ok(())
 }

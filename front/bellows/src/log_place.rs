@@ -1,0 +1,180 @@
+//! Where the write-ahead log lies: under the data directory, or in the folder that `hbase.wal.dir` names.
+//!
+//! A log that is not found is data that is lost. So the data directory notes where its log is, the log's folder notes whose
+//! log it is, and a start with another `hbase.wal.dir` is refused until the log was moved there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use env::World;
+use storage::{FileName, Files, Kind, Local, Object, Version, swap_confirmed};
+
+use crate::failure::Failure;
+
+/// The folder of log files within the place of the log.
+pub(crate) const FOLDER: &str = "WALs";
+/// In the data directory: the folder of the log and an identifier, one a line; absent while the log is under it.
+const NOTE: &str = "bellows.wal";
+/// In the log's folder: the identifier of the data directory that it belongs to.
+const BELONGS: &str = "bellows.wal.of";
+/// Bytes of either object at most.
+const NOTE_MAX: usize = 16 << 10;
+
+/// The place in which the log of the data directory `root` lies, where `wal_dir` is what `hbase.wal.dir` says.
+pub(crate) fn open(
+    world: &World,
+    files: &Arc<dyn Files>,
+    root: &Path,
+    wal_dir: Option<&Path>,
+) -> Result<Arc<dyn Files>, Failure> {
+    let (note, version) = read(&**files, root, NOTE)?.unzip();
+    let noted = note.as_deref().and_then(|note| note.split_once('\n'));
+    let before =
+        noted.map(|(folder, _)| PathBuf::from(folder)).filter(|folder| !folder.as_os_str().is_empty());
+    let Some(wal_dir) = wal_dir else {
+        let Some(before) = before else { return Ok(Arc::clone(files)) };
+        if !has_log(&**files, root)? {
+            return Err(moved(root, &before, root, "remove hbase.wal.dir"));
+        }
+        let id = noted.map_or("", |(_, id)| id);
+        write(&**files, root, NOTE, version.as_ref(), &format!("\n{id}"))?;
+        return Ok(Arc::clone(files));
+    };
+    let local = Local::open(wal_dir).map_err(|error| {
+        let remedy = "make the folder writable for this process, or set hbase.wal.dir to another";
+        Failure::new(format!("hbase.wal.dir is {}: {error}; {remedy}", wal_dir.display()))
+    })?;
+    let log: Arc<dyn Files> = Arc::new(local);
+    let id = match noted.map(|(_, id)| id.trim()).filter(|id| !id.is_empty()) {
+        Some(id) => id.to_owned(),
+        None => format!("{:016x}{:016x}", world.random(), world.random()),
+    };
+    let belongs = read(&*log, wal_dir, BELONGS)?;
+    if belongs.as_ref().is_some_and(|(other, _)| other.trim() != id) {
+        return Err(Failure::new(format!(
+            "{} has the log of another data directory than {}; give each a hbase.wal.dir of its own",
+            wal_dir.display(),
+            root.display()
+        )));
+    }
+    if before.as_deref() != Some(wal_dir) {
+        let has_old = before.is_some() || has_log(&**files, root)?;
+        if has_old && !has_log(&*log, wal_dir)? {
+            return Err(moved(root, before.as_deref().unwrap_or(root), wal_dir, "change hbase.wal.dir"));
+        }
+        // Whose log it is comes first: a note without it would let another take the folder.
+        if belongs.is_none() {
+            write(&*log, wal_dir, BELONGS, None, &format!("{id}\n"))?;
+        }
+        write(&**files, root, NOTE, version.as_ref(), &format!("{}\n{id}\n", wal_dir.display()))?;
+    }
+    Ok(log)
+}
+
+fn moved(root: &Path, from: &Path, to: &Path, change: &str) -> Failure {
+    Failure::new(format!(
+        "the write-ahead log of {} is in {}/{FOLDER}, and {}/{FOLDER} has none: to {change}, stop the server, move the \
+         folder {FOLDER} from the one to the other, and start it again",
+        root.display(),
+        from.display(),
+        to.display()
+    ))
+}
+
+fn has_log(files: &dyn Files, place: &Path) -> Result<bool, Failure> {
+    let listed = files.list(&FileName::new(FOLDER)).map_err(|error| Failure::of_storage(place, &error))?;
+    Ok(listed.iter().any(|entry| entry.name.last().ends_with(".wal")))
+}
+
+fn read(files: &dyn Files, place: &Path, name: &str) -> Result<Option<(String, Version)>, Failure> {
+    match files.load(&FileName::new(name), NOTE_MAX) {
+        Ok(Object { content, version }) => Ok(Some((String::from_utf8_lossy(&content).into_owned(), version))),
+        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        Err(error) => Err(Failure::of_storage(place, &error)),
+    }
+}
+
+fn write(
+    files: &dyn Files,
+    place: &Path,
+    name: &str,
+    expected: Option<&Version>,
+    content: &str,
+) -> Result<(), Failure> {
+    swap_confirmed(files, &FileName::new(name), expected, content.as_bytes())
+        .map(drop)
+        .map_err(|error| Failure::of_storage(place, &error))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "real folders are the point")]
+mod tests {
+    use super::*;
+
+    /// Folders `data`, `data2`, `log` and `log2` of one test, removed at its end.
+    struct Folders(PathBuf);
+
+    impl Drop for Folders {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).expect("the test's own");
+        }
+    }
+
+    impl Folders {
+        fn new() -> Folders {
+            Folders(std::env::temp_dir().join(format!("bellows-log-place-{:x}", World::real().random())))
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+
+        /// Starts a server of `data`, which begins a log file, and ends it.
+        fn start(&self, data: &str, wal_dir: Option<&str>) -> Result<(), String> {
+            let (root, wal_dir) = (self.at(data), wal_dir.map(|name| self.at(name)));
+            let files: Arc<dyn Files> = Arc::new(Local::open(&root).expect("free"));
+            let log = open(&World::real(), &files, &root, wal_dir.as_deref()).map_err(|it| it.to_string())?;
+            let name = FileName::new(FOLDER).join("00000000000000000001.wal");
+            if let Ok(writer) = log.create(&name) {
+                writer.finish().expect("durable");
+            }
+            let place = wal_dir.unwrap_or(root);
+            assert!(place.join(name.as_str()).exists(), "the log lies in {}", place.display());
+            Ok(())
+        }
+
+        fn move_log(&self, from: &str, to: &str) {
+            std::fs::rename(self.at(from).join(FOLDER), self.at(to).join(FOLDER)).expect("moved");
+        }
+    }
+
+    #[test]
+    fn the_log_lies_where_the_key_says_and_is_never_left_behind() {
+        let folders = Folders::new();
+        folders.start("data", None).expect("under the data directory");
+        let refused = folders.start("data", Some("log")).expect_err("its log is elsewhere");
+        assert!(refused.contains("move the folder WALs"), "{refused}");
+        folders.move_log("data", "log");
+        folders.start("data", Some("log")).expect("moved");
+        folders.start("data", Some("log")).expect("as before");
+        for other in [None, Some("log2")] {
+            let refused = folders.start("data", other).expect_err("its log is elsewhere");
+            assert!(refused.contains("/log/WALs") && refused.contains("move the folder WALs"), "{refused}");
+        }
+        folders.move_log("log", "log2");
+        folders.start("data", Some("log2")).expect("moved");
+        folders.move_log("log2", "data");
+        folders.start("data", None).expect("moved back");
+        let refused = folders.start("data", Some("log2")).expect_err("its log is under the data directory");
+        assert!(refused.contains("/data/WALs"), "{refused}");
+    }
+
+    #[test]
+    fn two_data_directories_do_not_share_a_log() {
+        let folders = Folders::new();
+        folders.start("data", Some("log")).expect("new");
+        let refused = folders.start("data2", Some("log")).expect_err("of another");
+        assert!(refused.contains("another data directory"), "{refused}");
+        folders.start("data2", Some("log2")).expect("its own");
+    }
+}
