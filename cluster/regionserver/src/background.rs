@@ -581,6 +581,7 @@ impl RegionServer {
     /// Ends a log file that has become old, so that what regions have flushed can go.
     fn roll_old_log(&self) {
         let (log, period) = (&self.foundation().log, self.options().log_roll_period);
+        log.tidy();
         let now = self.foundation().world.moment();
         let number = log.file_number();
         {

@@ -258,6 +258,7 @@ impl Options {
             idle_write: conf.value(&region::LOG_IDLE_WRITE)?,
             full_retry: conf.value(&region::LOG_FULL_RETRY)?,
             slow_sync: conf.value(&region::SLOW_SYNC)?,
+            keep_unneeded: conf.value(&keys::master::LOG_CLEANER_TTL)?,
             reuse: conf.value(&region::LOG_REUSE)?,
             ..wal::Options::default()
         })

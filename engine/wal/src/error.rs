@@ -76,6 +76,17 @@ pub enum Error {
         /// The newest format known here.
         known: u32,
     },
+    /// A file that was to be read was removed.
+    #[error(
+        "file {number} of the log {folder} is gone before it was read to its end: hold the log by name to follow it, and \
+         begin again from a copy of the data"
+    )]
+    Gone {
+        /// The log's folder.
+        folder: FileName,
+        /// The file's number.
+        number: u64,
+    },
     /// A file could not be read or made; nothing was acknowledged by it.
     #[error("{0}")]
     Storage(String),

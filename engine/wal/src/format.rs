@@ -1,7 +1,7 @@
-//! The bytes of a log file. All integers are big endian.
+//! The bytes of a log file. All integers are big endian; `docs/formats/wal.md` has every byte.
 //!
 //! ```text
-//! header    magic 8B "BELLOWAL" · version 4B (2 or 3) · epoch 8B · number 8B · crc32c 4B of the 28 bytes before
+//! header    magic 8B "BELLOWAL" · version 4B · epoch 8B · number 8B · crc32c 4B of the 28 bytes before
 //! batch     length 4B (of the payload) · synced 8B · crc32c 4B · payload
 //! payload   record, record, …
 //! record    length 4B (of what follows) · kind 1B · sequence 8B · time 8B · nonce group 8B · nonce 8B
@@ -9,39 +9,47 @@
 //! cells     length 4B · cell in KeyValue layout, with tags …
 //! ```
 //!
-//! A batch is what one write handed to the system. Its checksum covers the file's number, its own offset, `length`,
+//! One write to the file is one batch. The checksum of a batch covers the file's number, the batch's offset, `length`,
 //! `synced` and the payload, so bytes that belong elsewhere never pass. `synced` is the offset up to which the file was
-//! known to be on the disk when the batch was written: it tells a torn tail (nothing says the bytes were ever durable)
-//! from a damaged middle (a later batch says they were). A batch whose payload is one record of kind `End` closes a
-//! file. When the log is closed all before it is synced before it is written, and its `synced` is its own offset. When
-//! the log is rolled the file is synced only after the next one was begun; when it is, the next one gets a record of kind
-//! `Whole` whose sequence is the number of the file that is now durable to its end. Nothing in a file is acknowledged as
-//! durable before that record is durable with it. So a file that is not whole, followed by one of the same epoch,
+//! known to be durable when the batch was written. It tells a torn tail (nothing says that the bytes were ever durable)
+//! from a damaged middle (a later batch says that they were).
 //!
-//! * is damaged when any later file of the epoch says `Whole` of it or of one after it;
-//! * else lost its tail to the loss of power between the two, and with it the next file is void: order is kept.
+//! **The end of a file.** The last batch has an [`Index`](Kind::Index) record and an [`End`](Kind::End) record. When the log
+//! is closed, everything before that batch is synced first, and its `synced` is its own offset. When the log is rolled, the
+//! file is synced only after the next file was begun. Then the next file gets a [`Whole`](Kind::Whole) record with the
+//! number of the file that is now durable to its end. Nothing in a file is acknowledged as durable before that record is
+//! durable with it. So a file without an end, followed by a file of the same epoch that has batches,
 //!
-//! In format 1 a file was begun only after the one before was finished and durable: there every such file is damaged.
+//! * is damaged when any later file of the epoch says `Whole` of it or of a file after it;
+//! * else lost its tail when the power failed between the two. Then the next file is void, because order is kept.
 //!
-//! One damage cannot be told from a torn tail: that of the last batch of a file that was not finished.
+//! In version 1 a file was begun only after the one before was finished and durable: there every such file is damaged.
 //!
-//! **Over an older file** (version 3). A file may begin in the space of one that nobody needs any more: pages and blocks are
-//! there already, which is most of what writing costs. Before it has its name that file gets a header of version 3 with the
-//! number 0: nothing of it is needed, whatever its name. Then it has its own header. What the older file left behind its last
-//! batch is of other numbers, so no checksum there fits; zeros follow the last batch that was written, and when the file is
-//! finished the rest is cut off. Two things are not known of such a file: how much of what lies behind the last whole batch was
-//! torn, and whether a sector there was not written or is damaged, for it holds old bytes where it would hold zeros. So a
-//! whole batch behind a bad one is a sign of damage only if it says that the bad one was durable.
+//! The damage of the last batch of an unfinished file cannot be told from a torn tail.
+//!
+//! **The index** says in which batches each region has records, see [`index`](crate::index). It is trusted when the file is
+//! known to be durable to its end: a later file says `Whole` of it, or the last batch says that everything before it was
+//! synced. Versions before 4 have no index.
+//!
+//! **In the space of an older file** (versions 3 and 5). A file may begin in the space of one that nobody needs any more: its
+//! pages and blocks exist already, which is most of what writing costs. Before the file is renamed it gets a header with the
+//! number 0, which says that nothing of it is needed, whatever its name. Then it gets its own header. Bytes of the older file
+//! after the last batch have another number, so no checksum there fits; zeros follow the last batch that was written, and the
+//! rest is cut off when the file is finished. Two things are unknown about such a file: how much after the last whole batch was
+//! torn, and whether a sector there was not written or is damaged, because it holds old bytes where it would hold zeros. So a
+//! whole batch after a bad one proves damage only if it says that the bad one was durable.
 
 use cell::SequenceId;
 use env::WallTime;
 
 /// The first bytes of every log file.
 pub(crate) const MAGIC: &[u8; 8] = b"BELLOWAL";
-/// The format written here, of a file that is all its own.
-pub(crate) const VERSION: u32 = 2;
-/// That of a file in the space of an older one; no newer format is known.
-pub(crate) const VERSION_OVER: u32 = 3;
+/// The version written here, of a file in new space.
+pub(crate) const VERSION: u32 = 4;
+/// The version written here, of a file in the space of an older one. No newer version is known.
+pub(crate) const VERSION_OVER: u32 = 5;
+/// A file in the space of an older one, as it was written before files had an index.
+const VERSION_OVER_BEFORE_INDEX: u32 = 3;
 /// The number in the header of a file that nobody needs.
 pub(crate) const NO_NUMBER: u64 = 0;
 /// Bytes before the first batch.
@@ -53,19 +61,61 @@ const RECORD_FIXED: usize = 4 + 1 + 8 + 8 + 8 + 8 + 2 + 2;
 
 /// Bytes of a record up to and with its kind.
 pub(crate) const RECORD_BEGIN: usize = 4 + 1;
+/// Bytes of a record without names and cells, such as the one that ends a file.
+pub(crate) const BARE_RECORD_LENGTH: usize = RECORD_FIXED;
 
 /// What a record says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// Cells that were written, atomically.
     Edit = 1,
-    /// The region was opened at this sequence id.
-    Open = 2,
-    /// The file whose number is the sequence is on the disk to its end.
+    /// The region was opened; its first new sequence id is the record's.
+    RegionOpen = 2,
+    /// The file whose number is the sequence is durable to its end.
     Whole = 3,
+    /// Where each region's records lie in the part of the file before it.
+    Index = 4,
+    /// The region was closed in order; its last sequence id is the record's.
+    RegionClose = 5,
+    /// A flush began: everything up to and with the sequence goes to files.
+    FlushStart = 6,
+    /// The flush is committed: everything up to and with the sequence is in files.
+    FlushCommit = 7,
+    /// The flush failed; what it had taken stays in memory.
+    FlushAbort = 8,
+    /// Files were replaced by others with the same cells.
+    Compaction = 9,
+    /// Files from outside were added, with the sequence as that of their cells.
+    BulkLoad = 10,
     /// The file ends here, in order.
     End = 255,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 11] = [
+        Kind::Edit,
+        Kind::RegionOpen,
+        Kind::Whole,
+        Kind::Index,
+        Kind::RegionClose,
+        Kind::FlushStart,
+        Kind::FlushCommit,
+        Kind::FlushAbort,
+        Kind::Compaction,
+        Kind::BulkLoad,
+        Kind::End,
+    ];
+
+    fn of_code(code: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| *kind as u8 == code)
+    }
+
+    /// Whether it says what a region did beside writing cells: see [`Marker`](crate::Marker).
+    pub fn is_marker(self) -> bool {
+        !matches!(self, Kind::Edit | Kind::Whole | Kind::Index | Kind::End)
+    }
 }
 
 /// One act on one region.
@@ -114,7 +164,7 @@ impl<'a> Record<'a> {
         let (of_record, kind) = (u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]), bytes[4]);
         of_record as usize >= RECORD_FIXED - 4
             && of_record <= length.saturating_sub(4)
-            && matches!(kind, 1..=3 | 255)
+            && Kind::of_code(kind).is_some()
     }
 
     /// The record that `bytes` begin with, and the rest.
@@ -122,13 +172,7 @@ impl<'a> Record<'a> {
         let (length, rest) = take::<4>(bytes)?;
         let (body, rest) = rest.split_at_checked(u32::from_be_bytes(length) as usize)?;
         let (&kind, mut body) = body.split_first()?;
-        let kind = match kind {
-            1 => Kind::Edit,
-            2 => Kind::Open,
-            3 => Kind::Whole,
-            255 => Kind::End,
-            _ => return None,
-        };
+        let kind = Kind::of_code(kind)?;
         let mut next = || -> Option<u64> {
             let (word, rest) = take::<8>(body)?;
             body = rest;
@@ -171,6 +215,21 @@ impl Header {
         let sum = crc32c(&[&bytes[..28]]);
         bytes[28..].copy_from_slice(&sum.to_be_bytes());
         bytes
+    }
+
+    /// Whether the file is in the space of an older one.
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self.version, VERSION_OVER | VERSION_OVER_BEFORE_INDEX)
+    }
+
+    /// Whether the file waits to be begun, and nothing of it is needed.
+    pub(crate) fn is_void(self) -> bool {
+        self.is_over() && self.number == NO_NUMBER
+    }
+
+    /// Whether a file that has its end has an index, too.
+    pub(crate) fn has_index(self) -> bool {
+        self.version >= VERSION
     }
 
     /// `None` for bytes that are not a whole header.
@@ -235,7 +294,7 @@ fn batch_sum(number: u64, offset: u64, length: u32, synced: u64, payload: &[u8])
     ])
 }
 
-fn crc32c(parts: &[&[u8]]) -> u32 {
+pub(crate) fn crc32c(parts: &[&[u8]]) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     for part in parts {
         digest.update(part);

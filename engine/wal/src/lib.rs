@@ -9,7 +9,8 @@
 //! 3. [`roll`](Log::roll) ends the file and begins another; [`flushed`](Log::flushed) says what a region no longer
 //!    needs, so that old files can go.
 //! 4. [`fence`](Log::fence) ends the log for good: nothing is accepted or acknowledged afterwards.
-//! 5. [`Log::open`] reads what an earlier life left and gives it, region by region, through [`Recovered`].
+//! 5. [`Log::open`] reads what an earlier life left and gives it, region by region, through a [`LogReader`], which reads any
+//!    log without owning it.
 //!
 //! **Group commit.** For the disk, one thread takes all that was appended, writes it as one [batch](format), syncs, and
 //! wakes every waiter in one pass. For the operating system there is no thread: the first who waits writes for all
@@ -24,14 +25,23 @@
 mod commit;
 mod error;
 pub mod format;
+mod holder;
+mod index;
 mod log;
-mod recover;
+mod marker;
+mod reader;
+mod register;
 
 pub use commit::Durable;
 pub use error::{Error, Result};
 pub use format::{Kind, Record};
+pub use holder::LogHolder;
+pub use index::Sequences;
 pub use log::{Log, Options};
-pub use recover::Recovered;
+pub use marker::{Marker, StoreChange};
+/// Until all callers use the new name.
+pub use reader::LogReader as Recovered;
+pub use reader::{Cut, LogPosition, LogReader, LogTail};
 
 /// A place in the log's stream: everything up to and with one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,6 +18,7 @@
 
 mod back;
 mod held;
+mod holding;
 mod roll;
 mod write;
 
@@ -34,9 +35,11 @@ use telemetry::{Counter, Exposition, Histogram, Source};
 
 use crate::commit::{Durable, Waiter};
 use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Record};
-use crate::recover::{self, Recovered};
-use crate::{Error, Level, Result, Ticket};
-use back::{Back, NEVER, empty_batch, make_file};
+use crate::holder::{HolderObjects, LogHolder, check_name};
+use crate::index::Sequences;
+use crate::reader::{self, LogPosition, LogReader, LogTail};
+use crate::{Error, Level, Marker, Result, Ticket};
+use back::{Back, NEVER, OpenSection, empty_batch, make_file};
 
 pub(crate) use back::LogFile;
 pub(crate) use roll::WhenFull;
@@ -56,12 +59,16 @@ pub struct Options {
     /// Files up to which they are not. Between the two the log may hold twice what memory does: so a region that is written
     /// over and over, in little memory, does not leave much to be replayed.
     pub files_min: usize,
+    /// Bytes of a file after which an index record says which regions have records among them.
+    pub index_every: u64,
     /// How long a write that nobody waits for may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
     pub idle_write: Duration,
     /// How long to wait before a write that found the disk full is tried again (`bellows.wal.full.retry`).
     pub full_retry: Duration,
     /// A sync that takes longer is told in the log (`hbase.regionserver.wal.slowsync.ms`).
     pub slow_sync: Duration,
+    /// How long a file stays when nobody needs it any more (`hbase.master.logcleaner.ttl`).
+    pub keep_unneeded: Duration,
     /// Whether files begin in the space of those that nobody needs any more (`bellows.wal.reuse`). There are never more than
     /// `files_max` by that.
     pub reuse: bool,
@@ -75,9 +82,11 @@ impl Default for Options {
             record_bytes_max: 1 << 30,
             files_max: 32,
             files_min: 32,
+            index_every: 4 << 20,
             idle_write: Duration::from_secs(1),
             full_retry: Duration::from_secs(1),
             slow_sync: Duration::from_millis(100),
+            keep_unneeded: Duration::ZERO,
             reuse: true,
         }
     }
@@ -107,6 +116,10 @@ pub(crate) struct Shared {
     durable: AtomicU64,
     /// Set once, before the failure it goes with.
     fenced: AtomicBool,
+    /// Up to which place the log is durable, for those that follow it.
+    durable_at: Mutex<LogPosition>,
+    /// The objects of those that hold files. Held while one is written; the back may be taken then.
+    holders: Mutex<HolderObjects>,
     /// Whether a batch waits for room, without a lock.
     full: AtomicBool,
     /// Whether a file more was begun, and nobody was told yet.
@@ -123,8 +136,8 @@ pub(crate) struct Shared {
 pub(crate) struct Front {
     /// A batch in the making; its first bytes wait for the batch's header.
     buffer: Vec<u8>,
-    /// The newest sequence id of each region in the buffer.
-    regions: HashMap<Box<[u8]>, SequenceId>,
+    /// The sequence ids of each region in the buffer.
+    regions: HashMap<Box<[u8]>, Sequences>,
     appended: u64,
     records: u64,
     pub(crate) waiters: Vec<Waiter>,
@@ -140,28 +153,34 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Notes the newest sequence id of a region in the buffer.
-    fn note_newest(&mut self, record: &Record<'_>) {
-        match self.regions.get_mut(record.region) {
-            Some(newest) => *newest = (*newest).max(record.sequence),
+    /// Notes that the buffer has records of a region.
+    fn note(&mut self, run: RegionRun<'_>) {
+        match self.regions.get_mut(run.region) {
+            Some(known) => known.include(run.sequences),
             None => {
-                self.regions.insert(record.region.into(), record.sequence);
+                self.regions.insert(run.region.into(), run.sequences);
             }
         }
     }
+}
+
+/// Records of one region that are appended one after the other.
+struct RegionRun<'r> {
+    region: &'r [u8],
+    sequences: Sequences,
 }
 
 impl Log {
     /// Reads what earlier lives left in `folder` and begins a new file after it.
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged; a torn tail is cut and told by
-    /// [`Recovered::cuts`].
+    /// [`LogReader::cuts`].
     pub fn open(
         world: World,
         files: Arc<dyn Files>,
         folder: FileName,
         options: Options,
-    ) -> Result<(Log, Recovered)> {
+    ) -> Result<(Log, LogReader)> {
         // Without `Capability::Cut` a full disk ends the log instead of being waited for: that is safe, so it is not asked for.
         if !files.capabilities().has(Capability::SyncPrefix) {
             return Err(Error::Storage(format!(
@@ -172,14 +191,21 @@ impl Log {
             )));
         }
         let reuses = options.reuse && files.capabilities().has(Capability::ReuseSpace);
-        let found = recover::read_all(&files, &folder)?;
+        let found = reader::read_folder(&files, &folder)?;
         let (epoch, number) = (found.epoch_max + 1, found.number_max + 1);
-        let recovered = found.recovered;
+        // The owner before may have been killed before its last sync. Whoever reads what is replayed relies on it.
+        for name in &found.unsynced {
+            files.sync(name)?;
+        }
+        let recovered = found.reader;
+        let (holders, held_from) = HolderObjects::open(&files, &folder)?;
         let mut back = Back {
             writer: None,
             number,
             number_tried: number,
             synced_offset: 0,
+            section: OpenSection::FIRST,
+            whole_to: None,
             roll_at: options.file_bytes_max,
             spare: empty_batch(),
             stuck: None,
@@ -189,11 +215,14 @@ impl Log {
             reuse_min: if reuses { options.file_bytes_max / 2 } else { NEVER },
             unneeded: Vec::new(),
             flushed: HashMap::default(),
+            held_from,
+            keep_unneeded: options.keep_unneeded,
         };
         let writer = make_file(&*files, &folder, epoch, number)?;
         back.begin(&folder, number, writer);
         // What earlier lives left empty or torn before the first record is needed by nobody.
-        back.forget();
+        back.forget(world.moment());
+        let durable_at = LogPosition { file: number, offset: back.synced_offset };
         let shared = Arc::new(Shared {
             thread: Mutex::default(),
             rolling: Mutex::default(),
@@ -215,6 +244,8 @@ impl Log {
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             fenced: AtomicBool::new(false),
+            durable_at: Mutex::new(durable_at),
+            holders: Mutex::new(holders),
             full: AtomicBool::new(false),
             grown: AtomicBool::new(false),
             files,
@@ -278,15 +309,13 @@ impl Log {
     /// one. Others' records may come between them.
     pub fn append_all<'r>(&self, records: impl IntoIterator<Item = Record<'r>>) -> Result<Option<Ticket>> {
         let mut front = self.shared.front.lock();
-        let mut last: Option<Record<'r>> = None;
+        let mut run: Option<RegionRun<'r>> = None;
         for record in records {
             let size = record.size();
             if front.buffer.len() + size > self.shared.options.buffer_bytes_max
                 && front.buffer.len() > BATCH_HEADER_LENGTH
             {
-                if let Some(last) = last.take() {
-                    front.note_newest(&last);
-                }
+                run.take().into_iter().for_each(|run| front.note(run));
                 drop(front);
                 {
                     let mut back = self.shared.back();
@@ -303,15 +332,33 @@ impl Log {
             record.write(&mut front.buffer);
             front.appended += size as u64;
             front.records += 1;
-            if let Some(last) = last.filter(|last| last.region != record.region) {
-                front.note_newest(&last);
+            let sequences = Sequences::of(&record);
+            match &mut run {
+                Some(run) if run.region == record.region => run.sequences.include(sequences),
+                _ => {
+                    let ended = run.replace(RegionRun { region: record.region, sequences });
+                    ended.into_iter().for_each(|run| front.note(run));
+                }
             }
-            last = Some(record);
         }
-        Ok(last.map(|last| {
-            front.note_newest(&last);
+        Ok(run.map(|run| {
+            front.note(run);
             Ticket(front.appended)
         }))
+    }
+
+    /// Appends what a region did beside writing cells. Nobody need wait for it: recovery does without.
+    pub fn mark(&self, region: &[u8], table: &[u8], sequence: SequenceId, marker: &Marker) -> Result<Ticket> {
+        debug_assert!(marker.kind.is_marker(), "{:?} is no marker", marker.kind);
+        self.append(&Record {
+            kind: marker.kind,
+            region,
+            table,
+            sequence,
+            time: self.shared.world.now(),
+            nonce: None,
+            cells: &marker.encode(),
+        })
     }
 
     /// Waits, as a future, until `ticket` has reached `level`. Works under any executor.
@@ -346,9 +393,35 @@ impl Log {
                     back.flushed.insert(region.into(), through);
                 }
             }
-            back.forget();
+            back.forget(self.shared.world.moment());
         }
         self.shared.remove_unneeded();
+    }
+
+    /// Removes what has been kept long enough since nobody needs it. To be called now and then.
+    pub fn tidy(&self) {
+        self.shared.back().forget(self.shared.world.moment());
+        self.shared.remove_unneeded();
+    }
+
+    /// Finds the holder `name`, or begins one that needs every file there is. From then on each file stays until that holder
+    /// has let it go, also in the next life of the server.
+    pub fn hold(&self, name: &str) -> Result<LogHolder> {
+        check_name(name)?;
+        self.shared.begin_holder(name)?;
+        Ok(LogHolder::new(Arc::clone(&self.shared), name.into()))
+    }
+
+    /// The named holders, with the number of the lowest file that each needs.
+    pub fn holders(&self) -> Vec<(Box<str>, u64)> {
+        self.shared.back().held_from.iter().map(|(name, lowest)| (name.clone(), *lowest)).collect()
+    }
+
+    /// Follows this log from `from` on, up to what is durable. Files that are not read yet must be [held](Log::hold).
+    pub fn follow(&self, from: LogPosition) -> LogTail {
+        let shared = Arc::clone(&self.shared);
+        let tail = LogTail::open(Arc::clone(&shared.files), shared.folder.clone(), from);
+        tail.with_source(Arc::new(move || *shared.durable_at.lock()))
     }
 
     /// The region is gone for good (its table was deleted): nothing of it is needed.
@@ -384,16 +457,14 @@ impl Log {
         let Options { files_min, files_max, file_bytes_max, .. } = self.shared.options;
         let twice = usize::try_from(memory.saturating_mul(2) / file_bytes_max.max(1)).unwrap_or(usize::MAX);
         let back = self.shared.back();
-        if back.live.len() < twice.max(files_min).min(files_max) {
+        // Files before the first one that a region needs are kept by others, and no flush helps.
+        let is_needed = |file: &&LogFile| file.unflushed(&back.flushed).next().is_some();
+        let before = back.live.values().take_while(|file| !is_needed(file)).count();
+        let Some(oldest) = back.live.values().nth(before) else { return Vec::new() };
+        if back.live.len() - before < twice.max(files_min).min(files_max) {
             return Vec::new();
         }
-        let Some(oldest) = back.live.values().next() else { return Vec::new() };
-        oldest
-            .regions
-            .iter()
-            .filter(|(region, newest)| back.flushed.get(*region).is_none_or(|through| through < newest))
-            .map(|(region, _)| region.clone())
-            .collect()
+        oldest.unflushed(&back.flushed).map(Into::into).collect()
     }
 
     /// Ends the log at once, for good: somebody with `epoch` owns it now. Whoever waits is told; nothing is
@@ -490,7 +561,13 @@ impl Source for Log {
         let (files, bytes) = self.size();
         out.gauge("hbase_wal_file_count", "Log files kept.", &[], files as f64);
         out.gauge("hbase_wal_file_size", "Bytes of log files kept.", &[], bytes as f64);
-        let ready = self.shared.back().ready.len();
+        let (ready, held) = {
+            let back = self.shared.back();
+            let lowest = back.held_from.values().min().copied().unwrap_or(u64::MAX);
+            (back.ready.len(), back.live.range(lowest..).count())
+        };
+        let help = "Log files that named holders such as backup or replication need.";
+        out.gauge("hbase_wal_file_held_count", help, &[], held as f64);
         let help = "Files that nobody needs, kept to be written over; not among hbase_wal_file_count.";
         out.gauge("hbase_wal_file_ready_count", help, &[], ready as f64);
         let full = f64::from(u8::from(self.shared.full.load(Ordering::Relaxed)));
@@ -516,6 +593,12 @@ impl std::fmt::Debug for Log {
 #[cfg(test)]
 mod crash_tests;
 #[cfg(test)]
+mod holder_tests;
+#[cfg(test)]
+mod index_tests;
+#[cfg(test)]
 mod reuse_tests;
+#[cfg(test)]
+mod tail_tests;
 #[cfg(test)]
 mod tests;

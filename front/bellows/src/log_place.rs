@@ -88,7 +88,9 @@ fn has_log(files: &dyn Files, place: &Path) -> Result<bool, Failure> {
 
 fn read(files: &dyn Files, place: &Path, name: &str) -> Result<Option<(String, Version)>, Failure> {
     match files.load(&FileName::new(name), NOTE_MAX) {
-        Ok(Object { content, version }) => Ok(Some((String::from_utf8_lossy(&content).into_owned(), version))),
+        Ok(Object { content, version }) => {
+            Ok(Some((String::from_utf8_lossy(&content).into_owned(), version)))
+        }
         Err(error) if error.kind() == Kind::NotFound => Ok(None),
         Err(error) => Err(Failure::of_storage(place, &error)),
     }

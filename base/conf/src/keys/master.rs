@@ -15,8 +15,9 @@ keys! {
     TABLE_SANITY_CHECKS: Flag = "hbase.table.sanity.checks", "true";
     /// How long the result of a procedure is kept for clients that ask for it.
     PROCEDURE_RESULT_TTL: Millis = "hbase.procedure.cleaner.evict.ttl", "900000";
-    /// How old a log that nobody needs becomes before it is deleted.
-    LOG_CLEANER_TTL: Millis = "hbase.master.logcleaner.ttl", "600000";
+    /// How long a file of the write-ahead log is kept after nobody needs it any more. HBase's default is 600000 ms; here
+    /// it is 0, because the log reuses the space of such files.
+    LOG_CLEANER_TTL: Millis = "hbase.master.logcleaner.ttl", "0";
     /// How often the server deletes store files that no file list names. 0: only when a region is opened.
     HFILE_CLEANER_TTL: Millis = "hbase.master.hfilecleaner.ttl", "300000";
 }

@@ -1,22 +1,24 @@
 //! The files of the log: the one that is written, those that are kept, and what is known of each.
 
 use std::collections::BTreeMap;
-
-use env::HashMap;
+use std::time::Duration;
 
 use cell::SequenceId;
+use env::{HashMap, Moment};
 use storage::{FileName, FileWriter, Files};
 
 use crate::format::{
-    BATCH_HEADER_LENGTH, BatchHeader, Header, Kind, NO_NUMBER, Record, VERSION, VERSION_OVER,
+    BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, NO_NUMBER, Record, VERSION, VERSION_OVER,
 };
+use crate::holder::HeldFrom;
+use crate::index::{FileSpan, RegionExtent, SectionIndex, Sequences, index_record};
 
 /// What one write hands to the system.
 pub(super) struct Batch {
     /// The batch's header, to be filled in, and its records.
     pub(super) bytes: Vec<u8>,
-    /// The newest sequence id of each region in it.
-    pub(super) regions: HashMap<Box<[u8]>, SequenceId>,
+    /// The sequence ids of each region in it.
+    pub(super) regions: HashMap<Box<[u8]>, Sequences>,
     /// The stream's position after it.
     pub(super) upto: u64,
     /// How many records.
@@ -29,6 +31,10 @@ pub(crate) struct Back {
     /// The largest number that a file may have, also one whose making failed.
     pub(super) number_tried: u64,
     pub(super) synced_offset: u64,
+    /// The part of the current file that no index record covers yet.
+    pub(super) section: OpenSection,
+    /// The newest file that is known to be durable to its end.
+    pub(super) whole_to: Option<u64>,
     /// Bytes at which the file is full. After a roll that came to nothing it may grow on.
     pub(super) roll_at: u64,
     pub(super) spare: Vec<u8>,
@@ -44,19 +50,93 @@ pub(crate) struct Back {
     /// Files that nobody needs, not yet removed.
     pub(super) unneeded: Vec<Unneeded>,
     pub(super) flushed: HashMap<Box<[u8]>, SequenceId>,
+    /// By name of a holder, the lowest file that it needs.
+    pub(crate) held_from: HeldFrom,
+    /// How long a file stays that nobody needs any more.
+    pub(super) keep_unneeded: Duration,
 }
 
 /// More bytes than a file has.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// A file that some region may still need.
+/// The part of the current file that no index record covers yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenSection {
+    /// Where it begins: after the header, or after the last index batch.
+    pub(super) from: u64,
+    /// The offset of the index batch before it.
+    pub(super) previous: Option<u64>,
+}
+
+impl OpenSection {
+    pub(super) const FIRST: OpenSection = OpenSection { from: HEADER_LENGTH as u64, previous: None };
+}
+
+/// A file that some holder may still need.
 pub(crate) struct LogFile {
     pub(crate) name: FileName,
     pub(crate) bytes: u64,
-    /// The newest sequence id of each region in it.
-    pub(crate) regions: HashMap<Box<[u8]>, SequenceId>,
+    /// What it has of each region.
+    regions: HashMap<Box<[u8]>, RegionInFile>,
     /// Whether somebody may have it open, to replay it: then it may be removed, and nothing may be written over it.
     pub(crate) is_read: bool,
+    /// Since when nobody needs it.
+    unneeded_since: Option<Moment>,
+}
+
+/// What a file has of a region.
+#[derive(Default)]
+struct RegionInFile {
+    /// The newest sequence id of its edits; 0 when there are only markers, for which no file is kept.
+    newest: SequenceId,
+    /// What lies in the section that no index record covers yet.
+    section: RegionExtent,
+}
+
+impl LogFile {
+    fn new(name: FileName) -> LogFile {
+        LogFile::found(name, 0, false)
+    }
+
+    /// A file that an earlier owner left.
+    pub(crate) fn found(name: FileName, bytes: u64, is_read: bool) -> LogFile {
+        LogFile { name, bytes, regions: HashMap::default(), is_read, unneeded_since: None }
+    }
+
+    /// An earlier owner left edits of a region in it.
+    pub(crate) fn note_found(&mut self, region: &[u8], sequences: Sequences) {
+        let in_file = self.regions.entry(region.into()).or_default();
+        in_file.newest = in_file.newest.max(sequences.newest);
+    }
+
+    /// Records of a region were written as part of the batch `batch`.
+    pub(super) fn note_written(&mut self, region: Box<[u8]>, sequences: Sequences, batch: FileSpan) {
+        let in_file = self.regions.entry(region).or_default();
+        in_file.newest = in_file.newest.max(sequences.newest);
+        in_file.section.add(sequences, batch);
+    }
+
+    /// The regions with edits that are not among those `flushed`.
+    pub(super) fn unflushed<'a>(
+        &'a self,
+        flushed: &'a HashMap<Box<[u8]>, SequenceId>,
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let is_needed = |region: &[u8], in_file: &RegionInFile| {
+            in_file.newest > flushed.get(region).copied().unwrap_or_default()
+        };
+        self.regions.iter().filter(move |(region, it)| is_needed(region, it)).map(|(region, _)| &**region)
+    }
+
+    /// The cells of the index record of the section that begins at `from`.
+    pub(super) fn section_index(&self, whole_to: Option<u64>, from: u64) -> Vec<u8> {
+        let regions = self.regions.iter().map(|(region, in_file)| (&**region, &in_file.section));
+        SectionIndex::encode(whole_to, from, regions)
+    }
+
+    /// An index record covers the section now.
+    pub(super) fn end_section(&mut self) {
+        self.regions.values_mut().for_each(|in_file| in_file.section = RegionExtent::default());
+    }
 }
 
 /// A file that goes.
@@ -73,15 +153,10 @@ impl Back {
         let later = self.ready.split_off(&number);
         give_back(&mut std::mem::replace(&mut self.ready, later));
         self.synced_offset = writer.size();
+        self.section = OpenSection::FIRST;
         self.writer = Some(writer);
         self.number = number;
-        let file = LogFile {
-            name: file_name(folder, number),
-            bytes: 0,
-            regions: HashMap::default(),
-            is_read: false,
-        };
-        self.live.insert(number, file);
+        self.live.insert(number, LogFile::new(file_name(folder, number)));
     }
 
     /// Whether files are written over.
@@ -109,21 +184,24 @@ impl Back {
         }
     }
 
-    /// Gives up the closed files that no region needs.
-    pub(super) fn forget(&mut self) {
+    /// Gives up the closed files that nobody needs: no region, no named holder, and for as long as they are to be kept.
+    pub(super) fn forget(&mut self, now: Moment) {
         let Back { live, unneeded, flushed, number, writer, retiring, reuse_min, .. } = self;
         let current = writer.is_some().then_some(*number);
+        let held_from = self.held_from.values().min().copied().unwrap_or(u64::MAX);
+        let keep_unneeded = self.keep_unneeded;
         live.retain(|number, file| {
-            let needed = file
-                .regions
-                .iter()
-                .any(|(region, newest)| flushed.get(region).is_none_or(|through| through < newest));
-            let keep = Some(*number) == current || Some(*number) == *retiring || needed;
-            if !keep {
-                let can_be_reused = !file.is_read && file.bytes >= *reuse_min;
-                unneeded.push(Unneeded { name: file.name.clone(), can_be_reused });
+            let is_written = Some(*number) == current || Some(*number) == *retiring;
+            if is_written || *number >= held_from || file.unflushed(flushed).next().is_some() {
+                file.unneeded_since = None;
+                return true;
             }
-            keep
+            if now.since(*file.unneeded_since.get_or_insert(now)) < keep_unneeded {
+                return true;
+            }
+            let can_be_reused = !file.is_read && file.bytes >= *reuse_min;
+            unneeded.push(Unneeded { name: file.name.clone(), can_be_reused });
+            false
         });
     }
 }
@@ -175,22 +253,32 @@ pub(super) fn void_header(epoch: u64) -> Header {
     Header { version: VERSION_OVER, epoch, number: NO_NUMBER }
 }
 
-/// The batch that ends a file, to be written at `offset`.
-pub(super) fn end_batch(number: u64, offset: u64, synced: u64) -> Vec<u8> {
+/// A batch that holds the index of a section and, with `ends`, the record that ends the file; to be written at `offset`.
+pub(super) fn index_batch(
+    number: u64,
+    offset: u64,
+    synced: u64,
+    index: &[u8],
+    previous: Option<u64>,
+    ends: bool,
+) -> Vec<u8> {
     let mut payload = Vec::new();
-    own_record(Kind::End, 0).write(&mut payload);
+    index_record(previous, index).write(&mut payload);
+    if ends {
+        own_record(Kind::End, offset).write(&mut payload);
+    }
     let mut batch = BatchHeader::of(number, offset, synced, &payload).to_bytes().to_vec();
     batch.extend_from_slice(&payload);
     batch
 }
 
 /// A record by which the log speaks of itself.
-pub(super) fn own_record(kind: Kind, number: u64) -> Record<'static> {
+pub(super) fn own_record(kind: Kind, value: u64) -> Record<'static> {
     Record {
         kind,
         region: b"",
         table: b"",
-        sequence: SequenceId(number),
+        sequence: SequenceId(value),
         time: env::WallTime(0),
         nonce: None,
         cells: b"",

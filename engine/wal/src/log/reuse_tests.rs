@@ -326,8 +326,9 @@ fn a_finished_file_whose_first_batch_is_damaged_is_not_taken_for_one_that_was_ne
     for change in [|bytes: &mut Vec<u8>| bytes[60] ^= 1, |bytes: &mut Vec<u8>| bytes[32..512].fill(0)] {
         let after = after.copy();
         after.damage(&file_name(&folder(), needed), change);
-        let opened = Log::open(World::real(), Arc::new(after), folder(), options());
-        let Err(Error::Corrupt { file, .. }) = &opened else { panic!("{opened:?}") };
+        let (_log, recovered) = in_memory(&after, options());
+        let replay = recovered.replay::<Error>(b"idle", |_| Ok(()));
+        let Err(Error::Corrupt { file, .. }) = &replay else { panic!("{replay:?}") };
         assert_eq!(*file, file_name(&folder(), needed));
     }
 }

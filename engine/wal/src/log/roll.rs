@@ -6,7 +6,7 @@ use env::sync::MutexGuard;
 use storage::FileName;
 
 use super::Shared;
-use super::back::{Back, begin_file, end_batch, file_name, give_back, make_file, own_record, void_header};
+use super::back::{Back, begin_file, file_name, give_back, index_batch, make_file, own_record, void_header};
 use crate::format::{Header, Kind, VERSION_OVER};
 use crate::{Error, Result};
 
@@ -102,6 +102,7 @@ impl Shared {
         self.counts.rolls.count();
         self.grown.store(true, Ordering::Relaxed);
         self.durable.fetch_max(upto, Ordering::AcqRel);
+        self.is_durable_to(old, bytes);
         {
             // Before anything in the new file is called durable, the new file says that the old one is.
             let mut front = self.front.lock();
@@ -111,9 +112,10 @@ impl Shared {
         }
         {
             let mut back = self.back();
+            back.whole_to = Some(old);
             back.live.get_mut(&old).expect("it is kept while it retires").bytes = bytes;
             back.retiring = None;
-            back.forget();
+            back.forget(self.world.moment());
         }
         self.remove_unneeded();
         tracing::info!(target: "wal", file = %file_name(&self.folder, old), bytes, next = number, "rolled the log");
@@ -134,11 +136,15 @@ impl Shared {
     /// Writes what was appended meanwhile, and that the file ends there; it is not durable yet.
     fn write_end(&self, back: &mut Back) -> Result<()> {
         self.drain(back)?;
-        let (number, synced) = (back.number, back.synced_offset);
+        let (number, synced, section) = (back.number, back.synced_offset, back.section);
         let Some(writer) = back.writer.as_mut() else { return Err(Error::Closed) };
-        let offset = writer.size();
-        match writer.write(&end_batch(number, offset, synced)) {
-            Ok(()) => Ok(()),
+        let file = back.live.get_mut(&number).expect("the current file is live");
+        let (offset, index) = (writer.size(), file.section_index(back.whole_to, section.from));
+        match writer.write(&index_batch(number, offset, synced, &index, section.previous, true)) {
+            Ok(()) => {
+                file.end_section();
+                Ok(())
+            }
             Err(error) if error.kind() == storage::Kind::Full => {
                 writer.cut(offset).map_err(|error| self.dead(number, &error))?;
                 Err(self.put_off(back, &error))
@@ -154,10 +160,14 @@ impl Shared {
         // This end record says that all before it is durable, so it is, before the record is written.
         writer.sync().map_err(|error| self.dead(back.number, &error))?;
         let offset = writer.size();
-        let finished = writer.write(&end_batch(back.number, offset, offset)).and_then(|()| writer.finish());
+        let (file, section) = (&back.live[&back.number], back.section);
+        let index = file.section_index(back.whole_to, section.from);
+        let last = index_batch(back.number, offset, offset, &index, section.previous, true);
+        let finished = writer.write(&last).and_then(|()| writer.finish());
         let bytes = finished.map_err(|error| self.dead(back.number, &error))?;
         back.live.get_mut(&back.number).expect("the current file is live").bytes = bytes;
         self.durable.fetch_max(self.written.load(Ordering::Acquire), Ordering::AcqRel);
+        self.is_durable_to(back.number, bytes);
         Ok(())
     }
 

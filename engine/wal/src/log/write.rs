@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use storage::Outcome;
 
 use super::Shared;
-use super::back::{Back, Batch, empty_batch, file_name, give_back};
+use super::back::{Back, Batch, OpenSection, empty_batch, file_name, give_back, index_batch};
 use crate::commit::Waiter;
 use crate::format::{BATCH_HEADER_LENGTH, BatchHeader};
+use crate::index::FileSpan;
 use crate::{Error, Level, Result};
 
 impl Shared {
@@ -79,10 +80,10 @@ impl Shared {
         self.counts.appends.add(records);
         self.counts.writes.count();
         self.counts.bytes.add(bytes.len() as u64);
+        let span = FileSpan { offset, length: bytes.len() as u64 };
         let file = back.live.get_mut(&back.number).expect("the current file is live");
-        for (region, newest) in regions {
-            let known = file.regions.entry(region).or_insert(newest);
-            *known = (*known).max(newest);
+        for (region, sequences) in regions {
+            file.note_written(region, sequences, span);
         }
         self.written.store(upto, Ordering::Release);
         // A buffer that one huge batch has grown goes back to the system.
@@ -91,7 +92,29 @@ impl Shared {
         }
         bytes.truncate(BATCH_HEADER_LENGTH);
         back.spare = bytes;
+        if span.end() - back.section.from >= self.options.index_every {
+            self.write_index(back)?;
+        }
         Ok(())
+    }
+
+    /// Writes the index of the section that ends here. A disk that is full for it is no failure: the section goes on.
+    fn write_index(&self, back: &mut Back) -> Result<()> {
+        let (number, synced, section) = (back.number, back.synced_offset, back.section);
+        let Some(writer) = back.writer.as_mut() else { return Ok(()) };
+        let file = back.live.get_mut(&number).expect("the current file is live");
+        let (offset, index) = (writer.size(), file.section_index(back.whole_to, section.from));
+        match writer.write(&index_batch(number, offset, synced, &index, section.previous, false)) {
+            Ok(()) => {
+                file.end_section();
+                back.section = OpenSection { from: writer.size(), previous: Some(offset) };
+                Ok(())
+            }
+            Err(error) if error.kind() == storage::Kind::Full => {
+                writer.cut(offset).map_err(|error| self.dead(number, &error))
+            }
+            Err(error) => Err(self.dead(number, &error)),
+        }
     }
 
     /// Says that there is no room, to everybody who waits and is not patient; what it says is returned.
@@ -236,6 +259,7 @@ impl Shared {
             self.synced(back.number, began);
         }
         self.durable.fetch_max(upto, Ordering::AcqRel);
+        self.is_durable_to(back.number, back.synced_offset);
         Ok(())
     }
 }

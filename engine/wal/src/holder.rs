@@ -1,0 +1,183 @@
+//! Who needs which files of a log: a file goes only when everybody has let it go.
+//!
+//! Regions are one holder. What they need follows from what they have flushed, and is found again at every start. Everybody
+//! else that reads the log later than it is written — replication, backup, a read replica — is a named holder with a small
+//! object of its own beside the log's files, `holders/NAME`. It has the number of the lowest file that the holder needs, so
+//! a holder outlives the process. A new holder needs all files that are there.
+//!
+//! An object that cannot be read holds every file: what is damaged must not let anything go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use storage::{FileName, Files};
+
+use crate::format::crc32c;
+use crate::log::Shared;
+use crate::register::Register;
+use crate::{Error, Result};
+
+/// The folder of the holders' objects within the log's.
+const HOLDERS: &str = "holders";
+/// The same, as the beginning of a name.
+pub(crate) const HOLDERS_WITH_SLASH: &str = "holders/";
+
+/// A named holder of log files: each file from [`lowest`](LogHolder::lowest) on stays until this holder has let it go.
+///
+/// Dropping this value lets nothing go: the holder is durable, and [`Log::hold`](crate::Log::hold) finds it again.
+pub struct LogHolder {
+    shared: Arc<Shared>,
+    name: Box<str>,
+}
+
+impl LogHolder {
+    pub(crate) fn new(shared: Arc<Shared>, name: Box<str>) -> LogHolder {
+        LogHolder { shared, name }
+    }
+
+    /// The holder's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of the lowest file that it needs.
+    pub fn lowest(&self) -> u64 {
+        self.shared.back().held_from.get(&self.name).copied().unwrap_or(u64::MAX)
+    }
+
+    /// Files before `lowest` are needed no longer; durable when this returns. A smaller number than before changes nothing.
+    pub fn advance(&self, lowest: u64) -> Result<()> {
+        self.shared.advance_holder(&self.name, lowest)
+    }
+
+    /// The holder is gone for good, and needs nothing.
+    pub fn release(self) -> Result<()> {
+        self.shared.release_holder(&self.name)
+    }
+}
+
+impl std::fmt::Debug for LogHolder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogHolder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The objects of all holders of a log.
+#[derive(Default)]
+pub(crate) struct HolderObjects(BTreeMap<Box<str>, Register>);
+
+/// By name, the lowest file that a holder needs.
+pub(crate) type HeldFrom = BTreeMap<Box<str>, u64>;
+
+impl HolderObjects {
+    /// Finds the holders of the log in `folder`.
+    pub(crate) fn open(files: &Arc<dyn Files>, folder: &FileName) -> Result<(HolderObjects, HeldFrom)> {
+        let (mut objects, mut held) = (HolderObjects::default(), HeldFrom::new());
+        let holders = folder.join(HOLDERS);
+        for entry in files.list(&holders)? {
+            let Some(name) = entry.name.below(&holders) else { continue };
+            let Some(register) = Register::open(files, entry.name.clone(), CONTENT_MAX)? else { continue };
+            let lowest = parse(register.content()).unwrap_or_else(|| {
+                tracing::error!(target: "wal", object = %entry.name,
+                    "this holder of log files is damaged, so it holds all of them: let it begin again, or remove the object");
+                0
+            });
+            if lowest == RELEASED {
+                // Its removal did not reach the disk.
+                files.delete(&entry.name)?;
+                continue;
+            }
+            held.insert(name.into(), lowest);
+            objects.0.insert(name.into(), register);
+        }
+        Ok((objects, held))
+    }
+
+    /// Whether there is a holder of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Makes it durable that `name` needs the files from `lowest` on.
+    pub(crate) fn put(
+        &mut self,
+        files: &Arc<dyn Files>,
+        folder: &FileName,
+        name: &str,
+        lowest: u64,
+    ) -> Result<()> {
+        let content = encode(lowest);
+        match self.0.get_mut(name) {
+            Some(register) => register.replace(&content),
+            None => {
+                let register = Register::create(files, folder.join(HOLDERS).join(name), &content)?;
+                self.0.insert(name.into(), register);
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes a holder. First its object says that nothing is held: a removal may be undone by the loss of power.
+    pub(crate) fn remove(&mut self, files: &Arc<dyn Files>, folder: &FileName, name: &str) -> Result<()> {
+        self.put(files, folder, name, RELEASED)?;
+        self.0.remove(name);
+        Ok(files.delete(&folder.join(HOLDERS).join(name))?)
+    }
+}
+
+/// In the place of a number: nothing is held.
+const RELEASED: u64 = u64::MAX;
+/// Bytes of a holder's object at most.
+const CONTENT_MAX: usize = 256;
+
+/// Whether a name may be that of a holder: it is part of a file's name.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if (1..=100).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(is_plain) {
+        return Ok(());
+    }
+    Err(Error::Storage(format!(
+        "{name:?} cannot be the name of a holder of log files: expected 1 to 100 letters, digits, '-', '_' or '.'"
+    )))
+}
+
+/// `lowest=NUMBER crc32c=SUM`: a line that people can read.
+fn encode(lowest: u64) -> Vec<u8> {
+    let text = format!("lowest={lowest}");
+    format!("{text} crc32c={:08x}\n", crc32c(&[text.as_bytes()])).into_bytes()
+}
+
+fn parse(content: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(content).ok()?.strip_suffix('\n')?;
+    let (text, sum) = text.split_once(" crc32c=")?;
+    let fits = u32::from_str_radix(sum, 16).is_ok_and(|sum| sum == crc32c(&[text.as_bytes()]));
+    text.strip_prefix("lowest=").filter(|_| fits)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holders_object_is_read_as_written_and_damage_is_seen() {
+        let content = encode(17);
+        assert!(content.starts_with(b"lowest=17 crc32c="));
+        assert_eq!(parse(&content), Some(17));
+        for at in 0..content.len() {
+            let mut damaged = content.clone();
+            damaged[at] ^= 0x04;
+            assert_ne!(parse(&damaged), Some(17), "byte {at}");
+            assert_ne!(parse(&content[..at]), Some(17), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn names_of_holders_are_names_of_files() {
+        for good in ["backup", "replication-peer_1", "a.b"] {
+            check_name(good).expect(good);
+        }
+        for bad in ["", "a/b", "..", ".hidden", "a b"] {
+            check_name(bad).expect_err(bad);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Where each region's records lie in a file.
+//!
+//! An index record covers a *section*: the batches from the index record before it, or from the file's header, to its own
+//! batch. One is written every [`index_every`](crate::Options::index_every) bytes, and one with the record that ends the
+//! file. Each names the one before it, so a reader goes from the end to the front and reads nothing else.
+//!
+//! ```text
+//! index record   sequence: offset of the batch with the index record before, 0 for none; cells:
+//! cells          whole 8B · from 8B · regions 4B · region, region, …
+//! region         name length 2B · name · oldest 8B · newest 8B · spans (varint) · span, span, …
+//! span           gap since the end of the span before, or since `from` (varint) · length (varint)
+//! ```
+//!
+//! `whole` is the newest file that is known to be durable to its end, 0 for none. `oldest` and `newest` are the sequence ids
+//! of the region's edits in the section, 0 when it has markers alone. A span is a run of whole batches, so that a reader can
+//! check their sums. Spans of a region that lie close together are one span, and have batches of others in between.
+
+use cell::SequenceId;
+use env::{HashMap, WallTime};
+
+use crate::format::{Kind, Record};
+
+/// Batches of other regions between two spans of one region are read along if they have no more than this many bytes: that
+/// costs less than another call of the system.
+const GAP_MAX: u64 = 4 << 10;
+
+/// The sequence ids of a region's edits, from the oldest to the newest. Both are 0 when there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sequences {
+    /// The smallest.
+    pub oldest: SequenceId,
+    /// The largest.
+    pub newest: SequenceId,
+}
+
+impl Sequences {
+    /// Those of one record. A marker has none of its own.
+    pub(crate) fn of(record: &Record<'_>) -> Sequences {
+        match record.kind {
+            Kind::Edit => Sequences { oldest: record.sequence, newest: record.sequence },
+            _ => Sequences::default(),
+        }
+    }
+
+    pub(crate) fn include(&mut self, other: Sequences) {
+        if other == Sequences::default() {
+            return;
+        }
+        self.newest = self.newest.max(other.newest);
+        if self.oldest == SequenceId::ZERO || other.oldest < self.oldest {
+            self.oldest = other.oldest;
+        }
+    }
+}
+
+/// A run of bytes of a file, made of whole batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileSpan {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+impl FileSpan {
+    pub(crate) fn end(self) -> u64 {
+        self.offset + self.length
+    }
+}
+
+/// What a file, or a section of it, has of one region.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RegionExtent {
+    pub(crate) sequences: Sequences,
+    pub(crate) spans: Vec<FileSpan>,
+}
+
+impl RegionExtent {
+    /// The region has records in the batch `span`, which comes after those that are known.
+    pub(crate) fn add(&mut self, sequences: Sequences, span: FileSpan) {
+        self.sequences.include(sequences);
+        match self.spans.last_mut() {
+            Some(last) if span.offset - last.end() <= GAP_MAX => last.length = span.end() - last.offset,
+            _ => self.spans.push(span),
+        }
+    }
+
+    fn append(&mut self, later: RegionExtent) {
+        self.sequences.include(later.sequences);
+        later.spans.into_iter().for_each(|span| self.add(Sequences::default(), span));
+    }
+}
+
+/// What an index record says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SectionIndex {
+    /// The newest file that is known to be durable to its end.
+    pub(crate) whole_to: Option<u64>,
+    /// Where the section begins in the file.
+    pub(crate) from: u64,
+    pub(crate) regions: HashMap<Box<[u8]>, RegionExtent>,
+}
+
+impl SectionIndex {
+    /// The cells of the index record of a section.
+    pub(crate) fn encode<'r>(
+        whole_to: Option<u64>,
+        from: u64,
+        regions: impl Iterator<Item = (&'r [u8], &'r RegionExtent)>,
+    ) -> Vec<u8> {
+        // In order of name, so that equal logs have equal bytes.
+        let mut regions: Vec<_> = regions.filter(|(_, extent)| !extent.spans.is_empty()).collect();
+        regions.sort_unstable_by_key(|(name, _)| *name);
+        let mut out = Vec::with_capacity(20 + regions.len() * 64);
+        out.extend_from_slice(&whole_to.unwrap_or(0).to_be_bytes());
+        out.extend_from_slice(&from.to_be_bytes());
+        out.extend_from_slice(&(regions.len() as u32).to_be_bytes());
+        for (name, extent) in regions {
+            out.extend_from_slice(&(name.len() as u16).to_be_bytes());
+            out.extend_from_slice(name);
+            out.extend_from_slice(&extent.sequences.oldest.0.to_be_bytes());
+            out.extend_from_slice(&extent.sequences.newest.0.to_be_bytes());
+            put_varint(&mut out, extent.spans.len() as u64);
+            let mut end = from;
+            for span in &extent.spans {
+                put_varint(&mut out, span.offset - end);
+                put_varint(&mut out, span.length);
+                end = span.end();
+            }
+        }
+        out
+    }
+
+    /// Reads the cells of an index record in the batch at `offset`. `None` for anything else, whatever the bytes are.
+    pub(crate) fn decode(cells: &[u8], offset: u64) -> Option<SectionIndex> {
+        let mut rest = Input(cells);
+        let whole_to = Some(rest.word()?).filter(|number| *number != 0);
+        let from = rest.word()?;
+        let count = u32::from_be_bytes(rest.array()?);
+        let mut regions = HashMap::default();
+        for _ in 0..count {
+            let length = u16::from_be_bytes(rest.array()?);
+            let name: Box<[u8]> = rest.bytes(usize::from(length))?.into();
+            let sequences = Sequences { oldest: SequenceId(rest.word()?), newest: SequenceId(rest.word()?) };
+            let mut extent = RegionExtent { sequences, spans: Vec::new() };
+            let (spans, mut end) = (rest.varint()?, from);
+            for _ in 0..spans {
+                let at = end.checked_add(rest.varint()?)?;
+                let span = FileSpan { offset: at, length: rest.varint()? };
+                end = at.checked_add(span.length).filter(|end| *end <= offset)?;
+                extent.spans.push(span);
+            }
+            regions.insert(name, extent);
+        }
+        (rest.0.is_empty() && regions.len() == count as usize).then_some(SectionIndex {
+            whole_to,
+            from,
+            regions,
+        })
+    }
+
+    /// Adds what the section after this one says.
+    pub(crate) fn append(&mut self, later: SectionIndex) {
+        self.whole_to = self.whole_to.max(later.whole_to);
+        for (region, extent) in later.regions {
+            self.regions.entry(region).or_default().append(extent);
+        }
+    }
+}
+
+/// The record that holds an index; `previous` is the offset of the batch with the one before it.
+pub(crate) fn index_record(previous: Option<u64>, cells: &[u8]) -> Record<'_> {
+    Record {
+        kind: Kind::Index,
+        region: b"",
+        table: b"",
+        sequence: SequenceId(previous.unwrap_or(0)),
+        time: WallTime(0),
+        nonce: None,
+        cells,
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn word(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (first, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let [byte] = self.array::<1>()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(oldest: u64, newest: u64, spans: &[(u64, u64)]) -> RegionExtent {
+        let spans = spans.iter().map(|&(offset, length)| FileSpan { offset, length }).collect();
+        RegionExtent {
+            sequences: Sequences { oldest: SequenceId(oldest), newest: SequenceId(newest) },
+            spans,
+        }
+    }
+
+    #[test]
+    fn an_index_is_read_as_written_and_every_cut_is_seen() {
+        let regions =
+            [(&b"b"[..], extent(3, 900, &[(32, 100), (9_000, 70_000)])), (b"a", extent(0, 0, &[(132, 1)]))];
+        let cells = SectionIndex::encode(Some(7), 32, regions.iter().map(|(name, extent)| (*name, extent)));
+        let read = SectionIndex::decode(&cells, 100_000).expect("whole");
+        assert_eq!((read.whole_to, read.from, read.regions.len()), (Some(7), 32, 2));
+        for (name, extent) in &regions {
+            assert_eq!(&read.regions[*name], extent);
+        }
+        for cut in 0..cells.len() {
+            assert_eq!(SectionIndex::decode(&cells[..cut], 100_000), None, "cut at {cut}");
+        }
+        assert_eq!(SectionIndex::decode(&cells, 79_000 - 1), None, "a span beyond the index itself");
+    }
+
+    #[test]
+    fn spans_that_lie_close_together_are_one() {
+        let mut extent = RegionExtent::default();
+        let sequences = |n| Sequences { oldest: SequenceId(n), newest: SequenceId(n) };
+        extent.add(sequences(5), FileSpan { offset: 100, length: 50 });
+        extent.add(Sequences::default(), FileSpan { offset: 150 + GAP_MAX, length: 10 });
+        extent.add(sequences(9), FileSpan { offset: 161 + 2 * GAP_MAX, length: 10 });
+        assert_eq!(extent.sequences, Sequences { oldest: SequenceId(5), newest: SequenceId(9) });
+        assert_eq!(extent.spans.len(), 2);
+        assert_eq!(extent.spans[0], FileSpan { offset: 100, length: 60 + GAP_MAX });
+    }
+}

@@ -1,0 +1,149 @@
+//! Following a log while it is written.
+
+use storage::Memory;
+
+use super::tests::{edit, in_memory};
+use super::*;
+use crate::reader::LogTail;
+
+fn folder() -> FileName {
+    FileName::new("WALs")
+}
+
+fn options() -> Options {
+    Options { file_bytes_max: 2_000, idle_write: Duration::from_secs(3_600), ..Options::default() }
+}
+
+/// The sequence ids that follow, which have no gap.
+fn more(tail: &mut LogTail) -> Vec<u64> {
+    let mut found = Vec::new();
+    let advanced = tail.advance::<Error>(|record| {
+        found.push(record.sequence.0);
+        Ok(())
+    });
+    assert_eq!(advanced.expect("sound"), found.len() as u64);
+    found
+}
+
+fn write(log: &Log, sequence: u64, level: Level) {
+    let ticket = log.append(&edit("a", sequence, &[sequence as u8; 400])).expect("alive");
+    log.sync_blocking(ticket, level).expect("alive");
+}
+
+#[test]
+fn a_tail_sees_what_is_durable_and_no_more() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, Options { file_bytes_max: 1 << 20, ..options() });
+    let mut tail = log.follow(LogPosition::default());
+    let mut stranger = LogTail::open(Arc::new(place.clone()), folder(), LogPosition::default());
+    assert_eq!(more(&mut tail), []);
+    (1..=3).for_each(|sequence| write(&log, sequence, Level::Os));
+    assert_eq!((more(&mut tail), more(&mut stranger)), (vec![], vec![]), "the power may still take it");
+    write(&log, 4, Level::Disk);
+    assert_eq!(more(&mut tail), [1, 2, 3, 4]);
+    assert_eq!(more(&mut stranger), [], "no bytes say yet that it is durable");
+    write(&log, 5, Level::Os);
+    assert_eq!((more(&mut tail), more(&mut stranger)), (vec![], vec![1, 2, 3, 4]));
+    log.close().expect("alive");
+    assert_eq!((more(&mut tail), more(&mut stranger)), (vec![5], vec![5]));
+    assert_eq!((more(&mut tail), more(&mut stranger)), (vec![], vec![]));
+}
+
+#[test]
+fn a_tail_goes_from_file_to_file_while_files_are_written_over_behind_it() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    let holder = log.hold("tail").expect("durable");
+    let mut tail = log.follow(LogPosition::default());
+    let mut stranger = LogTail::open(Arc::new(place.clone()), folder(), LogPosition::default());
+    let (mut seen, mut seen_by_stranger) = (Vec::new(), Vec::new());
+    for sequence in 1..=300 {
+        write(&log, sequence, if sequence % 3 == 0 { Level::Disk } else { Level::Os });
+        if sequence % 7 == 0 {
+            seen.extend(more(&mut tail));
+            seen_by_stranger.extend(more(&mut stranger));
+            assert!(*seen.last().expect("some") >= sequence / 3 * 3);
+            let position = tail.position().min(stranger.position());
+            holder.advance(position.file).expect("durable");
+            log.flushed(b"a", SequenceId(sequence));
+        }
+    }
+    assert!(log.shared.counts.reused.value() > 10, "{}", log.shared.counts.reused.value());
+    log.close().expect("alive");
+    seen.extend(more(&mut tail));
+    seen_by_stranger.extend(more(&mut stranger));
+    assert_eq!(seen, (1..=300).collect::<Vec<_>>());
+    assert_eq!(seen_by_stranger, seen);
+}
+
+#[test]
+fn a_tail_goes_on_in_the_next_life_and_from_where_it_was() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    (1..=20).for_each(|sequence| write(&log, sequence, Level::Os));
+    let mut tail = log.follow(LogPosition::default());
+    let before = more(&mut tail);
+    let position = tail.position();
+    drop((tail, log));
+    let place = place.kill();
+    let (log, _) = in_memory(&place, options());
+    (21..=40).for_each(|sequence| write(&log, sequence, Level::Os));
+    let ticket = log.append(&edit("a", 41, b"the last")).expect("alive");
+    log.sync_blocking(ticket, Level::Disk).expect("alive");
+    // What the life before was not yet sure of was found, and made durable, by the next one.
+    let mut tail = LogTail::open(Arc::new(place.clone()), folder(), position);
+    let mut seen = before;
+    seen.extend(more(&mut tail));
+    let mut own = log.follow(tail.position());
+    seen.extend(more(&mut own));
+    assert_eq!(seen, (1..=41).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_tail_that_nobody_holds_files_for_is_told_what_is_gone() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    (1..=20).for_each(|sequence| write(&log, sequence, Level::Disk));
+    let mut tail = log.follow(LogPosition { file: 1, offset: 0 });
+    log.flushed(b"a", SequenceId(20));
+    let gone = tail.advance::<Error>(|_| Ok(())).expect_err("file 1 was removed");
+    assert!(matches!(gone, Error::Gone { number: 1, .. }), "{gone}");
+}
+
+#[test]
+fn a_record_that_was_refused_is_given_again() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    (1..=3).for_each(|sequence| write(&log, sequence, Level::Disk));
+    let mut tail = log.follow(LogPosition::default());
+    let refused = tail.advance::<Error>(|record| match record.sequence.0 {
+        2 => Err(Error::Closed),
+        _ => Ok(()),
+    });
+    refused.expect_err("as asked for");
+    assert_eq!(more(&mut tail), [2, 3]);
+}
+
+#[test]
+fn a_tail_beside_writers_loses_nothing_and_repeats_nothing() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options());
+    let holder = log.hold("tail").expect("durable");
+    let mut tail = log.follow(LogPosition::default());
+    let mut seen = Vec::new();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for sequence in 1..=600 {
+                write(&log, sequence, if sequence % 2 == 0 { Level::Disk } else { Level::Os });
+                log.flushed(b"a", SequenceId(sequence));
+            }
+        });
+        while !writer.is_finished() {
+            seen.extend(more(&mut tail));
+            holder.advance(tail.position().file).expect("durable");
+        }
+    });
+    log.close().expect("alive");
+    seen.extend(more(&mut tail));
+    assert_eq!(seen, (1..=600).collect::<Vec<_>>());
+}

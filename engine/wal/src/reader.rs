@@ -1,0 +1,207 @@
+//! Reading a log, whoever owns it: nothing is written, cut or removed.
+//!
+//! A file that ends with an index is not read when the log is opened for reading; any other file is read once from end to
+//! end. Then it is known which spans of which files have records of each region, and [`replay`](LogReader::replay) reads a
+//! region's spans alone, with their checksums. So regions can be replayed side by side, and memory is bound by the number
+//! of spans, not by their bytes. Damage in a span is found when the span is read.
+//!
+//! A region that has [taken](LogReader::taken) its records is forgotten: a file that is removed gives its space back only
+//! when nobody holds it open.
+
+mod folder;
+mod scan;
+mod tail;
+
+use std::sync::Arc;
+
+use env::HashMap;
+use env::sync::Mutex;
+use storage::{FileName, FileReader, Files};
+
+pub(crate) use folder::read_folder;
+use scan::SpanBatches;
+pub use tail::{LogPosition, LogTail};
+
+use crate::format::{Kind, Record};
+use crate::index::{FileSpan, RegionExtent, Sequences};
+use crate::{Error, Result};
+
+/// What a log holds, by region.
+pub struct LogReader {
+    left: Mutex<NotTaken>,
+    cuts: Vec<Cut>,
+}
+
+/// What was not taken yet.
+struct NotTaken {
+    /// `None` for files that no region needs any more.
+    files: Vec<Option<OldFile>>,
+    regions: HashMap<Box<[u8]>, Arc<RegionPlaces>>,
+}
+
+#[derive(Clone)]
+struct OldFile {
+    name: FileName,
+    number: u64,
+    reader: Arc<dyn FileReader>,
+    /// How many regions have a record in it.
+    regions: usize,
+}
+
+/// Where the records of a region lie, in order.
+#[derive(Clone, Debug, Default)]
+struct RegionPlaces {
+    sequences: Sequences,
+    /// The index of a file, and a span there.
+    spans: Vec<(u32, FileSpan)>,
+}
+
+impl RegionPlaces {
+    fn add(&mut self, file: u32, extent: &RegionExtent) {
+        self.sequences.include(extent.sequences);
+        self.spans.extend(extent.spans.iter().map(|span| (file, *span)));
+    }
+
+    /// The files in which there are spans, each once.
+    fn files(&self) -> impl Iterator<Item = usize> + '_ {
+        self.spans.chunk_by(|left, right| left.0 == right.0).map(|same| same[0].0 as usize)
+    }
+}
+
+/// A torn tail that is not read: none of it was ever acknowledged as durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The file.
+    pub file: FileName,
+    /// Where the whole batches end, in bytes.
+    pub offset: u64,
+    /// Bytes after it; in a file that was begun in the space of another, some of them may be the other's.
+    pub bytes: u64,
+}
+
+impl LogReader {
+    /// Looks at the log in `folder`, which may have an owner that goes on writing. What is read is what was there at this
+    /// moment; of a log that is being written, the last records may not be durable yet.
+    ///
+    /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged.
+    pub fn open(files: &Arc<dyn Files>, folder: &FileName) -> Result<LogReader> {
+        Ok(read_folder(files, folder)?.reader)
+    }
+
+    fn new(mut files: Vec<OldFile>, regions: HashMap<Box<[u8]>, RegionPlaces>, cuts: Vec<Cut>) -> LogReader {
+        for places in regions.values() {
+            places.files().for_each(|file| files[file].regions += 1);
+        }
+        let files = files.into_iter().map(|file| (file.regions > 0).then_some(file)).collect();
+        let regions = regions.into_iter().map(|(region, places)| (region, Arc::new(places))).collect();
+        LogReader { left: Mutex::new(NotTaken { files, regions }), cuts }
+    }
+
+    /// The regions that have records which were not taken yet.
+    pub fn regions(&self) -> Vec<Box<[u8]>> {
+        self.left.lock().regions.keys().cloned().collect()
+    }
+
+    /// Whether the log had no record of any region, or all were taken.
+    pub fn is_empty(&self) -> bool {
+        self.left.lock().regions.is_empty()
+    }
+
+    /// The sequence ids of a region's edits, from the oldest to the newest; `None` when the log has no edit of it.
+    pub fn sequences(&self, region: &[u8]) -> Option<Sequences> {
+        let sequences = self.left.lock().regions.get(region)?.sequences;
+        (sequences != Sequences::default()).then_some(sequences)
+    }
+
+    /// Bytes that are read to replay a region.
+    pub fn bytes_of(&self, region: &[u8]) -> u64 {
+        let left = self.left.lock();
+        left.regions.get(region).map_or(0, |places| places.spans.iter().map(|(_, span)| span.length).sum())
+    }
+
+    /// The region has its records, or is gone for good: nobody asks this reader for them again. The log keeps them until
+    /// its holders have let go, see [`Log::flushed`](crate::Log::flushed).
+    pub fn taken(&self, region: &[u8]) {
+        let mut left = self.left.lock();
+        let NotTaken { files, regions } = &mut *left;
+        let Some(places) = regions.remove(region) else { return };
+        for index in places.files() {
+            let file = files[index].as_mut().expect("a file is kept while a region has a span in it");
+            file.regions -= 1;
+            if file.regions == 0 {
+                files[index] = None;
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn open_files(&self) -> usize {
+        self.left.lock().files.iter().flatten().count()
+    }
+
+    /// The torn tails that were found.
+    pub fn cuts(&self) -> &[Cut] {
+        &self.cuts
+    }
+
+    /// Gives each edit of `region`, in the order in which they were appended.
+    pub fn replay<E: From<Error>>(
+        &self,
+        region: &[u8],
+        mut each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        self.read(region, |record| if record.kind == Kind::Edit { each(record) } else { Ok(()) })
+    }
+
+    /// Gives each record of `region`, edits and [markers](crate::Marker), in the order in which they were appended.
+    ///
+    /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged.
+    pub fn read<E: From<Error>>(
+        &self,
+        region: &[u8],
+        mut each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let (places, files) = {
+            let left = self.left.lock();
+            let Some(places) = left.regions.get(region) else { return Ok(()) };
+            (Arc::clone(places), left.files.clone())
+        };
+        let mut buffer = Vec::new();
+        for &(index, span) in &places.spans {
+            let OldFile { name, number, reader, .. } =
+                files[index as usize].as_ref().expect("a file is kept while a region has a span in it");
+            let mut batches = SpanBatches::new(name, &**reader, *number, span, buffer);
+            while let Some((offset, _, mut rest)) = batches.next()? {
+                while !rest.is_empty() {
+                    let (record, after) = Record::read(rest).ok_or_else(|| no_record(name, offset))?;
+                    rest = after;
+                    if record.region == region {
+                        each(&record)?;
+                    }
+                }
+            }
+            buffer = batches.into_buffer();
+        }
+        Ok(())
+    }
+}
+
+/// A batch, whose checksum fits, holds something else than records.
+fn no_record(file: &FileName, offset: u64) -> Error {
+    Error::Corrupt {
+        file: file.clone(),
+        offset,
+        what: "record in the batch",
+        expected: "a whole record".to_owned(),
+        found: "other bytes".to_owned(),
+    }
+}
+
+impl std::fmt::Debug for LogReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogReader")
+            .field("regions", &self.left.lock().regions.len())
+            .field("cuts", &self.cuts)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+//! Reading all files of a log: which there are, which of them count, and what they hold.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use env::HashMap;
+use storage::{FileName, Files};
+
+use super::scan::{FileContents, OpenFile, read_header};
+use super::{Cut, LogReader, OldFile, RegionPlaces};
+use crate::format::{HEADER_LENGTH, VERSION_OVER};
+use crate::log::LogFile;
+use crate::{Error, Result};
+
+/// What a look into the folder finds.
+pub(crate) struct FolderContents {
+    pub(crate) reader: LogReader,
+    /// All files, by number.
+    pub(crate) live: BTreeMap<u64, LogFile>,
+    /// Files that nothing says are durable to their end.
+    pub(crate) unsynced: Vec<FileName>,
+    pub(crate) epoch_max: u64,
+    pub(crate) number_max: u64,
+}
+
+/// The files of a log, by number. Fails on a name that no part of a log has.
+pub(crate) fn numbered_files(files: &dyn Files, folder: &FileName) -> Result<Vec<(u64, FileName)>> {
+    let mut numbered = Vec::new();
+    for entry in files.list(folder)? {
+        let below = entry.name.below(folder).unwrap_or_default();
+        match below.strip_suffix(".wal").and_then(|digits| digits.parse::<u64>().ok()) {
+            Some(number) => numbered.push((number, entry.name)),
+            None if is_other_part(below) => {}
+            None => {
+                return Err(Error::Storage(format!(
+                    "{} is not a file of the log: move it out of the folder",
+                    entry.name
+                )));
+            }
+        }
+    }
+    numbered.sort_unstable();
+    Ok(numbered)
+}
+
+/// Whether the name, below the log's folder, is that of an object that the log keeps beside its files.
+fn is_other_part(below: &str) -> bool {
+    below.starts_with(crate::holder::HOLDERS_WITH_SLASH)
+}
+
+/// One file, as far as it was looked at.
+enum Look {
+    /// It is gone, or waits to be begun: nothing of it is needed. `is_void` tells that it waits.
+    Nothing {
+        name: FileName,
+        size: u64,
+        cut: Option<Cut>,
+        is_void: bool,
+    },
+    Begun(Box<BegunFile>),
+}
+
+struct BegunFile {
+    file: OldFile,
+    version: u32,
+    epoch: u64,
+    size: u64,
+    contents: FileContents,
+}
+
+impl BegunFile {
+    fn number(&self) -> u64 {
+        self.file.number
+    }
+}
+
+pub(crate) fn read_folder(files: &Arc<dyn Files>, folder: &FileName) -> Result<FolderContents> {
+    let numbered = numbered_files(&**files, folder)?;
+    let number_max = numbered.last().map_or(0, |(number, _)| *number);
+    // From the last to the first: a later file says of an earlier one whether it is durable to its end.
+    let (mut looks, mut durable_to) = (Vec::with_capacity(numbered.len()), 0);
+    for (number, name) in numbered.into_iter().rev() {
+        let look = match look_at(&**files, number, &name, durable_to >= number) {
+            // Whoever owns the log may have given the file up under our eyes.
+            Err(Error::Corrupt { .. }) if is_given_up(&**files, &name)? => {
+                Look::Nothing { name, size: 0, cut: None, is_void: true }
+            }
+            look => look?,
+        };
+        if let Look::Begun(begun) = &look {
+            durable_to = durable_to.max(begun.contents.whole_to.unwrap_or(0));
+        }
+        looks.push((number, look));
+    }
+    looks.reverse();
+    let epoch_max = looks.iter().map(|(_, look)| if let Look::Begun(begun) = look { begun.epoch } else { 0 });
+    let epoch_max = epoch_max.max().unwrap_or(0);
+    let mut found = Assembly::default();
+    for (number, look) in looks {
+        found.add(number, look)?;
+    }
+    let unsynced = found.live.range(durable_to + 1..).map(|(_, file)| file.name.clone()).collect();
+    let Assembly { old_files, regions, cuts, live, .. } = found;
+    let reader = LogReader::new(old_files, regions, cuts);
+    Ok(FolderContents { reader, live, unsynced, epoch_max, number_max })
+}
+
+/// What the files read so far, in order, come to.
+#[derive(Default)]
+struct Assembly {
+    old_files: Vec<OldFile>,
+    regions: HashMap<Box<[u8]>, RegionPlaces>,
+    cuts: Vec<Cut>,
+    live: BTreeMap<u64, LogFile>,
+    /// The last file that counts.
+    before: Option<BegunFile>,
+    /// Files without any batch.
+    empty: Vec<BegunFile>,
+}
+
+impl Assembly {
+    fn add(&mut self, number: u64, look: Look) -> Result<()> {
+        let begun = match look {
+            Look::Nothing { name, size, cut, is_void } => {
+                self.cuts.extend(cut);
+                self.live.insert(number, LogFile::found(name, size, !is_void));
+                return Ok(());
+            }
+            Look::Begun(begun) => *begun,
+        };
+        let mut live = LogFile::found(begun.file.name.clone(), begun.size, true);
+        self.cuts.extend(begun.contents.cut.clone());
+        if begun.contents.is_empty {
+            // It was made and never begun, so that the one before need not have an end.
+            self.live.insert(number, live);
+            self.empty.push(begun);
+            return Ok(());
+        }
+        let whole_to = begun.contents.whole_to;
+        if let Some(lost) = self.empty.iter().find(|empty| whole_to == Some(empty.number())) {
+            return Err(no_end(lost, number));
+        }
+        // A file that does not say yet which one it came after may have come after one of which nothing reached the disk. A
+        // file that was never begun is there only if its removal failed, so this costs nothing that was acknowledged.
+        let from = self.before.as_ref().map_or(0, |before| before.number());
+        let lost =
+            |empty: &BegunFile| empty.epoch == begun.epoch && empty.number() > from && empty.version >= 2;
+        if whole_to.is_none()
+            && let Some(at) = self.empty.iter().position(lost)
+        {
+            self.before = Some(self.empty.remove(at));
+        }
+        let unended = self.before.as_ref().filter(|it| it.epoch == begun.epoch && !it.contents.ended);
+        if let Some(before) = unended {
+            if before.version < 2 || whole_to.is_some_and(|whole| whole >= before.number()) {
+                return Err(no_end(before, number));
+            }
+            // The power failed before the file before was durable: what came after it would leave a gap.
+            let offset = HEADER_LENGTH as u64;
+            self.cuts.push(Cut { file: begun.file.name.clone(), offset, bytes: begun.size - offset });
+            self.live.insert(number, live);
+            return Ok(());
+        }
+        let index = u32::try_from(self.old_files.len()).expect("fewer log files than 4 billion");
+        for (region, extent) in &begun.contents.regions {
+            live.note_found(region, extent.sequences);
+            self.regions.entry(region.clone()).or_default().add(index, extent);
+        }
+        self.old_files.push(begun.file.clone());
+        self.live.insert(number, live);
+        self.before = Some(begun);
+        Ok(())
+    }
+}
+
+/// `file` was durable to its end, as file `later` says, and has none.
+fn no_end(file: &BegunFile, later: u64) -> Error {
+    Error::Corrupt {
+        file: file.file.name.clone(),
+        offset: file.contents.whole,
+        what: "no end of a file that was finished",
+        expected: format!("an end record, as file {later} says it was durable"),
+        found: format!("{} bytes that are none", file.size - file.contents.whole),
+    }
+}
+
+fn look_at(files: &dyn Files, number: u64, name: &FileName, is_durable: bool) -> Result<Look> {
+    let reader = match files.open(name) {
+        Ok(reader) => reader,
+        Err(error) if error.kind() == storage::Kind::NotFound => {
+            return Ok(Look::Nothing { name: name.clone(), size: 0, cut: None, is_void: true });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let size = reader.size();
+    let corrupt = |offset, what, expected: String, found: String| Error::Corrupt {
+        file: name.clone(),
+        offset,
+        what,
+        expected,
+        found,
+    };
+    let Some(header) = read_header(&*reader, size)? else {
+        if size <= HEADER_LENGTH as u64 {
+            // A process died while it made the file; nothing was ever appended to it. It need not be the newest: the
+            // next process may have died before it removed it.
+            let cut = Some(Cut { file: name.clone(), offset: 0, bytes: size });
+            return Ok(Look::Nothing { name: name.clone(), size, cut, is_void: false });
+        }
+        return Err(corrupt(0, "file header", "a whole header".to_owned(), "other bytes".to_owned()));
+    };
+    if header.version > VERSION_OVER {
+        return Err(Error::Newer { file: name.clone(), found: header.version, known: VERSION_OVER });
+    }
+    if header.is_void() {
+        return Ok(Look::Nothing { name: name.clone(), size, cut: None, is_void: true });
+    }
+    if header.number != number {
+        return Err(corrupt(20, "file number", number.to_string(), header.number.to_string()));
+    }
+    let open = OpenFile { name, reader: &*reader, header, size };
+    let contents = match open.read_by_index(is_durable)? {
+        Some(contents) => contents,
+        None => open.scan()?,
+    };
+    let file = OldFile { name: name.clone(), number, reader: Arc::clone(&reader), regions: 0 };
+    let (version, epoch) = (header.version, header.epoch);
+    Ok(Look::Begun(Box::new(BegunFile { file, version, epoch, size, contents })))
+}
+
+/// Whether the file was given up since: it is gone, or its space waits to be used by another.
+fn is_given_up(files: &dyn Files, name: &FileName) -> Result<bool> {
+    match files.open(name) {
+        Ok(reader) => Ok(read_header(&*reader, reader.size())?.is_some_and(|header| header.is_void())),
+        Err(error) if error.kind() == storage::Kind::NotFound => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}

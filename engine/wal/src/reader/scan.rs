@@ -1,0 +1,388 @@
+//! Reading one file of a log: its batches, its index, and what a bad batch means.
+
+use env::HashMap;
+use storage::{FileName, FileReader};
+
+use super::Cut;
+use crate::format::{
+    BARE_RECORD_LENGTH, BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, RECORD_BEGIN, Record,
+};
+use crate::index::{FileSpan, RegionExtent, SectionIndex, Sequences};
+use crate::{Error, Result};
+
+/// A file that was opened, with its header.
+pub(super) struct OpenFile<'f> {
+    pub(super) name: &'f FileName,
+    pub(super) reader: &'f dyn FileReader,
+    pub(super) header: Header,
+    pub(super) size: u64,
+}
+
+/// What a file holds.
+pub(super) struct FileContents {
+    pub(super) regions: HashMap<Box<[u8]>, RegionExtent>,
+    /// Whether nothing was written after its header, as far as that can be told.
+    pub(super) is_empty: bool,
+    /// Where the whole batches end.
+    pub(super) whole: u64,
+    /// Whether it is whole to its end record.
+    pub(super) ended: bool,
+    /// The newest file that it says is durable to its end.
+    pub(super) whole_to: Option<u64>,
+    pub(super) cut: Option<Cut>,
+}
+
+impl OpenFile<'_> {
+    fn number(&self) -> u64 {
+        self.header.number
+    }
+
+    fn corrupt(&self, offset: u64, what: &'static str, expected: &str, found: String) -> Error {
+        let (file, expected) = (self.name.clone(), expected.to_owned());
+        Error::Corrupt { file, offset, what, expected, found }
+    }
+
+    /// What the file's own index says of it, if the index can be trusted: the file ends in order, and it is durable to its
+    /// end, either by its last batch or by a later file (`is_durable`).
+    pub(super) fn read_by_index(&self, is_durable: bool) -> Result<Option<FileContents>> {
+        let length = BARE_RECORD_LENGTH as u64;
+        if !self.header.has_index() || self.size < HEADER_LENGTH as u64 + length {
+            return Ok(None);
+        }
+        let mut bytes = [0; BARE_RECORD_LENGTH];
+        self.reader.read_at(self.size - length, &mut bytes)?;
+        let Some((Record { kind: Kind::End, sequence, .. }, [])) = Record::read(&bytes) else {
+            return Ok(None);
+        };
+        let last = sequence.0;
+        if last < HEADER_LENGTH as u64 || last > self.size - length {
+            return Ok(None);
+        }
+        let mut payload = Vec::new();
+        let Some(header) = self.read_batch(last, &mut payload)? else { return Ok(None) };
+        let ends_here = last + (BATCH_HEADER_LENGTH + payload.len()) as u64 == self.size;
+        if !ends_here || !(is_durable || header.synced == last) {
+            return Ok(None);
+        }
+        let (mut sections, mut at) = (Vec::new(), last);
+        loop {
+            let Some((Record { kind: Kind::Index, sequence: previous, cells, .. }, _)) =
+                Record::read(&payload)
+            else {
+                return Ok(None);
+            };
+            let Some(section) = SectionIndex::decode(cells, at) else { return Ok(None) };
+            let (from, previous) = (section.from, previous.0);
+            sections.push(section);
+            if previous == 0 && from == HEADER_LENGTH as u64 {
+                break;
+            }
+            if previous == 0 || previous >= at || self.read_batch(previous, &mut payload)?.is_none() {
+                return Ok(None);
+            }
+            // The sections cover the file without a gap.
+            if previous + (BATCH_HEADER_LENGTH + payload.len()) as u64 != from {
+                return Ok(None);
+            }
+            at = previous;
+        }
+        let mut index = SectionIndex::default();
+        sections.into_iter().rev().for_each(|section| index.append(section));
+        Ok(Some(FileContents {
+            regions: index.regions,
+            is_empty: false,
+            whole: self.size,
+            ended: true,
+            whole_to: index.whole_to,
+            cut: None,
+        }))
+    }
+
+    /// Reads every batch. A torn tail ends the file; anything else that is not whole is an error.
+    pub(super) fn scan(&self) -> Result<FileContents> {
+        let (size, is_over) = (self.size, self.header.is_over());
+        let mut offset = HEADER_LENGTH as u64;
+        let mut payload = Vec::new();
+        let (mut ended, mut whole_to, mut cut) = (false, None, None);
+        let mut regions = HashMap::default();
+        while offset < size && !ended {
+            if self.read_batch(offset, &mut payload)?.is_none() {
+                let sign = match is_over {
+                    true => self
+                        .later_batch(offset, offset + 1)?
+                        .map(|later| format!("the one at offset {later} says it was durable")),
+                    false => self.damage(offset)?,
+                };
+                if let Some(sign) = sign {
+                    let expected = format!("a whole batch ({sign})");
+                    return Err(self.corrupt(offset, "batch checksum", &expected, "other bytes".to_owned()));
+                }
+                if !(is_over && self.are_zeros(offset)?) {
+                    cut = Some(Cut { file: self.name.clone(), offset, bytes: size - offset });
+                }
+                break;
+            }
+            let span = FileSpan { offset, length: (BATCH_HEADER_LENGTH + payload.len()) as u64 };
+            for record in self.records(offset, &payload) {
+                let record = record?;
+                match record.kind {
+                    Kind::End => ended = true,
+                    Kind::Whole => whole_to = whole_to.max(Some(record.sequence.0)),
+                    Kind::Index => {}
+                    _ => note(&mut regions, &record, span),
+                }
+            }
+            offset = span.end();
+        }
+        if ended && offset < size && !is_over {
+            let found = format!("{} bytes", size - offset);
+            return Err(self.corrupt(offset, "bytes after the end", "nothing", found));
+        }
+        // Where the first batch is not whole, one after it tells that the file was begun.
+        let is_empty = match is_over {
+            true => offset <= HEADER_LENGTH as u64 && self.later_batch(offset, offset)?.is_none(),
+            false => size <= HEADER_LENGTH as u64,
+        };
+        Ok(FileContents { regions, is_empty, whole: offset, ended, whole_to, cut })
+    }
+
+    /// The records of the batch at `offset`, whose checksum was found to fit.
+    pub(super) fn records<'p>(
+        &'p self,
+        offset: u64,
+        payload: &'p [u8],
+    ) -> impl Iterator<Item = Result<Record<'p>>> {
+        let mut rest = payload;
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let at = offset + (BATCH_HEADER_LENGTH + payload.len() - rest.len()) as u64;
+            match Record::read(rest) {
+                Some((record, after)) => {
+                    rest = after;
+                    Some(Ok(record))
+                }
+                None => {
+                    rest = &[];
+                    Some(Err(self.corrupt(at, "record", "a whole record", "other bytes".to_owned())))
+                }
+            }
+        })
+    }
+
+    /// Reads the batch at `offset` into `payload`. `None` when there is no whole batch.
+    pub(super) fn read_batch(&self, offset: u64, payload: &mut Vec<u8>) -> Result<Option<BatchHeader>> {
+        let room = self.size - offset;
+        if room < BATCH_HEADER_LENGTH as u64 {
+            return Ok(None);
+        }
+        let mut header = [0; BATCH_HEADER_LENGTH];
+        self.reader.read_at(offset, &mut header)?;
+        let header = BatchHeader::parse(header);
+        // A batch holds at least one record, so zeros are no batch.
+        if header.length == 0 || u64::from(header.length) > room - BATCH_HEADER_LENGTH as u64 {
+            return Ok(None);
+        }
+        payload.resize(header.length as usize, 0);
+        self.reader.read_at(offset + BATCH_HEADER_LENGTH as u64, payload)?;
+        Ok(header.fits(self.number(), offset, payload).then_some(header))
+    }
+
+    /// Why the bad batch at `bad` is damage and not a torn tail, if it is.
+    ///
+    /// A whole batch after it that says the bytes at `bad` were durable proves it. So does any whole batch after it, unless
+    /// there is a hole between the two: when the power fails, sectors that were not written are zeros, and later ones may
+    /// have been written; a process that is killed leaves no hole.
+    fn damage(&self, bad: u64) -> Result<Option<String>> {
+        let mut tail = vec![0; (self.size - bad) as usize];
+        self.reader.read_at(bad, &mut tail)?;
+        let mut whole = None;
+        for at in 1..tail.len().saturating_sub(BATCH_HEADER_LENGTH) {
+            let Some((header, rest)) = tail[at..].split_first_chunk::<BATCH_HEADER_LENGTH>() else { break };
+            let header = BatchHeader::parse(*header);
+            let offset = bad + at as u64;
+            if header.synced <= offset
+                && header.length > 0
+                && (header.synced > bad || whole.is_none())
+                && let Some(payload) = rest.get(..header.length as usize)
+                && Record::read(payload).is_some()
+                && header.fits(self.number(), offset, payload)
+            {
+                if header.synced > bad {
+                    return Ok(Some(format!("the one at offset {offset} says it was durable")));
+                }
+                whole = Some(at);
+            }
+        }
+        Ok(whole
+            .filter(|&at| !has_hole(&tail[..at], bad))
+            .map(|at| format!("there is one at offset {}", bad + at as u64)))
+    }
+
+    /// The offset of a whole batch after `bad` that says at least `synced` bytes were durable, if there is one. In a file over
+    /// an older one, where a sector that was not written cannot be told from one that is damaged, that alone proves damage.
+    ///
+    /// Much may lie after the end of such a file, and what somebody once wrote may look like the header of a long batch,
+    /// again and again; so the record after it is looked at before the batch is read.
+    fn later_batch(&self, bad: u64, synced: u64) -> Result<Option<u64>> {
+        const LOOK: usize = BATCH_HEADER_LENGTH + RECORD_BEGIN;
+        let (mut window, mut payload) = (Vec::new(), Vec::new());
+        let mut at = bad + 1;
+        while at + LOOK as u64 <= self.size {
+            window.resize(WINDOW.min((self.size - at) as usize), 0);
+            self.reader.read_at(at, &mut window)?;
+            for (index, bytes) in window.windows(LOOK).enumerate() {
+                let offset = at + index as u64;
+                let (header, record) = bytes.split_first_chunk().expect("a window has as many");
+                let header = BatchHeader::parse(*header);
+                if header.synced >= synced
+                    && header.synced <= offset
+                    && Record::may_begin_with(
+                        record.first_chunk().expect("a window has as many"),
+                        header.length,
+                    )
+                    && self.read_batch(offset, &mut payload)?.is_some()
+                {
+                    return Ok(Some(offset));
+                }
+            }
+            at += (window.len() - LOOK + 1) as u64;
+        }
+        Ok(None)
+    }
+
+    /// Whether `offset` is followed by the zeros with which a write into the space of another file ends.
+    fn are_zeros(&self, offset: u64) -> Result<bool> {
+        let mut bytes = [0; storage::ZEROS_MIN];
+        let bytes = &mut bytes[..storage::ZEROS_MIN.min((self.size - offset) as usize)];
+        self.reader.read_at(offset, bytes)?;
+        Ok(bytes.iter().all(|&byte| byte == 0))
+    }
+}
+
+/// Adds a record of the batch `span` to what is known of its region.
+fn note(regions: &mut HashMap<Box<[u8]>, RegionExtent>, record: &Record<'_>, span: FileSpan) {
+    let sequences = Sequences::of(record);
+    match regions.get_mut(record.region) {
+        // One of several in the batch.
+        Some(known) if known.spans.last().is_some_and(|last| last.end() == span.end()) => {
+            known.sequences.include(sequences);
+        }
+        Some(known) => known.add(sequences, span),
+        None => {
+            let spans = vec![span];
+            regions.insert(record.region.into(), RegionExtent { sequences, spans });
+        }
+    }
+}
+
+/// The header of a file of `size` bytes; `None` for bytes that are not a whole header.
+pub(super) fn read_header(file: &dyn FileReader, size: u64) -> Result<Option<Header>> {
+    if size < HEADER_LENGTH as u64 {
+        return Ok(None);
+    }
+    let mut bytes = [0; HEADER_LENGTH];
+    file.read_at(0, &mut bytes)?;
+    Ok(Header::parse(&bytes))
+}
+
+/// How much of a file is read at a time, in bytes, unless a batch is longer.
+const WINDOW: usize = 256 << 10;
+/// What a disk writes whole or not at all, in bytes.
+const SECTOR: u64 = 512;
+/// The part of a sector from which on zeros are no accident: a batch does not begin with as many.
+const ZEROS_MIN: usize = 8;
+
+/// Whether a sector, or what of one lies in `bytes`, which begin at `offset` of their file, is nothing but zeros.
+fn has_hole(bytes: &[u8], offset: u64) -> bool {
+    let first = (SECTOR - offset % SECTOR) as usize;
+    let (head, rest) = bytes.split_at(first.min(bytes.len()));
+    std::iter::once(head)
+        .chain(rest.chunks(SECTOR as usize))
+        .any(|part| part.len() >= ZEROS_MIN && part.iter().all(|&byte| byte == 0))
+}
+
+/// Reads the whole batches of a span, in few calls. A batch that is not whole is an error.
+pub(super) struct SpanBatches<'f> {
+    pub(super) name: &'f FileName,
+    pub(super) reader: &'f dyn FileReader,
+    pub(super) number: u64,
+    /// The next batch.
+    at: u64,
+    end: u64,
+    window: Vec<u8>,
+    /// Where in the file the window begins.
+    window_at: u64,
+}
+
+impl<'f> SpanBatches<'f> {
+    /// `buffer` is the memory of an earlier reader, if there was one.
+    pub(super) fn new(
+        name: &'f FileName,
+        reader: &'f dyn FileReader,
+        number: u64,
+        span: FileSpan,
+        mut buffer: Vec<u8>,
+    ) -> SpanBatches<'f> {
+        buffer.clear();
+        let (at, end) = (span.offset, span.end());
+        SpanBatches { name, reader, number, at, end, window: buffer, window_at: at }
+    }
+
+    pub(super) fn into_buffer(self) -> Vec<u8> {
+        self.window
+    }
+
+    /// The next batch: its offset, its header and its records.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, BatchHeader, &[u8])>> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let offset = self.at;
+        if !self.fill(offset, BATCH_HEADER_LENGTH)? {
+            return Err(self.broken(offset, "the end of what is there"));
+        }
+        let from = (offset - self.window_at) as usize;
+        let header = self.window[from..].first_chunk().expect("as many as were asked for");
+        let header = BatchHeader::parse(*header);
+        let length = BATCH_HEADER_LENGTH + header.length as usize;
+        if !self.fill(offset, length)? {
+            return Err(self.broken(offset, "the end of what is there"));
+        }
+        let from = (offset - self.window_at) as usize;
+        if !header.fits(self.number, offset, &self.window[from + BATCH_HEADER_LENGTH..from + length]) {
+            return Err(self.broken(offset, "other bytes"));
+        }
+        self.at = offset + length as u64;
+        Ok(Some((offset, header, &self.window[from + BATCH_HEADER_LENGTH..from + length])))
+    }
+
+    fn broken(&self, offset: u64, found: &str) -> Error {
+        Error::Corrupt {
+            file: self.name.clone(),
+            offset,
+            what: "batch checksum",
+            expected: "a whole batch, as the index or an earlier look says".to_owned(),
+            found: found.to_owned(),
+        }
+    }
+
+    /// Sees to it that `length` bytes at `offset` are in the window. `false` when the span ends before.
+    fn fill(&mut self, offset: u64, length: usize) -> Result<bool> {
+        if offset + length as u64 > self.end {
+            return Ok(false);
+        }
+        let window_end = self.window_at + self.window.len() as u64;
+        if offset < self.window_at || offset + length as u64 > window_end {
+            let read = length.max(WINDOW.min((self.end - offset) as usize));
+            self.window.resize(read, 0);
+            self.window_at = offset;
+            if let Err(error) = self.reader.read_at(offset, &mut self.window) {
+                self.window.clear();
+                return Err(error.into());
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,215 @@
+//! Following a log while it is written.
+
+use std::sync::Arc;
+
+use storage::{FileName, FileReader, Files, Kind as StorageKind};
+
+use super::folder::numbered_files;
+use super::no_record;
+use super::scan::{OpenFile, SpanBatches, read_header};
+use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Header, Kind, Record};
+use crate::index::FileSpan;
+use crate::{Error, Result};
+
+/// A place in a log, between two batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPosition {
+    /// The number of a file; 0 for the first file that is there.
+    pub file: u64,
+    /// Bytes from the beginning of the file; 0 for its first batch.
+    pub offset: u64,
+}
+
+/// Returns up to where a log is durable.
+type DurableSource = Arc<dyn Fn() -> LogPosition + Send + Sync>;
+
+/// Follows a log, whoever owns it, up to what is durable.
+///
+/// Files that were not read yet must be [held](crate::Log::hold): a file that is gone is an error.
+pub struct LogTail {
+    files: Arc<dyn Files>,
+    folder: FileName,
+    position: LogPosition,
+    /// Of a log in this process; `None` where only the log's own bytes tell what is durable.
+    durable: Option<DurableSource>,
+    buffer: Vec<u8>,
+}
+
+/// A file that was begun.
+struct LiveFile {
+    number: u64,
+    name: FileName,
+    reader: Arc<dyn FileReader>,
+    header: Header,
+}
+
+impl LiveFile {
+    fn open(&self) -> OpenFile<'_> {
+        let (name, reader, header) = (&self.name, &*self.reader, self.header);
+        OpenFile { name, reader, header, size: reader.size() }
+    }
+}
+
+/// What may be read of a file now.
+struct Readable {
+    /// Where the batches end that are durable.
+    end: u64,
+    /// Whether nothing will follow in this file.
+    is_all: bool,
+}
+
+impl LogTail {
+    /// Follows the log in `folder` from `from` on. What is durable is known from the log's bytes alone: a batch counts when a
+    /// later batch or file says that it was synced. So the last batches of an idle log are seen when something follows them.
+    pub fn open(files: Arc<dyn Files>, folder: FileName, from: LogPosition) -> LogTail {
+        LogTail { files, folder, position: from, durable: None, buffer: Vec::new() }
+    }
+
+    pub(crate) fn with_source(self, durable: DurableSource) -> LogTail {
+        LogTail { durable: Some(durable), ..self }
+    }
+
+    /// Everything before this place was given.
+    pub fn position(&self) -> LogPosition {
+        self.position
+    }
+
+    /// Gives each record that became durable since the last call, edits and markers, in order, and returns how many there
+    /// were. When `each` fails, the batch it failed in is given again by the next call.
+    ///
+    /// Fails with [`Error::Gone`] when a file was removed before it was read to its end.
+    pub fn advance<E: From<Error>>(
+        &mut self,
+        mut each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<u64, E> {
+        // In this order: what is durable at this moment is in files that the listing has.
+        let durable = self.durable.as_ref().map(|source| source());
+        let files = self.begun_files()?;
+        let mut given = 0;
+        for (index, file) in files.iter().enumerate() {
+            if file.number > self.position.file || self.position.offset < HEADER_LENGTH as u64 {
+                self.position = LogPosition { file: file.number, offset: HEADER_LENGTH as u64 };
+            }
+            let later = &files[index + 1..];
+            let Readable { end, is_all } = match durable {
+                Some(durable) if file.number > durable.file => break,
+                Some(durable) if file.number == durable.file => {
+                    Readable { end: durable.offset, is_all: false }
+                }
+                _ => self.readable(file, later, durable.is_some())?,
+            };
+            given += self.give(file, end, &mut each)?;
+            if !is_all {
+                break;
+            }
+        }
+        Ok(given)
+    }
+
+    /// The files from the position on that were begun and count.
+    fn begun_files(&self) -> Result<Vec<LiveFile>> {
+        let mut begun: Vec<LiveFile> = Vec::new();
+        for (number, name) in numbered_files(&*self.files, &self.folder)? {
+            if number < self.position.file {
+                continue;
+            }
+            let reader = match self.files.open(&name) {
+                Ok(reader) => reader,
+                Err(error) if error.kind() == StorageKind::NotFound => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let header = read_header(&*reader, reader.size())?;
+            if let Some(header) = header.filter(|header| header.number == number) {
+                begun.push(LiveFile { number, name, reader, header });
+            }
+        }
+        let wanted = self.position.file;
+        if wanted != 0 && begun.first().is_none_or(|file| file.number != wanted) {
+            return Err(Error::Gone { folder: self.folder.clone(), number: wanted });
+        }
+        Ok(begun)
+    }
+
+    /// How much of a file can be read. `is_older` tells that the log goes on in a later file, by the word of its owner.
+    fn readable(&self, file: &LiveFile, later: &[LiveFile], is_older: bool) -> Result<Readable> {
+        let open = file.open();
+        // A file of an earlier owner: the one after it has synced what it found.
+        let is_left = later.iter().any(|other| other.header.epoch > file.header.epoch);
+        let mut whole = self.position.offset;
+        let mut synced = whole;
+        let mut payload = Vec::new();
+        while let Some(header) = open.read_batch(whole, &mut payload)? {
+            synced = synced.max(header.synced);
+            let offset = whole;
+            whole += (BATCH_HEADER_LENGTH + payload.len()) as u64;
+            let ends = open
+                .records(offset, &payload)
+                .try_fold(false, |ends, record| record.map(|record| ends || record.kind == Kind::End))?;
+            if ends {
+                let is_durable = is_older
+                    || is_left
+                    || header.synced == offset
+                    || later.first().is_some_and(|next| says_whole(next, file.number).unwrap_or(false));
+                let end = if is_durable { whole } else { synced };
+                return Ok(Readable { end, is_all: is_durable });
+            }
+        }
+        if is_left || is_older {
+            return Ok(Readable { end: whole, is_all: true });
+        }
+        Ok(Readable { end: synced.min(whole), is_all: false })
+    }
+
+    /// Gives the records between the position and `end`.
+    fn give<E: From<Error>>(
+        &mut self,
+        file: &LiveFile,
+        end: u64,
+        each: &mut impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<u64, E> {
+        let span =
+            FileSpan { offset: self.position.offset, length: end.saturating_sub(self.position.offset) };
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut batches = SpanBatches::new(&file.name, &*file.reader, file.number, span, buffer);
+        let mut given = 0;
+        while let Some((offset, _, payload)) = batches.next()? {
+            let mut rest = payload;
+            while !rest.is_empty() {
+                let (record, after) = Record::read(rest).ok_or_else(|| no_record(&file.name, offset))?;
+                rest = after;
+                if record.kind == Kind::Edit || record.kind.is_marker() {
+                    each(&record)?;
+                    given += 1;
+                }
+            }
+            self.position.offset = offset + (BATCH_HEADER_LENGTH + payload.len()) as u64;
+        }
+        self.buffer = batches.into_buffer();
+        Ok(given)
+    }
+}
+
+/// Whether `file` says that file `number` is durable to its end.
+fn says_whole(file: &LiveFile, number: u64) -> Result<bool> {
+    let open = file.open();
+    let (mut offset, mut payload) = (HEADER_LENGTH as u64, Vec::new());
+    while open.read_batch(offset, &mut payload)?.is_some() {
+        for record in open.records(offset, &payload) {
+            let record = record?;
+            if record.kind == Kind::Whole && record.sequence.0 >= number {
+                return Ok(true);
+            }
+        }
+        offset += (BATCH_HEADER_LENGTH + payload.len()) as u64;
+    }
+    Ok(false)
+}
+
+impl std::fmt::Debug for LogTail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogTail")
+            .field("folder", &self.folder)
+            .field("position", &self.position)
+            .finish_non_exhaustive()
+    }
+}
