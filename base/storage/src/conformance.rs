@@ -31,6 +31,7 @@ pub fn check(files: &dyn Files) {
     settling(files);
     cutting(files);
     syncing(files);
+    sealing(files);
     reusing_space(files);
     measuring(files);
 }
@@ -178,6 +179,37 @@ fn syncing(files: &dyn Files) {
 }
 
 /// A file in reused space has what was written, then zeros, then the old file's bytes, until it is finished.
+fn sealing(files: &dyn Files) {
+    let object = name("s/sealed");
+    if !files.capabilities().has(Capability::SyncPrefix) {
+        refused(files.seal(&object), "a seal");
+        return;
+    }
+    assert_eq!(files.seal(&object).expect_err("absent").kind(), Kind::NotFound);
+    let mut writer = files.create(&object).expect("new");
+    writer.write(b"before").expect("written");
+    files.seal(&object).expect("sealed");
+    files.seal(&object).expect("sealed again");
+    let told = [
+        writer.write(b"after").expect_err("sealed").kind(),
+        writer.sync().expect_err("sealed").kind(),
+        writer.finish().expect_err("sealed").kind(),
+    ];
+    assert_eq!(told, [Kind::Sealed; 3]);
+    assert_eq!(files.read(&object, 100).expect("there"), b"before");
+    // A file of the same name that is begun later is another file.
+    files.delete(&object).expect("deleted");
+    write(files, "s/sealed", b"another");
+    files.seal(&object).expect("a finished file may be sealed");
+    if files.capabilities().has(Capability::Cut) {
+        let mut writer = files.create(&name("s/cut")).expect("new");
+        writer.write(b"stays").expect("written");
+        files.seal(&name("s/cut")).expect("sealed");
+        assert_eq!(writer.cut(1).expect_err("sealed").kind(), Kind::Sealed);
+        assert_eq!(files.read(&name("s/cut"), 100).expect("there"), b"stays");
+    }
+}
+
 fn reusing_space(files: &dyn Files) {
     write(files, "d/old", &[b'o'; 10_000]);
     if !files.capabilities().has(Capability::ReuseSpace) {

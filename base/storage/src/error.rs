@@ -28,6 +28,8 @@ pub enum Kind {
     ReadOnly,
     /// Another process has the place open.
     InUse,
+    /// The file was [sealed](crate::Files::seal): its writer may write no more.
+    Sealed,
     /// The implementation lacks the [capability](Capability): the caller should have asked.
     Unsupported,
     /// Anything else the device or system answered.
@@ -114,6 +116,7 @@ impl fmt::Display for Error {
             (None, Kind::Full) => f.write_str("no space left")?,
             (None, Kind::ReadOnly) => f.write_str("it cannot be written")?,
             (None, Kind::InUse) => f.write_str("another process has it open")?,
+            (None, Kind::Sealed) => f.write_str("it was sealed, and takes no more")?,
             (None, Kind::Unsupported) => f.write_str("this storage cannot do that")?,
             (None, Kind::Failed) => f.write_str("the device failed")?,
         }

@@ -103,6 +103,15 @@ pub trait Files: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Ends the writing of a file, whoever writes it. After this returns, every write, cut, sync and finish of its writer fails
+    /// with [`Kind::Sealed`] and changes nothing; a write that succeeded before can be read. A finished file may be sealed, too.
+    /// Needs [`Capability::SyncPrefix`]: without it nobody sees a file before it is finished.
+    ///
+    /// Fails with [`Kind::NotFound`] when there is no such file. After an error it may have happened; it may be repeated.
+    fn seal(&self, name: &FileName) -> Result<()> {
+        Err(Error::unsupported(name, "seal", Capability::SyncPrefix))
+    }
+
     /// All files below the folder `folder`, at any depth, in order of name. For people and for collecting garbage: a listing
     /// may be stale and decides nothing.
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>>;

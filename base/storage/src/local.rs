@@ -5,6 +5,7 @@
 //! durable, and renames it over the old one. Only this and [`reuse_space`](crate::Files::reuse_space) rename a file, and no
 //! caller sees it.
 
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
@@ -34,10 +35,33 @@ pub struct Local {
     /// Folders are made and pruned by one at a time: a folder that somebody found is durable and stays until a file
     /// is in it.
     folders: Mutex<()>,
+    /// The files that are being written. No other process writes here, so what is not among them has no writer.
+    writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
     _lock: File,
 }
 
+/// Held while bytes of a file are written; it says whether the file was sealed.
+type Gate = Mutex<bool>;
+
 impl Local {
+    /// A writer of `file`, which others can seal from now on.
+    fn writer(&self, file: File, name: &FileName, folder: PathBuf, old: Option<u64>) -> Box<Writer> {
+        let gate = Arc::new(Gate::default());
+        self.writers.lock().insert(name.clone(), Arc::clone(&gate));
+        Box::new(Writer {
+            file,
+            name: name.clone(),
+            path: self.path(name),
+            folder,
+            size: 0,
+            named: old.is_some(),
+            old: old.unwrap_or(0),
+            zeros_to: 0,
+            gate,
+            writers: Arc::clone(&self.writers),
+        })
+    }
+
     /// Takes hold of `root`, which is made when it is not there.
     ///
     /// Fails with [`Kind::InUse`] while another process holds it.
@@ -72,7 +96,13 @@ impl Local {
             writeln!(lock, "{}", std::process::id())
         };
         note(&mut lock).map_err(|source| failed(&source, "write"))?;
-        Ok(Local { root, swapping: Mutex::new(()), folders: Mutex::new(()), _lock: lock })
+        Ok(Local {
+            root,
+            swapping: Mutex::new(()),
+            folders: Mutex::new(()),
+            writers: Arc::default(),
+            _lock: lock,
+        })
     }
 
     /// The folder.
@@ -163,16 +193,7 @@ impl Files for Local {
         let _alone = self.folders.lock();
         make_folder(&folder).map_err(failed)?;
         let file = OpenOptions::new().write(true).create_new(true).open(self.path(name)).map_err(failed)?;
-        Ok(Box::new(Writer {
-            file,
-            name: name.clone(),
-            path: self.path(name),
-            folder,
-            size: 0,
-            named: false,
-            old: 0,
-            zeros_to: 0,
-        }))
+        Ok(self.writer(file, name, folder, None))
     }
 
     fn reuse_space(
@@ -191,16 +212,7 @@ impl Files for Local {
         renameat_with(CWD, &old_path, CWD, &path, RenameFlags::NOREPLACE)
             .map_err(|source| failed(source.into()))?;
         sync_folder(&folder).map_err(failed)?;
-        Ok(Box::new(Writer {
-            file,
-            name: name.clone(),
-            path,
-            folder,
-            size: 0,
-            named: true,
-            old: size,
-            zeros_to: 0,
-        }))
+        Ok(self.writer(file, name, folder, Some(size)))
     }
 
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
@@ -220,6 +232,18 @@ impl Files for Local {
             .and_then(|file| file.sync_data())
             .and_then(|()| sync_folder(&self.folder_of(name)))
             .map_err(|source| Error::from_io(&source, Outcome::MayHaveHappened, name, "sync"))
+    }
+
+    fn seal(&self, name: &FileName) -> Result<()> {
+        // A file that is being begun is seen before its writer is known; it is known when the folders are free.
+        drop(self.folders.lock());
+        let gate = self.writers.lock().get(name).cloned();
+        if let Some(gate) = gate {
+            // A write that is under way ends first.
+            *gate.lock() = true;
+            return Ok(());
+        }
+        self.open(name).map(drop)
     }
 
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
@@ -323,6 +347,18 @@ struct Writer {
     old: u64,
     /// Up to where there are no old bytes any more.
     zeros_to: u64,
+    gate: Arc<Gate>,
+    writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let mut writers = self.writers.lock();
+        // Another writer may have a file of this name by now.
+        if writers.get(&self.name).is_some_and(|gate| Arc::ptr_eq(gate, &self.gate)) {
+            writers.remove(&self.name);
+        }
+    }
 }
 
 impl Writer {
@@ -345,6 +381,10 @@ impl Writer {
         Ok(())
     }
 
+    fn sealed(&self, act: &'static str) -> Error {
+        Error::new(Kind::Sealed, Outcome::DidNotHappen, &self.name, act)
+    }
+
     fn failed(&self, source: &io::Error, act: &'static str) -> Error {
         Error::from_io(source, Outcome::MayHaveHappened, &self.name, act)
     }
@@ -356,6 +396,11 @@ impl FileWriter for Writer {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let gate = Arc::clone(&self.gate);
+        let sealed = gate.lock();
+        if *sealed {
+            return Err(self.sealed("write"));
+        }
         let end = self.size + bytes.len() as u64;
         let meets_old = end < self.old && end + ZEROS_MIN as u64 > self.zeros_to;
         let written =
@@ -366,12 +411,19 @@ impl FileWriter for Writer {
     }
 
     fn cut(&mut self, size: u64) -> Result<()> {
+        let sealed = self.gate.lock();
+        if *sealed {
+            return Err(self.sealed("cut"));
+        }
         self.file.set_len(size).map_err(|source| self.failed(&source, "cut"))?;
         (self.size, self.old) = (size, 0);
         Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
+        if *self.gate.lock() {
+            return Err(self.sealed("sync"));
+        }
         self.file.sync_data().map_err(|source| self.failed(&source, "sync"))?;
         if !self.named {
             sync_folder(&self.folder).map_err(|source| self.failed(&source, "sync the folder of"))?;

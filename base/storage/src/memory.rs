@@ -18,6 +18,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -138,6 +139,8 @@ struct File {
     bytes: Arc<Mutex<Vec<u8>>>,
     durable: usize,
     named: bool,
+    /// Whether its writer may write no more, whatever becomes of the name; shared with the writer.
+    sealed: Arc<AtomicBool>,
     /// In reused space: the old file's bytes, from its beginning. The disk has them past `durable`.
     under: Vec<u8>,
 }
@@ -145,7 +148,13 @@ struct File {
 impl File {
     /// A file of which everything is durable.
     fn durable(bytes: Vec<u8>) -> File {
-        File { durable: bytes.len(), bytes: Arc::new(Mutex::new(bytes)), named: true, under: Vec::new() }
+        File {
+            durable: bytes.len(),
+            bytes: Arc::new(Mutex::new(bytes)),
+            named: true,
+            sealed: Arc::default(),
+            under: Vec::new(),
+        }
     }
 
     /// All of its bytes are durable.
@@ -203,7 +212,7 @@ fn tear(bytes: &mut [u8], durable: usize, under: &[u8], next: &mut impl FnMut() 
 /// A failure that a test asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Which change fails, counted from 1 over creates, writes, syncs, finishes, swaps, settles and deletes.
+    /// Which change fails, counted from 1 over creates, writes, syncs, finishes, seals, swaps, settles and deletes.
     pub act: u64,
     /// How.
     pub kind: Kind,
@@ -233,7 +242,7 @@ impl Memory {
         if self.capabilities.has(needed) { Ok(()) } else { Err(Error::unsupported(name, act, needed)) }
     }
 
-    /// Changes so far: creates, writes, syncs, finishes, swaps, settles and deletes.
+    /// Changes so far: creates, writes, syncs, finishes, seals, swaps, settles and deletes.
     pub fn acts(&self) -> u64 {
         self.state.lock().acts
     }
@@ -326,7 +335,8 @@ impl Memory {
         let state = self.state.lock();
         let copy = |file: &File| {
             let bytes = file.bytes.lock().clone();
-            File { bytes: Arc::new(Mutex::new(bytes)), ..file.clone() }
+            let sealed = Arc::new(AtomicBool::new(file.sealed.load(Ordering::SeqCst)));
+            File { bytes: Arc::new(Mutex::new(bytes)), sealed, ..file.clone() }
         };
         let files = state.files.iter().map(|(name, file)| (name.clone(), copy(file))).collect();
         self.with_files(files)
@@ -401,19 +411,33 @@ impl Files for Memory {
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         let mut state = self.state.lock();
         let failure = state.act(name, "create")?;
-        let bytes = Arc::<Mutex<Vec<u8>>>::default();
+        let (bytes, sealed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicBool>::default());
         let published = self.capabilities.has(Capability::SyncPrefix);
         // Like an object store, a place that publishes whole files looks at the name only then.
         if published {
             if state.files.contains_key(name) {
                 return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
             }
-            let file = File { bytes: Arc::clone(&bytes), durable: 0, named: false, under: Vec::new() };
+            let file = File {
+                bytes: Arc::clone(&bytes),
+                durable: 0,
+                named: false,
+                sealed: Arc::clone(&sealed),
+                under: Vec::new(),
+            };
             state.files.insert(name.clone(), file);
         }
         drop(state);
         done(failure)?;
-        Ok(Box::new(Writer { place: self.clone(), name: name.clone(), bytes, size: 0, old: 0, published }))
+        Ok(Box::new(Writer {
+            place: self.clone(),
+            name: name.clone(),
+            bytes,
+            size: 0,
+            old: 0,
+            published,
+            sealed,
+        }))
     }
 
     fn reuse_space(
@@ -437,9 +461,12 @@ impl Files for Memory {
             return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
         }
         let under = bytes.lock().clone();
-        let size = under.len();
+        let (size, sealed) = (under.len(), Arc::<AtomicBool>::default());
         state.files.remove(given_up);
-        state.files.insert(name.clone(), File { bytes: Arc::clone(&bytes), durable: 0, named: true, under });
+        state.files.insert(
+            name.clone(),
+            File { bytes: Arc::clone(&bytes), durable: 0, named: true, sealed: Arc::clone(&sealed), under },
+        );
         state.sync_folder_of(name);
         drop(state);
         done(failure)?;
@@ -450,6 +477,7 @@ impl Files for Memory {
             size: 0,
             old: size,
             published: true,
+            sealed,
         }))
     }
 
@@ -483,6 +511,16 @@ impl Files for Memory {
         file.sync();
         file.named = true;
         state.sync_folder_of(name);
+        done(failure)
+    }
+
+    fn seal(&self, name: &FileName) -> Result<()> {
+        self.check(Capability::SyncPrefix, name, "seal")?;
+        let mut state = self.state.lock();
+        let failure = state.act(name, "seal")?;
+        let file = state.files.get_mut(name);
+        let file = file.ok_or_else(|| Error::new(Kind::NotFound, Outcome::DidNotHappen, name, "seal"))?;
+        file.sealed.store(true, Ordering::SeqCst);
         done(failure)
     }
 
@@ -562,11 +600,21 @@ struct Writer {
     old: usize,
     /// Whether others see the file before it is finished.
     published: bool,
+    sealed: Arc<AtomicBool>,
 }
 
 impl Writer {
+    /// Fails when the file was sealed. To be called with the place's state locked.
+    fn check_seal(&self, act: &'static str) -> Result<()> {
+        match self.sealed.load(Ordering::SeqCst) {
+            true => Err(Error::new(Kind::Sealed, Outcome::DidNotHappen, &self.name, act)),
+            false => Ok(()),
+        }
+    }
+
     fn make_durable(&self, act: &'static str) -> Result<()> {
         let mut state = self.place.state.lock();
+        self.check_seal(act)?;
         let failure = state.act(&self.name, act)?;
         if act == "finish" {
             self.bytes.lock().truncate(self.size);
@@ -574,8 +622,13 @@ impl Writer {
                 if state.files.contains_key(&self.name) {
                     return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, &self.name, act));
                 }
-                let file =
-                    File { bytes: Arc::clone(&self.bytes), durable: 0, named: false, under: Vec::new() };
+                let file = File {
+                    bytes: Arc::clone(&self.bytes),
+                    durable: 0,
+                    named: false,
+                    sealed: Arc::clone(&self.sealed),
+                    under: Vec::new(),
+                };
                 state.files.insert(self.name.clone(), file);
             }
         }
@@ -617,6 +670,7 @@ impl FileWriter for Writer {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let mut state = self.place.state.lock();
+        self.check_seal("write")?;
         let failure = state.act(&self.name, "write")?;
         // What lies over old bytes takes no room.
         let over = self.old.saturating_sub(self.size);
@@ -636,6 +690,7 @@ impl FileWriter for Writer {
     fn cut(&mut self, size: u64) -> Result<()> {
         self.place.check(Capability::Cut, &self.name, "cut")?;
         let mut state = self.place.state.lock();
+        self.check_seal("cut")?;
         let failure = state.act(&self.name, "cut")?;
         let size = size as usize;
         self.bytes.lock().truncate(size);

@@ -458,6 +458,10 @@ impl Files for SlowToFinish {
         self.place.sync(name)
     }
 
+    fn seal(&self, name: &FileName) -> storage::Result<()> {
+        self.place.seal(name)
+    }
+
     fn list(&self, folder: &FileName) -> storage::Result<Vec<storage::Entry>> {
         self.place.list(folder)
     }
