@@ -648,11 +648,16 @@ fn requests_that_cannot_be_are_refused_and_nothing_is_written() {
 fn a_dead_log_ends_the_region() {
     let bench = Bench::new();
     bench.put("a", "f:x", 1, "v");
-    bench.log.fence(99);
-    let refused = bench
-        .region
-        .apply(&[mutation(MutationKind::Put, "b", &[("f:x", 1, CellType::Put, b"")])], ReadMode::Any);
-    assert!(matches!(refused, Err(Error::Aborted(_))));
+    let files: Arc<dyn Files> = Arc::new(bench.files.clone());
+    wal::seal(&bench.world, &files, &FileName::new("WALs"), "another server").expect("sealed");
+    let put = || {
+        let mutation = mutation(MutationKind::Put, "b", &[("f:x", 1, CellType::Put, b"")]);
+        bench.region.apply(&[mutation], ReadMode::Any)
+    };
+    let told = put().and_then(|applied| applied.pending.wait_blocking());
+    let error = told.expect_err("another has the log").to_string();
+    assert!(error.contains("taken over by another server"), "{error}");
+    assert!(matches!(put(), Err(Error::Aborted(_))));
     assert!(matches!(bench.region.scanner(Scan::default()), Err(Error::Aborted(_))));
 }
 

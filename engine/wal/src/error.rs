@@ -31,11 +31,15 @@ pub enum Error {
         /// Whether the write that is answered with this may become durable all the same.
         outcome: Outcome,
     },
-    /// Somebody else owns the log now.
-    #[error("the log was fenced by epoch {epoch}: this server owns its regions no more")]
+    /// Somebody else has taken or sealed the log.
+    #[error(
+        "the log was taken over by {by} (epoch {epoch}): this server owns its regions no more, and must end"
+    )]
     Fenced {
         /// The new owner's epoch.
         epoch: u64,
+        /// The new owner's name.
+        by: String,
     },
     /// The log was closed in order before.
     #[error("the log is closed")]

@@ -8,7 +8,7 @@
 //!    ([`Level::Os`]) or is on the disk ([`Level::Disk`]).
 //! 3. [`roll`](Log::roll) ends the file and begins another; [`flushed`](Log::flushed) says what a region no longer
 //!    needs, so that old files can go.
-//! 4. [`fence`](Log::fence) ends the log for good: nothing is accepted or acknowledged afterwards.
+//! 4. [`seal`] ends a log, whoever owns it: nothing is accepted or acknowledged afterwards.
 //! 5. [`Log::open`] reads what an earlier life left and gives it, region by region, through a [`LogReader`], which reads any
 //!    log without owning it.
 //!
@@ -29,8 +29,10 @@ mod holder;
 mod index;
 mod log;
 mod marker;
+mod owner;
 mod reader;
 mod register;
+mod seal;
 
 pub use commit::Durable;
 pub use error::{Error, Result};
@@ -42,6 +44,7 @@ pub use marker::{Marker, StoreChange};
 /// Until all callers use the new name.
 pub use reader::LogReader as Recovered;
 pub use reader::{Cut, LogPosition, LogReader, LogTail};
+pub use seal::{SealedLog, seal};
 
 /// A place in the log's stream: everything up to and with one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

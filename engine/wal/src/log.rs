@@ -37,7 +37,9 @@ use crate::commit::{Durable, Waiter};
 use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Record};
 use crate::holder::{HolderObjects, LogHolder, check_name};
 use crate::index::Sequences;
-use crate::reader::{self, LogPosition, LogReader, LogTail};
+use crate::owner::Claim;
+use crate::reader::{LogPosition, LogReader, LogTail};
+use crate::seal::{Sealed, seal_for_owner};
 use crate::{Error, Level, Marker, Result, Ticket};
 use back::{Back, NEVER, OpenSection, empty_batch, make_file};
 
@@ -47,6 +49,8 @@ pub(crate) use roll::WhenFull;
 /// Limits of the log.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Who owns the log, for people: a server's name.
+    pub owner: String,
     /// Bytes after which a file is ended and another begun (`hbase.regionserver.hlog.blocksize` times
     /// `hbase.regionserver.logroll.multiplier` in HBase; 128 MB × 0.5).
     pub file_bytes_max: u64,
@@ -77,6 +81,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
+            owner: "bellows".to_owned(),
             file_bytes_max: 64 << 20,
             buffer_bytes_max: 16 << 20,
             record_bytes_max: 1 << 30,
@@ -114,8 +119,6 @@ pub(crate) struct Shared {
     /// Stream positions handed to the system, and on the disk.
     written: AtomicU64,
     durable: AtomicU64,
-    /// Set once, before the failure it goes with.
-    fenced: AtomicBool,
     /// Up to which place the log is durable, for those that follow it.
     durable_at: Mutex<LogPosition>,
     /// The objects of those that hold files. Held while one is written; the back may be taken then.
@@ -127,7 +130,8 @@ pub(crate) struct Shared {
     files: Arc<dyn Files>,
     folder: FileName,
     options: Options,
-    epoch: u64,
+    /// The right to write the log.
+    pub(crate) claim: Claim,
     counts: Counts,
     /// Measures how long a sync takes, and how long an unneeded file is kept.
     world: World,
@@ -171,7 +175,8 @@ struct RegionRun<'r> {
 }
 
 impl Log {
-    /// Reads what earlier lives left in `folder` and begins a new file after it.
+    /// Takes the log in `folder` from whoever has it, reads what earlier owners left there, and begins a new file after it.
+    /// Another process or another `Log` that still writes there fails from now on with [`Error::Fenced`].
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged; a torn tail is cut and told by
     /// [`LogReader::cuts`].
@@ -191,14 +196,22 @@ impl Log {
             )));
         }
         let reuses = options.reuse && files.capabilities().has(Capability::ReuseSpace);
-        let found = reader::read_folder(&files, &folder)?;
-        let (epoch, number) = (found.epoch_max + 1, found.number_max + 1);
-        // The owner before may have been killed before its last sync. Whoever reads what is replayed relies on it.
-        for name in &found.unsynced {
-            files.sync(name)?;
-        }
-        let recovered = found.reader;
+        let Sealed { mut claim, found } = seal_for_owner(&world, &files, &folder, &options.owner)?;
+        claim.raise_epoch(found.epoch_max + 1)?;
+        let epoch = claim.owner.epoch;
         let (holders, held_from) = HolderObjects::open(&files, &folder)?;
+        let mut number = found.number_max + 1;
+        let writer = loop {
+            match make_file(&*files, &folder, epoch, number) {
+                // The owner before has made it since, and will find that it must not write it.
+                Err(error) if error.kind() == storage::Kind::Exists => number += 1,
+                made => break made?,
+            }
+        };
+        if let Err(error) = claim.check() {
+            writer.abandon();
+            return Err(error);
+        }
         let mut back = Back {
             writer: None,
             number,
@@ -218,7 +231,6 @@ impl Log {
             held_from,
             keep_unneeded: options.keep_unneeded,
         };
-        let writer = make_file(&*files, &folder, epoch, number)?;
         back.begin(&folder, number, writer);
         // What earlier lives left empty or torn before the first record is needed by nobody.
         back.forget(world.moment());
@@ -243,7 +255,6 @@ impl Log {
             disk_wanted: Condvar::new(),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
-            fenced: AtomicBool::new(false),
             durable_at: Mutex::new(durable_at),
             holders: Mutex::new(holders),
             full: AtomicBool::new(false),
@@ -251,7 +262,7 @@ impl Log {
             files,
             folder,
             options,
-            epoch,
+            claim,
             counts: Counts::default(),
             world,
         });
@@ -260,7 +271,7 @@ impl Log {
             .map_err(|error| Error::Storage(format!("cannot start the log's thread: {error}")))?;
         let log = Log { shared, syncer: Mutex::new(Some(syncer)), remover: Mutex::default() };
         log.remove_what_was_left()?;
-        Ok((log, recovered))
+        Ok((log, found.reader))
     }
 
     /// Who was killed may have left files that were ready, which is work for the disk, and nobody shall wait for it.
@@ -467,13 +478,6 @@ impl Log {
         oldest.unflushed(&back.flushed).map(Into::into).collect()
     }
 
-    /// Ends the log at once, for good: somebody with `epoch` owns it now. Whoever waits is told; nothing is
-    /// acknowledged after this returns, not even what is on the disk already.
-    pub fn fence(&self, epoch: u64) {
-        self.shared.fenced.store(true, Ordering::SeqCst);
-        self.shared.fail(Error::Fenced { epoch });
-    }
-
     /// The number of the current file: it grows with every roll.
     pub fn file_number(&self) -> u64 {
         self.shared.back().number
@@ -495,7 +499,7 @@ impl Log {
 
     /// The epoch of this life: larger than that of every earlier one.
     pub fn epoch(&self) -> u64 {
-        self.shared.epoch
+        self.shared.claim.owner.epoch
     }
 
     /// Ends the log in order: all that was appended is on the disk, the file says that it is whole.
@@ -585,7 +589,7 @@ impl std::fmt::Debug for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Log")
             .field("folder", &self.shared.folder)
-            .field("epoch", &self.shared.epoch)
+            .field("epoch", &self.epoch())
             .finish_non_exhaustive()
     }
 }
@@ -598,6 +602,8 @@ mod holder_tests;
 mod index_tests;
 #[cfg(test)]
 mod reuse_tests;
+#[cfg(test)]
+mod seal_tests;
 #[cfg(test)]
 mod tail_tests;
 #[cfg(test)]

@@ -18,7 +18,7 @@ use env::HashMap;
 use env::sync::Mutex;
 use storage::{FileName, FileReader, Files};
 
-pub(crate) use folder::read_folder;
+pub(crate) use folder::{FolderContents, numbered_files, read_folder};
 use scan::SpanBatches;
 pub use tail::{LogPosition, LogTail};
 

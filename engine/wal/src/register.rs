@@ -16,11 +16,7 @@ pub(crate) struct Register {
 
 impl Register {
     /// Reads the object; `None` when there is none.
-    pub(crate) fn open(
-        files: &Arc<dyn Files>,
-        name: FileName,
-        bytes_max: usize,
-    ) -> Result<Option<Register>> {
+    pub(crate) fn open(files: &Arc<dyn Files>, name: FileName, bytes_max: usize) -> Result<Option<Register>> {
         match files.load(&name, bytes_max) {
             Ok(Object { content, version }) => {
                 Ok(Some(Register { files: Arc::clone(files), name, content, version }))
@@ -45,5 +41,14 @@ impl Register {
         self.version = swap_confirmed(&*self.files, &self.name, Some(&self.version), content)?;
         self.content = content.to_vec();
         Ok(())
+    }
+
+    /// The object's content now, which somebody else may have replaced; `None` when it is gone.
+    pub(crate) fn look(&self, bytes_max: usize) -> storage::Result<Option<Vec<u8>>> {
+        match self.files.read(&self.name, bytes_max) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -72,7 +72,9 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     let log_files = log_place::open(&world, &files, root, settings.wal_dir.as_deref())?;
     let log_root = settings.wal_dir.as_deref().unwrap_or(root);
     let log_folder = FileName::new(log_place::FOLDER);
-    let (log, recovered) = wal::Log::open(world.clone(), log_files, log_folder, settings.log.clone())
+    let owner = format!("{}:{}", settings.host, settings.rpc.port());
+    let log_options = wal::Options { owner, ..settings.log.clone() };
+    let (log, recovered) = wal::Log::open(world.clone(), log_files, log_folder, log_options)
         .map_err(|error| Failure::of_words(log_root, error))?;
     for cut in recovered.cuts() {
         tracing::warn!(file = %cut.file, offset = cut.offset, bytes = cut.bytes, "torn tail of the log cut");

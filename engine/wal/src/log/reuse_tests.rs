@@ -43,7 +43,11 @@ fn reach(log: &Log, files: u64) -> u64 {
 
 /// The names of the log's files and their sizes.
 fn listed(place: &Memory) -> Vec<(FileName, u64)> {
-    place.list(&folder()).expect("readable").into_iter().map(|entry| (entry.name, entry.size)).collect()
+    let entries = place.list(&folder()).expect("readable").into_iter();
+    entries
+        .filter(|entry| entry.name.last().ends_with(".wal"))
+        .map(|entry| (entry.name, entry.size))
+        .collect()
 }
 
 #[test]
@@ -270,13 +274,16 @@ fn a_file_whose_making_failed_goes_under_either_name() {
 }
 
 #[test]
-fn a_fenced_log_makes_nothing_ready() {
+fn a_log_that_was_taken_makes_nothing_ready_and_removes_nothing() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     (1..=60).for_each(|sequence| write(&log, sequence, Level::Os).expect("alive"));
-    log.fence(9);
+    let files: Arc<dyn Files> = Arc::new(place.clone());
+    crate::seal(&World::real(), &files, &folder(), "another").expect("sealed");
+    let before = listed(&place);
     log.flushed(b"a", SequenceId(60));
-    assert_eq!((log.shared.back().ready.len(), listed(&place).len()), (0, 1));
+    assert_eq!((log.shared.back().ready.len(), listed(&place)), (0, before));
+    assert!(matches!(log.failure(), Some(Error::Fenced { .. })));
 }
 
 #[test]

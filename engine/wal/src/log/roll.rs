@@ -73,14 +73,23 @@ impl Shared {
         let made = match ready {
             Some(writer) => {
                 self.counts.reused.count();
-                begin_file(writer, Header { version: VERSION_OVER, epoch: self.epoch, number })
+                begin_file(writer, Header { version: VERSION_OVER, epoch: self.claim.owner.epoch, number })
             }
-            None => make_file(&*self.files, &self.folder, self.epoch, number),
+            None => make_file(&*self.files, &self.folder, self.claim.owner.epoch, number),
         };
         let next = match made {
             Ok(next) => next,
-            Err(error) => return Err(self.put_off(&mut self.back(), &error)),
+            Err(error) if error.kind() == storage::Kind::Sealed => return Err(self.dead(number, &error)),
+            Err(error) => {
+                self.check_claim()?;
+                return Err(self.put_off(&mut self.back(), &error));
+            }
         };
+        // After the file is made, and before anything is written to it: see `owner`.
+        if let Err(error) = self.check_claim() {
+            next.abandon();
+            return Err(error);
+        }
         let (retired, old, upto) = {
             let mut back = self.back();
             match self.write_end(&mut back) {
@@ -120,6 +129,15 @@ impl Shared {
         self.remove_unneeded();
         tracing::info!(target: "wal", file = %file_name(&self.folder, old), bytes, next = number, "rolled the log");
         Ok(())
+    }
+
+    /// Fails when another has taken the log, and ends this one then.
+    fn check_claim(&self) -> Result<()> {
+        self.claim.check().inspect_err(|error| {
+            if matches!(error, Error::Fenced { .. }) {
+                self.fail(error.clone());
+            }
+        })
     }
 
     /// The next file cannot be begun: the current one grows on for a while.
@@ -175,6 +193,11 @@ impl Shared {
     /// in their space.
     pub(super) fn remove_unneeded(&self) {
         let mut files = std::mem::take(&mut self.back().unneeded);
+        // Whoever has taken the log decides what is needed of it.
+        if files.is_empty() || self.check_claim().is_err() {
+            self.back().unneeded.append(&mut files);
+            return;
+        }
         // A file that could not be removed is tried again at the next occasion.
         files.retain(|file| {
             !(file.can_be_reused && self.reuse(&file.name)) && self.files.delete(&file.name).is_err()
@@ -199,7 +222,7 @@ impl Shared {
             back.reserve()
         };
         let name = file_name(&self.folder, number);
-        match self.files.reuse_space(&name, old, &void_header(self.epoch).to_bytes()) {
+        match self.files.reuse_space(&name, old, &void_header(self.claim.owner.epoch).to_bytes()) {
             Ok(writer) => {
                 self.back().take_up(number, writer);
                 true

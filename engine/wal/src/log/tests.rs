@@ -239,18 +239,6 @@ fn files_go_when_no_region_needs_them() {
 }
 
 #[test]
-fn a_fenced_log_acknowledges_nothing() {
-    let place = Place::new("fence");
-    let (log, _) = place.open(Options::default()).expect("new");
-    let ticket = log.append(&edit("a", 1, b"one")).expect("alive");
-    log.fence(9);
-    assert!(matches!(log.sync_blocking(ticket, Level::Os), Err(Error::Fenced { epoch: 9 })));
-    assert!(matches!(log.sync_blocking(ticket, Level::Disk), Err(Error::Fenced { epoch: 9 })));
-    assert!(matches!(log.append(&edit("a", 2, b"two")), Err(Error::Fenced { epoch: 9 })));
-    assert!(log.roll().is_err());
-}
-
-#[test]
 fn a_record_over_the_limit_is_refused_whole() {
     let place = Place::new("limit");
     let (log, _) = place.open(Options { record_bytes_max: 100, ..Options::default() }).expect("new");
@@ -294,11 +282,11 @@ pub(super) fn in_memory(place: &Memory, options: Options) -> (Log, LogReader) {
 
 #[test]
 fn after_a_failed_sync_nothing_is_acknowledged_again() {
-    // Acts: create, write and sync of the header; write of the batch; its sync.
     let place = Memory::new();
-    let fault = Fault { act: 5, kind: storage::Kind::Failed, outcome: Outcome::MayHaveHappened, last: false };
-    place.set_fault(Some(fault));
     let (log, _) = in_memory(&place, Options::default());
+    // Acts: write of the batch; its sync.
+    let (act, kind) = (place.acts() + 2, storage::Kind::Failed);
+    place.set_fault(Some(Fault { act, kind, outcome: Outcome::MayHaveHappened, last: false }));
     let ticket = log.append(&edit("a", 1, b"one")).expect("alive");
     let error = log.sync_blocking(ticket, Level::Disk).expect_err("the sync failed");
     assert_eq!(error.outcome(), Outcome::MayHaveHappened);
@@ -610,17 +598,6 @@ fn a_rolled_file_that_lost_its_end_is_an_error() {
         let batches = ((kept - HEADER_LENGTH) / batch).min(2);
         assert_eq!(*offset, (HEADER_LENGTH + batches * batch) as u64, "cut at {kept}");
     }
-}
-
-#[test]
-fn a_sync_under_way_is_not_acknowledged_after_the_fence() {
-    let place = Memory::new();
-    let (log, _) = in_memory(&place, Options::default());
-    let ticket = log.append(&edit("a", 1, b"one")).expect("alive");
-    log.sync_blocking(ticket, Level::Disk).expect("alive");
-    let durable = log.sync(ticket, Level::Disk);
-    log.fence(7);
-    assert!(matches!(durable.wait(), Err(Error::Fenced { epoch: 7 })), "though it is on the disk");
 }
 
 #[test]

@@ -12,12 +12,6 @@ use crate::index::FileSpan;
 use crate::{Error, Level, Result};
 
 impl Shared {
-    /// Whether the log was fenced. Asked after a ticket was found to have reached its level, so that an
-    /// acknowledgement given came before the fence.
-    pub(crate) fn is_fenced(&self) -> bool {
-        self.fenced.load(Ordering::SeqCst)
-    }
-
     /// How far the stream has reached `level`.
     pub(crate) fn reached(&self, level: Level) -> u64 {
         match level {
@@ -163,7 +157,10 @@ impl Shared {
 
     /// The first failure decides; it is returned to every later caller.
     pub(super) fn dead(&self, number: u64, cause: &storage::Error) -> Error {
-        let error = Error::Dead { file: file_name(&self.folder, number), cause: cause.to_string() };
+        let error = match cause.kind() {
+            storage::Kind::Sealed => self.claim.fenced(),
+            _ => Error::Dead { file: file_name(&self.folder, number), cause: cause.to_string() },
+        };
         self.fail(error.clone());
         error
     }

@@ -45,7 +45,7 @@ pub(crate) fn numbered_files(files: &dyn Files, folder: &FileName) -> Result<Vec
 
 /// Whether the name, below the log's folder, is that of an object that the log keeps beside its files.
 fn is_other_part(below: &str) -> bool {
-    below.starts_with(crate::holder::HOLDERS_WITH_SLASH)
+    below == crate::owner::OWNER || below.starts_with(crate::holder::HOLDERS_WITH_SLASH)
 }
 
 /// One file, as far as it was looked at.

@@ -1,0 +1,169 @@
+//! A log that is taken from an owner that goes on: nothing is acknowledged that the next one does not find.
+
+use std::sync::atomic::AtomicU64;
+
+use storage::{Local, Memory};
+
+use super::tests::{edit, in_memory, replayed};
+use super::*;
+use crate::seal;
+
+fn folder() -> FileName {
+    FileName::new("WALs")
+}
+
+fn options(owner: u64) -> Options {
+    // Small files: most owners meet their end near a roll, and files are written over.
+    Options {
+        owner: format!("owner-{owner}"),
+        file_bytes_max: 600,
+        idle_write: Duration::from_secs(3_600),
+        ..Options::default()
+    }
+}
+
+/// Writes until the log is taken, and returns how it ended. The largest sequence ids that were acknowledged and flushed are in
+/// `acknowledged` and `flushed`.
+fn write_until_taken(log: &Log, first: u64, acknowledged: &AtomicU64, flushed: &AtomicU64) -> Error {
+    let mut sequence = first;
+    loop {
+        let level = if sequence.is_multiple_of(3) { Level::Disk } else { Level::Os };
+        let written = log
+            .append(&edit("a", sequence, &[sequence as u8; 60]))
+            .and_then(|ticket| log.sync_blocking(ticket, level));
+        match written {
+            Ok(()) => acknowledged.store(sequence, Ordering::SeqCst),
+            Err(error) => return error,
+        }
+        if sequence.is_multiple_of(16) {
+            // Files go and are written over while the other comes.
+            flushed.store(sequence - 8, Ordering::SeqCst);
+            log.flushed(b"a", SequenceId(sequence - 8));
+        }
+        sequence += 1;
+    }
+}
+
+/// Each owner takes the log from the one before, which goes on writing until it is told.
+fn race(files: &Arc<dyn Files>, rounds: u64) {
+    let world = World::real();
+    let open = |owner| Log::open(world.clone(), Arc::clone(files), folder(), options(owner));
+    let (mut log, _) = open(0).expect("new");
+    let mut last = 0;
+    let mut ends = [0; 2];
+    for round in 1..=rounds {
+        let (acknowledged, flushed) = (AtomicU64::new(last), AtomicU64::new(last));
+        let (next, recovered) = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| write_until_taken(&log, last + 1, &acknowledged, &flushed));
+            // Any number of writes comes before the end.
+            let begun = world.random() % 30;
+            while acknowledged.load(Ordering::SeqCst) < last + begun && !writer.is_finished() {
+                std::thread::yield_now();
+            }
+            let before = acknowledged.load(Ordering::SeqCst);
+            let next = open(round).expect("taken");
+            let error = writer.join().expect("no panic");
+            let is_told = matches!(&error, Error::Fenced { epoch, by } if *epoch == round + 1 && *by == format!("owner-{round}"));
+            assert!(is_told, "round {round}: {error}");
+            ends[usize::from(acknowledged.load(Ordering::SeqCst) > before)] += 1;
+            next
+        });
+        let mut found: Vec<u64> =
+            replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
+        let (acknowledged, flushed) = (acknowledged.into_inner(), flushed.into_inner().max(last));
+        // Files of which everything was flushed may go in any order.
+        found.retain(|sequence| *sequence > flushed);
+        let newest = flushed + found.len() as u64;
+        assert_eq!(found, (flushed + 1..=newest).collect::<Vec<_>>(), "round {round}: a gap");
+        assert!(newest >= acknowledged, "round {round}: {acknowledged} acknowledged, {newest} found");
+        assert!(newest <= acknowledged + 1, "round {round}: {newest} was never written");
+        // Nothing comes after: the old owner is gone, and a second look finds the same.
+        assert!(matches!(log.append(&edit("a", 1, b"late")), Err(Error::Fenced { .. })));
+        log = next;
+        log.flushed(b"a", SequenceId(newest));
+        last = newest;
+    }
+    assert!(ends[1] > rounds / 100, "the two did meet: {ends:?}");
+}
+
+#[test]
+fn in_memory_nothing_is_acknowledged_after_the_seal_that_its_reader_does_not_find() {
+    race(&(Arc::new(Memory::new()) as Arc<dyn Files>), 10_000);
+}
+
+/// Rounds on a disk; `BELLOWS_WAL_RACES=10000` makes it as many as in memory, which takes minutes of syncs.
+fn rounds_on_disk() -> u64 {
+    std::env::var("BELLOWS_WAL_RACES").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test's own folder")]
+fn on_a_disk_nothing_is_acknowledged_after_the_seal_that_its_reader_does_not_find() {
+    let root = std::env::temp_dir().join(format!("bellows-wal-seal-{:x}", World::real().random()));
+    race(&(Arc::new(Local::open(&root).expect("free")) as Arc<dyn Files>), rounds_on_disk());
+    std::fs::remove_dir_all(root).expect("the test's own folder");
+}
+
+#[test]
+fn whoever_seals_a_log_reads_it_and_its_owner_ends_with_its_next_act() {
+    let acts: [fn(&Log) -> Result<()>; 4] = [
+        |log| log.append(&edit("a", 3, b"late")).and_then(|ticket| log.sync_blocking(ticket, Level::Os)),
+        |log| log.append(&edit("a", 3, b"late")).and_then(|ticket| log.sync_blocking(ticket, Level::Disk)),
+        |log| log.roll(),
+        |log| log.close(),
+    ];
+    for act in acts {
+        let place = Memory::new();
+        let files: Arc<dyn Files> = Arc::new(place.clone());
+        let (log, _) = in_memory(&place, Options::default());
+        let ticket = log.append(&edit("a", 1, b"one")).expect("alive");
+        log.sync_blocking(ticket, Level::Os).expect("alive");
+        let waiting = log.append(&edit("a", 2, b"not handed over")).expect("alive");
+        let sealed = seal(&World::real(), &files, &folder(), "the master").expect("sealed");
+        assert_eq!(replayed(&sealed.reader, "a"), [(1, b"one".to_vec())]);
+        assert_eq!(sealed.epoch, 2);
+        // What was durable before may be acknowledged still, for it is found.
+        log.sync_blocking(ticket, Level::Os).expect("it was written before");
+        let error = act(&log).expect_err("sealed");
+        assert!(matches!(&error, Error::Fenced { epoch: 2, by } if by == "the master"), "{error}");
+        log.sync_blocking(waiting, Level::Os).expect_err("it is not found");
+        assert!(matches!(log.failure(), Some(Error::Fenced { .. })));
+        // Sealing it again changes nothing, and the next owner finds the same.
+        let again = seal(&World::real(), &files, &folder(), "the next master").expect("sealed");
+        assert_eq!((replayed(&again.reader, "a").len(), again.epoch), (1, 3));
+        let (log, recovered) = in_memory(&place, Options::default());
+        assert_eq!((replayed(&recovered, "a").len(), log.epoch()), (1, 4));
+    }
+}
+
+#[test]
+fn a_seal_survives_the_loss_of_power() {
+    for seed in 0..20 {
+        let place = Memory::new();
+        let files: Arc<dyn Files> = Arc::new(place.clone());
+        let (log, _) = in_memory(&place, Options::default());
+        let ticket = log.append(&edit("a", 1, b"one")).expect("alive");
+        log.sync_blocking(ticket, Level::Os).expect("alive");
+        let sealed = seal(&World::real(), &files, &folder(), "the master").expect("sealed");
+        assert_eq!(replayed(&sealed.reader, "a").len(), 1);
+        let (log, recovered) = in_memory(&place.crash(seed), Options::default());
+        assert_eq!((replayed(&recovered, "a").len(), log.epoch()), (1, 3), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_damaged_object_of_the_owner_is_replaced_and_the_owner_before_is_told() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, Options::default());
+    let ticket = log.append(&edit("a", 1, b"one")).expect("alive");
+    log.sync_blocking(ticket, Level::Disk).expect("alive");
+    place.damage(&folder().join(crate::owner::OWNER), |bytes| bytes[3] ^= 1);
+    let (next, recovered) = in_memory(&place, Options::default());
+    assert_eq!(
+        (replayed(&recovered, "a").len(), next.epoch()),
+        (1, 2),
+        "the files' headers have an epoch, too"
+    );
+    assert!(matches!(log.roll(), Err(Error::Fenced { epoch: 2, .. })));
+    next.roll().expect("alive");
+}

@@ -1,0 +1,54 @@
+//! Ending a log whose owner may still be writing it.
+
+use std::sync::Arc;
+
+use env::World;
+use storage::{FileName, Files, Kind};
+
+use crate::Result;
+use crate::owner::Claim;
+use crate::reader::{FolderContents, LogReader, read_folder};
+
+/// A log that nobody writes any more: everything that was ever acknowledged is in it, and nothing is added.
+#[derive(Debug)]
+pub struct SealedLog {
+    /// What it holds.
+    pub reader: LogReader,
+    /// Larger than that of every owner; whoever claims the log next has a larger one.
+    pub epoch: u64,
+}
+
+/// Ends the log in `folder`, and reads it. Its owner's next write, sync or roll fails with
+/// [`Error::Fenced`](crate::Error::Fenced), which tells `by`; whatever it has acknowledged is found by the reader.
+///
+/// Sealing a log that has no owner, or was sealed before, is no error. [`Log::open`](crate::Log::open) seals, too.
+pub fn seal(world: &World, files: &Arc<dyn Files>, folder: &FileName, by: &str) -> Result<SealedLog> {
+    let Sealed { mut claim, found } = seal_for_owner(world, files, folder, by)?;
+    claim.raise_epoch(found.epoch_max + 1)?;
+    Ok(SealedLog { reader: found.reader, epoch: claim.owner.epoch })
+}
+
+/// A sealed log, and the right to it.
+pub(crate) struct Sealed {
+    pub(crate) claim: Claim,
+    pub(crate) found: FolderContents,
+}
+
+pub(crate) fn seal_for_owner(
+    world: &World,
+    files: &Arc<dyn Files>,
+    folder: &FileName,
+    by: &str,
+) -> Result<Sealed> {
+    let claim = Claim::take(world, files, folder, by)?;
+    let found = read_folder(files, folder)?;
+    // The owner before may have been killed before its last sync. Whoever reads what is replayed relies on it.
+    for name in &found.unsynced {
+        match files.sync(name) {
+            // The owner before had given it up, or had made it too late to write it.
+            Err(error) if error.kind() == Kind::NotFound => {}
+            synced => synced?,
+        }
+    }
+    Ok(Sealed { claim, found })
+}
