@@ -2,16 +2,16 @@
 
 mod bulk_load;
 mod exec;
-mod foresee;
 mod get;
 mod multi;
 mod mutate;
+mod prefetch;
 mod scan;
 mod write;
 
 use std::sync::Arc;
 
-use rpc::{Answer, Call, Coming, Exception, Service};
+use rpc::{Answer, Call, Exception, Service, UpcomingRequests};
 
 use crate::RegionServer;
 use crate::watch::watch;
@@ -30,8 +30,8 @@ impl ClientService {
 }
 
 impl Service for ClientService {
-    fn foresee(&self, coming: Coming<'_>) -> bool {
-        foresee::foresee(&self.server, coming)
+    fn prefetch(&self, upcoming: UpcomingRequests<'_>) -> bool {
+        prefetch::prefetch(&self.server, upcoming)
     }
 
     fn call(&self, call: Call) -> Answer {

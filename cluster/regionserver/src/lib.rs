@@ -4,7 +4,7 @@
 //!   ClientService ─┐                          ┌─ request   messages become queries, mutations, filters
 //!   AdminService  ─┼─► RegionServer ─► region │
 //!   ClientMeta…   ─┘     │                    └─ cells     cells become messages or a cell block
-//!                        ├─ Regions    by name and by encoded name; moved and opening ones
+//!                        ├─ OnlineRegions    by name and by encoded name; moved and opening ones
 //!                        ├─ Scanners   with leases
 //!                        ├─ Nonces     increments and appends that were seen before
 //!                        ├─ tasks      what runs at this moment; slow and large calls of the past
@@ -54,7 +54,7 @@ pub use client_service::ClientService;
 pub use counters::{Counters, Snapshot};
 pub use local::LocalRegions;
 pub use options::Options;
-pub use regions::{MovedTo, Regions};
+pub use regions::{MovedTo, OnlineRegions};
 pub use request::filter_of;
 pub use server::{Foundation, RegionServer};
 pub use tasks::{Task, TaskCall, TaskFilter, TaskState};

@@ -87,7 +87,7 @@ pub(crate) struct Nonces {
 const TABLES: usize = 1024;
 
 /// What [`Nonces::begin`] says.
-pub(crate) enum Begun {
+pub(crate) enum NonceClaim {
     /// Not seen before: do it, and say how it ended.
     Fresh(Running),
     /// Done before: who reads at this sequence id sees what it made.
@@ -113,23 +113,25 @@ impl Nonces {
     }
 
     /// An operation with this nonce begins.
-    pub(crate) fn begin(self: &Arc<Self>, nonce: Nonce) -> Begun {
+    pub(crate) fn begin(self: &Arc<Self>, nonce: Nonce) -> NonceClaim {
         if !self.enabled || nonce.nonce == 0 {
-            return Begun::Fresh(Running(None));
+            return NonceClaim::Fresh(Running(None));
         }
         match self.table_of(nonce).lock().entry(nonce) {
             Entry::Occupied(mut entry) => match entry.get_mut() {
                 State::Running(end) => {
-                    return Begun::InProgress(end.get_or_insert_with(|| watch::channel(()).0).subscribe());
+                    return NonceClaim::InProgress(
+                        end.get_or_insert_with(|| watch::channel(()).0).subscribe(),
+                    );
                 }
                 State::Done(when, sequence) if self.world.moment().since(*when) < self.grace_period => {
-                    return Begun::Repeated(*sequence);
+                    return NonceClaim::Repeated(*sequence);
                 }
                 state @ State::Done(..) => *state = State::Running(None),
             },
             Entry::Vacant(entry) => drop(entry.insert(State::Running(None))),
         }
-        Begun::Fresh(Running(Some((self.clone(), nonce))))
+        NonceClaim::Fresh(Running(Some((self.clone(), nonce))))
     }
 
     /// As [`begin`](Nonces::begin), but waits for the end of one that runs. `Err` with its sequence id for one that was
@@ -137,10 +139,10 @@ impl Nonces {
     pub(crate) async fn begin_alone(self: &Arc<Self>, nonce: Nonce) -> Result<Running, SequenceId> {
         loop {
             match self.begin(nonce) {
-                Begun::Fresh(running) => return Ok(running),
-                Begun::Repeated(sequence) => return Err(sequence),
+                NonceClaim::Fresh(running) => return Ok(running),
+                NonceClaim::Repeated(sequence) => return Err(sequence),
                 // An error is how the end of the other operation shows: its sender is gone.
-                Begun::InProgress(mut ended) => while ended.changed().await.is_ok() {},
+                NonceClaim::InProgress(mut ended) => while ended.changed().await.is_ok() {},
             }
         }
     }
@@ -221,13 +223,15 @@ mod tests {
         let drawn: Vec<Nonce> =
             (0..20_000).map(|_| Nonce { group: 9, nonce: world.random() | 1 << 40 }).collect();
         for (at, &nonce) in drawn.iter().enumerate() {
-            let Begun::Fresh(running) = nonces.begin(nonce) else { panic!("new") };
+            let NonceClaim::Fresh(running) = nonces.begin(nonce) else { panic!("new") };
             running.done(SequenceId(at as u64));
         }
         let fullest = nonces.seen.iter().map(|table| table.lock().len()).max();
         assert!(fullest.is_some_and(|fullest| fullest < 80), "{fullest:?}");
         for (at, &nonce) in drawn.iter().enumerate() {
-            assert!(matches!(nonces.begin(nonce), Begun::Repeated(SequenceId(found)) if found == at as u64));
+            assert!(
+                matches!(nonces.begin(nonce), NonceClaim::Repeated(SequenceId(found)) if found == at as u64)
+            );
         }
         world.advance(Duration::from_secs(60));
         nonces.forget_old();
@@ -240,20 +244,20 @@ mod tests {
         let world = World::simulated(1, WallTime(0));
         let nonces = Arc::new(Nonces::new(world.clone(), Duration::from_secs(60), true));
         let nonce = Nonce { group: 1, nonce: 2 };
-        let Begun::Fresh(running) = nonces.begin(nonce) else { panic!("new") };
-        assert!(matches!(nonces.begin(nonce), Begun::InProgress(_)));
+        let NonceClaim::Fresh(running) = nonces.begin(nonce) else { panic!("new") };
+        assert!(matches!(nonces.begin(nonce), NonceClaim::InProgress(_)));
         drop(running);
-        let Begun::Fresh(running) = nonces.begin(nonce) else { panic!("it failed") };
+        let NonceClaim::Fresh(running) = nonces.begin(nonce) else { panic!("it failed") };
         running.done(SequenceId(7));
-        assert!(matches!(nonces.begin(nonce), Begun::Repeated(SequenceId(7))));
-        assert!(matches!(nonces.begin(Nonce { group: 2, nonce: 2 }), Begun::Fresh(_)));
+        assert!(matches!(nonces.begin(nonce), NonceClaim::Repeated(SequenceId(7))));
+        assert!(matches!(nonces.begin(Nonce { group: 2, nonce: 2 }), NonceClaim::Fresh(_)));
         world.advance(Duration::from_secs(59));
         nonces.forget_old();
-        assert!(matches!(nonces.begin(nonce), Begun::Repeated(SequenceId(7))));
+        assert!(matches!(nonces.begin(nonce), NonceClaim::Repeated(SequenceId(7))));
         world.advance(Duration::from_secs(1));
         nonces.forget_old();
         assert!(is_empty(&nonces));
-        assert!(matches!(nonces.begin(nonce), Begun::Fresh(_)));
+        assert!(matches!(nonces.begin(nonce), NonceClaim::Fresh(_)));
     }
 
     #[test]
@@ -262,7 +266,7 @@ mod tests {
         for (enabled, nonce) in [(true, 0), (false, 5)] {
             let nonces = Arc::new(Nonces::new(world.clone(), Duration::from_secs(60), enabled));
             for _ in 0..2 {
-                let Begun::Fresh(running) = nonces.begin(Nonce { group: 1, nonce }) else {
+                let NonceClaim::Fresh(running) = nonces.begin(Nonce { group: 1, nonce }) else {
                     panic!("always new")
                 };
                 running.done(SequenceId(7));
@@ -282,9 +286,9 @@ mod tests {
         };
         nonces.recover(&[found(5, 10_000), found(6, 9_999), found(7, 100_000)]);
         let begin = |nonce| nonces.begin(Nonce { group: 1, nonce });
-        assert!(matches!(begin(5), Begun::Repeated(SequenceId(5))));
-        assert!(matches!(begin(6), Begun::Fresh(_)), "older than one and a half grace periods");
-        assert!(matches!(begin(7), Begun::Repeated(SequenceId(7))));
+        assert!(matches!(begin(5), NonceClaim::Repeated(SequenceId(5))));
+        assert!(matches!(begin(6), NonceClaim::Fresh(_)), "older than one and a half grace periods");
+        assert!(matches!(begin(7), NonceClaim::Repeated(SequenceId(7))));
         let switched_off = Arc::new(Nonces::new(world, Duration::from_secs(60), false));
         switched_off.recover(&[found(5, 100_000)]);
         assert!(is_empty(&switched_off));

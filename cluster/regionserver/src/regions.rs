@@ -51,17 +51,17 @@ struct Elsewhere {
 }
 
 /// The regions of one server.
-pub struct Regions {
+pub struct OnlineRegions {
     server: ServerName,
     world: World,
     open: ArcSwap<Open>,
     elsewhere: Mutex<Elsewhere>,
 }
 
-impl Regions {
+impl OnlineRegions {
     /// None yet.
-    pub fn new(server: ServerName, world: World) -> Regions {
-        Regions { server, world, open: ArcSwap::default(), elsewhere: Mutex::default() }
+    pub fn new(server: ServerName, world: World) -> OnlineRegions {
+        OnlineRegions { server, world, open: ArcSwap::default(), elsewhere: Mutex::default() }
     }
 
     /// The open region that a request names, or what the client shall do instead.
@@ -180,9 +180,9 @@ impl Regions {
     }
 }
 
-impl std::fmt::Debug for Regions {
+impl std::fmt::Debug for OnlineRegions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Regions")
+        f.debug_struct("OnlineRegions")
             .field("server", &self.server)
             .field("open", &self.count())
             .finish_non_exhaustive()

@@ -8,18 +8,18 @@ mod comparator;
 mod condition;
 mod fields;
 mod filter;
-mod foreseen;
 mod get;
 pub(crate) mod multi;
 mod mutation;
+mod prefetch;
 mod query;
 
 pub(crate) use cells::RequestCells;
 pub(crate) use condition::{check_rows, condition};
 pub use filter::filter_of;
-pub(crate) use foreseen::{region_named, row_that_is_read};
 pub(crate) use get::{GetQuery, GetRequest, query as get};
-pub(crate) use mutation::{Asked, mutation};
+pub(crate) use mutation::{RequestedMutation, mutation};
+pub(crate) use prefetch::{region_named, row_that_is_read};
 pub(crate) use query::scan;
 
 use proto::pb;

@@ -28,7 +28,7 @@ use rpc::{Exception, class};
 pub(crate) struct ScannerId(pub(crate) u64);
 
 /// What is kept between two calls of one scanner.
-pub(crate) struct Kept {
+pub(crate) struct ScannerState {
     /// The engine's scanner.
     pub(crate) scanner: RegionScanner<'static>,
     /// The row that the last reply ended in the middle of.
@@ -38,7 +38,7 @@ pub(crate) struct Kept {
 }
 
 /// What stays the same over all calls of one scanner.
-pub(crate) struct Held {
+pub(crate) struct OpenScanner {
     pub(crate) id: ScannerId,
     pub(crate) region: Arc<Region>,
     /// Whether heartbeats say how far the scan is.
@@ -49,14 +49,14 @@ pub(crate) struct Held {
 }
 
 struct State {
-    kept: Option<Box<Kept>>,
+    kept: Option<Box<ScannerState>>,
     next_call: u64,
     lease_end: Moment,
 }
 
 #[derive(Default)]
 struct Table {
-    held: HashMap<ScannerId, Arc<Held>>,
+    held: HashMap<ScannerId, Arc<OpenScanner>>,
     /// Scanners that ended: the number that their next call would have had, and until when they are remembered.
     ended: HashMap<ScannerId, (u64, Moment)>,
     /// Scanners whose region was closed here: its name, and until when they are remembered.
@@ -75,7 +75,7 @@ pub(crate) struct Scanners {
 /// What [`Scanners::take`] finds.
 pub(crate) enum Taken {
     /// The scanner, to be put back.
-    Scanner(Arc<Held>, Box<Kept>),
+    Scanner(Arc<OpenScanner>, Box<ScannerState>),
     /// It ended, and there is nothing more.
     Ended,
 }
@@ -107,10 +107,11 @@ impl Scanners {
         region: Arc<Region>,
         wants_cursor: bool,
         result_bytes_max: u64,
-    ) -> Arc<Held> {
+    ) -> Arc<OpenScanner> {
         let id = ScannerId(self.prefix | u64::from(self.counter.fetch_add(1, Ordering::Relaxed)));
         let state = State { kept: None, next_call: 0, lease_end: self.lease_end() };
-        let held = Arc::new(Held { id, region, wants_cursor, result_bytes_max, state: Mutex::new(state) });
+        let held =
+            Arc::new(OpenScanner { id, region, wants_cursor, result_bytes_max, state: Mutex::new(state) });
         self.table.lock().held.insert(id, held.clone());
         held
     }
@@ -141,14 +142,14 @@ impl Scanners {
     }
 
     /// Puts a scanner back after a call; from now on its lease runs.
-    pub(crate) fn put_back(&self, held: &Held, kept: Box<Kept>) {
+    pub(crate) fn put_back(&self, held: &OpenScanner, kept: Box<ScannerState>) {
         let mut state = held.state.lock();
         state.lease_end = self.lease_end();
         state.kept = Some(kept);
     }
 
     /// Ends a scanner whose last call went well. It is remembered for a while.
-    pub(crate) fn end(&self, held: &Held) {
+    pub(crate) fn end(&self, held: &OpenScanner) {
         let next_call = held.state.lock().next_call;
         let mut table = self.table.lock();
         table.held.remove(&held.id);
@@ -156,7 +157,7 @@ impl Scanners {
     }
 
     /// Forgets a scanner whose last call failed.
-    pub(crate) fn abandon(&self, held: &Held) {
+    pub(crate) fn abandon(&self, held: &OpenScanner) {
         self.table.lock().held.remove(&held.id);
     }
 
@@ -184,7 +185,7 @@ impl Scanners {
         self.drop_where(|held| held.state.try_lock().is_some_and(|state| state.has_expired(now)))
     }
 
-    fn drop_where(&self, mut ends: impl FnMut(&Held) -> bool) -> usize {
+    fn drop_where(&self, mut ends: impl FnMut(&OpenScanner) -> bool) -> usize {
         let mut dropped = Vec::new();
         self.table.lock().held.retain(|_, held| {
             let ends = ends(held);
@@ -201,7 +202,7 @@ impl Scanners {
     }
 
     /// The scanner of this id; `None` when it has ended and this call may not know that yet.
-    fn find(&self, id: ScannerId, call: Option<u64>) -> Result<Option<Arc<Held>>, Exception> {
+    fn find(&self, id: ScannerId, call: Option<u64>) -> Result<Option<Arc<OpenScanner>>, Exception> {
         let now = self.world.moment();
         let mut table = self.table.lock();
         if let Some(held) = table.held.get(&id).cloned() {
@@ -250,7 +251,7 @@ impl State {
     }
 }
 
-impl Held {
+impl OpenScanner {
     fn count_call(&self, state: &mut State, call: Option<u64>) -> Result<(), Exception> {
         match call {
             Some(call) if call != state.next_call => Err(Exception::new(

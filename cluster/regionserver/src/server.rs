@@ -19,7 +19,7 @@ use crate::call_sample::CallObserver;
 use crate::counters::{Counters, count, count_many};
 use crate::memory::pressure;
 use crate::nonces::Nonces;
-use crate::regions::{MovedTo, Regions};
+use crate::regions::{MovedTo, OnlineRegions};
 use crate::scanners::Scanners;
 use crate::slow_calls::SlowCalls;
 use crate::tasks::{RunningCalls, Tasks};
@@ -53,7 +53,7 @@ pub struct RegionServer {
     /// What regions get that are opened from now on.
     region_options: ArcSwap<RegionOptions>,
     foundation: Foundation,
-    regions: Regions,
+    regions: OnlineRegions,
     pub(crate) scanners: Scanners,
     pub(crate) nonces: Arc<Nonces>,
     pub(crate) background: Background,
@@ -75,7 +75,7 @@ impl RegionServer {
     pub fn new(name: ServerName, foundation: Foundation, options: Options) -> Arc<RegionServer> {
         let world = foundation.world.clone();
         Arc::new(RegionServer {
-            regions: Regions::new(name.clone(), world.clone()),
+            regions: OnlineRegions::new(name.clone(), world.clone()),
             scanners: Scanners::new(&name, world.clone(), options.scanner_timeout),
             nonces: Arc::new(Nonces::new(world, options.nonce_grace_period, options.nonces_enabled)),
             background: Background::new(options.compaction_enabled, options.background_nice),
@@ -117,7 +117,7 @@ impl RegionServer {
     }
 
     /// The regions that are open here.
-    pub fn regions(&self) -> &Regions {
+    pub fn regions(&self) -> &OnlineRegions {
         &self.regions
     }
 

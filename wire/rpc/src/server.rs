@@ -56,7 +56,7 @@ impl Shared {
 }
 
 /// A serving thread.
-struct Lane {
+struct ServingThread {
     runtime: Runtime,
     shard: Arc<Shard>,
     connections: Arc<AtomicU64>,
@@ -75,7 +75,7 @@ pub struct Bound {
 /// A running server. Dropping it closes all connections at once; [`Server::stop`] ends it in order.
 pub struct Server {
     shared: Arc<Shared>,
-    lanes: Vec<Lane>,
+    threads: Vec<ServingThread>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -108,19 +108,19 @@ impl Server {
 
     /// Returns the counters.
     pub fn counters(&self) -> Snapshot {
-        self.shared.snapshot(self.lanes.iter().map(|lane| &*lane.shard))
+        self.shared.snapshot(self.threads.iter().map(|thread| &*thread.shard))
     }
 
     /// Returns a function that returns the counters, also after the server was stopped.
     pub fn counting(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
-        let shards: Vec<_> = self.lanes.iter().map(|lane| Arc::clone(&lane.shard)).collect();
+        let shards: Vec<_> = self.threads.iter().map(|thread| Arc::clone(&thread.shard)).collect();
         move || shared.snapshot(shards.iter().map(|shard| &**shard))
     }
 
     /// Returns the runtime of this server, for tasks that run beside its connections.
     pub fn handle(&self) -> &env::Handle {
-        self.lanes[0].runtime.handle()
+        self.threads[0].runtime.handle()
     }
 
     /// Stops accepting and reading, waits until all current calls are answered and sent, at most [`Options::stop_max`],
@@ -130,7 +130,7 @@ impl Server {
         self.shared.stopping.send_replace(true);
         let shared = Arc::clone(&self.shared);
         // Every connection holds a receiver until it ends.
-        let ended = self.lanes[0].runtime.spawn(async move {
+        let ended = self.threads[0].runtime.spawn(async move {
             env::timeout(shared.options.stop_max, shared.stopping.closed()).await.is_some()
         });
         env::block_on(ended).unwrap_or(false)
@@ -165,34 +165,34 @@ impl Bound {
             gauges: Gauges::default(),
             stopping: watch::Sender::new(false),
         });
-        let lanes: Vec<Lane> = self
+        let threads: Vec<ServingThread> = self
             .runtimes
             .into_iter()
-            .map(|runtime| Lane { runtime, shard: Arc::default(), connections: Arc::default() })
+            .map(|runtime| ServingThread { runtime, shard: Arc::default(), connections: Arc::default() })
             .collect();
         for listener in self.listeners {
-            let handles = lanes
+            let handles = threads
                 .iter()
-                .map(|lane| Handle {
-                    runtime: lane.runtime.handle().clone(),
-                    shard: Arc::clone(&lane.shard),
-                    connections: Arc::clone(&lane.connections),
+                .map(|thread| Handle {
+                    runtime: thread.runtime.handle().clone(),
+                    shard: Arc::clone(&thread.shard),
+                    connections: Arc::clone(&thread.connections),
                 })
                 .collect();
-            lanes[0].runtime.spawn(accept(listener, Arc::clone(&shared), handles));
+            threads[0].runtime.spawn(accept(listener, Arc::clone(&shared), handles));
         }
-        Server { shared, lanes, addresses: self.addresses }
+        Server { shared, threads, addresses: self.addresses }
     }
 }
 
-/// A lane for the accepting task, which runs on one of the runtimes and so must not own them.
+/// A thread for the accepting task, which runs on one of the runtimes and so must not own them.
 struct Handle {
     runtime: env::Handle,
     shard: Arc<Shard>,
     connections: Arc<AtomicU64>,
 }
 
-async fn accept(listener: Listener, shared: Arc<Shared>, lanes: Vec<Handle>) {
+async fn accept(listener: Listener, shared: Arc<Shared>, threads: Vec<Handle>) {
     let mut stopping = shared.stopping.subscribe();
     loop {
         let accepted = tokio::select! {
@@ -202,7 +202,7 @@ async fn accept(listener: Listener, shared: Arc<Shared>, lanes: Vec<Handle>) {
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, remote)) => admit(stream, remote, &shared, &lanes),
+            Ok((stream, remote)) => admit(stream, remote, &shared, &threads),
             // The client has left, or file descriptors are exhausted: neither ends the server.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -212,13 +212,13 @@ async fn accept(listener: Listener, shared: Arc<Shared>, lanes: Vec<Handle>) {
     }
 }
 
-fn admit(stream: Stream, remote: SocketAddr, shared: &Arc<Shared>, lanes: &[Handle]) {
-    let lane = lanes
+fn admit(stream: Stream, remote: SocketAddr, shared: &Arc<Shared>, threads: &[Handle]) {
+    let thread = threads
         .iter()
-        .min_by_key(|lane| lane.connections.load(Ordering::Relaxed))
+        .min_by_key(|thread| thread.connections.load(Ordering::Relaxed))
         .expect("a server has a thread");
     if shared.gauges.connections_open.load(Ordering::Relaxed) >= shared.options.connections_max as u64 {
-        count(&lane.shard.connections_refused, 1);
+        count(&thread.shard.connections_refused, 1);
         tracing::warn!(
             %remote,
             "connection refused: {} are open; raise bellows.ipc.server.connections.max",
@@ -226,12 +226,12 @@ fn admit(stream: Stream, remote: SocketAddr, shared: &Arc<Shared>, lanes: &[Hand
         );
         return;
     }
-    count(&lane.shard.connections_accepted, 1);
-    let open = Open::new(Arc::clone(shared), Arc::clone(&lane.connections));
+    count(&thread.shard.connections_accepted, 1);
+    let open = Open::new(Arc::clone(shared), Arc::clone(&thread.connections));
     // A socket belongs to the runtime that accepted it; it is detached to be moved to another one.
     let moved = stream.set_nodelay(true).and_then(|()| stream.detach());
-    let shard = Arc::clone(&lane.shard);
-    lane.runtime.spawn(async move {
+    let shard = Arc::clone(&thread.shard);
+    thread.runtime.spawn(async move {
         let connection = moved
             .and_then(env::Detached::attach)
             .map(|stream| Connection::new(stream, remote, Arc::clone(&open.shared), shard));
@@ -246,20 +246,20 @@ fn admit(stream: Stream, remote: SocketAddr, shared: &Arc<Shared>, lanes: &[Hand
 /// Counts a connection as long as it lives.
 struct Open {
     shared: Arc<Shared>,
-    lane: Arc<AtomicU64>,
+    thread: Arc<AtomicU64>,
 }
 
 impl Open {
-    fn new(shared: Arc<Shared>, lane: Arc<AtomicU64>) -> Open {
+    fn new(shared: Arc<Shared>, thread: Arc<AtomicU64>) -> Open {
         shared.gauges.connections_open.fetch_add(1, Ordering::Relaxed);
-        lane.fetch_add(1, Ordering::Relaxed);
-        Open { shared, lane }
+        thread.fetch_add(1, Ordering::Relaxed);
+        Open { shared, thread }
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         self.shared.gauges.connections_open.fetch_sub(1, Ordering::Relaxed);
-        self.lane.fetch_sub(1, Ordering::Relaxed);
+        self.thread.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Answer, Call, Coming};
+use crate::{Answer, Call, UpcomingRequests};
 
 /// Answers the calls of one protobuf service.
 ///
@@ -17,7 +17,7 @@ pub trait Service: Send + Sync + 'static {
     /// Shows the service requests that arrived together, before the first is served, so that it can prefetch memory for
     /// all of them. It must not change any result. Returns whether that was of use; if not, the next requests are
     /// probably similar.
-    fn foresee(&self, _coming: Coming<'_>) -> bool {
+    fn prefetch(&self, _upcoming: UpcomingRequests<'_>) -> bool {
         false
     }
 }

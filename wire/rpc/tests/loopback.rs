@@ -9,7 +9,8 @@ use env::sync::Mutex;
 use env::{Runtime, World};
 use rpc::client::{self, Connection, Error, Invocation};
 use rpc::{
-    Answer, Call, Codec, Coming, Compressor, Exception, Options, Reply, Server, Service, Services, class,
+    Answer, Call, Codec, Compressor, Exception, Options, Reply, Server, Service, Services, UpcomingRequests,
+    class,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
@@ -436,14 +437,14 @@ impl Service for Diary {
         Answer::Now(Ok(Reply::default()))
     }
 
-    fn foresee(&self, coming: Coming<'_>) -> bool {
-        let seen: Vec<String> = coming
+    fn prefetch(&self, upcoming: UpcomingRequests<'_>) -> bool {
+        let seen: Vec<String> = upcoming
             .map(|(method, param)| {
                 assert_eq!((method, param[0] < 99), (&b"Go"[..], true), "on purpose");
                 param[0].to_string()
             })
             .collect();
-        self.0.lock().push(format!("foreseen {}", seen.join(" ")));
+        self.0.lock().push(format!("prefetched {}", seen.join(" ")));
         // Of nothing that has the number 50 in front anything is of use.
         seen.first().is_some_and(|first| first != "50")
     }
@@ -461,7 +462,7 @@ fn a_service_is_told_of_what_has_come_together_and_called_for_each_as_ever() {
         gate: Arc::new(Semaphore::new(0)),
         seen: Arc::default(),
     };
-    let count = Coming::TOGETHER as u8 + 3;
+    let count = UpcomingRequests::TOGETHER as u8 + 3;
     fixture.run(async {
         let mut stream = raw(&fixture).await;
         // RequestHeader{call_id, method_name = "Go", request_param = true}, a parameter of one byte
@@ -476,12 +477,12 @@ fn a_service_is_told_of_what_has_come_together_and_called_for_each_as_ever() {
         assert_eq!(fixture.server.counters().panics, 1);
     });
     let list = |ids: std::ops::RangeInclusive<u8>| ids.map(|id| id.to_string()).collect::<Vec<_>>();
-    let mut expected = vec![format!("foreseen {}", list(1..=16).join(" "))];
+    let mut expected = vec![format!("prefetched {}", list(1..=16).join(" "))];
     expected.extend(list(1..=16));
-    expected.push("foreseen 17 18 19".to_owned());
+    expected.push("prefetched 17 18 19".to_owned());
     expected.extend(list(17..=19));
     expected.extend(list(98..=99));
-    let noted: Vec<String> = diary.0.lock().iter().filter(|line| *line != "foreseen ").cloned().collect();
+    let noted: Vec<String> = diary.0.lock().iter().filter(|line| *line != "prefetched ").cloned().collect();
     assert_eq!(noted, expected);
 }
 
@@ -507,7 +508,7 @@ fn a_service_that_was_told_in_vain_is_left_alone_for_a_while() {
         }
     });
     let told = |what: &str| diary.0.lock().iter().filter(|line| *line == what).count();
-    assert_eq!((told("foreseen 50 50"), told("foreseen 51 51")), (2, 5));
+    assert_eq!((told("prefetched 50 50"), told("prefetched 51 51")), (2, 5));
     assert_eq!((told("50"), told("51")), (34, 40), "each is called");
 }
 

@@ -26,16 +26,16 @@ use cell::SequenceId;
 use proto::pb;
 use proto::pb::mutation_proto::MutationType;
 use region::{CellSink, Check, Mutation, MutationKind, Pending, ReadMode, Region, RowReader};
-use rpc::{Answer, Call, Codec, Coming, Exception, Reply, Share, class};
+use rpc::{Answer, Call, Codec, Exception, Reply, Share, UpcomingRequests, class};
 use smallvec::SmallVec;
 
 use self::results::{Entry, RegionResult};
 use super::{exec, write};
 use crate::cells::{CellsOut, Counting};
 use crate::counters::{count, count_many};
-use crate::nonces::{Begun, Running};
+use crate::nonces::{NonceClaim, Running};
 use crate::request::multi::{Action, MultiRequest, RegionAction, Wish};
-use crate::request::{self, Asked, RequestCells};
+use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 use crate::{Options, RegionServer};
 
@@ -56,9 +56,9 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     };
     let run = if work.actions > INLINE_ACTIONS_MAX { Run::MayBlock } else { work.run(ReadMode::MemoryOnly) };
     match run {
-        Run::Done if work.unsettled.is_empty() => work.reply().into(),
+        Run::Done if work.pending_writes.is_empty() => work.reply().into(),
         Run::Done => later(server, call, async move {
-            work.settle().await;
+            work.await_durable().await;
             work.reply()
         }),
         Run::MayBlock => later(server, call, async move {
@@ -68,7 +68,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
                 work
             })
             .await;
-            work.settle().await;
+            work.await_durable().await;
             work.reply()
         }),
     }
@@ -82,7 +82,7 @@ enum Run {
 }
 
 /// Something that was written and is not yet durable.
-struct Unsettled {
+struct PendingWrite {
     region: Arc<Region>,
     pending: Pending,
     /// The RegionAction, and which of its entries; all of it when none is named.
@@ -93,7 +93,7 @@ struct Unsettled {
 }
 
 /// What is known of a nonce before its operation.
-enum Known {
+enum NonceLookup {
     /// It may begin.
     New(Option<Running>),
     /// It was done before.
@@ -130,7 +130,7 @@ struct Work {
     knows_too_large: bool,
     results: Vec<RegionResult>,
     processed: Option<bool>,
-    unsettled: Vec<Unsettled>,
+    pending_writes: Vec<PendingWrite>,
     /// Why nothing of the reply can be told.
     broken: Option<Exception>,
     /// The RegionAction that was interrupted, and what is done of it.
@@ -148,7 +148,7 @@ struct Current {
     /// Why none of them is applied: HBase reads all of them before it applies the first.
     spoiled: Option<Exception>,
     /// A mutation whose cells are taken already and that must run where it may block.
-    taken: Option<Asked>,
+    taken: Option<RequestedMutation>,
     /// What reads the rows of gets that are like this one, while nothing was written since it was opened.
     reader: Option<(u32, RowReader)>,
 }
@@ -191,7 +191,7 @@ impl Work {
             share: call.connection.answers.share(),
             knows_too_large: call.connection.client_is_at_least(1, 2),
             processed: None,
-            unsettled: Vec::new(),
+            pending_writes: Vec::new(),
             broken: None,
             current: None,
         }
@@ -250,9 +250,9 @@ impl Work {
             let mark = self.out.mark();
             let index = action.index();
             let is_full = current.taken.is_none() && self.is_reply_full();
-            if !is_full && current.next.is_multiple_of(Coming::TOGETHER) {
-                let next = actions.action[current.next..].iter().take(Coming::TOGETHER);
-                let rows: SmallVec<[&[u8]; Coming::TOGETHER]> =
+            if !is_full && current.next.is_multiple_of(UpcomingRequests::TOGETHER) {
+                let next = actions.action[current.next..].iter().take(UpcomingRequests::TOGETHER);
+                let rows: SmallVec<[&[u8]; UpcomingRequests::TOGETHER]> =
                     next.filter_map(|action| request.row_of_get(action)).collect();
                 current.region.foresee(&rows);
             }
@@ -367,10 +367,10 @@ impl Work {
         mode: ReadMode,
     ) -> Result<Option<pb::Result>, Exception> {
         // What this call has written to the region before is seen.
-        if self.unsettled.iter().any(|unsettled| Arc::ptr_eq(&unsettled.region, &current.region)) {
+        if self.pending_writes.iter().any(|write| Arc::ptr_eq(&write.region, &current.region)) {
             match mode {
                 ReadMode::MemoryOnly => return Ok(None),
-                ReadMode::Any => self.settle_blocking(current),
+                ReadMode::Any => self.wait_durable(current),
             }
         }
         let (mark, mut count) = (self.out.mark(), Counting::default());
@@ -409,7 +409,7 @@ impl Work {
         region: &Region,
         row: Option<Bytes>,
         proto: &pb::MutationProto,
-    ) -> Result<Asked, Exception> {
+    ) -> Result<RequestedMutation, Exception> {
         let cell_bytes_max = self.options.cell_bytes_max;
         let asked = request::mutation(region.table(), row, proto, &mut self.cells, cell_bytes_max)?;
         self.server.check_memory(&self.options, region)?;
@@ -446,7 +446,7 @@ impl Work {
                 });
                 self.server.written(&current.region);
                 if !entries.is_empty() {
-                    self.unsettled.push(Unsettled {
+                    self.pending_writes.push(PendingWrite {
                         region: current.region.clone(),
                         pending: applied.pending,
                         region_action: self.results.len(),
@@ -469,7 +469,7 @@ impl Work {
     fn read_and_write(
         &mut self,
         current: &mut Current,
-        asked: &Asked,
+        asked: &RequestedMutation,
         mode: ReadMode,
     ) -> Result<pb::Result, Refused> {
         self.apply_gathered(current, mode)?;
@@ -477,19 +477,19 @@ impl Work {
         let region = current.region.clone();
         let mark = self.out.mark();
         let running = match self.begin(std::slice::from_ref(asked), mode) {
-            Known::New(running) => running,
-            Known::Done(_) if mode == ReadMode::MemoryOnly => return Err(Refused::MayBlock),
-            Known::Done(sequence) => {
+            NonceLookup::New(running) => running,
+            NonceLookup::Done(_) if mode == ReadMode::MemoryOnly => return Err(Refused::MayBlock),
+            NonceLookup::Done(sequence) => {
                 write::read_again(&region, &asked.mutation, sequence, &mut self.out)
                     .map_err(|error| self.server.exception(&error))?;
                 return Ok(self.out.result(mark));
             }
-            Known::InProgress => return Err(Refused::MayBlock),
+            NonceLookup::InProgress => return Err(Refused::MayBlock),
         };
         let mutations = std::slice::from_ref(&asked.mutation);
         let written = write::write_row(&self.server, &region, None, mutations, running, mode, &mut self.out);
         let written = written.map_err(|error| self.refused(&error))?;
-        self.unsettled.push(Unsettled {
+        self.pending_writes.push(PendingWrite {
             region,
             pending: written.pending,
             region_action: self.results.len(),
@@ -507,15 +507,15 @@ impl Work {
     }
 
     /// Begins under the nonce of the mutations, if they have one.
-    fn begin(&self, asked: &[Asked], mode: ReadMode) -> Known {
-        let Some(asked) = write::heeds_nonce(asked) else { return Known::New(None) };
+    fn begin(&self, asked: &[RequestedMutation], mode: ReadMode) -> NonceLookup {
+        let Some(asked) = write::heeds_nonce(asked) else { return NonceLookup::New(None) };
         let nonce = asked.nonce(self.request.nonce_group.unwrap_or_default());
         loop {
             match self.server.nonces.begin(nonce) {
-                Begun::Fresh(running) => return Known::New(Some(running)),
-                Begun::Repeated(sequence) => return Known::Done(sequence),
-                Begun::InProgress(_) if mode == ReadMode::MemoryOnly => return Known::InProgress,
-                Begun::InProgress(mut ended) => {
+                NonceClaim::Fresh(running) => return NonceLookup::New(Some(running)),
+                NonceClaim::Repeated(sequence) => return NonceLookup::Done(sequence),
+                NonceClaim::InProgress(_) if mode == ReadMode::MemoryOnly => return NonceLookup::InProgress,
+                NonceClaim::InProgress(mut ended) => {
                     env::block_on(async move { while ended.changed().await.is_ok() {} });
                 }
             }
@@ -578,10 +578,10 @@ impl Work {
         let mut out = CellsOut::new(Codec::None);
         let mark = out.mark();
         let running = match self.begin(&asked, mode) {
-            Known::New(running) => running,
-            Known::Done(_) if mode == ReadMode::MemoryOnly => return Err(Refused::MayBlock),
-            Known::InProgress => return Err(Refused::MayBlock),
-            Known::Done(sequence) => {
+            NonceLookup::New(running) => running,
+            NonceLookup::Done(_) if mode == ReadMode::MemoryOnly => return Err(Refused::MayBlock),
+            NonceLookup::InProgress => return Err(Refused::MayBlock),
+            NonceLookup::Done(sequence) => {
                 for asked in &asked {
                     write::read_again(region, &asked.mutation, sequence, &mut out)
                         .map_err(|error| self.server.exception(&error))?;
@@ -593,7 +593,7 @@ impl Work {
         let written =
             write::write_row(&self.server, region, check.as_ref(), &mutations, running, mode, &mut out)
                 .map_err(|error| self.refused(&error))?;
-        self.unsettled.push(Unsettled {
+        self.pending_writes.push(PendingWrite {
             region: region.clone(),
             pending: written.pending,
             region_action: self.results.len(),
@@ -604,7 +604,11 @@ impl Work {
     }
 
     /// All mutations of a RegionAction. The cells of all are taken, whichever of them is refused.
-    fn mutations(&mut self, region: &Region, actions: &[Action]) -> Result<Vec<Asked>, Exception> {
+    fn mutations(
+        &mut self,
+        region: &Region,
+        actions: &[Action],
+    ) -> Result<Vec<RequestedMutation>, Exception> {
         let request = self.request.clone();
         let mut all = Ok(Vec::with_capacity(actions.len()));
         for action in actions {
@@ -657,17 +661,17 @@ impl Work {
     }
 
     /// Waits until everything written is durable.
-    async fn settle(&mut self) {
-        let slowing = self.unsettled.iter().map(|unsettled| self.server.slowing_of(&unsettled.region)).max();
+    async fn await_durable(&mut self) {
+        let slowing = self.pending_writes.iter().map(|write| self.server.slowing_of(&write.region)).max();
         if let Some(slowing) = slowing.filter(|slowing| !slowing.is_zero()) {
             env::sleep(slowing).await;
         }
-        for unsettled in std::mem::take(&mut self.unsettled) {
-            let outcome = unsettled.pending.await;
+        for write in std::mem::take(&mut self.pending_writes) {
+            let outcome = write.pending.await;
             if let Err(error) = outcome {
                 let exception = self.server.exception(&error);
-                self.results[unsettled.region_action].fail(&unsettled.entries, &exception);
-                if unsettled.gave_cells {
+                self.results[write.region_action].fail(&write.entries, &exception);
+                if write.gave_cells {
                     self.broken = Some(exception);
                 }
             }
@@ -675,15 +679,15 @@ impl Work {
     }
 
     /// The same in the middle of a RegionAction.
-    fn settle_blocking(&mut self, current: &mut Current) {
-        for unsettled in std::mem::take(&mut self.unsettled) {
-            let Err(error) = unsettled.pending.wait_blocking() else { continue };
+    fn wait_durable(&mut self, current: &mut Current) {
+        for write in std::mem::take(&mut self.pending_writes) {
+            let Err(error) = write.pending.wait_blocking() else { continue };
             let exception = self.server.exception(&error);
-            match self.results.get_mut(unsettled.region_action) {
-                Some(result) => result.fail(&unsettled.entries, &exception),
-                None => unsettled.entries.iter().for_each(|entry| current.entries[*entry].fail(&exception)),
+            match self.results.get_mut(write.region_action) {
+                Some(result) => result.fail(&write.entries, &exception),
+                None => write.entries.iter().for_each(|entry| current.entries[*entry].fail(&exception)),
             }
-            if unsettled.gave_cells {
+            if write.gave_cells {
                 self.broken = Some(exception);
             }
         }

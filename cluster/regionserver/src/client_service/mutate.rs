@@ -11,8 +11,8 @@ use super::write::{self, Written};
 use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::count;
-use crate::nonces::{Begun, Running};
-use crate::request::{self, Asked, RequestCells};
+use crate::nonces::{NonceClaim, Running};
+use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 
 /// Applies the mutation and answers when it is durable.
@@ -51,7 +51,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
 struct Work {
     server: Arc<RegionServer>,
     region: Arc<Region>,
-    asked: Asked,
+    asked: RequestedMutation,
     check: Option<Check>,
     nonce_group: u64,
     codec: Codec,
@@ -93,8 +93,8 @@ impl Work {
     fn run_at_once(&self) -> Result<(Reply, Pending), region::Error> {
         let running = match write::heeds_nonce(std::slice::from_ref(&self.asked)) {
             Some(asked) => match self.server.nonces.begin(asked.nonce(self.nonce_group)) {
-                Begun::Fresh(running) => Some(running),
-                Begun::Repeated(_) | Begun::InProgress(_) => return Err(region::Error::WouldBlock),
+                NonceClaim::Fresh(running) => Some(running),
+                NonceClaim::Repeated(_) | NonceClaim::InProgress(_) => return Err(region::Error::WouldBlock),
             },
             None => None,
         };

@@ -30,7 +30,7 @@ use crate::call_sample::is_full_scan;
 use crate::cells::CellsOut;
 use crate::counters::count;
 use crate::request;
-use crate::scanners::{Held, Kept, ScannerId, Taken};
+use crate::scanners::{OpenScanner, ScannerId, ScannerState, Taken};
 use crate::watch::later;
 
 /// Rows between two looks at the clock at most: a row may cost less than the look. A row for which the disk is read is
@@ -54,8 +54,8 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         count(&server.counters().full_scans);
     }
     let mut work = match begin(server, call) {
-        Ok(Begun::Work(work)) => work,
-        Ok(Begun::Reply(response)) => return Ok(Reply::of(&response)).into(),
+        Ok(ScanStart::Work(work)) => work,
+        Ok(ScanStart::Reply(response)) => return Ok(Reply::of(&response)).into(),
         Err(refused) => return refused.into(),
     };
     let inline_end = work.began.plus(INLINE_TIME);
@@ -101,13 +101,13 @@ impl Looks {
     }
 }
 
-enum Begun {
+enum ScanStart {
     Work(Box<Work>),
     /// There is nothing to read.
     Reply(pb::ScanResponse),
 }
 
-fn begin(server: &Arc<RegionServer>, call: &Call) -> Result<Begun, Exception> {
+fn begin(server: &Arc<RegionServer>, call: &Call) -> Result<ScanStart, Exception> {
     let request: pb::ScanRequest = call.decode()?;
     let mut response = pb::ScanResponse::default();
     let (held, kept) = match (request.scanner_id, &request.scan) {
@@ -115,10 +115,10 @@ fn begin(server: &Arc<RegionServer>, call: &Call) -> Result<Begun, Exception> {
             let id = ScannerId(id);
             if request.renew() {
                 server.scanners.renew(id, request.next_call_seq)?;
-                return Ok(Begun::Reply(response));
+                return Ok(ScanStart::Reply(response));
             }
             match server.scanners.take(id, request.next_call_seq)? {
-                Taken::Ended => return Ok(Begun::Reply(response)),
+                Taken::Ended => return Ok(ScanStart::Reply(response)),
                 Taken::Scanner(held, kept) => {
                     if !server.regions().is_open(&held.region) {
                         server.scanners.abandon(&held);
@@ -137,7 +137,7 @@ fn begin(server: &Arc<RegionServer>, call: &Call) -> Result<Begun, Exception> {
             if edge::needs_heartbeat(&server.options(), &request, scan, held.region.info()) {
                 edge::make_heartbeat(&mut response, held.id);
                 server.scanners.put_back(&held, kept);
-                return Ok(Begun::Reply(response));
+                return Ok(ScanStart::Reply(response));
             }
             (held, kept)
         }
@@ -148,7 +148,7 @@ fn begin(server: &Arc<RegionServer>, call: &Call) -> Result<Begun, Exception> {
         server.scanners.put_back(&held, kept);
         return Err(Exception::io(format!("Illegal Capacity: {negative}")));
     }
-    Ok(Begun::Work(Box::new(Work::new(server, call, &request, held, kept, response))))
+    Ok(ScanStart::Work(Box::new(Work::new(server, call, &request, held, kept, response))))
 }
 
 fn open(
@@ -156,7 +156,7 @@ fn open(
     request: &pb::ScanRequest,
     scan: &pb::Scan,
     response: &mut pb::ScanResponse,
-) -> Result<(Arc<Held>, Box<Kept>), Exception> {
+) -> Result<(Arc<OpenScanner>, Box<ScannerState>), Exception> {
     // None that is named is none that is served.
     let region = server.regions().find(&request.region.clone().unwrap_or_default())?;
     let query = request::scan(region.table(), scan, &server.foundation().world)?;
@@ -164,7 +164,7 @@ fn open(
     response.mvcc_read_point = Some(scanner.read_point().0);
     response.ttl = Some(u32::try_from(server.scanners.lease().as_millis()).unwrap_or(u32::MAX));
     let held = server.scanners.register(region, scan.need_cursor_result(), scan.max_result_size());
-    Ok((held, Box::new(Kept { scanner, unfinished_row: None, block_bytes: 0 })))
+    Ok((held, Box::new(ScannerState { scanner, unfinished_row: None, block_bytes: 0 })))
 }
 
 /// How far [`Work::read`] came.
@@ -180,8 +180,8 @@ enum Read {
 /// One call of a scanner that reads.
 struct Work {
     server: Arc<RegionServer>,
-    held: Arc<Held>,
-    kept: Box<Kept>,
+    held: Arc<OpenScanner>,
+    kept: Box<ScannerState>,
     response: pb::ScanResponse,
     out: CellsOut,
     /// The memory that the reply may take.
@@ -224,8 +224,8 @@ impl Work {
         server: &Arc<RegionServer>,
         call: &Call,
         request: &pb::ScanRequest,
-        held: Arc<Held>,
-        kept: Box<Kept>,
+        held: Arc<OpenScanner>,
+        kept: Box<ScannerState>,
         mut response: pb::ScanResponse,
     ) -> Work {
         let options = server.options();

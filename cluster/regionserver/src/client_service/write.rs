@@ -10,7 +10,7 @@ use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::count;
 use crate::nonces::Running;
-use crate::request::Asked;
+use crate::request::RequestedMutation;
 
 /// What became of a write that is not yet durable.
 pub(super) struct Written {
@@ -25,7 +25,7 @@ pub(super) struct Written {
 }
 
 /// Whether a nonce means something for these mutations.
-pub(super) fn heeds_nonce(asked: &[Asked]) -> Option<&Asked> {
+pub(super) fn heeds_nonce(asked: &[RequestedMutation]) -> Option<&RequestedMutation> {
     asked.iter().find(|asked| {
         asked.nonce != 0 && matches!(asked.mutation.kind, MutationKind::Increment | MutationKind::Append)
     })

@@ -19,18 +19,18 @@ use rpc::{Exception, class};
 use super::fields::{Fields, Value, specifier};
 
 /// Queries that a thread keeps.
-const KEPT_MAX: usize = 4;
+const CACHED_QUERIES_MAX: usize = 4;
 /// Longer messages are not compared.
 const REST_MAX: usize = 4 << 10;
 
 thread_local! {
     #[expect(clippy::vec_box, reason = "a query is taken out and put back as it is, without a copy")]
-    static KEPT: Slot<Vec<Box<Kept>>> = const { Slot::new(Vec::new()) };
+    static CACHED_QUERIES: Slot<Vec<Box<CachedQuery>>> = const { Slot::new(Vec::new()) };
 }
 
 /// A query without its row.
 #[derive(Debug)]
-struct Kept {
+struct CachedQuery {
     /// What stands behind the row in the message.
     rest: Vec<u8>,
     existence_only: bool,
@@ -47,7 +47,7 @@ pub(crate) struct GetRequest {
 #[derive(Debug)]
 enum Wanted {
     /// The same as before of this row.
-    Like(Bytes, Box<Kept>),
+    Like(Bytes, Box<CachedQuery>),
     /// Something else, and what is behind its row if that may be kept.
     Whole(Box<pb::Get>, Option<Vec<u8>>),
 }
@@ -55,7 +55,7 @@ enum Wanted {
 /// What a Get asks for. What can be asked again goes back to the thread when this is dropped.
 #[derive(Debug)]
 pub(crate) struct GetQuery {
-    kept: Option<Box<Kept>>,
+    kept: Option<Box<CachedQuery>>,
     may_be_kept: bool,
 }
 
@@ -73,10 +73,10 @@ impl GetRequest {
         let Split { region, get, row, rest } = Split::of(bytes)?;
         let region = specifier(bytes, region)?;
         let row = bytes.slice(row);
-        let mut kept = KEPT.take();
+        let mut kept = CACHED_QUERIES.take();
         let like = kept.iter().position(|kept| kept.rest == bytes[rest.clone()]);
         let like = like.map(|at| kept.swap_remove(at));
-        KEPT.set(kept);
+        CACHED_QUERIES.set(kept);
         if let Some(like) = like {
             return Some(GetRequest { region, wanted: Wanted::Like(row, like) });
         }
@@ -100,7 +100,7 @@ impl GetRequest {
                 // Ranges of time by family are spelt out by the table's families.
                 let may_be_kept = rest.is_some() && scan.filter.is_none() && get.cf_time_range.is_empty();
                 let rest = rest.unwrap_or_default();
-                let kept = Kept { rest, existence_only: get.existence_only(), scan };
+                let kept = CachedQuery { rest, existence_only: get.existence_only(), scan };
                 Ok(GetQuery { kept: Some(Box::new(kept)), may_be_kept })
             }
         }
@@ -125,7 +125,7 @@ pub(crate) fn query(
 }
 
 impl GetQuery {
-    fn kept(&self) -> &Kept {
+    fn kept(&self) -> &CachedQuery {
         self.kept.as_ref().expect("it is taken when this is dropped")
     }
 
@@ -149,9 +149,9 @@ impl Drop for GetQuery {
         // The row is the frame's, whose memory is used again.
         (query.scan.start, query.scan.stop) = (Bytes::new(), Bytes::new());
         // At its end a thread has nowhere to keep it.
-        let _ended = KEPT.try_with(|slot| {
+        let _ended = CACHED_QUERIES.try_with(|slot| {
             let mut kept = slot.take();
-            if kept.len() == KEPT_MAX {
+            if kept.len() == CACHED_QUERIES_MAX {
                 kept.remove(0);
             }
             kept.push(query);
@@ -273,8 +273,8 @@ mod tests {
             );
         }
         assert!(likes > 400, "{likes} were like one before");
-        let kept = KEPT.take();
-        assert_eq!(kept.len(), KEPT_MAX);
+        let kept = CACHED_QUERIES.take();
+        assert_eq!(kept.len(), CACHED_QUERIES_MAX);
         assert!(kept.iter().all(|kept| kept.scan.start.is_empty() && kept.scan.filter.is_none()));
     }
 }

@@ -13,14 +13,14 @@ use pb::mutation_proto::{DeleteType, Durability as DurabilityProto, MutationType
 
 /// What a client asks to write, and the nonce that it asks it under.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedMutation {
     pub(crate) mutation: Mutation,
     pub(crate) nonce: u64,
 }
 
-impl Asked {
+impl RequestedMutation {
     /// With its nonce, and the client's own number before it, noted for the log: of those that a repetition would change.
-    pub(crate) fn of_group(mut self, group: u64) -> Asked {
+    pub(crate) fn of_group(mut self, group: u64) -> RequestedMutation {
         if self.nonce != 0 && matches!(self.mutation.kind, MutationKind::Increment | MutationKind::Append) {
             self.mutation.nonce = Some((group, self.nonce));
         }
@@ -42,7 +42,7 @@ pub(crate) fn mutation(
     proto: &pb::MutationProto,
     cells: &mut RequestCells,
     cell_bytes_max: u64,
-) -> Result<Asked, Exception> {
+) -> Result<RequestedMutation, Exception> {
     let count = usize::try_from(proto.associated_cell_count.unwrap_or(0)).unwrap_or(0);
     let beside = cells.take(count)?;
     let kind = kind(proto)?;
@@ -57,7 +57,7 @@ pub(crate) fn mutation(
     for cell in cells.cells() {
         check(cell, &row, cell_bytes_max)?;
     }
-    Ok(Asked {
+    Ok(RequestedMutation {
         mutation: Mutation {
             kind,
             row,
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    fn read(proto: &pb::MutationProto) -> Result<Asked, Exception> {
+    fn read(proto: &pb::MutationProto) -> Result<RequestedMutation, Exception> {
         mutation(&table(), proto.row.clone(), proto, &mut RequestCells::new(Bytes::new()), 100)
     }
 

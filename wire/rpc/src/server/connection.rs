@@ -3,7 +3,7 @@
 //! The task repeats these steps as long as anything progresses:
 //!
 //! 1. Serve all complete frames of the input, each in this task; append ready answers to the output. The service is
-//!    shown the requests that [come](Coming) next.
+//!    shown the requests that [come](UpcomingRequests) next.
 //! 2. Poll waiting calls that can continue, including those that have just started to wait: by then all requests that
 //!    arrived together have been started, and wait for one write of the log.
 //! 3. Write the output, as much as the socket accepts: one write for all answers of a round.
@@ -30,7 +30,9 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use super::Shared;
 use crate::counters::{Shard, count};
 use crate::flight::{Ended, Flight};
-use crate::{Answer, Call, Coming, Ending, Exception, Output, Reply, Request, Session, Share, Step, class};
+use crate::{
+    Answer, Call, Ending, Exception, Output, Reply, Request, Session, Share, Step, UpcomingRequests, class,
+};
 
 /// Minimum room for a read, in bytes.
 const READ_MIN: usize = 16 << 10;
@@ -42,7 +44,7 @@ const READ_MAX: usize = 1 << 20;
 const REQUESTS_PER_WRITE: usize = 128;
 /// Number of rounds in which a service is not shown the next requests after that was of no use. Showing it puts, which
 /// it never prefetches, cost one percent of a put.
-const NOT_TOLD: u32 = 15;
+const PREFETCH_SKIPS: u32 = 15;
 /// Maximum number of slices in one write.
 const SLICES: usize = 32;
 
@@ -86,9 +88,9 @@ pub(super) struct Connection {
     /// The client is gone: nothing can be written any more.
     broken: bool,
     /// Number of requests, at most, that the service has been shown already.
-    foreseen: usize,
+    prefetched: usize,
     /// Number of rounds in which the service is not shown the next requests, because that was of no use.
-    not_told: u32,
+    prefetch_skips: u32,
     /// Approximate number of bytes missing for the next step.
     wanted: usize,
     received: Moment,
@@ -123,8 +125,8 @@ impl Connection {
             flight: Flight::new(),
             phase: Phase::Serving,
             broken: false,
-            foreseen: 0,
-            not_told: 0,
+            prefetched: 0,
+            prefetch_skips: 0,
             wanted: 0,
             received,
             accepted: received,
@@ -222,28 +224,28 @@ impl Connection {
     fn serve(&mut self) -> Served {
         let mut served = 0;
         while served < REQUESTS_PER_WRITE && !self.holds_back() {
-            if self.foreseen == 0
+            if self.prefetched == 0
                 && let Some((_, service)) = self.session.opened()
-                && Coming::of(&self.input).is_several()
+                && UpcomingRequests::of(&self.input).is_several()
             {
-                if self.not_told > 0 {
-                    self.not_told -= 1;
+                if self.prefetch_skips > 0 {
+                    self.prefetch_skips -= 1;
                 } else {
-                    let telling = || service.foresee(Coming::of(&self.input));
+                    let telling = || service.prefetch(UpcomingRequests::of(&self.input));
                     // A panic here fails no call, since prefetching has no effect.
                     let was_of_use = env::catch_unwind(telling).unwrap_or_else(|_| {
                         count(&self.shard.panics, 1);
                         tracing::error!(remote = %self.remote, "a service panicked when it was told what comes");
                         false
                     });
-                    self.not_told = if was_of_use { 0 } else { NOT_TOLD };
+                    self.prefetch_skips = if was_of_use { 0 } else { PREFETCH_SKIPS };
                 }
-                self.foreseen = Coming::TOGETHER;
+                self.prefetched = UpcomingRequests::TOGETHER;
             }
             let before = self.output.len();
             match self.session.next(&mut self.input, &mut self.output) {
                 Step::Starved(wanted) => {
-                    (self.wanted, self.foreseen) = (wanted, 0);
+                    (self.wanted, self.prefetched) = (wanted, 0);
                     let moved = served > 0 || self.output.len() > before;
                     return Served { requests: served, moved, starved: true };
                 }
@@ -253,7 +255,7 @@ impl Connection {
                     self.arm();
                 }
                 Step::Request(request) => {
-                    self.foreseen = self.foreseen.saturating_sub(1);
+                    self.prefetched = self.prefetched.saturating_sub(1);
                     let large = request.size > READ_MAX;
                     self.call(request);
                     if large {

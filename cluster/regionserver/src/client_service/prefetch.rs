@@ -1,15 +1,15 @@
 //! Rows of requests that have come together: their regions are told before the first of them is read.
 
-use rpc::Coming;
+use rpc::UpcomingRequests;
 use smallvec::SmallVec;
 
 use crate::RegionServer;
 use crate::request::{region_named, row_that_is_read};
 
 /// Tells regions of the rows that are read soon. Says whether there were any.
-pub(super) fn foresee(server: &RegionServer, coming: Coming<'_>) -> bool {
+pub(super) fn prefetch(server: &RegionServer, upcoming: UpcomingRequests<'_>) -> bool {
     let mut any = false;
-    let asked = coming.filter_map(|(method, param)| row_that_is_read(method, param));
+    let asked = upcoming.filter_map(|(method, param)| row_that_is_read(method, param));
     by_region(asked, |region, rows| {
         let region = region_named(region).and_then(|(by, name)| server.regions().glance(by, name));
         if let Some(region) = region {
@@ -22,12 +22,12 @@ pub(super) fn foresee(server: &RegionServer, coming: Coming<'_>) -> bool {
 
 /// Gives the rows of each region of which several are asked for, in whatever order they are.
 fn by_region<'a>(asked: impl Iterator<Item = (&'a [u8], &'a [u8])>, mut tell: impl FnMut(&[u8], &[&[u8]])) {
-    let mut asked: SmallVec<[_; Coming::TOGETHER]> = asked.collect();
+    let mut asked: SmallVec<[_; UpcomingRequests::TOGETHER]> = asked.collect();
     if !asked.is_sorted_by_key(|(region, _)| *region) {
         asked.sort_by_key(|(region, _)| *region);
     }
     for group in asked.chunk_by(|(one, _), (other, _)| one == other).filter(|group| group.len() > 1) {
-        let rows: SmallVec<[&[u8]; Coming::TOGETHER]> = group.iter().map(|(_, row)| *row).collect();
+        let rows: SmallVec<[&[u8]; UpcomingRequests::TOGETHER]> = group.iter().map(|(_, row)| *row).collect();
         tell(group[0].0, &rows);
     }
 }

@@ -8,17 +8,17 @@ use crate::envelope::{method_of, request_part};
 
 /// Iterates over the complete requests at the front of a buffer: the name of each method, and its parameter.
 #[derive(Clone, Debug)]
-pub struct Coming<'a> {
+pub struct UpcomingRequests<'a> {
     input: &'a [u8],
     left: usize,
 }
 
-impl<'a> Coming<'a> {
+impl<'a> UpcomingRequests<'a> {
     /// Maximum number of requests inspected together: what they prefetch fits the processor's first-level cache.
     pub const TOGETHER: usize = 16;
 
-    pub(crate) fn of(input: &'a [u8]) -> Coming<'a> {
-        Coming { input, left: Coming::TOGETHER }
+    pub(crate) fn of(input: &'a [u8]) -> UpcomingRequests<'a> {
+        UpcomingRequests { input, left: UpcomingRequests::TOGETHER }
     }
 
     /// Whether there is more than one request.
@@ -41,7 +41,7 @@ impl<'a> Coming<'a> {
     }
 }
 
-impl<'a> Iterator for Coming<'a> {
+impl<'a> Iterator for UpcomingRequests<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -70,14 +70,14 @@ mod tests {
     #[test]
     fn whole_requests_are_seen_and_the_one_that_is_cut_is_not() {
         let all = [request("Get", b"one"), request("Mutate", b""), request("Get", b"three")].concat();
-        let seen = |end| Coming::of(&all[..end]).collect::<Vec<_>>();
+        let seen = |end| UpcomingRequests::of(&all[..end]).collect::<Vec<_>>();
         assert_eq!(seen(all.len()), [(&b"Get"[..], &b"one"[..]), (b"Mutate", b""), (b"Get", b"three")]);
         let ends = [1, 2].map(|whole| (1..all.len()).find(|&end| seen(end).len() == whole).expect("an end"));
         assert_eq!(ends, [request("Get", b"one").len(), all.len() - request("Get", b"three").len()]);
-        let several = |end| Coming::of(&all[..end]).is_several();
+        let several = |end| UpcomingRequests::of(&all[..end]).is_several();
         assert!((0..=all.len()).all(|end| several(end) == (seen(end).len() > 1)));
-        let many = request("Get", b"again").repeat(Coming::TOGETHER + 1);
-        assert_eq!(Coming::of(&many).count(), Coming::TOGETHER);
+        let many = request("Get", b"again").repeat(UpcomingRequests::TOGETHER + 1);
+        assert_eq!(UpcomingRequests::of(&many).count(), UpcomingRequests::TOGETHER);
     }
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
                 let at = world.random() as usize % bytes.len();
                 bytes[at] = world.random() as u8;
             }
-            assert!(Coming::of(&bytes).count() <= Coming::TOGETHER);
+            assert!(UpcomingRequests::of(&bytes).count() <= UpcomingRequests::TOGETHER);
         }
     }
 }
