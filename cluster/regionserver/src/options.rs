@@ -191,7 +191,10 @@ impl Options {
             cell_size_max: (cell > 0).then(|| usize::try_from(cell).unwrap_or(usize::MAX)),
             row_size_max: conf.value(&region::MAX_ROW_SIZE)?,
             sync_to_disk: conf.value(&region::WAL_HSYNC)?,
-            compaction_files_min: count(&store::COMPACTION_MIN)?,
+            compaction_files_min: match conf.said(&store::COMPACTION_MIN)? {
+                Some(_) => count(&store::COMPACTION_MIN)?,
+                None => count(&store::COMPACTION_THRESHOLD)?,
+            },
             compaction_files_max: count(&store::COMPACTION_MAX)?,
             compaction_ratio: conf.value(&store::COMPACTION_RATIO)?,
             compaction_size_min: conf.said(&store::COMPACTION_MIN_SIZE)?,
@@ -217,6 +220,9 @@ impl Options {
         };
         let override_with = |options: &RegionOptions, said: Vec<(String, String)>| -> RegionOptions {
             let mut options = options.clone();
+            // Each key is read alone, so that a bad one does not hide the others. The newer of two names comes last.
+            let mut said = said;
+            said.sort_by_key(|(key, _)| key != keys::store::COMPACTION_THRESHOLD.name());
             for (key, value) in said {
                 let outcome = Conf::new()
                     .with_definition(&format!("{key}={value}"))
@@ -296,6 +302,7 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     set(conf, &region::IN_MEMORY_FLUSH_FACTOR, &mut options.in_memory_flush_factor, |factor| factor)?;
     set(conf, &region::PIPELINE_SEGMENTS, &mut options.pipeline_segments_max, count)?;
     set(conf, &region::ADAPTIVE_COMPACTION_THRESHOLD, &mut options.adaptive_unique_max, |share| share)?;
+    set(conf, &store::COMPACTION_THRESHOLD, &mut options.compaction_files_min, count)?;
     set(conf, &store::COMPACTION_MIN, &mut options.compaction_files_min, count)?;
     set(conf, &store::COMPACTION_MAX, &mut options.compaction_files_max, count)?;
     set(conf, &store::COMPACTION_RATIO, &mut options.compaction_ratio, |ratio| ratio)?;
@@ -366,6 +373,7 @@ mod tests {
         set("hbase.hregion.majorcompaction", "1d", table.attributes_mut());
         set("hbase.hstore.blockingStoreFiles", "many", table.attributes_mut());
         set("note", "no key of ours", table.attributes_mut());
+        set("hbase.hstore.compactionThreshold", "5", table.attributes_mut());
         let family = |name: &'static str| proto::FamilyDescriptor::new(name).expect("a name");
         table.set_family(family("f").with("hbase.hstore.compaction.min", "9"));
         table.set_family(family("g"));
@@ -377,6 +385,8 @@ mod tests {
         assert_eq!((of_f.compaction_files_min, of_f.compaction_ratio), (9, 2.0));
         assert_eq!(of_f.major_period, Duration::from_secs(24 * 3600), "what it does not say the table says");
         assert!(!options.families.contains_key(&b"g"[..]));
+        let site = Conf::new().with(&keys::store::COMPACTION_THRESHOLD, "6");
+        assert_eq!(Options::of_regions(&site).expect("good values").compaction_files_min, 6);
     }
 
     #[test]

@@ -296,6 +296,10 @@ impl RegionServer {
         let of_regions = RegionOptions { memory, ledger, ..of_regions };
         for region in self.regions.all() {
             region.tune(&Options::of_table(&of_regions, region.table()));
+            // Files that are too many by the new numbers do not wait for the next look.
+            if region.needs_compaction() {
+                self.background.request_compaction(&region, false, Vec::new());
+            }
         }
         self.region_options.store(Arc::new(of_regions));
         tracing::info!("the configuration was read again");

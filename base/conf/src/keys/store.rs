@@ -3,6 +3,8 @@
 keys! {
     /// Number of files at which a store is compacted.
     COMPACTION_MIN: Count = "hbase.hstore.compaction.min", "3";
+    /// Older name of the key before, which wins.
+    COMPACTION_THRESHOLD: Count = "hbase.hstore.compactionThreshold", "3";
     /// Most files of one minor compaction.
     COMPACTION_MAX: Count = "hbase.hstore.compaction.max", "10";
     /// A file is selected if it is smaller than the sum of the newer files times this.

@@ -245,6 +245,24 @@ fn the_rest_is_answered_as_by_hbase() {
 }
 
 #[test]
+fn an_updated_number_of_files_for_a_compaction_acts_on_open_regions_at_once() {
+    let bench = Bench::new();
+    let region = bench.server.regions().all().remove(0);
+    for row in ["a", "b"] {
+        bench.put(row, "f:x", "1");
+        region.flush(region::FlushReason::Requested).expect("flushes");
+    }
+    let queued = || bench.server.background.compacting(&region).minor;
+    assert!(!region.needs_compaction() && !queued(), "two files are too few by default");
+    bench
+        .server
+        .on_update_configuration(|| Ok(conf::Conf::new().with(&conf::keys::store::COMPACTION_MIN, "2")));
+    let _: pb::UpdateConfigurationResponse =
+        bench.admin("UpdateConfiguration", &pb::UpdateConfigurationRequest {}).expect("read again");
+    assert!(region.needs_compaction() && queued(), "two files are enough now");
+}
+
+#[test]
 fn a_client_finds_its_way_from_any_address() {
     let view = Arc::new(ClusterView::new());
     let service = ClientMetaService::new(view.clone(), 2);
