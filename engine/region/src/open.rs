@@ -10,7 +10,7 @@ use env::sync::Mutex;
 use hfile::{ReadOptions, Reader};
 use memstore::Level;
 use proto::{RegionInfo, TableDescriptor};
-use storage::{FileName, Files, Kind, swap_confirmed};
+use storage::{FileName, Files};
 
 use crate::locks::RowLocks;
 use crate::memory::Asked;
@@ -50,7 +50,7 @@ impl Region {
         let table_options = table.options().map_err(|error| Error::BadRequest(error.to_string()))?;
         let flush_size = table_options.flush_bytes.unwrap_or(options.flush_size);
         let comparator = if info.is_meta() { Comparator::Meta } else { Comparator::Table };
-        keep_region_info(&*files, &folder, &info)?;
+        layout::keep_region_info(&*files, &folder, &info)?;
         let mut stores = Vec::new();
         for family in table.families() {
             let store_folder = Region::store_folder(&folder, family.name());
@@ -256,20 +256,6 @@ fn prefetch(reader: &Arc<Reader>) {
                 let _read = reader.warm(Kinds::ALL, false);
             }
         });
-    }
-}
-
-/// Writes the region's own file if it is not there.
-fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo) -> Result<()> {
-    let name = folder.join(".regioninfo");
-    match files.open(&name) {
-        Ok(_) => Ok(()),
-        // Whole or not at all.
-        Err(error) if error.kind() == Kind::NotFound => {
-            swap_confirmed(files, &name, None, &info.to_file())?;
-            Ok(())
-        }
-        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,0 +1,145 @@
+//! Where files and folders lie below the root directory. The folders are HBase's; the master's own small objects lie in
+//! `bellows/`. The one file that more than one crate writes, a region's `.regioninfo`, is written here.
+//!
+//! ```text
+//! hbase.version                                    PBUF HBaseVersionFileContent
+//! hbase.id                                         PBUF ClusterId
+//! data/<namespace>/<table>/.tabledesc/.tableinfo.<10 digits>.<length>
+//! data/<namespace>/<table>/<region>/.regioninfo    PBUF delimited RegionInfo
+//! data/<namespace>/<table>/<region>/<family>/…     the region's own
+//! bellows/switches                                 the master's switches
+//! bellows/unfinished                               changes of tables that are not finished
+//! ```
+
+use proto::{EncodedName, RegionInfo, TableName};
+use storage::{FileName, Files, Kind, swap_confirmed};
+
+/// The name of the file in a region's folder that says which region it is.
+const REGION_INFO: &str = ".regioninfo";
+/// The longest such file that is read, in bytes: two keys of 32 KB and names.
+const REGION_INFO_BYTES_MAX: usize = 128 << 10;
+
+/// The folder of a namespace.
+pub fn namespace(name: &str) -> FileName {
+    FileName::new("data").join(name)
+}
+
+/// The folder of a table.
+pub fn table(name: &TableName) -> FileName {
+    namespace(name.namespace()).join(name.qualifier())
+}
+
+/// The folder of a table's descriptors.
+pub fn descriptors(name: &TableName) -> FileName {
+    table(name).join(".tabledesc")
+}
+
+/// The folder of a region.
+pub fn region(name: &TableName, region: &EncodedName) -> FileName {
+    table(name).join(region.as_str())
+}
+
+/// The file that says which region a folder is.
+pub fn region_info(name: &TableName, encoded: &EncodedName) -> FileName {
+    region(name, encoded).join(REGION_INFO)
+}
+
+/// The folder of a region.
+pub fn region_folder(info: &RegionInfo) -> FileName {
+    region(info.table(), info.encoded_name())
+}
+
+/// Makes sure that the region folder `folder` has a `.regioninfo` that says `info`. One that is missing, damaged or of
+/// another region is written anew: a crash may have cut it short when it was made. Durable when this returns.
+pub fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo) -> storage::Result<()> {
+    let name = folder.join(REGION_INFO);
+    match files.read(&name, REGION_INFO_BYTES_MAX) {
+        Ok(content) => match RegionInfo::from_file(&content.into()) {
+            Ok(found) if found == *info => return Ok(()),
+            _ => files.delete(&name)?,
+        },
+        Err(error) if error.kind() == Kind::TooLarge => files.delete(&name)?,
+        Err(error) if error.kind() == Kind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    // Whole or not at all, and only if nobody else has made it meanwhile.
+    swap_confirmed(files, &name, None, &info.to_file()).map(drop)
+}
+
+/// The object of the master's switches.
+pub fn switches() -> FileName {
+    FileName::new("bellows/switches")
+}
+
+/// The object of unfinished changes.
+pub fn unfinished() -> FileName {
+    FileName::new("bellows/unfinished")
+}
+
+/// The file of HBase's layout version.
+pub fn version() -> FileName {
+    FileName::new("hbase.version")
+}
+
+/// The file of the cluster's id.
+pub fn cluster_id() -> FileName {
+    FileName::new("hbase.id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::RegionId;
+    use storage::Memory;
+
+    fn info() -> RegionInfo {
+        let table = "ns:t".parse().expect("a table's name");
+        RegionInfo::new(table, "a".into(), "m".into(), RegionId(7)).expect("a region")
+    }
+
+    #[test]
+    fn a_region_lies_below_its_namespace_and_table() {
+        let info = info();
+        let folder = format!("data/ns/t/{}", info.encoded_name());
+        assert_eq!(region_folder(&info).as_str(), folder);
+        let file = region_info(info.table(), info.encoded_name());
+        assert_eq!(file.as_str(), format!("{folder}/.regioninfo"));
+        assert_eq!(descriptors(info.table()).as_str(), "data/ns/t/.tabledesc");
+    }
+
+    #[test]
+    fn a_region_info_that_is_missing_cut_short_or_of_another_region_is_written_anew() {
+        let (files, info) = (Memory::new(), info());
+        let folder = region_folder(&info);
+        let file = region_info(info.table(), info.encoded_name());
+        let read = || {
+            let content = files.read(&file, REGION_INFO_BYTES_MAX).expect("it is there");
+            RegionInfo::from_file(&content.into()).expect("it is whole")
+        };
+        keep_region_info(&files, &folder, &info).expect("written");
+        assert_eq!(read(), info);
+        let acts = files.acts();
+        keep_region_info(&files, &folder, &info).expect("kept");
+        assert_eq!(files.acts(), acts, "a good file is left alone");
+
+        files.damage(&file, |bytes| bytes.truncate(3));
+        keep_region_info(&files, &folder, &info).expect("written anew");
+        assert_eq!(read(), info);
+        let other =
+            RegionInfo::new(info.table().clone(), "m".into(), "".into(), RegionId(8)).expect("a region");
+        keep_region_info(&files, &folder, &other).expect("written anew");
+        assert_eq!(read(), other);
+    }
+
+    #[test]
+    fn a_region_info_survives_the_loss_of_power_once_it_is_kept() {
+        for seed in 0..8 {
+            let (files, info) = (Memory::new(), info());
+            keep_region_info(&files, &region_folder(&info), &info).expect("written");
+            let files = files.crash(seed);
+            let acts = files.acts();
+            keep_region_info(&files, &region_folder(&info), &info).expect("kept");
+            assert_eq!(files.acts(), acts, "seed {seed}");
+        }
+    }
+}
