@@ -80,8 +80,8 @@ pub struct Applied {
     pub pending: Pending,
 }
 
-/// Atomic writes, each of the cells of a row, with their final timestamps, as they go into log and memstore. All lie in
-/// one run of bytes.
+/// Atomic writes, each of the cells of a row, or of rows that are written together, with their final timestamps, as they
+/// go into log and memstore. All lie in one run of bytes.
 #[derive(Default)]
 pub(crate) struct Edits {
     /// `length 4B · cell` again and again.
@@ -204,6 +204,26 @@ impl Region {
         let pending = self.write(&edits, now)?;
         drop(locks);
         Ok(Applied { outcomes, pending })
+    }
+
+    /// Applies puts and deletes of several rows, all of them or none, also through a crash: they are one record of the log
+    /// under one sequence id, and no reader sees a part of them. With [`Error::WouldBlock`] none of them.
+    pub fn apply_together(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Pending> {
+        self.check_writable()?;
+        mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))?;
+        let locks = self.locks.lock(mutations.iter().map(|mutation| &mutation.row[..]), mode)?;
+        let now = self.world.now();
+        let bytes = mutations.iter().map(|mutation| mutation.cells.bytes().len()).sum();
+        let mut edits = Edits::with_capacity(bytes, 1);
+        for mutation in mutations {
+            self.prepare(mutation, now, mode, edits.bytes())?;
+        }
+        let strictest = mutations.iter().map(|mutation| self.strength(mutation.durability)).max();
+        let nonce = mutations.iter().find_map(|mutation| mutation.nonce);
+        edits.make(strictest.unwrap_or_default(), nonce, self.comparator);
+        let pending = self.write(&edits, now)?;
+        drop(locks);
+        Ok(pending)
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {

@@ -22,6 +22,7 @@ mod parts;
 mod passed;
 mod put_off;
 mod seeks;
+mod together;
 mod truncation;
 mod visibility;
 mod warm;

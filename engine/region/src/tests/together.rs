@@ -1,0 +1,39 @@
+//! Rows that are written together.
+
+use super::*;
+
+fn put_of(row: &str, value: &str) -> Mutation {
+    mutation(MutationKind::Put, row, &[("f:q", 1, CellType::Put, value.as_bytes())])
+}
+
+#[test]
+fn rows_written_together_are_all_there_after_a_crash_or_none() {
+    let mut seen = [false; 2];
+    for seed in 0..64 {
+        let bench = Bench::new();
+        bench.put("old", "f:q", 1, "0");
+        let delete = mutation(MutationKind::Delete, "old", &[("f:q", 1, CellType::DeleteColumn, b"")]);
+        let rows = [put_of("a", "1"), delete, put_of("z", "2")];
+        let pending = bench.region.apply_together(&rows, ReadMode::Any).expect("good rows");
+        // By turns the power is lost before the log is known to be on the disk.
+        let told = seed % 2 == 0;
+        if told {
+            pending.wait_blocking().expect("durable");
+        }
+        let after = bench.crash(seed).all();
+        assert!(after == "a/f:q@1=1 z/f:q@1=2" || (!told && after == "old/f:q@1=0"), "seed {seed}: {after}");
+        seen[usize::from(after.starts_with("old"))] = true;
+    }
+    assert_eq!(seen, [true, true], "both outcomes were met");
+}
+
+#[test]
+fn one_bad_row_refuses_all_that_are_written_together() {
+    let bench = Bench::new();
+    let bad = mutation(MutationKind::Put, "b", &[("nosuch:q", 1, CellType::Put, b"2")]);
+    bench
+        .region
+        .apply_together(&[put_of("a", "1"), bad], ReadMode::Any)
+        .expect_err("a family that is not there");
+    assert_eq!(bench.all(), "");
+}
