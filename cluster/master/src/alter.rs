@@ -15,7 +15,7 @@ use storage::FileName;
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
 use crate::procedure::{NonceKey, ProcedureId};
-use crate::{Master, descriptors, layout, table_not_found};
+use crate::{Master, descriptors, table_not_found};
 
 impl Master {
     /// Submits the change of a table to a whole new schema.
@@ -43,18 +43,10 @@ impl Master {
         family: &pb::ColumnFamilySchema,
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
-        let name = TableName::try_from(table).map_err(of_proto)?;
-        let family = FamilyDescriptor::try_from(family.clone()).map_err(of_proto)?;
-        self.alter(name, nonce, move |table| {
-            let mut table = table.clone();
-            if table.set_family(family.clone()).is_some() {
-                return Err(invalid(format!(
-                    "Column family '{}' in table '{}' already exists so cannot be added",
-                    family.name().escape_ascii(),
-                    table.name()
-                )));
-            }
-            Ok(table)
+        self.set_family(table, family, nonce, |table, family, is_there| {
+            let words =
+                || format!("Column family '{family}' in table '{table}' already exists so cannot be added");
+            if is_there { Err(invalid(words())) } else { Ok(()) }
         })
     }
 
@@ -65,17 +57,26 @@ impl Master {
         family: &pb::ColumnFamilySchema,
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
+        self.set_family(table, family, nonce, |_, family, is_there| {
+            let words = || format!("Family '{family}' does not exist, so it cannot be modified");
+            if is_there { Ok(()) } else { Err(invalid(words())) }
+        })
+    }
+
+    /// Submits the setting of a family. `check` is told the table, the family, and whether the table has it already.
+    fn set_family(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        family: &pb::ColumnFamilySchema,
+        nonce: Option<NonceKey>,
+        check: fn(&TableName, std::slice::EscapeAscii<'_>, bool) -> Result<(), Exception>,
+    ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let family = FamilyDescriptor::try_from(family.clone()).map_err(of_proto)?;
         self.alter(name, nonce, move |table| {
             let mut table = table.clone();
-            if table.set_family(family.clone()).is_none() {
-                let words = format!(
-                    "Family '{}' does not exist, so it cannot be modified",
-                    family.name().escape_ascii()
-                );
-                return Err(invalid(words));
-            }
+            let is_there = table.set_family(family.clone()).is_some();
+            check(table.name(), family.name().escape_ascii(), is_there)?;
             Ok(table)
         })
     }
@@ -182,15 +183,17 @@ impl Master {
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         let rows = content.regions.get(name).into_iter().flatten();
         let regions: Vec<RegionInfo> = rows.map(|row| row.region.clone()).collect();
-        let open = regions.iter().filter(|region| self.regions.is_open(region.encoded_name())).count();
+        let open = self.regions.open_regions()?;
+        let is_open = |region: &&RegionInfo| open.contains(region.encoded_name());
+        let reopening = regions.iter().filter(is_open).count();
         self.repaint(|picture| {
             if let Some(known) = picture.tables.get_mut(name) {
                 known.descriptor = Arc::clone(table);
-                known.reopening = open;
+                known.reopening = reopening;
             }
         });
         let outcome = regions.iter().try_for_each(|region| {
-            let was_open = self.regions.is_open(region.encoded_name());
+            let was_open = is_open(&region);
             if was_open {
                 self.regions.close(region.encoded_name())?;
             }
@@ -217,14 +220,20 @@ impl Master {
         let region = RegionInfo::meta();
         let old =
             self.see(|picture| picture.tables.get(table.name()).map(|known| Arc::clone(&known.descriptor)));
+        let last = self.last_server(&region);
         self.regions.close(region.encoded_name())?;
-        let (outcome, schema) = match (self.regions.open(&region, table), old) {
+        let (outcome, schema) = match (self.regions.open(&region, table, last.as_ref()), old) {
             (Err(cause), Some(old)) => {
                 descriptors::write(&*self.files, &old).map_err(of_storage)?;
-                self.regions.open(&region, &old)?;
+                let row = self.regions.open(&region, &old, last.as_ref())?;
+                self.repaint(|picture| picture.tables.get_mut(table.name()).map(|known| known.update(row)));
                 (Err(cause), old)
             }
-            (outcome, _) => (outcome.map(drop), Arc::clone(table)),
+            (Ok(row), _) => {
+                self.repaint(|picture| picture.tables.get_mut(table.name()).map(|known| known.update(row)));
+                (Ok(()), Arc::clone(table))
+            }
+            (Err(cause), None) => (Err(cause), Arc::clone(table)),
         };
         self.repaint(|picture| {
             if let Some(known) = picture.tables.get_mut(table.name()) {

@@ -4,23 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use env::World;
-use env::sync::Mutex;
+use contract::{CatalogEdit, CatalogRow};
 use prost::Message;
 use proto::catalog::{self, Column, RegionRow, TableState};
 use proto::{EncodedName, RegionInfo, TableName, pb};
 use rpc::Exception;
 
 use crate::Error;
-use crate::regions::{Edit, Regions, Row, Stamp};
+use crate::assignments::{Assignments, StampClock};
 
 /// The catalog's tables, through the regions that hold them.
 #[derive(Debug)]
 pub(crate) struct Catalog {
-    regions: Arc<dyn Regions>,
-    world: World,
+    regions: Arc<Assignments>,
+    clock: Arc<StampClock>,
     meta: EncodedName,
-    last: Mutex<u64>,
 }
 
 /// What hbase:meta says.
@@ -33,16 +31,14 @@ pub(crate) struct Content {
 }
 
 impl Catalog {
-    pub(crate) fn new(regions: Arc<dyn Regions>, world: World) -> Catalog {
-        Catalog { regions, world, meta: RegionInfo::meta().encoded_name().clone(), last: Mutex::new(0) }
+    pub(crate) fn new(regions: Arc<Assignments>, clock: Arc<StampClock>) -> Catalog {
+        Catalog { regions, clock, meta: RegionInfo::meta().encoded_name().clone() }
     }
 
     /// From now on stamps are greater than all that `region` holds: the clock may have been set back since they were
     /// given, and what is written anew must not be hidden by what was deleted before.
     pub(crate) fn outdo(&self, region: &EncodedName) -> Result<(), Exception> {
-        let newest = self.regions.newest(region)?;
-        let mut last = self.last.lock();
-        *last = newest.0.max(*last);
+        self.clock.outdo(self.regions.newest(region)?);
         Ok(())
     }
 
@@ -84,7 +80,7 @@ impl Catalog {
         &self,
         rows: impl IntoIterator<Item = &'a RegionRow>,
     ) -> Result<(), Exception> {
-        let put = |row: &RegionRow| Edit::Put(Row { key: row.key(), columns: row.columns() });
+        let put = |row: &RegionRow| CatalogEdit::Put(CatalogRow { key: row.key(), columns: row.columns() });
         self.write(&self.meta, rows.into_iter().map(put).collect())
     }
 
@@ -93,7 +89,7 @@ impl Catalog {
         let key = Bytes::copy_from_slice(table.as_bytes());
         self.write(
             &self.meta,
-            vec![Edit::Put(Row { key, columns: vec![catalog::table_state_column(state)] })],
+            vec![CatalogEdit::Put(CatalogRow { key, columns: vec![catalog::table_state_column(state)] })],
         )
     }
 
@@ -101,9 +97,9 @@ impl Catalog {
     pub(crate) fn remove(&self, table: &TableName) -> Result<(), Exception> {
         let content = self.read().map_err(|error| Exception::io(error.to_string()))?;
         let regions = content.regions.get(table).into_iter().flatten();
-        let mut edits: Vec<Edit> = regions.map(|row| Edit::Delete(row.key())).collect();
+        let mut edits: Vec<CatalogEdit> = regions.map(|row| CatalogEdit::Delete(row.key())).collect();
         if content.states.contains_key(table) {
-            edits.push(Edit::Delete(Bytes::copy_from_slice(table.as_bytes())));
+            edits.push(CatalogEdit::Delete(Bytes::copy_from_slice(table.as_bytes())));
         }
         if edits.is_empty() { Ok(()) } else { self.write(&self.meta, edits) }
     }
@@ -139,28 +135,24 @@ impl Catalog {
             qualifier: Bytes::from_static(catalog::NAMESPACE_QUALIFIER),
             value: namespace.encode_to_vec().into(),
         };
-        self.write(region, vec![Edit::Put(Row { key: namespace.name.clone(), columns: vec![column] })])
+        self.write(
+            region,
+            vec![CatalogEdit::Put(CatalogRow { key: namespace.name.clone(), columns: vec![column] })],
+        )
     }
 
     /// Removes a namespace from the region of hbase:namespace.
     pub(crate) fn remove_namespace(&self, region: &EncodedName, name: &str) -> Result<(), Exception> {
-        self.write(region, vec![Edit::Delete(Bytes::copy_from_slice(name.as_bytes()))])
+        self.write(region, vec![CatalogEdit::Delete(Bytes::copy_from_slice(name.as_bytes()))])
     }
 
-    fn rows(&self, region: &EncodedName, table: &'static str) -> Result<Vec<Row>, Error> {
+    fn rows(&self, region: &EncodedName, table: &'static str) -> Result<Vec<CatalogRow>, Error> {
         self.regions
             .rows(region)
             .map_err(|cause| Error::Region { act: format!("reading {table}"), cause: Box::new(cause) })
     }
 
-    fn write(&self, region: &EncodedName, edits: Vec<Edit>) -> Result<(), Exception> {
-        self.regions.write(region, self.next_stamp(), edits)
-    }
-
-    /// The time, or a ms more than was given last: never the same twice.
-    pub(crate) fn next_stamp(&self) -> Stamp {
-        let mut last = self.last.lock();
-        *last = u64::try_from(self.world.now().0).unwrap_or(0).max(*last + 1);
-        Stamp(*last)
+    fn write(&self, region: &EncodedName, edits: Vec<CatalogEdit>) -> Result<(), Exception> {
+        self.regions.write(region, self.clock.next(), edits)
     }
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use proto::{TableDescriptor, TableName};
 use storage::{FileName, Files, Kind};
 
-use crate::{Error, layout};
+use crate::Error;
 
 /// The longest descriptor that is read, in bytes.
 const SIZE_MAX: usize = 16 << 20;

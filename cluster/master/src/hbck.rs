@@ -147,12 +147,12 @@ fn schedule_crashes(
     master: &Master,
     request: &pb::ScheduleServerCrashProcedureRequest,
 ) -> Result<Reply, Exception> {
-    let own = master.regions.server();
+    let live = master.regions.live();
     for name in &request.server_name {
         let name = ServerName::try_from(name).map_err(of_proto)?;
-        if name == own {
+        if live.contains(&name) {
             return Err(Exception::do_not_retry(format!(
-                "{name} is the process that answers this call and serves: a crash procedure is for a dead server; \
+                "{name} lives and serves: a crash procedure is for a dead server; \
                  stop the server, and its next start replays the log"
             )));
         }

@@ -19,7 +19,7 @@ use prost::Message;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use storage::{Files, Kind, Outcome, Version, swap_confirmed};
 
-use crate::{Error, layout};
+use crate::Error;
 
 /// A change that is under way.
 #[derive(Debug, Clone, PartialEq, Eq)]

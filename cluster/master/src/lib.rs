@@ -6,7 +6,7 @@
 //!        └── submits ─▶ Procedures ─▶ tables ─┤  writes hbase:meta first, then the picture
 //!                                      │      │
 //!                                      ▼      │
-//!                     intents · descriptors · catalog ─▶ Regions (the region server of this process)
+//!                     intents · descriptors · catalog ─▶ Assignments ─▶ contract::RegionServers
 //! ```
 //!
 //! What it promises:
@@ -18,22 +18,22 @@
 //!   what it finds unfinished ([`startup`]).
 //! * **One change of a table at a time**; those of different tables run side by side ([`procedure`]).
 //!
-//! What it does not know: sockets, logs, cells. Regions are opened and read through the seam [`regions`].
+//! What it does not know: sockets, logs, cells, and who the region servers are. It reaches them through the `contract`
+//! crate; [`assignments`] says where each region is.
 
 mod absent;
 mod alter;
+mod assignments;
 mod catalog;
 pub mod descriptors;
 mod error;
 mod hbck;
 pub mod intents;
-pub mod layout;
 mod namespaces;
 mod options;
 pub mod picture;
 mod placement;
 pub mod procedure;
-pub mod regions;
 pub mod root;
 mod selection;
 mod service;
@@ -61,11 +61,11 @@ pub use options::Options;
 pub use selection::Selection;
 pub use service::MasterService;
 
+use assignments::{Assignments, StampClock};
 use catalog::Catalog;
 use intents::Intents;
 use picture::Picture;
 use procedure::{ProcedureId, Procedures};
-use regions::Regions;
 use switches::{Switch, Switches};
 
 /// A copy of the tables' states for those who do not ask the master: HBase 1 clients read them in ZooKeeper.
@@ -79,7 +79,8 @@ pub struct Master {
     world: World,
     options: Options,
     files: Arc<dyn Files>,
-    regions: Arc<dyn Regions>,
+    regions: Arc<Assignments>,
+    clock: Arc<StampClock>,
     catalog: Catalog,
     intents: Intents,
     procedures: Arc<Procedures>,

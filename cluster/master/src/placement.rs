@@ -1,7 +1,4 @@
 //! Regions by hand: moving, assigning, unassigning, truncating; and flushing a table.
-//!
-//! There is one server, so a region has nowhere else to go. A move succeeds and leaves it where it is, as in an HBase of
-//! one server, also when the destination is none that lives.
 
 use std::sync::Arc;
 
@@ -16,18 +13,37 @@ use crate::procedure::{NonceKey, Outcome, ProcedureId};
 use crate::{Master, table_not_found};
 
 impl Master {
-    /// Moves a region to a server, or to any.
+    /// Submits the move of an open region to a server, or to any other. It stays where it is when that server does not
+    /// live, or when there is no other.
     pub(crate) fn move_region(
         self: &Arc<Self>,
         region: &pb::RegionSpecifier,
         destination: Option<&pb::ServerName>,
-    ) -> Result<(), Exception> {
+    ) -> Result<ProcedureId, Exception> {
         let row = self.find(region)?;
-        if let Some(destination) = destination {
-            let destination = ServerName::try_from(destination).map_err(of_proto)?;
-            tracing::info!(region = %row.region, %destination, "the region stays: there is one server");
-        }
-        Ok(())
+        let destination = destination.map(ServerName::try_from).transpose().map_err(of_proto)?;
+        let name = row.region.table().clone();
+        self.submit("move", &name.clone(), None, move |master| {
+            let Some(owner) = master.regions.owner(row.region.encoded_name()) else { return Ok(()) };
+            let live = master.regions.live();
+            let destination = match destination {
+                Some(named) => live.into_iter().find(|server| *server == named),
+                None => live.into_iter().find(|server| *server != owner.server),
+            };
+            let Some(destination) = destination.filter(|server| *server != owner.server) else {
+                tracing::info!(region = %row.region, server = %owner.server, "the region stays where it is");
+                return Ok(());
+            };
+            let table =
+                master.see(|picture| picture.tables.get(&name).map(|table| Arc::clone(&table.descriptor)));
+            let table = table.ok_or_else(|| table_not_found(&name))?;
+            if row.region.is_meta() {
+                return Err(Exception::do_not_retry("the region of hbase:meta cannot be moved"));
+            }
+            master.close(&row.region)?;
+            let open = master.regions.open(&row.region, &table, Some(&destination))?;
+            master.record(open)
+        })
     }
 
     /// Submits the opening of a region of an enabled table.
@@ -187,9 +203,10 @@ impl Master {
     pub(crate) fn last_major_compaction(&self, table: &pb::TableName) -> Result<i64, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let rows = self.serving(&name).unwrap_or_default();
-        let open = rows.iter().map(|row| row.region.encoded_name()).filter(|name| self.regions.is_open(name));
+        let open = self.regions.open_regions()?;
+        let names = rows.iter().map(|row| row.region.encoded_name()).filter(|name| open.contains(*name));
         let times: Vec<i64> =
-            open.map(|name| self.regions.last_major_compaction(name)).collect::<Result<_, _>>()?;
+            names.map(|name| self.regions.last_major_compaction(name)).collect::<Result<_, _>>()?;
         Ok(times.into_iter().min().unwrap_or(0))
     }
 
@@ -236,8 +253,8 @@ impl Master {
 
     fn flush_all(&self, table: &TableName, families: &[Bytes]) -> Result<(), Exception> {
         let rows = self.serving(table).unwrap_or_default();
-        let open = |row: &RegionRow| self.regions.is_open(row.region.encoded_name());
-        let rows = rows.into_iter().filter(open).collect();
+        let open = self.regions.open_regions()?;
+        let rows = rows.into_iter().filter(|row| open.contains(row.region.encoded_name())).collect();
         self.in_parallel(rows, |row| self.regions.flush(row.region.encoded_name(), families))
     }
 }

@@ -5,7 +5,7 @@ use env::World;
 use proto::{pb, pbuf};
 use storage::{Files, Kind, swap_confirmed};
 
-use crate::{Error, layout};
+use crate::Error;
 
 /// HBase's number for the layout that 2.x reads and writes.
 const LAYOUT_VERSION: &str = "8";

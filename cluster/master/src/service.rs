@@ -256,10 +256,13 @@ impl Service for MasterService {
                 })
             }
 
-            "MoveRegion" => self.with(call, |master, request: pb::MoveRegionRequest| {
-                master.move_region(&request.region, request.dest_server_name.as_ref())?;
-                Ok(Reply::of(&pb::MoveRegionResponse {}))
-            }),
+            "MoveRegion" => self.with_end(
+                call,
+                |master, request: pb::MoveRegionRequest| {
+                    master.move_region(&request.region, request.dest_server_name.as_ref())
+                },
+                |_| Reply::of(&pb::MoveRegionResponse {}),
+            ),
             "AssignRegion" => self.with_end(
                 call,
                 |master, request: pb::AssignRegionRequest| master.assign_region(&request.region),

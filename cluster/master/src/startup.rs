@@ -15,21 +15,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use contract::RegionServers;
 use env::World;
 use env::sync::{Mutex, RwLock};
 use proto::catalog::{self, RegionRow, RegionState, TableState};
 use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE};
 use proto::{RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::Exception;
-use storage::{Files, Kind};
+use storage::Files;
 
+use crate::assignments::{Assignments, StampClock};
 use crate::catalog::Catalog;
 use crate::intents::Intents;
 use crate::picture::{Picture, Table};
 use crate::procedure::Procedures;
-use crate::regions::Regions;
 use crate::switches::Switches;
-use crate::{Error, Master, Options, TableStateMirror, descriptors, layout, root};
+use crate::{Error, Master, Options, TableStateMirror, descriptors, root};
 
 impl Master {
     /// Founds or takes up the cluster in `files`. When this returns, every table can be served, and `mirror` has the state
@@ -38,14 +39,16 @@ impl Master {
         world: World,
         options: Options,
         files: Arc<dyn Files>,
-        regions: Arc<dyn Regions>,
+        servers: Arc<dyn RegionServers>,
         mirror: Arc<dyn TableStateMirror>,
         name: ServerName,
     ) -> Result<Arc<Master>, Error> {
         options.check()?;
+        let clock = Arc::new(StampClock::new(world.clone()));
+        let regions = Arc::new(Assignments::new(servers, Arc::clone(&clock)));
         let master = Arc::new(Master {
             cluster_id: root::found(&*files, &world)?,
-            catalog: Catalog::new(Arc::clone(&regions), world.clone()),
+            catalog: Catalog::new(Arc::clone(&regions), Arc::clone(&clock)),
             intents: Intents::open(Arc::clone(&files))?,
             procedures: Procedures::new(world.clone(), options.procedures.clone()),
             switches: Switches::open(Arc::clone(&files), layout::switches())?,
@@ -59,6 +62,7 @@ impl Master {
             options,
             files,
             regions,
+            clock,
             name,
         });
         master.open_meta()?;
@@ -93,12 +97,11 @@ impl Master {
             }
         };
         let region = RegionInfo::meta();
-        self.keep_region_info(&region)?;
+        layout::keep_region_info(&*self.files, &layout::region_folder(&region), &region)?;
         let table = Arc::new(table);
-        let sequence =
-            self.regions.open(&region, &table).map_err(|cause| failed("opening hbase:meta", cause))?;
+        let row =
+            self.regions.open(&region, &table, None).map_err(|cause| failed("opening hbase:meta", cause))?;
         self.catalog.outdo(region.encoded_name()).map_err(|cause| failed("reading hbase:meta", cause))?;
-        let row = RegionRow::open(region, self.regions.server(), sequence.0);
         self.repaint(|picture| picture.put_table(Table::new(table, TableState::Enabled, vec![row])));
         Ok(())
     }
@@ -112,20 +115,6 @@ impl Master {
         let info = table.family(catalog::INFO).expect("hbase:meta has it").clone();
         table.set_family(info.with("BLOCKSIZE", self.options.meta_block_bytes));
         table
-    }
-
-    /// Sees to it that the region's folder says whose it is: a crash may have cut the file short when it was made.
-    fn keep_region_info(&self, region: &RegionInfo) -> Result<(), Error> {
-        let name = layout::region_info(region.table(), region.encoded_name());
-        match self.files.read(&name, 4096) {
-            Ok(content) => match RegionInfo::from_file(&content.into()) {
-                Ok(found) if found == *region => return Ok(()),
-                _ => self.files.delete(&name)?,
-            },
-            Err(error) if error.kind() == Kind::NotFound => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(self.write_region_info(region)?)
     }
 
     /// Says whether all that is there made sense.
@@ -222,7 +211,7 @@ impl Master {
             rows.map(|row| row.region.encoded_name().clone()).collect()
         });
         if all_read {
-            self.regions.keep_only(&known);
+            self.regions.forget_others(&known).map_err(wrap)?;
         }
         Ok(())
     }
@@ -231,14 +220,14 @@ impl Master {
         let table: Option<Arc<TableDescriptor>> = self
             .see(|picture| picture.tables.get(row.region.table()).map(|table| Arc::clone(&table.descriptor)));
         let table = table.expect("the row was taken from the picture");
-        let sequence = match self.regions.open(&row.region, &table) {
-            Ok(sequence) => sequence,
+        let last = row.server.as_ref().or(row.target.as_ref());
+        match self.regions.open(&row.region, &table, last) {
+            Ok(open) => self.record(open),
             Err(cause) => {
-                tracing::error!(region = %row.region, %cause, "region could not be opened; its rows are out of reach");
-                return self.record(RegionRow { state: RegionState::FailedOpen, ..row.clone() });
+                tracing::error!(region = %row.region, %cause, "the region could not be opened; its rows are out of reach");
+                self.record(RegionRow { state: RegionState::FailedOpen, ..row.clone() })
             }
-        };
-        self.record(RegionRow::open(row.region.clone(), self.regions.server(), sequence.0))
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The state of the cluster, as `GetClusterStatus` tells it.
 
 use proto::catalog::RegionState;
-use proto::pb;
+use proto::{ServerName, pb};
 
 use crate::Master;
 use crate::picture::{Table, is_in_transition};
@@ -11,7 +11,6 @@ use crate::switches::Switch;
 pub(crate) fn of(master: &Master, wanted: &[i32]) -> pb::ClusterStatus {
     use pb::Option as Part;
     let wants = |part: Part| wanted.is_empty() || wanted.contains(&(part as i32));
-    let server = pb::ServerName::from(&master.regions.server());
     let mut status = pb::ClusterStatus::default();
     if wants(Part::HbaseVersion) {
         status.hbase_version =
@@ -21,11 +20,14 @@ pub(crate) fn of(master: &Master, wanted: &[i32]) -> pb::ClusterStatus {
         status.cluster_id = Some(pb::ClusterId { cluster_id: master.cluster_id.clone() });
     }
     if wants(Part::LiveServers) {
-        let load = master.regions.load();
-        status.live_servers = vec![pb::LiveServerInfo { server: server.clone(), server_load: load }];
+        let live = |(server, server_load): (ServerName, _)| pb::LiveServerInfo {
+            server: (&server).into(),
+            server_load,
+        };
+        status.live_servers = master.regions.loads().into_iter().map(live).collect();
     }
     if wants(Part::ServersName) {
-        status.servers_name = vec![server];
+        status.servers_name = master.regions.live().iter().map(pb::ServerName::from).collect();
     }
     if wants(Part::Master) {
         status.master = Some((&master.name).into());

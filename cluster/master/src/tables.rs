@@ -20,14 +20,14 @@ use env::sync::Mutex;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::descriptor::sanity;
 use proto::region_info::regions_between;
-use proto::{RegionId, RegionInfo, TableDescriptor, TableName, pb};
+use proto::{RegionId, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
 use crate::picture::Table;
 use crate::procedure::{NonceKey, ProcedureId};
-use crate::{Master, descriptors, layout, table_not_found};
+use crate::{Master, descriptors, table_not_found};
 
 /// The attribute by which a table says how its stores' files are tracked.
 const TRACKER: &str = "hbase.store.file-tracker.impl";
@@ -256,7 +256,8 @@ impl Master {
                 self.erase(table.name())?;
                 descriptors::write(&*self.files, table).map_err(of_storage)?;
                 for region in regions {
-                    self.write_region_info(region).map_err(of_storage)?;
+                    layout::keep_region_info(&*self.files, &layout::region_folder(region), region)
+                        .map_err(of_storage)?;
                 }
                 let rows: Vec<_> = regions
                     .iter()
@@ -275,7 +276,7 @@ impl Master {
             Intent::DeleteFamilies { table, families } => self.finish_families(table, families)?,
             Intent::TruncateRegion { table, region } => {
                 self.regions.close(region.encoded_name())?;
-                self.regions.truncate(region, table)?;
+                self.regions.truncate(region, table, self.last_server(region).as_ref())?;
             }
         }
         self.intents.end(intent.table()).map_err(of_storage)
@@ -309,24 +310,12 @@ impl Master {
         }
         self.catalog.remove(table)?;
         for row in content.regions.get(table).into_iter().flatten() {
-            self.regions.discard(row.region.encoded_name());
+            self.regions.forget(row.region.encoded_name())?;
         }
         for entry in self.files.list(&layout::table(table)).map_err(of_storage)? {
             self.files.delete(&entry.name).map_err(of_storage)?;
         }
         Ok(())
-    }
-
-    /// Writes the file by which a region's folder is known.
-    pub(crate) fn write_region_info(&self, region: &RegionInfo) -> storage::Result<()> {
-        let mut file = self.files.create(&layout::region_info(region.table(), region.encoded_name()))?;
-        match file.write(&region.to_file()) {
-            Ok(()) => file.finish().map(|_size| ()),
-            Err(error) => {
-                file.abandon();
-                Err(error)
-            }
-        }
     }
 
     /// Step 6: opens all regions of a table and says that it is enabled.
@@ -355,9 +344,17 @@ impl Master {
 
     /// Opens a region and says so.
     pub(crate) fn open(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
-        let sequence = self.regions.open(region, table)?;
-        let row = RegionRow::open(region.clone(), self.regions.server(), sequence.0);
+        let row = self.regions.open(region, table, self.last_server(region).as_ref())?;
         self.record(row)
+    }
+
+    /// The server that had a region last, as hbase:meta says.
+    pub(crate) fn last_server(&self, region: &RegionInfo) -> Option<ServerName> {
+        self.see(|picture| {
+            let table = picture.tables.get(region.table())?;
+            let row = table.regions.iter().find(|row| row.region.name() == region.name())?;
+            row.server.clone().or_else(|| row.target.clone())
+        })
     }
 
     /// Closes a region and says so.
@@ -387,7 +384,7 @@ impl Master {
     /// A region id that is new: the time, as in HBase, but never the same twice, since a table made anew at once must not
     /// find what the log still has of its predecessor.
     pub(crate) fn new_region_id(&self) -> RegionId {
-        RegionId(self.catalog.next_stamp().0)
+        RegionId(self.clock.next().0)
     }
 
     /// Refuses a schema that cannot be served, and writes into it what HBase writes into every new one.

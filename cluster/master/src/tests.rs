@@ -4,5 +4,6 @@ mod crash;
 mod double;
 mod hbck;
 mod nonsense;
+mod servers;
 mod service;
 mod tables;

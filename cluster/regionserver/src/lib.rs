@@ -52,7 +52,7 @@ pub use call_sample::{CallKind, CallObserver, CallSample, SAMPLED_ONE_IN};
 pub use client_meta::{BootstrapNodeService, ClientMetaService, ClusterView, MetaLocation};
 pub use client_service::ClientService;
 pub use counters::{Counters, Snapshot};
-pub use local::LocalRegions;
+pub use local::LocalServers;
 pub use options::Options;
 pub use regions::{MovedTo, OnlineRegions};
 pub use request::filter_of;

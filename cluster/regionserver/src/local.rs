@@ -1,32 +1,69 @@
-//! What the master asks of the region server that lives in its own process.
-//!
-//! All calls block; the master makes them from threads that may wait.
+//! The region server of this process behind the contract that the master knows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp, block};
-use master::regions::{Edit, OpenSequence, Row, Stamp};
+use contract::{
+    CatalogEdit, CatalogRow, OpenOrder, OpenSequence, RegionReport, RegionServers, ServerFuture, StaleTerm,
+    Stamp, Term, TermLedger,
+};
+use env::Runtime;
+use env::sync::Mutex;
 use proto::catalog::Column;
-use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, pb};
+use proto::{EncodedName, ServerName, TableDescriptor, pb};
 use region::{CellSink, Durability, Limits, Mutation, MutationKind, ReadMode, Region, Scan};
 use rpc::Exception;
 
 use crate::RegionServer;
 
-/// The regions of one server, as its master sees them.
-#[derive(Clone, Debug)]
-pub struct LocalRegions {
-    server: Arc<RegionServer>,
+/// Orders of the master that are carried out at the same time; more wait.
+const ORDERS_MAX: usize = 32;
+
+/// A cluster whose one region server is in this process. Orders are carried out on threads of their own, for they wait
+/// for the disk.
+#[derive(Debug)]
+pub struct LocalServers {
+    inner: Arc<Inner>,
+    runtime: Runtime,
 }
 
-impl LocalRegions {
-    /// The regions of `server`.
-    pub fn new(server: Arc<RegionServer>) -> LocalRegions {
-        LocalRegions { server }
+#[derive(Debug)]
+struct Inner {
+    server: Arc<RegionServer>,
+    terms: Mutex<TermLedger>,
+}
+
+impl LocalServers {
+    /// The cluster of `server` alone.
+    pub fn new(server: Arc<RegionServer>) -> std::io::Result<LocalServers> {
+        let inner = Arc::new(Inner { server, terms: Mutex::default() });
+        Ok(LocalServers { inner, runtime: Runtime::start("orders", ORDERS_MAX)? })
     }
 
+    /// Carries out an order for `server`, which must be the one of this process.
+    fn order<T: Send + 'static>(
+        &self,
+        server: &ServerName,
+        act: impl FnOnce(&Inner) -> Result<T, Exception> + Send + 'static,
+    ) -> ServerFuture<T> {
+        let own = self.inner.server.name();
+        if server != own {
+            let words = format!("the order is for server {server}, and this is {own}");
+            return Box::pin(std::future::ready(Err(Exception::io(words))));
+        }
+        let inner = Arc::clone(&self.inner);
+        let task = self.runtime.spawn(env::blocking(move || act(&inner)));
+        Box::pin(async move {
+            task.await.unwrap_or_else(|failure| {
+                Err(Exception::io(format!("the order broke an invariant or the server ended: {failure}")))
+            })
+        })
+    }
+}
+
+impl Inner {
     fn find(&self, region: &EncodedName) -> Result<Arc<Region>, Exception> {
         self.server.regions().by_encoded_name(region).ok_or_else(|| {
             Exception::not_serving_region(format!("{region} is not online on {}", self.server.name()))
@@ -36,31 +73,8 @@ impl LocalRegions {
     fn told<T>(&self, outcome: Result<T, region::Error>) -> Result<T, Exception> {
         outcome.map_err(|error| self.server.exception(&error))
     }
-}
 
-impl master::regions::Regions for LocalRegions {
-    fn server(&self) -> ServerName {
-        self.server.name().clone()
-    }
-
-    fn open(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<OpenSequence, Exception> {
-        let region = self.told(self.server.open_region(region.clone(), table.clone()))?;
-        Ok(OpenSequence(region.open_sequence().0))
-    }
-
-    fn close(&self, region: &EncodedName) -> Result<(), Exception> {
-        self.told(self.server.close_region(region, None)).map(drop)
-    }
-
-    fn truncate(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
-        self.told(self.server.truncate_region(region.clone(), table.clone()))
-    }
-
-    fn discard(&self, region: &EncodedName) {
-        self.server.foundation().log.forget_region(region.as_str().as_bytes());
-    }
-
-    fn keep_only(&self, known: &BTreeSet<EncodedName>) {
+    fn forget_others(&self, known: &BTreeSet<EncodedName>) {
         let foundation = self.server.foundation();
         let Some(recovered) = &foundation.recovered else { return };
         for name in recovered.regions() {
@@ -73,23 +87,7 @@ impl master::regions::Regions for LocalRegions {
         }
     }
 
-    fn is_open(&self, region: &EncodedName) -> bool {
-        self.server.regions().by_encoded_name(region).is_some()
-    }
-
-    fn flush(&self, region: &EncodedName, families: &[Bytes]) -> Result<(), Exception> {
-        self.told(self.server.flush_families(&self.find(region)?, families)).map(drop)
-    }
-
-    fn last_major_compaction(&self, region: &EncodedName) -> Result<i64, Exception> {
-        Ok(self.find(region)?.load().last_major_compaction.map_or(0, |time| time.0))
-    }
-
-    fn load(&self) -> pb::ServerLoad {
-        self.server.server_load()
-    }
-
-    fn rows(&self, region: &EncodedName) -> Result<Vec<Row>, Exception> {
+    fn rows(&self, region: &EncodedName) -> Result<Vec<CatalogRow>, Exception> {
         let mut rows = Rows::default();
         self.told(self.find(region)?.scanner(Scan::default()).and_then(|mut scanner| {
             while scanner.next_row(&Limits::NONE, &mut rows, ReadMode::Any)?.more {}
@@ -108,26 +106,128 @@ impl master::regions::Regions for LocalRegions {
         Ok(Stamp(u64::try_from(newest.0).unwrap_or(0)))
     }
 
-    fn stop(&self) {
-        self.server.stop();
-    }
-
-    fn write(&self, region: &EncodedName, stamp: Stamp, edits: Vec<Edit>) -> Result<(), Exception> {
+    fn write(&self, region: &EncodedName, stamp: Stamp, edits: &[CatalogEdit]) -> Result<(), Exception> {
         let region = self.find(region)?;
         let mutations: Vec<_> =
             edits.iter().map(|edit| mutation(region.table(), stamp, edit)).collect::<Result<_, _>>()?;
-        let applied = self.told(region.apply(&mutations, ReadMode::Any))?;
+        let pending = self.told(region.apply_together(&mutations, ReadMode::Any))?;
         self.server.written(&region);
-        // All are waited for before one that failed is told: which of them are done is then certain.
-        let durable = self.told(applied.pending.wait_blocking());
-        self.told(applied.outcomes.into_iter().collect::<Result<Vec<()>, _>>())?;
-        durable
+        self.told(pending.wait_blocking())
+    }
+}
+
+impl RegionServers for LocalServers {
+    fn live(&self) -> Vec<ServerName> {
+        vec![self.inner.server.name().clone()]
+    }
+
+    fn open(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<OpenSequence> {
+        self.order(server, move |inner| {
+            let OpenOrder { region, table, term } = order;
+            inner.terms.lock().admit_open(region.encoded_name(), term).map_err(StaleTerm::exception)?;
+            let name = region.encoded_name().clone();
+            let opened = inner.told(inner.server.open_region(region, table));
+            if opened.is_err() {
+                // The answer says that the region is not open here, so this opening must never be served.
+                inner.terms.lock().admit_close(&name, term).map_err(StaleTerm::exception)?;
+            }
+            Ok(OpenSequence(opened?.open_sequence().0))
+        })
+    }
+
+    fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()> {
+        let region = region.clone();
+        self.order(server, move |inner| {
+            inner.terms.lock().admit_close(&region, term).map_err(StaleTerm::exception)?;
+            inner.told(inner.server.close_region(&region, None)).map(drop)
+        })
+    }
+
+    fn truncate(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<()> {
+        self.order(server, move |inner| {
+            let OpenOrder { region, table, term } = order;
+            // Nobody may open it meanwhile under an earlier term.
+            inner.terms.lock().admit_close(region.encoded_name(), term).map_err(StaleTerm::exception)?;
+            inner.told(inner.server.truncate_region(region, table))
+        })
+    }
+
+    fn report(&self, server: &ServerName) -> ServerFuture<Vec<RegionReport>> {
+        self.order(server, |inner| {
+            let terms = inner.terms.lock();
+            let report = |region: &Arc<Region>| {
+                let region = region.info().encoded_name().clone();
+                terms.open_term(&region).map(|term| RegionReport { region, term })
+            };
+            Ok(inner.server.regions().all().iter().filter_map(report).collect())
+        })
+    }
+
+    fn forget(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<()> {
+        let region = region.clone();
+        self.order(server, move |inner| {
+            inner.terms.lock().forget(&region);
+            inner.server.foundation().log.forget_region(region.as_str().as_bytes());
+            Ok(())
+        })
+    }
+
+    fn forget_others(&self, server: &ServerName, known: BTreeSet<EncodedName>) -> ServerFuture<()> {
+        self.order(server, move |inner| {
+            inner.forget_others(&known);
+            Ok(())
+        })
+    }
+
+    fn flush(&self, server: &ServerName, region: &EncodedName, families: Vec<Bytes>) -> ServerFuture<()> {
+        let region = region.clone();
+        self.order(server, move |inner| {
+            inner.told(inner.server.flush_families(&inner.find(&region)?, &families)).map(drop)
+        })
+    }
+
+    fn last_major_compaction(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<i64> {
+        let region = region.clone();
+        self.order(server, move |inner| {
+            Ok(inner.find(&region)?.load().last_major_compaction.map_or(0, |time| time.0))
+        })
+    }
+
+    fn load(&self, server: &ServerName) -> ServerFuture<pb::ServerLoad> {
+        self.order(server, |inner| Ok(inner.server.server_load()))
+    }
+
+    fn rows(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Vec<CatalogRow>> {
+        let region = region.clone();
+        self.order(server, move |inner| inner.rows(&region))
+    }
+
+    fn newest(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Stamp> {
+        let region = region.clone();
+        self.order(server, move |inner| inner.newest(&region))
+    }
+
+    fn write(
+        &self,
+        server: &ServerName,
+        region: &EncodedName,
+        stamp: Stamp,
+        edits: Vec<CatalogEdit>,
+    ) -> ServerFuture<()> {
+        let region = region.clone();
+        self.order(server, move |inner| inner.write(&region, stamp, &edits))
+    }
+
+    fn stop(&self, server: &ServerName) {
+        if server == self.inner.server.name() {
+            self.inner.server.stop();
+        }
     }
 }
 
 /// Gathers cells into rows.
 #[derive(Default)]
-struct Rows(Vec<Row>);
+struct Rows(Vec<CatalogRow>);
 
 impl CellSink for Rows {
     fn cell(&mut self, cell: Cell<'_>) {
@@ -139,7 +239,7 @@ impl CellSink for Rows {
         };
         match self.0.last_mut() {
             Some(row) if row.key == cell.row() => row.columns.push(column),
-            _ => self.0.push(Row { key: part(cell.row()), columns: vec![column] }),
+            _ => self.0.push(CatalogRow { key: part(cell.row()), columns: vec![column] }),
         }
     }
 }
@@ -154,7 +254,7 @@ impl CellSink for Newest {
     }
 }
 
-fn mutation(table: &TableDescriptor, stamp: Stamp, edit: &Edit) -> Result<Mutation, Exception> {
+fn mutation(table: &TableDescriptor, stamp: Stamp, edit: &CatalogEdit) -> Result<Mutation, Exception> {
     let mut cells = Vec::new();
     let mut cell = |row: &[u8], family: &[u8], qualifier: &[u8], cell_type, value: &[u8]| {
         let timestamp = Timestamp(i64::try_from(stamp.0).unwrap_or(i64::MAX));
@@ -164,13 +264,13 @@ fn mutation(table: &TableDescriptor, stamp: Stamp, edit: &Edit) -> Result<Mutati
         Ok::<(), Exception>(())
     };
     let (kind, row) = match edit {
-        Edit::Put(row) => {
+        CatalogEdit::Put(row) => {
             for column in &row.columns {
                 cell(&row.key, &column.family, &column.qualifier, CellType::Put, &column.value)?;
             }
             (MutationKind::Put, row.key.clone())
         }
-        Edit::Delete(row) => {
+        CatalogEdit::Delete(row) => {
             for family in table.families() {
                 cell(row, family.name(), b"", CellType::DeleteFamily, b"")?;
             }

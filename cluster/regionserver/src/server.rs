@@ -11,7 +11,7 @@ use env::{HashMap, WallTime, World};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor};
 use region::{Opening, Region, RegionOptions};
 use rpc::{Exception, class};
-use storage::{FileName, Files};
+use storage::Files;
 use tokio::sync::Notify;
 
 use crate::background::Background;
@@ -185,7 +185,7 @@ impl RegionServer {
 
     fn opening(&self, info: RegionInfo, table: Arc<TableDescriptor>) -> Opening {
         Opening {
-            folder: region_folder(&info),
+            folder: layout::region_folder(&info),
             info,
             options: Options::of_table(&self.region_options.load(), &table),
             table,
@@ -378,12 +378,6 @@ impl RegionServer {
     pub(crate) fn exception(&self, error: &region::Error) -> Exception {
         exceptions::of_region(error, &self.name)
     }
-}
-
-/// The directory of a region below the root, as HBase lays it out.
-fn region_folder(info: &RegionInfo) -> FileName {
-    let table = info.table();
-    FileName::new(format!("data/{}/{}/{}", table.namespace(), table.qualifier(), info.encoded_name()))
 }
 
 impl Drop for RegionServer {

@@ -11,7 +11,7 @@ use master::{HbckService, Master, MasterService};
 use proto::ServerName;
 use regionserver::{
     AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, Foundation,
-    LocalRegions, MetaLocation, RegionServer,
+    LocalServers, MetaLocation, RegionServer,
 };
 use storage::{FileName, Files};
 
@@ -115,14 +115,16 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     server.on_update_configuration(move || {
         Settings::gather(&again).map(|settings| settings.conf).map_err(|failure| failure.to_string())
     });
-    let regions: Arc<dyn master::regions::Regions> = Arc::new(LocalRegions::new(Arc::clone(&server)));
+    let servers = LocalServers::new(Arc::clone(&server))
+        .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
     let master_options = master::Options::from_conf(&settings.conf)?;
     let tree = Arc::new(registry::Tree::new(world.clone()));
     let znodes = Znodes::new(Arc::clone(&tree), &settings.znode_parent, &master_name, world.clone());
     let znodes = Arc::new(znodes);
     let mirror = Arc::clone(&znodes) as Arc<dyn master::TableStateMirror>;
-    let master = Master::start(world.clone(), master_options, files, regions, mirror, master_name.clone())
-        .map_err(|error| Failure::of_words(root, error))?;
+    let master =
+        Master::start(world.clone(), master_options, files, Arc::new(servers), mirror, master_name.clone())
+            .map_err(|error| Failure::of_words(root, error))?;
     server.start().map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
 
     let meta = master.meta_location();

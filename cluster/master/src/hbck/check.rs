@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use env::WallTime;
 use proto::catalog::{RegionRow, RegionState, TableState};
-use proto::{RegionInfo, TableName};
+use proto::{EncodedName, RegionInfo, TableName};
 use rpc::Exception;
 
 use crate::Master;
@@ -85,11 +85,12 @@ impl Master {
         let unreadable = content.nonsense.iter().map(|error| Inconsistency::Unreadable(error.to_string()));
         inconsistencies.extend(unreadable);
         let tables = self.see(|picture| picture.tables.clone());
+        let open = self.regions.open_regions()?;
         let unknown = content.regions.iter().filter(|(table, _)| !tables.contains_key(table));
         let unknown = unknown.flat_map(|(_, rows)| rows);
         inconsistencies.extend(unknown.map(|row| Inconsistency::Unknown(Box::new(row.region.clone()))));
         for (name, table) in tables.iter().filter(|(name, _)| !name.is_meta()) {
-            self.check_table(name, table, &content, &mut inconsistencies);
+            check_table(name, table, &content, &open, &mut inconsistencies);
         }
         let busy: BTreeSet<TableName> = busy.into_iter().chain(self.busy_tables()).collect();
         inconsistencies.retain(|found| found.table().is_none_or(|table| !busy.contains(table)));
@@ -113,42 +114,43 @@ impl Master {
             |table: &TableName| self.procedures.is_busy(table.as_str()) || self.intents.of(table).is_some();
         tables.into_iter().filter(is_busy).collect()
     }
+}
 
-    fn check_table(
-        &self,
-        name: &TableName,
-        table: &crate::picture::Table,
-        content: &Content,
-        found: &mut Vec<Inconsistency>,
-    ) {
-        let state = content.states.get(name);
-        if state != Some(&table.state) {
-            found.push(Inconsistency::TableState {
-                table: name.clone(),
-                found: state.map_or("none", TableState::as_str_name),
-                expected: table.state.as_str_name(),
-            });
-        }
-        let rows: &[RegionRow] = content.regions.get(name).map_or(&[], Vec::as_slice);
-        let boxed = |row: &RegionRow| Box::new(row.region.clone());
-        let is_among = |row: &RegionRow, rows: &[RegionRow]| {
-            rows.iter().any(|other| other.region.name() == row.region.name())
-        };
-        let lost = table.regions.iter().filter(|row| !is_among(row, rows));
-        found.extend(lost.map(|row| Inconsistency::NoRow(boxed(row))));
-        let unknown = rows.iter().filter(|row| !is_among(row, &table.regions));
-        found.extend(unknown.map(|row| Inconsistency::Unknown(boxed(row))));
-        found.extend(gaps(name, &table.serving().collect::<Vec<_>>()));
-        for row in table.serving() {
-            let is_open = self.regions.is_open(row.region.encoded_name());
-            match table.state {
-                TableState::Enabled if !is_open || row.state != RegionState::Open => {
-                    let state = if is_open { row.state.as_str_name() } else { "not open" };
-                    found.push(Inconsistency::NotOpen { region: boxed(row), state });
-                }
-                TableState::Disabled if is_open => found.push(Inconsistency::Open(boxed(row))),
-                _ => {}
+/// What hbase:meta has of a table, against the view and the regions that are `open`.
+fn check_table(
+    name: &TableName,
+    table: &crate::picture::Table,
+    content: &Content,
+    open: &BTreeSet<EncodedName>,
+    found: &mut Vec<Inconsistency>,
+) {
+    let state = content.states.get(name);
+    if state != Some(&table.state) {
+        found.push(Inconsistency::TableState {
+            table: name.clone(),
+            found: state.map_or("none", TableState::as_str_name),
+            expected: table.state.as_str_name(),
+        });
+    }
+    let rows: &[RegionRow] = content.regions.get(name).map_or(&[], Vec::as_slice);
+    let boxed = |row: &RegionRow| Box::new(row.region.clone());
+    let is_among = |row: &RegionRow, rows: &[RegionRow]| {
+        rows.iter().any(|other| other.region.name() == row.region.name())
+    };
+    let lost = table.regions.iter().filter(|row| !is_among(row, rows));
+    found.extend(lost.map(|row| Inconsistency::NoRow(boxed(row))));
+    let unknown = rows.iter().filter(|row| !is_among(row, &table.regions));
+    found.extend(unknown.map(|row| Inconsistency::Unknown(boxed(row))));
+    found.extend(gaps(name, &table.serving().collect::<Vec<_>>()));
+    for row in table.serving() {
+        let is_open = open.contains(row.region.encoded_name());
+        match table.state {
+            TableState::Enabled if !is_open || row.state != RegionState::Open => {
+                let state = if is_open { row.state.as_str_name() } else { "not open" };
+                found.push(Inconsistency::NotOpen { region: boxed(row), state });
             }
+            TableState::Disabled if is_open => found.push(Inconsistency::Open(boxed(row))),
+            _ => {}
         }
     }
 }

@@ -64,7 +64,8 @@ impl Master {
         let (descriptor, state) = known.ok_or_else(|| table_not_found(table))?;
         let region = RegionInfo::new(table.clone(), start.clone(), end.clone(), self.new_region_id());
         let region = region.map_err(of_proto)?;
-        self.write_region_info(&region).map_err(of_storage)?;
+        layout::keep_region_info(&*self.files, &layout::region_folder(&region), &region)
+            .map_err(of_storage)?;
         self.record(RegionRow::new(region.clone(), RegionState::Closed))?;
         tracing::warn!(region = %region, "hbck made an empty region for rows that had none");
         if state == TableState::Enabled { self.open(&region, &descriptor) } else { Ok(()) }

@@ -1,9 +1,13 @@
-//! A region server in memory. Its catalog rows live as long as its disk: a new life sees what the old one wrote.
+//! Two region servers in memory, a fake of the contract. Their catalog rows live as long as their disk: a new life sees what the old one wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use contract::{
+    CatalogEdit, CatalogRow, OpenOrder, OpenSequence, RegionReport, RegionServers, ServerFuture, StaleTerm,
+    Stamp, Term, TermLedger,
+};
 use env::sync::{Condvar, Mutex};
 use env::{WallTime, World};
 use proto::catalog::{Column, TableState};
@@ -12,7 +16,6 @@ use rpc::Exception;
 use storage::{FileName, Files, Memory};
 
 use crate::procedure::ProcedureId;
-use crate::regions::{Edit, OpenSequence, Regions, Row, Stamp};
 use crate::{Error, Master, Options, TableStateMirror};
 
 type Cells = BTreeMap<Bytes, BTreeMap<(Bytes, Bytes), (u64, Bytes)>>;
@@ -25,31 +28,45 @@ pub(super) struct Durable {
     lives: Arc<Mutex<i64>>,
 }
 
+/// Two region servers on one disk. Every promise of the contract is checked: no region is open twice, every order goes
+/// to the server that has the region, and terms only rise.
 pub(super) struct Double {
     files: Memory,
     durable: Durable,
-    open: Mutex<BTreeSet<EncodedName>>,
+    live: Mutex<Vec<ServerName>>,
+    terms: Mutex<BTreeMap<ServerName, TermLedger>>,
+    open: Mutex<BTreeMap<EncodedName, (ServerName, Term)>>,
+    last_terms: Mutex<BTreeMap<EncodedName, Term>>,
     refused: Mutex<Option<Bytes>>,
+    /// Closings that fail from now on, after the region is closed.
+    failing_closes: Mutex<usize>,
     /// While it is set, opening a region waits.
     paused: Mutex<bool>,
     resumed: Condvar,
     writes_left: Mutex<Option<u64>>,
     flushed: Mutex<Vec<EncodedName>>,
     discarded: Mutex<BTreeSet<EncodedName>>,
-    /// Whose edits the log keeps; `None` while nobody has said so: all.
+    /// Whose edits the logs keep; `None` while nobody has said so: all.
     known: Mutex<Option<BTreeSet<EncodedName>>>,
-    stopped: Mutex<bool>,
+    stopped: Mutex<BTreeSet<ServerName>>,
     /// Every schema that a region was opened with.
     schemas: Mutex<Vec<(EncodedName, Arc<TableDescriptor>)>>,
 }
+
+/// The names of the two servers.
+pub(super) const SERVERS: [&str; 2] = ["one,16020,1", "two,16020,1"];
 
 impl Double {
     pub(super) fn new(files: Memory, durable: Durable) -> Arc<Double> {
         Arc::new(Double {
             files,
             durable,
+            live: Mutex::new(SERVERS.map(server).to_vec()),
+            terms: Mutex::default(),
             open: Mutex::default(),
+            last_terms: Mutex::default(),
             refused: Mutex::default(),
+            failing_closes: Mutex::default(),
             paused: Mutex::default(),
             resumed: Condvar::new(),
             writes_left: Mutex::default(),
@@ -66,6 +83,11 @@ impl Double {
         *self.refused.lock() = start_key.map(Bytes::from);
     }
 
+    /// The next closings fail when the region is closed already, as with a flush that finds the disk full.
+    pub(super) fn fail_closes(&self, count: usize) {
+        *self.failing_closes.lock() = count;
+    }
+
     /// From now on opening a region waits, until this is called with `false`.
     pub(super) fn pause(&self, paused: bool) {
         *self.paused.lock() = paused;
@@ -77,8 +99,18 @@ impl Double {
         *self.writes_left.lock() = writes;
     }
 
+    /// From now on these servers live.
+    pub(super) fn set_live(&self, live: &[&str]) {
+        *self.live.lock() = live.iter().copied().map(server).collect();
+    }
+
     pub(super) fn open_count(&self) -> usize {
         self.open.lock().len()
+    }
+
+    /// The server that has a region open.
+    pub(super) fn server_of(&self, region: &EncodedName) -> Option<ServerName> {
+        self.open.lock().get(region).map(|(server, _)| server.clone())
     }
 
     pub(super) fn was_discarded(&self, region: &EncodedName) -> bool {
@@ -90,7 +122,7 @@ impl Double {
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        *self.stopped.lock()
+        self.stopped.lock().len() == SERVERS.len()
     }
 
     /// What a region was last opened with.
@@ -103,26 +135,58 @@ impl Double {
     pub(super) fn flushed(&self) -> usize {
         self.flushed.lock().len()
     }
-}
 
-impl std::fmt::Debug for Double {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Double").field("open", &self.open).finish_non_exhaustive()
+    /// Writes to a region as any client may.
+    pub(super) fn write(
+        &self,
+        region: &EncodedName,
+        stamp: Stamp,
+        edits: Vec<CatalogEdit>,
+    ) -> Result<(), Exception> {
+        // All of them or none: the process dies before the batch or after it.
+        if let Some(left) = self.writes_left.lock().as_mut() {
+            if *left == 0 {
+                return Err(Exception::io("the process was killed by the test"));
+            }
+            *left -= 1;
+        }
+        let mut rows = self.durable.rows.lock();
+        let mut deleted = self.durable.deleted.lock();
+        let rows = rows.entry(region.clone()).or_default();
+        for edit in edits {
+            match edit {
+                CatalogEdit::Put(row) => {
+                    // As in a region: a deletion hides what has its timestamp or an older one.
+                    let hidden =
+                        deleted.get(&(region.clone(), row.key.clone())).is_some_and(|&at| at >= stamp.0);
+                    assert!(!hidden, "row {} is hidden by its own deletion", row.key.escape_ascii());
+                    let cells = rows.entry(row.key).or_default();
+                    for column in row.columns {
+                        cells.insert((column.family, column.qualifier), (stamp.0, column.value));
+                    }
+                }
+                CatalogEdit::Delete(key) => {
+                    rows.remove(&key);
+                    deleted.insert((region.clone(), key), stamp.0);
+                }
+            }
+        }
+        Ok(())
     }
-}
 
-impl Regions for Double {
-    fn server(&self) -> ServerName {
-        "localhost,16020,1".parse().expect("a server's name")
+    /// Checks that an order goes to the server that has the region open.
+    fn assert_owner(&self, server: &ServerName, region: &EncodedName) {
+        assert_eq!(self.server_of(region).as_ref(), Some(server), "an order for {region} went astray");
     }
 
-    fn open(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<OpenSequence, Exception> {
+    fn open_here(&self, server: &ServerName, order: OpenOrder) -> Result<OpenSequence, Exception> {
+        let OpenOrder { region, table, term } = order;
         assert_eq!(region.table(), table.name());
-        let name = crate::layout::region_info(region.table(), region.encoded_name());
+        let name = layout::region_info(region.table(), region.encoded_name());
         let content = self.files.read(&name, 4096).map_err(|error| Exception::io(error.to_string()))?;
         let found =
             RegionInfo::from_file(&content.into()).map_err(|error| Exception::io(error.to_string()))?;
-        assert_eq!(found, *region, "the folder is another region's");
+        assert_eq!(found, region, "the folder is another region's");
         let mut paused = self.paused.lock();
         while *paused {
             self.resumed.wait(&mut paused);
@@ -131,20 +195,43 @@ impl Regions for Double {
         if self.refused.lock().as_ref() == Some(region.start_key()) {
             return Err(Exception::io("the region is refused by the test"));
         }
-        self.open.lock().insert(region.encoded_name().clone());
-        self.schemas.lock().push((region.encoded_name().clone(), Arc::clone(table)));
+        let name = region.encoded_name().clone();
+        self.terms
+            .lock()
+            .entry(server.clone())
+            .or_default()
+            .admit_open(&name, term)
+            .map_err(StaleTerm::exception)?;
+        let last = self.last_terms.lock().insert(name.clone(), term);
+        assert!(last.is_none_or(|last| last <= term), "{name}: term {term} after {last:?}");
+        let before = self.open.lock().insert(name.clone(), (server.clone(), term));
+        assert!(before.is_none_or(|before| before == (server.clone(), term)), "{name} is open twice");
+        self.schemas.lock().push((name, table));
         Ok(OpenSequence(2))
     }
 
-    fn close(&self, region: &EncodedName) -> Result<(), Exception> {
-        self.open.lock().remove(region);
+    fn close_here(&self, server: &ServerName, region: &EncodedName, term: Term) -> Result<(), Exception> {
+        self.terms
+            .lock()
+            .entry(server.clone())
+            .or_default()
+            .admit_close(region, term)
+            .map_err(StaleTerm::exception)?;
+        let closed = self.open.lock().remove(region);
+        assert!(closed.is_none_or(|(owner, _)| owner == *server), "{region} was closed by another server");
+        let mut failing = self.failing_closes.lock();
+        if *failing > 0 {
+            *failing -= 1;
+            return Err(Exception::io("the closing is failed by the test"));
+        }
         Ok(())
     }
 
-    fn truncate(&self, region: &RegionInfo, _table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+    fn truncate_here(&self, order: &OpenOrder) -> Result<(), Exception> {
+        let region = &order.region;
         let name = region.encoded_name();
-        assert!(!self.is_open(name), "{name} is truncated and open");
-        let folder = crate::layout::region(region.table(), name);
+        assert!(!self.open.lock().contains_key(name), "{name} is truncated and open");
+        let folder = layout::region_folder(region);
         let failed = |error: storage::Error| Exception::io(error.to_string());
         let mut families = BTreeSet::new();
         for entry in self.files.list(&folder).map_err(failed)? {
@@ -160,34 +247,7 @@ impl Regions for Double {
         Ok(())
     }
 
-    fn discard(&self, region: &EncodedName) {
-        assert!(!self.is_open(region), "{region} is discarded and open");
-        self.discarded.lock().insert(region.clone());
-    }
-
-    fn keep_only(&self, known: &BTreeSet<EncodedName>) {
-        *self.known.lock() = Some(known.clone());
-    }
-
-    fn is_open(&self, region: &EncodedName) -> bool {
-        self.open.lock().contains(region)
-    }
-
-    fn flush(&self, region: &EncodedName, _families: &[Bytes]) -> Result<(), Exception> {
-        self.flushed.lock().push(region.clone());
-        Ok(())
-    }
-
-    fn last_major_compaction(&self, _region: &EncodedName) -> Result<i64, Exception> {
-        Ok(7)
-    }
-
-    fn load(&self) -> pb::ServerLoad {
-        pb::ServerLoad { number_of_requests: Some(3), ..Default::default() }
-    }
-
-    fn rows(&self, region: &EncodedName) -> Result<Vec<Row>, Exception> {
-        assert!(self.is_open(region), "{region} is read and not open");
+    fn rows_of(&self, region: &EncodedName) -> Vec<CatalogRow> {
         let rows = self.durable.rows.lock();
         let column = |((family, qualifier), (_, value)): (&(Bytes, Bytes), &(u64, Bytes))| Column {
             family: family.clone(),
@@ -195,53 +255,111 @@ impl Regions for Double {
             value: value.clone(),
         };
         let cells = rows.get(region).into_iter().flatten();
-        Ok(cells
-            .map(|(key, cells)| Row { key: key.clone(), columns: cells.iter().map(column).collect() })
-            .collect())
+        cells
+            .map(|(key, cells)| CatalogRow { key: key.clone(), columns: cells.iter().map(column).collect() })
+            .collect()
     }
 
-    fn newest(&self, region: &EncodedName) -> Result<Stamp, Exception> {
+    fn newest_of(&self, region: &EncodedName) -> Stamp {
         let rows = self.durable.rows.lock();
         let cells = rows.get(region).into_iter().flatten().flat_map(|(_, cells)| cells.values());
         let deleted = self.durable.deleted.lock();
         let markers = deleted.iter().filter(|((of, _), _)| of == region).map(|(_, at)| *at);
-        Ok(Stamp(cells.map(|(at, _)| *at).chain(markers).max().unwrap_or(0)))
+        Stamp(cells.map(|(at, _)| *at).chain(markers).max().unwrap_or(0))
+    }
+}
+
+impl std::fmt::Debug for Double {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Double").field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+fn server(name: &str) -> ServerName {
+    name.parse().expect("a server's name")
+}
+
+/// An answer that comes at once.
+fn answered<T: Send + 'static>(answer: Result<T, Exception>) -> ServerFuture<T> {
+    Box::pin(std::future::ready(answer))
+}
+
+impl RegionServers for Double {
+    fn live(&self) -> Vec<ServerName> {
+        self.live.lock().clone()
     }
 
-    fn stop(&self) {
-        *self.stopped.lock() = true;
+    fn open(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<OpenSequence> {
+        answered(self.open_here(server, order))
     }
 
-    fn write(&self, region: &EncodedName, stamp: Stamp, edits: Vec<Edit>) -> Result<(), Exception> {
-        assert!(self.is_open(region), "{region} is written and not open");
-        for edit in edits {
-            if let Some(left) = self.writes_left.lock().as_mut() {
-                if *left == 0 {
-                    return Err(Exception::io("the process was killed by the test"));
-                }
-                *left -= 1;
-            }
-            let mut rows = self.durable.rows.lock();
-            let mut deleted = self.durable.deleted.lock();
-            let rows = rows.entry(region.clone()).or_default();
-            match edit {
-                Edit::Put(row) => {
-                    // As in a region: a deletion hides what has its timestamp or an older one.
-                    let hidden =
-                        deleted.get(&(region.clone(), row.key.clone())).is_some_and(|&at| at >= stamp.0);
-                    assert!(!hidden, "row {} is hidden by its own deletion", row.key.escape_ascii());
-                    let cells = rows.entry(row.key).or_default();
-                    for column in row.columns {
-                        cells.insert((column.family, column.qualifier), (stamp.0, column.value));
-                    }
-                }
-                Edit::Delete(key) => {
-                    rows.remove(&key);
-                    deleted.insert((region.clone(), key), stamp.0);
-                }
-            }
-        }
-        Ok(())
+    fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()> {
+        answered(self.close_here(server, region, term))
+    }
+
+    fn truncate(&self, _server: &ServerName, order: OpenOrder) -> ServerFuture<()> {
+        answered(self.truncate_here(&order))
+    }
+
+    fn report(&self, server: &ServerName) -> ServerFuture<Vec<RegionReport>> {
+        let open = self.open.lock();
+        let here = open.iter().filter(|(_, (owner, _))| owner == server);
+        let report = |(region, (_, term)): (&EncodedName, &(ServerName, Term))| RegionReport {
+            region: region.clone(),
+            term: *term,
+        };
+        answered(Ok(here.map(report).collect()))
+    }
+
+    fn forget(&self, _server: &ServerName, region: &EncodedName) -> ServerFuture<()> {
+        assert!(!self.open.lock().contains_key(region), "{region} is discarded and open");
+        self.discarded.lock().insert(region.clone());
+        answered(Ok(()))
+    }
+
+    fn forget_others(&self, _server: &ServerName, known: BTreeSet<EncodedName>) -> ServerFuture<()> {
+        *self.known.lock() = Some(known);
+        answered(Ok(()))
+    }
+
+    fn flush(&self, server: &ServerName, region: &EncodedName, _families: Vec<Bytes>) -> ServerFuture<()> {
+        self.assert_owner(server, region);
+        self.flushed.lock().push(region.clone());
+        answered(Ok(()))
+    }
+
+    fn last_major_compaction(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<i64> {
+        self.assert_owner(server, region);
+        answered(Ok(7))
+    }
+
+    fn load(&self, _server: &ServerName) -> ServerFuture<pb::ServerLoad> {
+        answered(Ok(pb::ServerLoad { number_of_requests: Some(3), ..Default::default() }))
+    }
+
+    fn rows(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Vec<CatalogRow>> {
+        self.assert_owner(server, region);
+        answered(Ok(self.rows_of(region)))
+    }
+
+    fn newest(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Stamp> {
+        self.assert_owner(server, region);
+        answered(Ok(self.newest_of(region)))
+    }
+
+    fn write(
+        &self,
+        server: &ServerName,
+        region: &EncodedName,
+        stamp: Stamp,
+        edits: Vec<CatalogEdit>,
+    ) -> ServerFuture<()> {
+        self.assert_owner(server, region);
+        answered(Double::write(self, region, stamp, edits))
+    }
+
+    fn stop(&self, server: &ServerName) {
+        self.stopped.lock().insert(server.clone());
     }
 }
 
@@ -338,14 +456,14 @@ impl Life {
 
     /// Files under a table's folder.
     pub(super) fn files_of(&self, table: &str) -> Vec<FileName> {
-        let folder = crate::layout::table(&name(table));
+        let folder = layout::table(&name(table));
         self.files.list(&folder).expect("the disk works").into_iter().map(|entry| entry.name).collect()
     }
 
     /// Puts a file where a region keeps those of a family.
     pub(super) fn put_store_file(&self, table: &str, family: &str) -> FileName {
         let region = self.master.see(|picture| picture.tables[&name(table)].regions[0].region.clone());
-        let folder = crate::layout::region(region.table(), region.encoded_name());
+        let folder = layout::region(region.table(), region.encoded_name());
         let file = folder.join(family).join("0123");
         self.files.create(&file).and_then(|writer| writer.finish()).expect("the disk works");
         file

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use contract::CatalogEdit;
 use env::Runtime;
 use prost::Message;
 use proto::catalog::{RegionRow, RegionState, TableState};
@@ -11,7 +12,6 @@ use rpc::{Exception, Service, class};
 
 use super::double::{Life, name, pb_name};
 use super::service::{call, end_of};
-use crate::regions::Edit;
 use crate::{HbckService, Inconsistency};
 
 struct Bench {
@@ -49,8 +49,8 @@ impl Bench {
     fn delete_row_of_meta(&self, key: Bytes) {
         let master = &self.life.master;
         let meta = RegionInfo::meta();
-        let stamp = master.catalog.next_stamp();
-        master.regions.write(meta.encoded_name(), stamp, vec![Edit::Delete(key)]).expect("written");
+        let stamp = master.clock.next();
+        master.regions.write(meta.encoded_name(), stamp, vec![CatalogEdit::Delete(key)]).expect("written");
     }
 }
 
@@ -100,7 +100,7 @@ fn a_hole_is_found_after_a_start_and_filled_by_an_empty_region() {
     assert_eq!(bench.check(), []);
     let starts: Vec<_> = bench.rows().iter().map(|row| row.region.start_key().clone()).collect();
     assert_eq!(starts, ["", "g", "n"]);
-    assert!(bench.life.master.regions.is_open(bench.rows()[1].region.encoded_name()));
+    assert!(bench.life.double.server_of(bench.rows()[1].region.encoded_name()).is_some());
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn states_are_set_as_they_are_asked_for_and_the_ones_before_are_told() {
 #[test]
 fn what_one_server_cannot_do_is_refused_with_the_reason() {
     let bench = Bench::new();
-    let own = pb::ServerName::from(&bench.life.master.regions.server());
+    let own = pb::ServerName::from(&bench.life.master.regions.live()[0]);
     let dead = pb::ServerName { start_code: Some(0), ..own.clone() };
     let schedule = |server_name| pb::ScheduleServerCrashProcedureRequest { server_name };
     let method = "ScheduleServerCrashProcedure";

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use contract::{CatalogEdit, CatalogRow, Stamp};
 use proto::catalog::{self, Column, TableState};
 use proto::region_info::regions_between;
 use proto::{RegionId, RegionInfo, TableDescriptor, pb};
@@ -11,9 +12,8 @@ use storage::memory::Fault;
 use storage::{Files, Kind, Outcome};
 
 use super::double::{Life, name, pb_name, schema};
+use crate::descriptors;
 use crate::intents::{Intent, Intents};
-use crate::regions::{Edit, Regions, Row, Stamp};
-use crate::{descriptors, layout};
 
 fn put(
     life: &Life,
@@ -27,7 +27,8 @@ fn put(
         qualifier: Bytes::from_static(qualifier),
         value: Bytes::from_static(value),
     };
-    let edit = Edit::Put(Row { key: Bytes::from_static(row.as_bytes()), columns: vec![column] });
+    let edit =
+        CatalogEdit::Put(CatalogRow { key: Bytes::from_static(row.as_bytes()), columns: vec![column] });
     life.double
         .write(RegionInfo::meta().encoded_name(), Stamp(1_900_000_000_000), vec![edit])
         .expect("hbase:meta takes anything");
@@ -66,7 +67,7 @@ fn a_region_whose_state_makes_no_sense_is_opened() {
             qualifier: Bytes::from_static(qualifier),
             value: Bytes::from_static(value),
         };
-        let edit = Edit::Put(Row { key: region, columns: vec![column] });
+        let edit = CatalogEdit::Put(CatalogRow { key: region, columns: vec![column] });
         let meta = RegionInfo::meta();
         life.double.write(meta.encoded_name(), Stamp(1_900_000_000_000), vec![edit]).unwrap();
         let next = life.next();

@@ -232,9 +232,9 @@ fn regions_are_assigned_and_unassigned_by_either_name() {
     assert_eq!(life.double.open_count(), 2);
     life.done(life.master.assign_region(&full)).unwrap();
     assert_eq!(life.double.open_count(), 3);
-    life.master.move_region(&short, None).unwrap();
+    life.done(life.master.move_region(&short, None)).unwrap();
     let unknown = pb::RegionSpecifier { r#type: 2, value: "f".repeat(32).into() };
-    assert_eq!(class_of(life.master.move_region(&unknown, None)), class::UNKNOWN_REGION);
+    assert_eq!(class_of(life.done(life.master.move_region(&unknown, None))), class::UNKNOWN_REGION);
     let garbage = pb::RegionSpecifier { r#type: 1, value: "x".into() };
     assert_eq!(class_of(life.done(life.master.assign_region(&garbage))), class::UNKNOWN_REGION);
 }

@@ -425,18 +425,6 @@ fn files_that_no_list_names_go_after_a_while() {
 }
 
 #[test]
-fn the_newest_stamp_of_a_region_is_that_of_a_marker_too() {
-    use master::regions::{Edit, Regions, Stamp};
-    let bench = Bench::new();
-    let local = crate::LocalRegions::new(bench.server.clone());
-    let region = bench.server.regions().all().remove(0).info().encoded_name().clone();
-    assert_eq!(local.newest(&region).expect("open"), Stamp(0));
-    local.write(&region, Stamp(70), vec![Edit::Delete("r".into())]).expect("written");
-    local.write(&region, Stamp(60), vec![Edit::Delete("s".into())]).expect("written");
-    assert_eq!(local.newest(&region).expect("open"), Stamp(70));
-}
-
-#[test]
 fn what_flushes_weighs_as_much_as_what_serves_while_memory_presses() {
     let region = RegionOptions { flush_size: 1 << 10, block_multiplier: 4, ..RegionOptions::default() };
     let options = Options { wake_period: Duration::ZERO, ..Options::default() };

@@ -1,73 +1,126 @@
-//! The master's way to its regions.
+//! The region server behind the contract that the master knows.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use master::regions::{Edit, Regions, Row, Stamp};
+use contract::{CatalogEdit, CatalogRow, OpenOrder, RegionServers, ServerFuture, Stamp, Term};
 use proto::catalog::Column;
+use proto::{EncodedName, ServerName};
+use rpc::Exception;
 
 use super::bench::{Bench, class, region, table};
-use crate::LocalRegions;
+use crate::LocalServers;
 
-fn row(key: &'static str, value: &'static str) -> Row {
+fn row(key: &'static str, value: &'static str) -> CatalogRow {
     let column = Column { family: "f".into(), qualifier: "q".into(), value: value.into() };
-    Row { key: key.into(), columns: vec![column] }
+    CatalogRow { key: key.into(), columns: vec![column] }
+}
+
+fn put(key: &'static str, value: &'static str) -> CatalogEdit {
+    CatalogEdit::Put(row(key, value))
+}
+
+/// The servers of a bench, and the name of its one server.
+fn servers(bench: &Bench) -> (LocalServers, ServerName) {
+    let servers = LocalServers::new(bench.server.clone()).expect("a thread can be started");
+    (servers, bench.server.name().clone())
+}
+
+fn done<T>(future: ServerFuture<T>) -> Result<T, Exception> {
+    env::block_on(future)
+}
+
+fn order(term: u64) -> OpenOrder {
+    OpenOrder { region: region("", ""), table: Arc::new(table()), term: Term(term) }
 }
 
 #[test]
 fn rows_are_written_replaced_deleted_and_written_anew() {
     let bench = Bench::new();
-    let regions = LocalRegions::new(bench.server.clone());
-    let name = bench.server.regions().all()[0].info().encoded_name().clone();
-    let write = |stamp, edits| regions.write(&name, Stamp(stamp), edits).expect("written");
-    write(10, vec![Edit::Put(row("a", "1")), Edit::Put(row("b", "2"))]);
-    write(11, vec![Edit::Put(row("a", "3")), Edit::Delete(Bytes::from("b"))]);
-    assert_eq!(regions.rows(&name).expect("rows"), [row("a", "3")]);
-    write(12, vec![Edit::Put(row("b", "4"))]);
-    assert_eq!(regions.rows(&name).expect("rows"), [row("a", "3"), row("b", "4")]);
-    regions.flush(&name, &[]).expect("flushed");
-    assert_eq!(regions.rows(&name).expect("rows").len(), 2);
-    assert_eq!(regions.last_major_compaction(&name).expect("none"), 0);
-    assert_eq!(regions.load().region_loads.len(), 1);
+    let (servers, name) = servers(&bench);
+    let region: EncodedName = bench.server.regions().all()[0].info().encoded_name().clone();
+    let write = |stamp, edits| done(servers.write(&name, &region, Stamp(stamp), edits)).expect("written");
+    let rows = || done(servers.rows(&name, &region)).expect("rows");
+    write(10, vec![put("a", "1"), put("b", "2")]);
+    write(11, vec![put("a", "3"), CatalogEdit::Delete(Bytes::from("b"))]);
+    assert_eq!(rows(), [row("a", "3")]);
+    write(12, vec![put("b", "4")]);
+    assert_eq!(rows(), [row("a", "3"), row("b", "4")]);
+    done(servers.flush(&name, &region, Vec::new())).expect("flushed");
+    assert_eq!(rows().len(), 2);
+    assert_eq!(done(servers.last_major_compaction(&name, &region)).expect("none"), 0);
+    assert_eq!(done(servers.load(&name)).expect("a load").region_loads.len(), 1);
+}
+
+#[test]
+fn the_newest_stamp_of_a_region_is_that_of_a_marker_too() {
+    let bench = Bench::new();
+    let (servers, name) = servers(&bench);
+    let region = bench.server.regions().all().remove(0).info().encoded_name().clone();
+    let newest = || done(servers.newest(&name, &region)).expect("open");
+    assert_eq!(newest(), Stamp(0));
+    done(servers.write(&name, &region, Stamp(70), vec![CatalogEdit::Delete("r".into())])).expect("written");
+    done(servers.write(&name, &region, Stamp(60), vec![CatalogEdit::Delete("s".into())])).expect("written");
+    assert_eq!(newest(), Stamp(70));
 }
 
 #[test]
 fn regions_are_opened_once_and_closed_without_complaint() {
     let bench = Bench::with(crate::Options::default(), &[]);
-    let regions = LocalRegions::new(bench.server.clone());
+    let (servers, name) = servers(&bench);
     let info = region("", "");
-    let table = std::sync::Arc::new(table());
-    let first = regions.open(&info, &table).expect("opens");
-    assert_eq!(regions.open(&info, &table).expect("is open"), first);
-    regions.write(info.encoded_name(), Stamp(1), vec![Edit::Put(row("a", "1"))]).expect("written");
+    let region = info.encoded_name();
+    let open = |term| done(servers.open(&name, order(term)));
+    let first = open(1).expect("opens");
+    assert_eq!(open(1).expect("is open"), first, "the same order again");
+    done(servers.write(&name, region, Stamp(1), vec![put("a", "1")])).expect("written");
+    let report = done(servers.report(&name)).expect("a report");
+    assert_eq!((report.len(), report[0].term, &report[0].region), (1, Term(1), region));
     for _ in 0..2 {
-        regions.close(info.encoded_name()).expect("closes");
-        assert!(!regions.is_open(info.encoded_name()));
+        done(servers.close(&name, region, Term(1))).expect("closes");
+        assert!(done(servers.report(&name)).expect("a report").is_empty());
     }
-    assert_eq!(class(&regions.rows(info.encoded_name()).expect_err("closed")), "NotServingRegionException");
-    let again = regions.open(&info, &table).expect("opens again");
+    let closed = done(servers.rows(&name, region)).expect_err("closed");
+    assert_eq!(class(&closed), "NotServingRegionException");
+    let late = open(1).expect_err("an order of a term that ended");
+    assert!(late.message.contains("term 1"), "{late}");
+    let again = open(2).expect("opens again");
     assert!(again > first, "{again:?} after {first:?}");
-    assert_eq!(regions.rows(info.encoded_name()).expect("rows"), [row("a", "1")]);
-    regions.close(info.encoded_name()).expect("closes");
-    regions.discard(info.encoded_name());
-    regions.keep_only(&BTreeSet::new());
+    assert_eq!(done(servers.rows(&name, region)).expect("rows"), [row("a", "1")]);
+    done(servers.close(&name, region, Term(1))).expect_err("a close that comes late closes nothing");
+    done(servers.close(&name, region, Term(2))).expect("closes");
+    done(servers.forget(&name, region)).expect("forgotten");
+    done(servers.forget_others(&name, BTreeSet::new())).expect("forgotten");
 }
 
 #[test]
 fn a_truncated_region_opens_without_rows() {
     let bench = Bench::with(crate::Options::default(), &[]);
-    let regions = LocalRegions::new(bench.server.clone());
+    let (servers, name) = servers(&bench);
     let info = region("", "");
-    let table = std::sync::Arc::new(table());
-    let first = regions.open(&info, &table).expect("opens");
-    regions.write(info.encoded_name(), Stamp(1), vec![Edit::Put(row("a", "1"))]).expect("written");
-    regions.flush(info.encoded_name(), &[]).expect("flushed");
-    regions.write(info.encoded_name(), Stamp(2), vec![Edit::Put(row("b", "2"))]).expect("written");
-    regions.close(info.encoded_name()).expect("closes");
-    for _ in 0..2 {
-        regions.truncate(&info, &table).expect("truncated");
-        assert!(!regions.is_open(info.encoded_name()), "a truncation leaves the region closed");
+    let region = info.encoded_name();
+    let first = done(servers.open(&name, order(1))).expect("opens");
+    done(servers.write(&name, region, Stamp(1), vec![put("a", "1")])).expect("written");
+    done(servers.flush(&name, region, Vec::new())).expect("flushed");
+    done(servers.write(&name, region, Stamp(2), vec![put("b", "2")])).expect("written");
+    done(servers.close(&name, region, Term(1))).expect("closes");
+    for term in [2, 3] {
+        done(servers.truncate(&name, order(term))).expect("truncated");
+        assert!(done(servers.report(&name)).expect("a report").is_empty(), "it stays closed");
     }
-    assert!(regions.open(&info, &table).expect("opens again") > first);
-    assert_eq!(regions.rows(info.encoded_name()).expect("rows"), []);
+    assert!(done(servers.open(&name, order(4))).expect("opens again") > first);
+    assert_eq!(done(servers.rows(&name, region)).expect("rows"), []);
+}
+
+#[test]
+fn an_order_for_another_server_is_refused() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    let other = "elsewhere,16020,1".parse().expect("a server's name");
+    let refused = done(servers.open(&other, order(1))).expect_err("not here");
+    assert!(refused.message.contains("elsewhere,16020,1"), "{refused}");
+    servers.stop(&other);
+    assert!(!bench.server.is_stopping());
+    assert_eq!(servers.live(), [name]);
 }

@@ -1,0 +1,31 @@
+//! Rows of the catalog's tables, as the master reads and writes them.
+
+use bytes::Bytes;
+use proto::catalog::Column;
+
+/// A row of a catalog table: the newest version of each column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogRow {
+    /// The row's key.
+    pub key: Bytes,
+    /// Its columns, in order.
+    pub columns: Vec<Column>,
+}
+
+/// A change of one row of a catalog table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CatalogEdit {
+    /// Sets columns.
+    Put(CatalogRow),
+    /// Deletes the row in all families of the table, up to the edit's timestamp.
+    Delete(Bytes),
+}
+
+/// The timestamp of an edit, in ms since 1970. The master gives each batch a greater one than the batch before, so that a
+/// row written anew is never hidden by its own earlier deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp(pub u64);
+
+/// The sequence id that a region was opened with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OpenSequence(pub u64);

@@ -1,0 +1,90 @@
+//! The region servers of a cluster, as their master sees them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, pb};
+use rpc::Exception;
+
+use crate::{CatalogEdit, CatalogRow, OpenSequence, Stamp, Term};
+
+/// The answer of a server, on its way.
+pub type ServerFuture<T> = Pin<Box<dyn Future<Output = Result<T, Exception>> + Send>>;
+
+/// The order to open a region.
+#[derive(Debug, Clone)]
+pub struct OpenOrder {
+    /// The region. Its folder is there.
+    pub region: RegionInfo,
+    /// The schema that it is opened with.
+    pub table: Arc<TableDescriptor>,
+    /// The term of the opening.
+    pub term: Term,
+}
+
+/// What a server reports of a region that it has open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionReport {
+    /// The region.
+    pub region: EncodedName,
+    /// The term that it was opened under.
+    pub term: Term,
+}
+
+/// The region servers of a cluster. No call waits; what takes time is in the future. An order for a server that is not
+/// among the live ones fails.
+pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
+    /// The servers that can be given regions.
+    fn live(&self) -> Vec<ServerName>;
+
+    /// Opens a region and replays what the server's log has of it. It is ready for reads and writes when the future ends.
+    fn open(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<OpenSequence>;
+
+    /// Flushes and closes a region. From then on calls to it get `NotServingRegionException`. Closing a region that is
+    /// not open succeeds.
+    fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()>;
+
+    /// Removes every row of a region that is closed, also from what the log has of it. Can be repeated: a crash may leave
+    /// some families without rows and others with theirs.
+    fn truncate(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<()>;
+
+    /// The regions that the server has open, with their terms.
+    fn report(&self, server: &ServerName) -> ServerFuture<Vec<RegionReport>>;
+
+    /// Gives up what the server's log has of a region that was removed and is closed.
+    fn forget(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<()>;
+
+    /// Gives up what the server's log has of earlier lives, except of the regions in `known`.
+    fn forget_others(&self, server: &ServerName, known: BTreeSet<EncodedName>) -> ServerFuture<()>;
+
+    /// Flushes an open region: these families, or all when none is named.
+    fn flush(&self, server: &ServerName, region: &EncodedName, families: Vec<Bytes>) -> ServerFuture<()>;
+
+    /// When the oldest of the region's files that major compactions have written was written, in ms since 1970; 0 if
+    /// there is none.
+    fn last_major_compaction(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<i64>;
+
+    /// The load of the server and of each region that it has open.
+    fn load(&self, server: &ServerName) -> ServerFuture<pb::ServerLoad>;
+
+    /// All rows of an open region, in order.
+    fn rows(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Vec<CatalogRow>>;
+
+    /// The newest timestamp of anything that an open region holds, delete markers included; zero when it is empty.
+    fn newest(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<Stamp>;
+
+    /// Applies edits to an open region, all of them or none, also through a crash. They are durable when the future ends.
+    fn write(
+        &self,
+        server: &ServerName,
+        region: &EncodedName,
+        stamp: Stamp,
+        edits: Vec<CatalogEdit>,
+    ) -> ServerFuture<()>;
+
+    /// Tells the server to flush and close everything and to end. It does so after this has returned.
+    fn stop(&self, server: &ServerName);
+}

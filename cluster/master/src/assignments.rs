@@ -1,0 +1,258 @@
+//! Where each region is: the master's side of the contract with the region servers.
+//!
+//! A region is opened on one server, under a term greater than all before, and closed there. Everything else that is asked
+//! of a region goes to its owner. Calls here wait for the answer; they are made from threads that may wait.
+//!
+//! The owners are kept in memory. hbase:meta names them, too, for clients and for the next life of the master; but no
+//! region is open when a process starts, so a start gives each region anew, to the server that had it if that one lives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use contract::{CatalogEdit, CatalogRow, OpenOrder, OpenSequence, RegionServers, ServerFuture, Stamp, Term};
+use env::World;
+use env::sync::Mutex;
+use proto::catalog::RegionRow;
+use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, pb};
+use rpc::Exception;
+
+/// The owner of a region.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Assignment {
+    pub(crate) server: ServerName,
+    pub(crate) term: Term,
+    /// The server was told to close the region and has not yet said that it did.
+    is_closing: bool,
+}
+
+/// Timestamps that never come twice: the time, or one more than the last. Catalog edits, terms and region ids have them.
+#[derive(Debug)]
+pub(crate) struct StampClock {
+    world: World,
+    last: Mutex<u64>,
+}
+
+impl StampClock {
+    pub(crate) fn new(world: World) -> StampClock {
+        StampClock { world, last: Mutex::new(0) }
+    }
+
+    pub(crate) fn next(&self) -> Stamp {
+        let mut last = self.last.lock();
+        *last = u64::try_from(self.world.now().0).unwrap_or(0).max(*last + 1);
+        Stamp(*last)
+    }
+
+    /// From now on stamps are greater than `newest`.
+    pub(crate) fn outdo(&self, newest: Stamp) {
+        let mut last = self.last.lock();
+        *last = newest.0.max(*last);
+    }
+}
+
+/// The owners of all regions.
+#[derive(Debug)]
+pub(crate) struct Assignments {
+    servers: Arc<dyn RegionServers>,
+    clock: Arc<StampClock>,
+    owners: Mutex<BTreeMap<EncodedName, Assignment>>,
+}
+
+impl Assignments {
+    pub(crate) fn new(servers: Arc<dyn RegionServers>, clock: Arc<StampClock>) -> Assignments {
+        Assignments { servers, clock, owners: Mutex::default() }
+    }
+
+    /// The servers that live.
+    pub(crate) fn live(&self) -> Vec<ServerName> {
+        self.servers.live()
+    }
+
+    /// The owner of a region; none when it is closed.
+    pub(crate) fn owner(&self, region: &EncodedName) -> Option<Assignment> {
+        self.owners.lock().get(region).cloned()
+    }
+
+    /// Opens a region and returns its new row. One that is open stays where it is; another goes to the server that
+    /// `last` names, if it lives, else to the one with the fewest regions.
+    pub(crate) fn open(
+        &self,
+        region: &RegionInfo,
+        table: &Arc<TableDescriptor>,
+        last: Option<&ServerName>,
+    ) -> Result<RegionRow, Exception> {
+        let name = region.encoded_name();
+        // A term whose end was ordered must end before another begins.
+        if self.owner(name).is_some_and(|owner| owner.is_closing) {
+            self.close(name)?;
+        }
+        let owner = {
+            let mut owners = self.owners.lock();
+            match owners.get(name) {
+                Some(owner) => owner.clone(),
+                None => {
+                    let server = choose(&self.servers.live(), &owners, last)?;
+                    let owner = Assignment { server, term: Term(self.clock.next().0), is_closing: false };
+                    // Before the order is sent: whoever closes the region meanwhile must know whom to tell.
+                    owners.insert(name.clone(), owner.clone());
+                    owner
+                }
+            }
+        };
+        let order = OpenOrder { region: region.clone(), table: Arc::clone(table), term: owner.term };
+        match env::block_on(self.servers.open(&owner.server, order)) {
+            Ok(OpenSequence(sequence)) => Ok(RegionRow::open(region.clone(), owner.server, sequence)),
+            Err(cause) => {
+                // The server's word that the region is not open there.
+                let mut owners = self.owners.lock();
+                if owners.get(name) == Some(&owner) {
+                    owners.remove(name);
+                }
+                Err(cause)
+            }
+        }
+    }
+
+    /// Closes a region where it is open.
+    pub(crate) fn close(&self, region: &EncodedName) -> Result<(), Exception> {
+        let owner = {
+            let mut owners = self.owners.lock();
+            let Some(owner) = owners.get_mut(region) else { return Ok(()) };
+            owner.is_closing = true;
+            owner.clone()
+        };
+        env::block_on(self.servers.close(&owner.server, region, owner.term))?;
+        let mut owners = self.owners.lock();
+        if owners.get(region) == Some(&owner) {
+            owners.remove(region);
+        }
+        Ok(())
+    }
+
+    /// Removes every row of a region that is closed.
+    pub(crate) fn truncate(
+        &self,
+        region: &RegionInfo,
+        table: &Arc<TableDescriptor>,
+        last: Option<&ServerName>,
+    ) -> Result<(), Exception> {
+        let server = choose(&self.servers.live(), &self.owners.lock(), last)?;
+        let term = Term(self.clock.next().0);
+        let order = OpenOrder { region: region.clone(), table: Arc::clone(table), term };
+        env::block_on(self.servers.truncate(&server, order))
+    }
+
+    /// The regions that their owners report as open.
+    pub(crate) fn open_regions(&self) -> Result<BTreeSet<EncodedName>, Exception> {
+        let mut open = BTreeSet::new();
+        for server in self.servers.live() {
+            let reports = env::block_on(self.servers.report(&server))?;
+            let owners = self.owners.lock();
+            // A report of another server or term than the owner's says nothing of the region.
+            let confirmed = reports.into_iter().filter(|report| {
+                let owner = owners.get(&report.region);
+                owner.is_some_and(|owner| owner.server == server && owner.term == report.term)
+            });
+            open.extend(confirmed.map(|report| report.region));
+        }
+        Ok(open)
+    }
+
+    /// Gives up what the logs have of a region that was removed. Any server may have had it.
+    pub(crate) fn forget(&self, region: &EncodedName) -> Result<(), Exception> {
+        for server in self.servers.live() {
+            env::block_on(self.servers.forget(&server, region))?;
+        }
+        Ok(())
+    }
+
+    /// Gives up what the logs have of earlier lives, except of the regions in `known`.
+    pub(crate) fn forget_others(&self, known: &BTreeSet<EncodedName>) -> Result<(), Exception> {
+        for server in self.servers.live() {
+            env::block_on(self.servers.forget_others(&server, known.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// Flushes a region: these families, or all when none is named.
+    pub(crate) fn flush(&self, region: &EncodedName, families: &[Bytes]) -> Result<(), Exception> {
+        self.ask(region, |server| self.servers.flush(server, region, families.to_vec()))
+    }
+
+    /// See [`RegionServers::last_major_compaction`].
+    pub(crate) fn last_major_compaction(&self, region: &EncodedName) -> Result<i64, Exception> {
+        self.ask(region, |server| self.servers.last_major_compaction(server, region))
+    }
+
+    /// The load of each server that answers.
+    pub(crate) fn loads(&self) -> Vec<(ServerName, pb::ServerLoad)> {
+        let load = |server: ServerName| match env::block_on(self.servers.load(&server)) {
+            Ok(load) => Some((server, load)),
+            Err(cause) => {
+                tracing::warn!(%server, %cause, "a region server does not report its load");
+                None
+            }
+        };
+        self.servers.live().into_iter().filter_map(load).collect()
+    }
+
+    /// All rows of an open region.
+    pub(crate) fn rows(&self, region: &EncodedName) -> Result<Vec<CatalogRow>, Exception> {
+        self.ask(region, |server| self.servers.rows(server, region))
+    }
+
+    /// The newest timestamp in an open region.
+    pub(crate) fn newest(&self, region: &EncodedName) -> Result<Stamp, Exception> {
+        self.ask(region, |server| self.servers.newest(server, region))
+    }
+
+    /// Applies edits to an open region, all of them or none.
+    pub(crate) fn write(
+        &self,
+        region: &EncodedName,
+        stamp: Stamp,
+        edits: Vec<CatalogEdit>,
+    ) -> Result<(), Exception> {
+        self.ask(region, |server| self.servers.write(server, region, stamp, edits))
+    }
+
+    /// Tells every server to end.
+    pub(crate) fn stop(&self) {
+        for server in self.servers.live() {
+            self.servers.stop(&server);
+        }
+    }
+
+    fn ask<T>(
+        &self,
+        region: &EncodedName,
+        question: impl FnOnce(&ServerName) -> ServerFuture<T>,
+    ) -> Result<T, Exception> {
+        let owner = self
+            .owner(region)
+            .ok_or_else(|| Exception::not_serving_region(format!("{region} is open on no server")))?;
+        env::block_on(question(&owner.server))
+    }
+}
+
+/// The server for a region: the one it was on, whatever its start code, if it lives; else the one with the fewest regions.
+fn choose(
+    live: &[ServerName],
+    owners: &BTreeMap<EncodedName, Assignment>,
+    last: Option<&ServerName>,
+) -> Result<ServerName, Exception> {
+    if let [only] = live {
+        return Ok(only.clone());
+    }
+    let is_last =
+        |server: &&ServerName| last.is_some_and(|last| last.host == server.host && last.port == server.port);
+    if let Some(server) = live.iter().find(is_last) {
+        return Ok(server.clone());
+    }
+    let count = |server: &&ServerName| owners.values().filter(|owner| owner.server == **server).count();
+    live.iter()
+        .min_by_key(count)
+        .cloned()
+        .ok_or_else(|| Exception::io("no region server lives: start one, the region stays closed until then"))
+}
