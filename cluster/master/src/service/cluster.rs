@@ -1,0 +1,53 @@
+//! Calls about the cluster as a whole.
+
+use proto::pb;
+use rpc::{Exception, Reply, class};
+
+use super::{Handler, answer, now, with};
+
+pub(super) const HANDLERS: &[(&str, Handler)] = &[
+    ("IsMasterRunning", |_, _| now(&pb::IsMasterRunningResponse { is_master_running: true })),
+    ("GetClusterStatus", |master, call| {
+        with(master, call, |master, request: pb::GetClusterStatusRequest| {
+            Ok(Reply::of(&pb::GetClusterStatusResponse {
+                cluster_status: crate::status::of(master, &request.options),
+            }))
+        })
+    }),
+    ("getSecurityCapabilities", |_, _| {
+        now(&pb::SecurityCapabilitiesResponse {
+            capabilities: vec![pb::security_capabilities_response::Capability::SimpleAuthentication as i32],
+        })
+    }),
+    ("IsMasterInMaintenanceMode", |_, _| {
+        now(&pb::IsInMaintenanceModeResponse { in_maintenance_mode: false })
+    }),
+    ("GetCompletedSnapshots", |_, _| now(&pb::GetCompletedSnapshotsResponse { snapshots: Vec::new() })),
+    ("ListReplicationPeers", |_, _| now(&pb::ListReplicationPeersResponse { peer_desc: Vec::new() })),
+    ("ListDecommissionedRegionServers", |_, _| {
+        now(&pb::ListDecommissionedRegionServersResponse { server_name: Vec::new() })
+    }),
+    ("ClearDeadServers", |_, call| {
+        answer(call.decode().map(|request: pb::ClearDeadServersRequest| {
+            // What could not be cleared comes back: no server here is dead.
+            Reply::of(&pb::ClearDeadServersResponse { server_name: request.server_name })
+        }))
+    }),
+    ("ExecMasterService", |_, _| {
+        answer(Err(Exception::new(
+            class::UNKNOWN_PROTOCOL,
+            "no master coprocessor endpoint is registered here",
+        )))
+    }),
+    // One process: who stops the master, or shuts the cluster down, ends it. The answer goes out first.
+    ("Shutdown", |master, call| {
+        tracing::info!(client = %call.connection.remote, "shut down by a client's request");
+        master.regions.stop();
+        now(&pb::ShutdownResponse {})
+    }),
+    ("StopMaster", |master, call| {
+        tracing::info!(client = %call.connection.remote, "stopped by a client's request");
+        master.regions.stop();
+        now(&pb::StopMasterResponse {})
+    }),
+];

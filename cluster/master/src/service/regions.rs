@@ -1,0 +1,49 @@
+//! Calls about single regions.
+
+use proto::pb;
+use rpc::Reply;
+
+use super::{Handler, with, with_end};
+use crate::procedure::NonceKey;
+
+pub(super) const HANDLERS: &[(&str, Handler)] = &[
+    ("getLastMajorCompactionTimestampForRegion", |master, call| {
+        with(master, call, |master, request: pb::MajorCompactionTimestampForRegionRequest| {
+            let compaction_timestamp = master.last_major_compaction_of_region(&request.region)?;
+            Ok(Reply::of(&pb::MajorCompactionTimestampResponse { compaction_timestamp }))
+        })
+    }),
+    ("MoveRegion", |master, call| {
+        with_end(
+            master,
+            call,
+            |master, request: pb::MoveRegionRequest| {
+                master.move_region(&request.region, request.dest_server_name.as_ref())
+            },
+            |_| Reply::of(&pb::MoveRegionResponse {}),
+        )
+    }),
+    ("AssignRegion", |master, call| {
+        with_end(
+            master,
+            call,
+            |master, request: pb::AssignRegionRequest| master.assign_region(&request.region),
+            |_| Reply::of(&pb::AssignRegionResponse {}),
+        )
+    }),
+    ("UnassignRegion", |master, call| {
+        with_end(
+            master,
+            call,
+            |master, request: pb::UnassignRegionRequest| master.unassign_region(&request.region),
+            |_| Reply::of(&pb::UnassignRegionResponse {}),
+        )
+    }),
+    ("TruncateRegion", |master, call| {
+        with(master, call, |master, request: pb::TruncateRegionRequest| {
+            let nonce = NonceKey::of(request.nonce_group, request.nonce);
+            let id = master.truncate_region(&request.region_info, nonce)?;
+            Ok(Reply::of(&pb::TruncateRegionResponse { proc_id: Some(id.0) }))
+        })
+    }),
+];
