@@ -105,7 +105,7 @@ fn what_is_written_is_read_in_every_codec_and_encoding() {
 }
 
 #[test]
-fn rows_are_foreseen_as_far_as_their_blocks_are_cached_and_nobody_counts_it() {
+fn rows_are_prefetched_as_far_as_their_blocks_are_cached_and_nobody_counts_it() {
     for (block_size, comparator) in
         [(16 << 10, Comparator::Table), (64, Comparator::Table), (64, Comparator::Meta)]
     {
@@ -124,17 +124,17 @@ fn rows_are_foreseen_as_far_as_their_blocks_are_cached_and_nobody_counts_it() {
         let rows: Vec<String> = (0..40).map(|row| format!("row-{:06}", row * 97)).collect();
         let mut all: Vec<&[u8]> = rows.iter().map(|row| row.as_bytes()).collect();
         all.extend([&b""[..], b"a", b"row-", b"row-001000-and-more", b"z", &[0xff; 300]]);
-        assert_eq!(reader.foresee(&all), 0, "nothing was read yet");
+        assert_eq!(reader.prefetch_rows(&all), 0, "nothing was read yet");
         read_all(&reader).expect("sound");
         let mut cursor = reader.cursor(ReadOptions::default());
         all.iter().for_each(|row| cursor.seek(KeyBuf::first_on_row(row).position()).expect("sound"));
         let before = format!("{:?}", cache.tables());
         // Heads are of rows in the order of their bytes.
         let expected = if comparator == Comparator::Table { all.len() } else { 0 };
-        assert_eq!(reader.foresee(&all), expected, "{block_size} {comparator:?}");
+        assert_eq!(reader.prefetch_rows(&all), expected, "{block_size} {comparator:?}");
         assert_eq!(format!("{:?}", cache.tables()), before);
         reader.cached().evict();
-        assert_eq!(reader.foresee(&all), 0);
+        assert_eq!(reader.prefetch_rows(&all), 0);
         // In the place of a leaf, or of data, lies what is something else.
         for index in 0..reader.root().len() {
             let block = || cache::Block {
@@ -152,7 +152,7 @@ fn rows_are_foreseen_as_far_as_their_blocks_are_cached_and_nobody_counts_it() {
             let kept = reader.cached().block::<Error>(at, BlockKind::Bloom, ask, || Ok(block()));
             assert_eq!(kept.expect("made").expect("kept").kind, BlockKind::Bloom);
         }
-        assert_eq!(reader.foresee(&all), 0);
+        assert_eq!(reader.prefetch_rows(&all), 0);
     }
 }
 

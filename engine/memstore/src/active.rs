@@ -171,13 +171,13 @@ impl Active {
         self.current.load(Ordering::Acquire)
     }
 
-    /// Prefetches the memory of lookups; see [`Tree::foresee`].
-    pub(crate) fn foresee(&self, rows: &[&[u8]], lines: usize, is_there: impl FnMut(usize)) {
+    /// Prefetches the memory of lookups; see [`Tree::prefetch_rows`].
+    pub(crate) fn prefetch_rows(&self, rows: &[&[u8]], lines: usize, is_there: impl FnMut(usize)) {
         let tree = self.index(self.current());
         let mut heads = [0; TOGETHER];
         let heads = &mut heads[..rows.len()];
         heads.iter_mut().zip(rows).for_each(|(head, row)| *head = tree.heads().of(row));
-        tree.foresee(heads, lines, &self.records, is_there);
+        tree.prefetch_rows(heads, lines, &self.records, is_there);
     }
 
     pub(crate) fn records(&self) -> &Records {

@@ -57,7 +57,7 @@ impl Piece {
 
     /// Prefetches the heads and places of the step that begins at `at`.
     #[inline]
-    fn foresee(&self, at: usize) {
+    fn prefetch(&self, at: usize) {
         let end = (at + STEP).min(self.heads.len());
         let heads = self.heads[at..end].chunks(LINE / size_of::<u64>()).map(|line| line.as_ptr().cast());
         let places = self.places[at..end].chunks(LINE / size_of::<Place>()).map(|line| line.as_ptr().cast());
@@ -228,7 +228,7 @@ impl Flat {
 
     /// Prefetches what a search for each of these rows reads, step by step for all rows, and this many cache `lines` of
     /// the cells found. Calls `is_there` for the rows that are present.
-    pub(crate) fn foresee(&self, rows: &[&[u8]], lines: usize, mut is_there: impl FnMut(usize)) {
+    pub(crate) fn prefetch_rows(&self, rows: &[&[u8]], lines: usize, mut is_there: impl FnMut(usize)) {
         let mut steps = [(0, None); TOGETHER];
         let steps = &mut steps[..rows.len()];
         for (step, row) in steps.iter_mut().zip(rows) {
@@ -238,7 +238,7 @@ impl Flat {
             if let Some(at) = count.unwrap_or(0).checked_sub(1).map(|last| last * STEP)
                 && let Some(piece) = self.pieces.get(at / PIECE)
             {
-                piece.foresee(at % PIECE);
+                piece.prefetch(at % PIECE);
             }
         }
         for (index, &(head, count)) in steps.iter().enumerate() {

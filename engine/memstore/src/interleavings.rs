@@ -167,20 +167,20 @@ fn the_last_before_a_place_is_found() {
     });
 }
 
-/// Whoever foresees is told of none that nobody adds, and comes to no node that is not there, however they are split meanwhile.
+/// Whoever prefetches is told of none that nobody adds, and comes to no node that is not there, however they are split meanwhile.
 #[test]
-fn rows_are_foreseen_while_nodes_are_split() {
+fn rows_are_prefetched_while_nodes_are_split() {
     const BEFORE: &[u8] = &[10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110];
-    let foresees = |index: &Index| {
+    let prefetches = |index: &Index| {
         let rows = [5, 10, 12, 55, 75, 76, 105, 110, 125, 200];
         let heads = rows.map(|row| index.tree.heads().of(&[row]));
-        index.tree.foresee(&heads, 1, &index.cells.records, |at| {
+        index.tree.prefetch_rows(&heads, 1, &index.cells.records, |at| {
             assert!(index.cells.places.iter().any(|(number, _)| *number == rows[at]), "{}", rows[at]);
         });
     };
-    check(&[10, 20, 30], &[15, 12], foresees);
-    check(BEFORE, &[75, 76], foresees);
-    check_writers(BEFORE, [&[15, 16, 17], &[125, 105]], foresees);
+    check(&[10, 20, 30], &[15, 12], prefetches);
+    check(BEFORE, &[75, 76], prefetches);
+    check_writers(BEFORE, [&[15, 16, 17], &[125, 105]], prefetches);
 }
 
 #[test]

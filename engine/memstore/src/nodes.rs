@@ -256,7 +256,7 @@ impl Leaf {
 
     /// Prefetches a node that is needed soon.
     #[inline]
-    pub(crate) fn foresee(&self) {
+    pub(crate) fn prefetch(&self) {
         fetch_lines(self);
     }
 
@@ -307,7 +307,7 @@ impl Inner {
 
     /// Prefetches a node that is needed soon.
     #[inline]
-    pub(crate) fn foresee(&self) {
+    pub(crate) fn prefetch(&self) {
         fetch_lines(self);
     }
 

@@ -348,13 +348,13 @@ impl Segment {
 
     /// Prefetches what reading each of these rows needs, up to its first cell, for all rows in parallel. Calls
     /// `is_here` with the index of each row that is probably present.
-    pub fn foresee(&self, rows: &[&[u8]], mut is_here: impl FnMut(usize)) {
+    pub fn prefetch_rows(&self, rows: &[&[u8]], mut is_here: impl FnMut(usize)) {
         let lines = lines_of((self.bytes() / self.cells().max(1)) as usize);
         for (group, rows) in rows.chunks(TOGETHER).enumerate() {
             let is_here = |index| is_here(group * TOGETHER + index);
             match &self.body {
-                Body::Active(active) => active.foresee(rows, lines, is_here),
-                Body::Flat(flat, ..) => flat.foresee(rows, lines, is_here),
+                Body::Active(active) => active.prefetch_rows(rows, lines, is_here),
+                Body::Flat(flat, ..) => flat.prefetch_rows(rows, lines, is_here),
             }
         }
     }

@@ -148,23 +148,23 @@ pub(crate) fn check(segment: &Arc<Segment>, model: &BTreeSet<Known>, chance: &mu
             before.and_then(|before| model.iter().find(|known| known.cell().row() == before.cell().row()));
         assert_eq!(cursor.peek().map(Cell::bytes), first.map(|first| &first.bytes[..]));
     }
-    check_foreseen(segment, model);
+    check_prefetched(segment, model);
     let last_row = model.last().map(|last| last.cell().row().to_vec());
     assert_eq!(cursor.seek_row_before(None), last_row.is_some());
     assert_eq!(cursor.peek().map(|cell| cell.row().to_vec()), last_row);
 }
 
-/// All rows that are there are foreseen.
-fn check_foreseen(segment: &Segment, model: &BTreeSet<Known>) {
+/// All rows that are there are prefetched.
+fn check_prefetched(segment: &Segment, model: &BTreeSet<Known>) {
     let rows: BTreeSet<&[u8]> = model.iter().map(|known| known.cell().row()).collect();
     let rows: Vec<&[u8]> = rows.into_iter().collect();
     let mut found = Vec::new();
-    segment.foresee(&rows, |index| found.push(index));
+    segment.prefetch_rows(&rows, |index| found.push(index));
     assert_eq!(found, (0..rows.len()).collect::<Vec<_>>());
 }
 
 #[test]
-fn rows_that_are_not_there_are_not_foreseen() {
+fn rows_that_are_not_there_are_not_prefetched() {
     let pool = Pool::new(64 << 10, 4);
     let segment = Segment::new(Comparator::Table, &pool);
     let count = if cfg!(miri) { 30 } else { 5_000 };
@@ -174,7 +174,7 @@ fn rows_that_are_not_there_are_not_foreseen() {
     let _next = segment.successor(&pool);
     for segment in [segment.flattened(), segment] {
         let mut found = Vec::new();
-        segment.foresee(&rows, |index| found.push(index));
+        segment.prefetch_rows(&rows, |index| found.push(index));
         assert_eq!(found, (0..count).step_by(2).collect::<Vec<_>>());
     }
 }

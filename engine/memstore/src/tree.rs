@@ -270,7 +270,7 @@ impl Tree {
 
     /// Prefetches what a search for each of these heads reads, step by step for all heads, and this many cache `lines`
     /// of the cells found. Reports which heads are present. An entry that other writers move meanwhile may be missed.
-    pub(crate) fn foresee(
+    pub(crate) fn prefetch_rows(
         &self,
         heads: &[u64],
         lines: usize,
@@ -286,8 +286,8 @@ impl Tree {
                 *number =
                     inner.keys.read(|order| inner.child(order, Self::first_head(&inner.keys, order, head)));
                 match level == levels {
-                    true => self.leaves.at(*number).foresee(),
-                    false => self.inners.at(*number).foresee(),
+                    true => self.leaves.at(*number).prefetch(),
+                    false => self.inners.at(*number).prefetch(),
                 }
             }
         }

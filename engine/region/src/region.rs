@@ -22,8 +22,8 @@ use crate::scanner::{RegionScanner, RowReader};
 use crate::store::Store;
 use crate::{Error, RegionOptions, Result};
 
-/// In a region of more families nothing is foreseen.
-const FORESEEN_MAX: usize = 2;
+/// In a region of more families nothing is prefetched.
+const PREFETCH_FAMILIES_MAX: usize = 2;
 
 /// What only one write at a time may touch.
 pub(crate) struct WriteState {
@@ -241,13 +241,14 @@ impl Region {
 
     /// Is told of rows that are read soon, at best some ten of them: what they need is asked of memory for all at once. Where it is
     /// not likely known what that is, nothing is done.
-    pub fn foresee(&self, rows: &[&[u8]]) {
+    pub fn prefetch_rows(&self, rows: &[&[u8]]) {
         // Of many families a reader mostly wants one. Rows that no cell has are refused by who asks for them, and nothing tells
         // those of the catalog apart without a look at them.
         let are_rows = rows.iter().all(|row| (1..=cell::ROW_LENGTH_MAX).contains(&row.len()));
-        let is_worth_it = rows.len() > 1 && self.stores.len() <= FORESEEN_MAX && !self.info.is_meta();
+        let is_worth_it =
+            rows.len() > 1 && self.stores.len() <= PREFETCH_FAMILIES_MAX && !self.info.is_meta();
         if is_worth_it && are_rows {
-            self.stores.iter().for_each(|store| store.foresee(rows));
+            self.stores.iter().for_each(|store| store.prefetch_rows(rows));
         }
     }
 

@@ -23,8 +23,8 @@ use crate::swept::{self, Swept};
 use crate::tracker::{Listed, Tracker};
 use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
-/// In one of more files no row is foreseen.
-const FORESEEN_FILES_MAX: usize = 2;
+/// In one of more files no row is prefetched.
+const PREFETCH_FILES_MAX: usize = 2;
 /// So many rows are mostly told together.
 const TOGETHER: usize = 16;
 type Rows<'a> = SmallVec<[&'a [u8]; TOGETHER]>;
@@ -224,18 +224,18 @@ impl Store {
     /// Is told of rows that are read soon: each is looked for in memory, the newest first, and where that has nothing of it in files,
     /// as a get of columns does; who wants more of a row than memory has waits for the rest. In one of many files nobody looks
     /// beforehand: what is asked of memory in vain costs as much as what is not.
-    pub(crate) fn foresee(&self, rows: &[&[u8]]) {
+    pub(crate) fn prefetch_rows(&self, rows: &[&[u8]]) {
         let view = self.view.load();
         let mut rows: Rows<'_> = rows.into();
         for segment in view.segments().filter(|segment| !segment.is_empty()) {
             let mut is_here: SmallVec<[bool; TOGETHER]> = SmallVec::from_elem(false, rows.len());
-            segment.foresee(&rows, |index| is_here[index] = true);
+            segment.prefetch_rows(&rows, |index| is_here[index] = true);
             let mut is_here = is_here.into_iter();
             rows.retain(|_| !is_here.next().unwrap_or(false));
         }
-        if view.files.len() <= FORESEEN_FILES_MAX && rows.len() > 1 {
+        if view.files.len() <= PREFETCH_FILES_MAX && rows.len() > 1 {
             for file in &view.files {
-                file.reader.foresee(&rows);
+                file.reader.prefetch_rows(&rows);
             }
         }
     }

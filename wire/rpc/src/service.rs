@@ -17,6 +17,12 @@ pub trait Service: Send + Sync + 'static {
     /// Shows the service requests that arrived together, before the first is served, so that it can prefetch memory for
     /// all of them. It must not change any result. Returns whether that was of use; if not, the next requests are
     /// probably similar.
+    ///
+    /// The path through the layers: the connection sees that its buffer holds several requests ([`UpcomingRequests`]);
+    /// `regionserver` reads the region and the row of each Get, and of each write that reads, without decoding the
+    /// request; `Region`, `Store`, the memstore's `Segment` and `hfile::Reader` each have a `prefetch_rows`, which makes
+    /// each step of the lookup for all rows and asks memory for what the next step reads. A Multi does the same for its
+    /// own actions. `docs/rfcs/0007-prefetch.md` says why it pays.
     fn prefetch(&self, _upcoming: UpcomingRequests<'_>) -> bool {
         false
     }

@@ -254,7 +254,7 @@ impl Work {
                 let next = actions.action[current.next..].iter().take(UpcomingRequests::TOGETHER);
                 let rows: SmallVec<[&[u8]; UpcomingRequests::TOGETHER]> =
                     next.filter_map(|action| request.row_of_get(action)).collect();
-                current.region.foresee(&rows);
+                current.region.prefetch_rows(&rows);
             }
             let outcome = if is_full {
                 self.skip_cells(std::slice::from_ref(action));

@@ -13,7 +13,7 @@ pub(super) fn prefetch(server: &RegionServer, upcoming: UpcomingRequests<'_>) ->
     by_region(asked, |region, rows| {
         let region = region_named(region).and_then(|(by, name)| server.regions().glance(by, name));
         if let Some(region) = region {
-            region.foresee(rows);
+            region.prefetch_rows(rows);
             any = true;
         }
     });

@@ -20,7 +20,7 @@ const TOGETHER: usize = 16;
 impl Reader {
     /// Prefetches what reading the first cell of each row needs, as far as it is in memory, and returns the number of
     /// such rows. Does nothing where most lookups fail.
-    pub fn foresee(&self, rows: &[&[u8]]) -> usize {
+    pub fn prefetch_rows(&self, rows: &[&[u8]]) -> usize {
         // A damaged file may claim any number of levels.
         let is_in_vain = self.knows_rows() && self.worth.is_worth() || self.levels() > LEVELS_MAX;
         if is_in_vain || !self.cached.has_data_in_memory() {
