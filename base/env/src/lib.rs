@@ -117,6 +117,16 @@ impl World {
         self.random.lock().next()
     }
 
+    /// Waits for so long and blocks the calling thread. Where the clocks of a simulated world are moved by
+    /// [`advance`](World::advance), it moves them.
+    pub fn pause(&self, time: Duration) {
+        #[cfg(debug_assertions)]
+        if simulation::is_active() {
+            return simulation::hold(time);
+        }
+        self.clock.pause(time);
+    }
+
     /// Moves the clocks of a simulated world.
     ///
     /// # Panics

@@ -110,6 +110,13 @@ impl Clock {
         }
     }
 
+    pub(crate) fn pause(&self, time: Duration) {
+        match self {
+            Clock::Real { .. } => std::thread::sleep(time),
+            Clock::Simulated { .. } => self.advance(time),
+        }
+    }
+
     pub(crate) fn advance(&self, by: Duration) {
         match self {
             Clock::Real { .. } => panic!("the real world's time cannot be moved"),

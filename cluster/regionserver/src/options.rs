@@ -186,6 +186,7 @@ impl Options {
             flush_keeps: conf.value(&region::MEMSTORE_FLUSH_KEEP)?,
             flush_keeps_gain_min: conf.value(&region::MEMSTORE_FLUSH_KEEP_GAIN)?,
             drop_markers: conf.value(&region::MEMSTORE_DROP_MARKERS)?,
+            put_waits_for_delete: conf.value(&region::PUT_WAITS_FOR_DELETE)?,
             row_lock_wait: conf.value(&region::ROW_LOCK_WAIT)?,
             timestamp_slop: (slop < i64::MAX).then_some(slop),
             cell_size_max: (cell > 0).then(|| usize::try_from(cell).unwrap_or(usize::MAX)),
@@ -289,6 +290,7 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     set(conf, &region::MEMSTORE_FLUSH_SIZE, &mut options.flush_size, |size| size)?;
     set(conf, &region::MEMSTORE_BLOCK_MULTIPLIER, &mut options.block_multiplier, |many| many)?;
+    set(conf, &region::PUT_WAITS_FOR_DELETE, &mut options.put_waits_for_delete, |waits| waits)?;
     set(conf, &region::ROW_LOCK_WAIT, &mut options.row_lock_wait, |time| time)?;
     set(conf, &region::MAX_ROW_SIZE, &mut options.row_size_max, |size| size)?;
     set(conf, &region::TIMESTAMP_SLOP, &mut options.timestamp_slop, |slop| {
@@ -393,8 +395,12 @@ mod tests {
     fn what_regions_and_the_log_have_by_default_is_what_the_keys_say() {
         let conf = Conf::new();
         let regions = Options::of_regions(&conf).expect("defaults");
-        // HBase has no number greater than this one.
-        let expected = RegionOptions { compaction_size_max: i64::MAX as u64, ..RegionOptions::default() };
+        // HBase has no number greater than this one. Puts wait in a server, whose clock moves by itself.
+        let expected = RegionOptions {
+            compaction_size_max: i64::MAX as u64,
+            put_waits_for_delete: true,
+            ..RegionOptions::default()
+        };
         assert_eq!(format!("{regions:?}"), format!("{expected:?}"));
         let log = Options::of_log(&conf, 1 << 30).expect("defaults");
         assert_eq!(format!("{log:?}"), format!("{:?}", wal::Options::default()));

@@ -183,8 +183,10 @@ impl Region {
                 .collect()
         };
         let accepted = good(&outcomes);
-        let locks = self.locks.lock(accepted.iter().map(|&index| &mutations[index].row[..]), mode)?;
+        let chosen = accepted.iter().map(|&index| &mutations[index]);
+        let locks = self.lock_rows(chosen.clone(), std::iter::empty(), mode)?;
         let now = self.world.now();
+        self.note_deletes(chosen, now);
         let bytes = accepted.iter().map(|&index| mutations[index].cells.bytes().len()).sum();
         let mut edits = Edits::with_capacity(bytes, accepted.len());
         for index in accepted {

@@ -14,6 +14,7 @@
 
 mod apply;
 mod compact;
+mod delete_times;
 mod error;
 mod flush;
 mod heap;

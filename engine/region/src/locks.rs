@@ -9,6 +9,7 @@ use std::time::Duration;
 use env::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use crate::delete_times::DeleteTimes;
 use crate::{Error, ReadMode, Result};
 
 const STRIPES: usize = 1024;
@@ -31,11 +32,22 @@ pub(crate) struct RowLocks {
     stripes: Box<[Mutex<()>]>,
     seed: u64,
     wait: Duration,
+    deletes: Option<DeleteTimes>,
 }
 
 impl RowLocks {
-    pub(crate) fn new(wait: Duration) -> RowLocks {
-        RowLocks { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), seed: env::hash_seed(), wait }
+    /// `remembers_deletes` is what [`Region::lock_rows`](crate::Region) needs to keep puts apart from deletes.
+    pub(crate) fn new(wait: Duration, remembers_deletes: bool) -> RowLocks {
+        RowLocks {
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            seed: env::hash_seed(),
+            wait,
+            deletes: remembers_deletes.then(DeleteTimes::new),
+        }
+    }
+
+    pub(crate) fn deletes(&self) -> Option<&DeleteTimes> {
+        self.deletes.as_ref()
     }
 
     /// Takes the locks of `rows`, waiting for each no longer than the limit, and not at all when only memory may be
@@ -93,6 +105,11 @@ impl RowLocks {
     /// Which lock is that of a row. Whoever knew the seed could choose rows that share one, and slow himself down.
     #[inline]
     fn stripe_of(&self, row: &[u8]) -> usize {
+        self.hash_of(row) as usize % STRIPES
+    }
+
+    #[inline]
+    pub(crate) fn hash_of(&self, row: &[u8]) -> u64 {
         let mix = |hash: u64, word: u64| {
             let wide = u128::from(hash ^ word) * 0xd6e8_feb8_6659_fd93;
             (wide >> 64) as u64 ^ wide as u64
@@ -103,7 +120,7 @@ impl RowLocks {
         tail[..rest.len()].copy_from_slice(rest);
         // The length tells rows apart that end in zeros.
         let hash = mix(hash, u64::from_le_bytes(tail));
-        mix(hash, row.len() as u64) as usize % STRIPES
+        mix(hash, row.len() as u64)
     }
 }
 
@@ -119,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_held_is_given_up_on_and_named() {
-        let locks = RowLocks::new(Duration::from_millis(1));
+        let locks = RowLocks::new(Duration::from_millis(1), false);
         let rows = [&b"a"[..], b"b", b"a"];
         let held = locks.lock(rows.into_iter(), ReadMode::Any).expect("free, each once");
         assert!(!held.is_each_row_once);
@@ -139,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_row_that_is_asked_for_several_times_is_locked_once_and_said_to_come_twice() {
-        let locks = RowLocks::new(Duration::from_millis(1));
+        let locks = RowLocks::new(Duration::from_millis(1), false);
         for count in 1..=SAME_MAX + 2 {
             let held = locks.lock(std::iter::repeat_n(&b"a"[..], count), ReadMode::Any).expect("free");
             assert_eq!(held.is_each_row_once, count == 1, "{count}");
@@ -155,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_row_that_comes_twice_among_many_is_found() {
-        let locks = RowLocks::new(Duration::from_millis(1));
+        let locks = RowLocks::new(Duration::from_millis(1), false);
         let mut rows: Vec<Vec<u8>> = (0..3_000u32).map(|row| format!("row-{row:019}").into_bytes()).collect();
         // Zeros at the end make another row, not another name of the same.
         rows.extend([b"zeros".to_vec(), b"zeros\0".to_vec(), b"zeros\0\0\0\0".to_vec()]);
@@ -175,7 +192,7 @@ mod tests {
 
     #[test]
     fn rows_that_differ_at_their_end_alone_are_spread_over_the_locks() {
-        let locks = RowLocks::new(Duration::ZERO);
+        let locks = RowLocks::new(Duration::ZERO, false);
         let mut stripes: Vec<usize> =
             (0..STRIPES).map(|row| locks.stripe_of(format!("{row:026}").as_bytes())).collect();
         stripes.sort_unstable();

@@ -112,7 +112,7 @@ impl Region {
             log,
             cache,
             mvcc: Mvcc::default(),
-            locks: RowLocks::new(options.row_lock_wait),
+            locks: RowLocks::new(options.row_lock_wait, options.put_waits_for_delete),
             write: Mutex::new(WriteState {
                 last_sequence: in_files,
                 last_ticket: None,

@@ -45,6 +45,9 @@ pub struct RegionOptions {
     /// Whether delete markers go from memory with what they mask, where nothing else can have the row, and are
     /// remembered (`bellows.memstore.drop.markers`).
     pub drop_markers: bool,
+    /// Whether a put that the server stamps waits for the next millisecond after a delete of its row in this one
+    /// (`bellows.put.waits.for.delete`).
+    pub put_waits_for_delete: bool,
     /// How long a write waits for its row (`hbase.rowlock.wait.duration`).
     pub row_lock_wait: Duration,
     /// How far in the future a timestamp may lie, in ms; `None` for any
@@ -100,6 +103,7 @@ impl Default for RegionOptions {
             flush_keeps: 0.5,
             flush_keeps_gain_min: 0.25,
             drop_markers: true,
+            put_waits_for_delete: false,
             row_lock_wait: Duration::from_secs(30),
             timestamp_slop: None,
             cell_size_max: Some(10 << 20),

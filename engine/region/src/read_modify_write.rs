@@ -154,7 +154,7 @@ impl Region {
     /// Applies mutations of one row as one write.
     pub fn mutate_row(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Changed> {
         self.check_all(mutations)?;
-        let _locks = self.locks.lock(mutations.iter().map(|mutation| &mutation.row[..]), mode)?;
+        let _locks = self.lock_rows(mutations.iter(), std::iter::empty(), mode)?;
         let (cells, pending) = self.write_as_one(mutations, None, mode)?;
         Ok(Changed { cells, pending })
     }
@@ -180,11 +180,7 @@ impl Region {
         for check in checks {
             self.check_row(&check.row, "checkAndMutate")?;
         }
-        let rows = mutations
-            .iter()
-            .map(|mutation| &mutation.row[..])
-            .chain(checks.iter().map(|check| &check.row[..]));
-        let _locks = self.locks.lock(rows, mode)?;
+        let _locks = self.lock_rows(mutations.iter(), checks.iter().map(|check| &check.row[..]), mode)?;
         let mut newest = None;
         for check in checks {
             let (holds, timestamp) = self.holds(check, mode)?;
@@ -214,6 +210,7 @@ impl Region {
         mode: ReadMode,
     ) -> Result<(CellBlock, Pending)> {
         let clock = self.world.now();
+        self.note_deletes(mutations.iter(), clock);
         let put_time = WallTime(not_before.map_or(clock.0, |newest| newest.0.max(clock.0)));
         // As much as there is to put; what increments and appends make of theirs is seldom much longer.
         let bytes = mutations.iter().map(|mutation| mutation.cells.bytes().len()).sum();

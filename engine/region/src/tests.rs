@@ -20,6 +20,7 @@ mod merged;
 mod outcomes;
 mod parts;
 mod passed;
+mod put_after_delete;
 mod put_off;
 mod seeks;
 mod together;
