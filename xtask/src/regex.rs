@@ -1,7 +1,7 @@
 //! Java's own regular expressions against ours: random patterns and texts, any number of them.
 //!
 //! `proof/java/regex/src/Answers.java` draws them and says what `java.util.regex` finds; the test `java` of the crate
-//! `filter` says whether ours finds the same. What is recorded in `engine/filter/tests/java.answers` is tested always;
+//! `javaregex` says whether ours finds the same. What is recorded in `base/javaregex/tests/java.answers` is tested always;
 //! this draws anew, with the next seeds as long as it is to go on.
 
 use std::fs::File;
@@ -13,8 +13,8 @@ use crate::{Outcome, run};
 const SOURCES: &str = "proof/java/regex/src";
 const CLASSES: &str = "target/java/regex";
 const ANSWERS: &str = "target/xtask/regex.answers";
-const RECORDED: &str = "engine/filter/tests/java.answers";
-const TABLES: &str = "engine/filter/src/regex/tables.rs";
+const RECORDED: &str = "base/javaregex/tests/java.answers";
+const TABLES: &str = "base/javaregex/src/tables.rs";
 /// Patterns of one seed, and texts for each.
 const PATTERNS: u32 = 20_000;
 const TEXTS: u32 = 8;
@@ -86,7 +86,7 @@ pub(crate) fn run_all(options: &[&str]) -> Outcome {
         answers(seed, PATTERNS, ANSWERS)?;
         say!("seed {seed}");
         let mut command = Command::new("cargo");
-        command.args(["test", "--quiet", "-p", "filter", "--test", "java", "--", "--nocapture"]);
+        command.args(["test", "--quiet", "-p", "javaregex", "--test", "java", "--", "--nocapture"]);
         let status = command.env("JAVA_REGEX_ANSWERS", &path).status().map_err(|error| error.to_string())?;
         if !status.success() {
             return Err(format!("Java's answers differ, see {ANSWERS} (seed {seed})"));

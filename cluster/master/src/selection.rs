@@ -1,6 +1,6 @@
 //! Which tables a client asks about.
 
-use filter::regex::Regex;
+use javaregex::Regex;
 use proto::{TableName, pb};
 use rpc::Exception;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cell::compare_bytes;
 
-use crate::regex::{self, Charset, Regex};
 use crate::{Error, Failure, Result};
+use javaregex::{Charset, Regex, STEPS_MAX, TooManySteps};
 
 /// The operator of a comparison: a cell is kept when `part op comparator value` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,9 @@ impl Pattern {
     }
 
     fn is_found_in(&self, value: &[u8]) -> std::result::Result<bool, Failure> {
-        self.regex.find(value, self.charset).map_err(|regex::TooManySteps| Failure::TooManySteps {
+        self.regex.find(value, self.charset).map_err(|TooManySteps| Failure::TooManySteps {
             pattern: self.text.to_string(),
-            steps: regex::STEPS_MAX,
+            steps: STEPS_MAX,
         })
     }
 }

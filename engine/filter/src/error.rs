@@ -13,7 +13,7 @@ pub enum Error {
         /// The pattern.
         pattern: String,
         /// The syntax error.
-        reason: crate::regex::Syntax,
+        reason: javaregex::Syntax,
     },
     /// An argument violates a rule of the filter.
     #[error("{filter}: {rule}")]

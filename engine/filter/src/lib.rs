@@ -10,7 +10,6 @@
 mod comparable;
 mod error;
 mod list;
-pub mod regex;
 mod rows;
 mod single;
 
@@ -18,8 +17,8 @@ use cell::{Cell, Key, KeyBuf};
 
 pub use comparable::{BitOperator, Comparable, CompareOperator, Pattern};
 pub use error::{Error, Failure, Result};
+pub use javaregex::Charset;
 pub use list::Operator;
-pub use regex::Charset;
 pub use rows::RowRange;
 pub use single::ColumnRange;
 

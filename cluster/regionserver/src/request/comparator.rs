@@ -1,8 +1,8 @@
 //! `Comparator` messages and the operators that go with them.
 
 use bytes::Bytes;
-use filter::regex::flag;
 use filter::{BitOperator, Charset, Comparable, CompareOperator, Pattern};
+use javaregex::flag;
 use prost::Message;
 use proto::pb;
 use rpc::Exception;

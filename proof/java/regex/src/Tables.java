@@ -9,7 +9,7 @@ import java.util.function.IntPredicate;
 import java.util.function.IntUnaryOperator;
 
 /**
- * Writes what this Java knows of characters as the Rust tables of {@code engine/filter/src/regex/tables.rs}: the general
+ * Writes what this Java knows of characters as the Rust tables of {@code base/javaregex/src/tables.rs}: the general
  * category, scripts, blocks, a few properties, cases and grapheme classes of every code point, as runs.
  */
 final class Tables {

@@ -1,4 +1,4 @@
-//! Goes through a text by a [program](super::program), back where it must.
+//! Goes through a text by a [program](crate::program), back where it must.
 //!
 //! What is to be tried when all else fails lies on a stack of our own, not on the thread's, and both the steps and the
 //! stack have a limit: a pattern that has too many ways to fail ends in an error after bounded time.
@@ -14,11 +14,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::program::{Loop, Op, Program, Times};
-use super::set::Set;
-use super::syntax::{Fold, Kind, Place, Side};
-use super::text::Text;
-use super::unicode::{self, grapheme};
+use crate::program::{Loop, Op, Program, Times};
+use crate::set::Set;
+use crate::syntax::{Fold, Kind, Place, Side};
+use crate::text::Text;
+use crate::unicode::{self, grapheme};
 
 /// Steps without a memory of what was in vain, and more of them for each unit of the text.
 const STEPS_PLAIN: u64 = 20_000;

@@ -1,9 +1,9 @@
 //! What may follow a backslash.
 
 use super::{Class, Parser, Result, is, is_ascii};
-use crate::regex::set::Runs;
-use crate::regex::syntax::{Node, Place};
-use crate::regex::{flag, unicode};
+use crate::set::Runs;
+use crate::syntax::{Node, Place};
+use crate::{flag, unicode};
 
 /// An escape outside of classes.
 pub(super) enum Escape {

@@ -1,15 +1,15 @@
-//! A pattern as a program for the [machine](super::machine).
+//! A pattern as a program for the [machine](crate::machine).
 //!
 //! Each operation goes on to the next one unless it says otherwise. What is matched apart from the rest (look-arounds,
 //! atomic groups, what is repeated whole) stands behind its operation, ends in `End`, and is jumped over.
 
 use std::sync::Arc;
 
-use super::Syntax;
-use super::parse::Parsed;
-use super::set::Set;
-use super::syntax::{ENDLESS, Extent, Fold, Form, Kind, Node, Place, Side};
-use super::unicode;
+use crate::Syntax;
+use crate::parse::Parsed;
+use crate::set::Set;
+use crate::syntax::{ENDLESS, Extent, Fold, Form, Kind, Node, Place, Side};
+use crate::unicode;
 
 /// Operations that one pattern may become.
 const OPERATIONS_MAX: usize = 1_000_000;

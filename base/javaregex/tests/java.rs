@@ -5,8 +5,7 @@
 
 use std::fmt::Write;
 
-use filter::Charset;
-use filter::regex::{Regex, Syntax};
+use javaregex::{Charset, Regex, Syntax};
 
 const RECORDED: &str = include_str!("java.answers");
 /// Differences that are shown.

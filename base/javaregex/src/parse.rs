@@ -10,9 +10,9 @@ mod escape;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::set::{Runs, Set};
-use super::syntax::{ENDLESS, Extent, Fold, Form, Kind, Node, Place, Side};
-use super::{Syntax, flag, unicode};
+use crate::set::{Runs, Set};
+use crate::syntax::{ENDLESS, Extent, Fold, Form, Kind, Node, Place, Side};
+use crate::{Syntax, flag, unicode};
 
 /// How deep groups and classes may lie within each other.
 const DEPTH_MAX: usize = 250;

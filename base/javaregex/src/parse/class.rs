@@ -1,9 +1,9 @@
 //! Classes in brackets, with union and intersection, and the properties that `\p` names.
 
 use super::{Class, Parser, Result, escape, is};
-use crate::regex::set::Runs;
-use crate::regex::syntax::Fold;
-use crate::regex::{flag, unicode};
+use crate::set::Runs;
+use crate::syntax::Fold;
+use crate::{flag, unicode};
 
 /// Small characters that share a folding with one that is not small, or with each other across ASCII: Java keeps these out
 /// of its bitmap.

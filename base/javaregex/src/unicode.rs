@@ -1,7 +1,7 @@
 //! Properties of code points as Java knows them, by the names that patterns use.
 
-use super::set::{LAST, Runs};
-use super::tables;
+use crate::set::{LAST, Runs};
+use crate::tables;
 
 /// The general categories by the numbers of `java.lang.Character`, two letters each.
 const CATEGORIES: [(&str, u8); 30] = [

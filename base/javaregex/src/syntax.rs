@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::set::Set;
+use crate::set::Set;
 
 /// No upper bound, as Java writes it.
 pub(super) const ENDLESS: i32 = i32::MAX;
