@@ -69,11 +69,17 @@ impl<'a> Iterator for Cells<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Cell<'a>> {
-        let (length, rest) = self.rest.split_first_chunk::<4>()?;
-        let (cell, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
+        let (cell, rest) = split_cell(self.rest)?;
         self.rest = rest;
         Some(Cell::trusted(cell, SequenceId::ZERO))
     }
+}
+
+/// Splits off the bytes of the first cell of a checked block, without its length. `None` at the end.
+#[inline]
+pub fn split_cell(block: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = block.split_first_chunk::<4>()?;
+    Some(rest.split_at(u32::from_be_bytes(*length) as usize))
 }
 
 /// Appends a cell without its tags (`KeyValueCodec`).

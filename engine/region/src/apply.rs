@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use cell::block::split_cell;
 use cell::{Cell, CellBlock, CellSink, CellType, SequenceId, Timestamp};
 use env::WallTime;
 use proto::descriptor::Durability as TableDurability;
@@ -475,13 +476,6 @@ impl Region {
             }
         }
     }
-}
-
-/// The first cell of a block of our own making, and what is after it.
-#[inline]
-pub(crate) fn split_cell(block: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = block.split_first_chunk::<4>()?;
-    Some(rest.split_at(u32::from_be_bytes(*length) as usize))
 }
 
 /// Appends `cell` under `timestamp` to a block of cells with tags.

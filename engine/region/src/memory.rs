@@ -44,13 +44,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use cell::block::split_cell;
 use cell::{Cell, CellType, KeyBuf, SequenceId};
 use env::sync::Mutex;
 use hfile::ReadOptions;
 use memstore::{Action, Cleaning, Compacted, Cursor, Level, Policy, Pool, Segment, Trust};
 use proto::descriptor::KeepDeletedCells;
 
-use crate::apply::split_cell;
 use crate::heap::{Heap, Source};
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};

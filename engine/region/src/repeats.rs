@@ -7,10 +7,9 @@
 //!
 //! Cells that come in ascending order, as from most clients, cost one comparison each and no memory.
 
+use cell::block::split_cell;
 use cell::{Cell, Comparator, SequenceId};
 use smallvec::SmallVec;
-
-use crate::apply::split_cell;
 
 /// The block without those cells whose key comes again later in it; `None` when there are none.
 pub(crate) fn without_repeats(block: &[u8], comparator: Comparator) -> Option<Vec<u8>> {
