@@ -53,8 +53,8 @@ fn lookup(conf: &Conf, name: &str) -> Option<String> {
         let value = conf.variables.get(&format!("env.{variable}")).cloned();
         return value.or_else(|| default.map(str::to_owned));
     }
-    match conf.said.get(name) {
-        Some(said) => Some(said.text.clone()),
+    match conf.settings.get(name) {
+        Some(setting) => Some(setting.text.clone()),
         None => {
             let declared = keys::all().find(|key| key.name() == name).map(|key| key.default_text());
             let variable = || VARIABLES.iter().find(|(variable, _)| *variable == name).map(|(_, text)| *text);

@@ -1,19 +1,19 @@
 //! HBase's configuration keys, each declared once.
 //!
 //! ```text
-//!   keys::…  declared: name, kind (with its unit), default, meaning
+//!   keys::…  declarations: name, kind (with its unit), default, meaning
 //!      │
-//!   Conf     what was said: files in the order they were read, then `-D name=value`; later words win
+//!   Conf     settings: files in the order they were read, then `-D name=value`; later ones win
 //!      │
-//!   value()  the text found, `${variables}` replaced, parsed as the key's kind
+//!   value()  the text of the setting or the default, `${variables}` replaced, parsed as the key's kind
 //! ```
 //!
-//! What it promises: a key has one default, in [`keys`] and nowhere else; an error names the key, the text that stands
-//! there, where it stands and what was expected; [`Conf::table`] shows every key with its value and where that comes
-//! from. Keys that nobody declared are kept, since `${…}` may use them, and are listed by [`Conf::unknown`].
+//! A key has one default, in [`keys`] and nowhere else. An error names the key, its text, where the text was set and
+//! what was expected. [`Conf::table`] lists every key with its value and origin. Undeclared names are kept, because
+//! `${…}` may refer to them, and are listed by [`Conf::unknown`].
 //!
-//! What it does not know: files, the environment, and what the values mean together. `front` reads the files and gives
-//! their text, and each crate checks the options that it makes of the values.
+//! This crate knows neither files nor the process environment, nor which values fit together. `front` reads the files and
+//! passes their text; each crate checks the options that it derives from values.
 
 mod error;
 mod expand;
@@ -29,10 +29,10 @@ pub use table::Table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Where a value was said.
+/// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nowhere: the key's default.
+    /// Nowhere; it is the key's default.
     Default,
     /// In a file, by its name.
     File(String),
@@ -54,16 +54,16 @@ impl fmt::Display for Origin {
 }
 
 #[derive(Clone, Debug)]
-struct Said {
+struct Setting {
     text: String,
     origin: Origin,
 }
 
-/// What was configured: names and texts, flat, as in `hbase-site.xml`.
+/// The configuration: names and texts, as in `hbase-site.xml`.
 #[derive(Clone, Debug, Default)]
 pub struct Conf {
-    said: BTreeMap<String, Said>,
-    /// Names that a file marked `<final>`: later files do not change them, `-D` does.
+    settings: BTreeMap<String, Setting>,
+    /// Names that a file marked `<final>`. Later files do not change them; `-D` does.
     fixed: BTreeSet<String>,
     variables: BTreeMap<String, String>,
 }
@@ -74,8 +74,8 @@ impl Conf {
         Conf::default()
     }
 
-    /// Adds what a file in the form of `hbase-site.xml` says; `name` is told in errors and in the table. A later file
-    /// goes before an earlier one, save for properties that the earlier one marked `<final>`.
+    /// Adds the properties of a file in the form of `hbase-site.xml`. Errors and the table refer to it by `name`. A later
+    /// file overrides an earlier one, except for properties that the earlier one marked `<final>`.
     pub fn with_file(mut self, name: &str, xml: &str) -> Result<Conf> {
         let properties = site::read(name, xml)?;
         let fixed_before = self.fixed.clone();
@@ -87,78 +87,78 @@ impl Conf {
                 self.fixed.insert(property.name.clone());
             }
             let origin = Origin::File(name.to_owned());
-            self.said.insert(property.name, Said { text: property.value, origin });
+            self.settings.insert(property.name, Setting { text: property.value, origin });
         }
         Ok(self)
     }
 
-    /// Adds what `-D` says: `name=value`.
+    /// Adds a definition of `-D`: `name=value`.
     pub fn with_definition(mut self, definition: &str) -> Result<Conf> {
         let (name, value) = definition
             .split_once('=')
             .filter(|(name, _)| !name.trim().is_empty())
             .ok_or_else(|| Error::Definition { found: definition.to_owned() })?;
         let text = value.trim().to_owned();
-        self.said.insert(name.trim().to_owned(), Said { text, origin: Origin::CommandLine });
+        self.settings.insert(name.trim().to_owned(), Setting { text, origin: Origin::CommandLine });
         Ok(self)
     }
 
-    /// Sets a key from within the program, over everything that was said before.
+    /// Sets a key from within the program. It overrides everything set before.
     #[must_use]
     pub fn with<K: Kind>(mut self, key: &Key<K>, text: impl Into<String>) -> Conf {
-        self.said.insert(key.name().to_owned(), Said { text: text.into(), origin: Origin::Program });
+        self.settings.insert(key.name().to_owned(), Setting { text: text.into(), origin: Origin::Program });
         self
     }
 
-    /// Adds something that `${name}` may stand for without being a key: `user.name`, `env.HOME`.
+    /// Adds a variable that `${name}` may refer to and that is no key: `user.name`, `env.HOME`.
     #[must_use]
     pub fn with_variable(mut self, name: impl Into<String>, text: impl Into<String>) -> Conf {
         self.variables.insert(name.into(), text.into());
         self
     }
 
-    /// The value of a key: what was said, else its default.
+    /// The value of a key, or its default if it is not set.
     pub fn value<K: Kind>(&self, key: &Key<K>) -> Result<K::Value> {
         let (text, origin) = self.find(key.name(), key.default_text());
         self.parse::<K>(key.name(), text, &origin)
     }
 
-    /// The value of a key if somebody said one, for keys whose default follows from another key.
-    pub fn said<K: Kind>(&self, key: &Key<K>) -> Result<Option<K::Value>> {
-        match self.said.get(key.name()) {
-            Some(said) => self.parse::<K>(key.name(), &said.text, &said.origin).map(Some),
+    /// The value of a key if it is set. For keys whose default follows from another key.
+    pub fn value_if_set<K: Kind>(&self, key: &Key<K>) -> Result<Option<K::Value>> {
+        match self.settings.get(key.name()) {
+            Some(setting) => self.parse::<K>(key.name(), &setting.text, &setting.origin).map(Some),
             None => Ok(None),
         }
     }
 
-    /// The text under any name, with variables replaced; `None` when it is neither said nor declared.
+    /// The text of any name, with variables replaced. `None` if it is neither set nor declared.
     pub fn text(&self, name: &str) -> Result<Option<String>> {
         let declared = keys::all().find(|key| key.name() == name);
-        match (self.said.get(name), declared) {
-            (Some(said), _) => expand::expand(self, name, &said.text).map(Some),
+        match (self.settings.get(name), declared) {
+            (Some(setting), _) => expand::expand(self, name, &setting.text).map(Some),
             (None, Some(key)) => expand::expand(self, name, key.default_text()).map(Some),
             (None, None) => Ok(None),
         }
     }
 
-    /// Parses every declared key, so that a wrong value is told at start and not when it is first needed.
+    /// Parses every declared key, so that a wrong value is an error at start and not when it is first used.
     pub fn check(&self) -> Result<()> {
         keys::all().try_for_each(|key| key.check(self))
     }
 
-    /// Names that were said and that no key declares: of HBase's keys those without a meaning here, and slips of the pen.
+    /// Names that are set and not declared: HBase's keys that have no meaning here, and typing errors.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
-        self.said.keys().map(String::as_str).filter(|name| keys::all().all(|key| key.name() != *name))
+        self.settings.keys().map(String::as_str).filter(|name| keys::all().all(|key| key.name() != *name))
     }
 
-    /// Every declared key with its value, default, origin and meaning, to be printed.
+    /// Every declared key with its value, default, origin and meaning, for printing.
     pub fn table(&self) -> Table<'_> {
         Table::new(self)
     }
 
     fn find<'a>(&'a self, name: &str, default: &'a str) -> (&'a str, Origin) {
-        match self.said.get(name) {
-            Some(said) => (&said.text, said.origin.clone()),
+        match self.settings.get(name) {
+            Some(setting) => (&setting.text, setting.origin.clone()),
             None => (default, Origin::Default),
         }
     }
@@ -216,10 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_told_with_key_text_place_and_expectation() {
+    fn the_error_for_a_wrong_value_names_key_text_origin_and_expectation() {
         let conf =
             Conf::new().with_definition("hbase.client.scanner.timeout.period=soon").expect("a definition");
-        let error = conf.check().expect_err("soon is no time").to_string();
+        let error = conf.check().expect_err("soon is not a time").to_string();
         assert_eq!(
             error,
             "hbase.client.scanner.timeout.period is \"soon\" (-D), expected a time in ms, or with one of the units ns \
@@ -235,7 +235,7 @@ mod tests {
         let mut seen = BTreeSet::new();
         for key in keys::all() {
             assert!(seen.insert(key.name()), "{} is declared twice", key.name());
-            assert!(!key.meaning().is_empty(), "{} says nothing", key.name());
+            assert!(!key.meaning().is_empty(), "{} has no meaning", key.name());
         }
         assert!(seen.len() > 40);
     }

@@ -1,4 +1,4 @@
-//! The form of `hbase-site.xml`: a flat list of properties.
+//! Reads `hbase-site.xml`: a flat list of properties.
 //!
 //! ```text
 //! <configuration>
@@ -6,8 +6,8 @@
 //! </configuration>
 //! ```
 //!
-//! A property may also be told by attributes, `<property name="…" value="…"/>`. `<include>` is refused by name rather
-//! than left out in silence.
+//! A property may also have attributes, `<property name="…" value="…"/>`. `<include>` is an error that names it, because
+//! ignoring it would lose settings silently.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -21,7 +21,7 @@ pub(crate) struct Property {
     pub(crate) is_final: bool,
 }
 
-/// The properties of `xml` in their order.
+/// The properties of `xml`, in order.
 pub(crate) fn read(file: &str, xml: &str) -> Result<Vec<Property>> {
     let mut reader = Reader::from_str(xml);
     let mut site = Site::default();
@@ -33,7 +33,7 @@ pub(crate) fn read(file: &str, xml: &str) -> Result<Vec<Property>> {
                 let problem = match site.open.last() {
                     Some(tag) => format!("<{tag}> is not closed"),
                     None if site.closed => return Ok(site.properties),
-                    None => "it ends before a <configuration> begins".to_owned(),
+                    None => "there is no <configuration>".to_owned(),
                 };
                 return Err(Error::File { file: file.to_owned(), offset, problem });
             }
@@ -44,12 +44,12 @@ pub(crate) fn read(file: &str, xml: &str) -> Result<Vec<Property>> {
     }
 }
 
-/// What has been read of a file.
+/// The state of reading a file.
 #[derive(Default)]
 struct Site {
     properties: Vec<Property>,
     open: Vec<String>,
-    /// The root has been read to its end.
+    /// Whether the root element has ended.
     closed: bool,
     text: String,
     name: Option<String>,
@@ -85,7 +85,7 @@ impl Site {
                 }
                 let name = reference.decode().map_err(|error| error.to_string())?;
                 let text = quick_xml::escape::resolve_predefined_entity(&name)
-                    .ok_or_else(|| format!("&{name}; stands for nothing known"))?;
+                    .ok_or_else(|| format!("&{name}; is not a known entity"))?;
                 self.text.push_str(text);
                 Ok(())
             }
@@ -100,7 +100,7 @@ impl Site {
             (0, "configuration") => return Err("a second <configuration>".to_owned()),
             (0, _) => return Err(format!("the root is <{name}>, expected <configuration>")),
             (_, "include") => {
-                return Err("<include> is not read: put its properties into this file".to_owned());
+                return Err("<include> is not supported: put its properties into this file".to_owned());
             }
             (1, "property") => {
                 (self.name, self.value, self.is_final) = (None, None, false);
@@ -124,13 +124,13 @@ impl Site {
     }
 
     fn end(&mut self) -> std::result::Result<(), String> {
-        let tag = self.open.pop().ok_or("an end without a beginning")?;
+        let tag = self.open.pop().ok_or("an end tag without a start tag")?;
         let text = std::mem::take(&mut self.text);
         match (self.open.len(), tag.as_str()) {
             (0, _) => self.closed = true,
             (1, "property") => {
                 let name = self.name.take().ok_or("a <property> without <name>")?;
-                // HBase takes a property without a value for one that was not said.
+                // HBase ignores a property without a value.
                 if let Some(value) = self.value.take() {
                     self.properties.push(Property { name, value, is_final: self.is_final });
                 }
@@ -166,22 +166,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn errors_name_the_problem_and_its_place() {
         for (xml, problem) in [
             ("<site/>", "expected <configuration>"),
             ("<configuration><property><value>1</value></property></configuration>", "without <name>"),
             ("<configuration><name>a</name></configuration>", "expected <property>"),
             ("<configuration><property>", "is not closed"),
-            ("", "before a <configuration>"),
-            ("<!-- nothing -->", "before a <configuration>"),
+            ("", "there is no <configuration>"),
+            ("<!-- nothing -->", "there is no <configuration>"),
             ("hbase.wal.hsync=false", "text outside of"),
             ("<configuration/>and more", "text outside of"),
             ("<configuration/><configuration/>", "a second <configuration>"),
             ("<configuration></property>", "site.xml at byte"),
-            ("<configuration><xi:include href=\"x\"/></configuration>", "<include> is not read"),
+            ("<configuration><xi:include href=\"x\"/></configuration>", "<include> is not supported"),
             (
                 "<configuration><property><name>a</name><value>&x;</value></property></configuration>",
-                "&x; stands for nothing",
+                "&x; is not a known",
             ),
         ] {
             let error = read("site.xml", xml).expect_err(xml).to_string();

@@ -1,4 +1,4 @@
-//! The configuration as a table for people.
+//! The configuration as a table for display.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use crate::{Conf, Origin, keys};
 pub struct Row {
     /// The key.
     pub name: &'static str,
-    /// Its value as a text, variables replaced where they can be.
+    /// Its value as a text, with variables replaced where possible.
     pub value: String,
-    /// The unit of a bare number; empty where there is none.
+    /// The unit of a number without one. Empty if the kind has none.
     pub unit: &'static str,
-    /// Where the value was said.
+    /// Where the value was set.
     pub origin: Origin,
-    /// What the value would be otherwise.
+    /// The default.
     pub default: &'static str,
     /// What the key does.
     pub meaning: &'static str,
@@ -37,7 +37,7 @@ impl<'a> Table<'a> {
         let mut rows: Vec<Row> = keys::all()
             .map(|key| {
                 let (text, origin) = self.conf.find(key.name(), key.default_text());
-                // A circle of variables is told by `check`; here its text is shown as it was written.
+                // `check` reports a cycle of variables. Here its text is shown as written.
                 let value = crate::expand::expand(self.conf, key.name(), text);
                 Row {
                     name: key.name(),

@@ -1,7 +1,6 @@
-//! Counting allocations, for tests that promise none.
+//! Counts allocations, for tests of code that must not allocate.
 //!
-//! A test program makes [`Counting`] its allocator and asks [`allocations_of`] some work. Each thread has its own count:
-//! what others do at the same time does not matter.
+//! A test program makes [`Counting`] its allocator and passes work to [`allocations_of`]. Each thread has its own count.
 //!
 //! ```
 //! #[global_allocator]
@@ -18,7 +17,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counting for each thread.
+/// The system's allocator, which counts the calls of each thread.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -26,13 +25,13 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-#[expect(unsafe_code, reason = "an allocator that counts and hands everything on")]
-// SAFETY: every call goes to the system's allocator as it came; counting touches a thread's own number, which needs no
-// memory from the heap.
+#[expect(unsafe_code, reason = "an allocator that counts and forwards every call")]
+// SAFETY: every call is forwarded to the system's allocator unchanged. Counting changes a number of the calling thread,
+// which does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller upholds the requirements of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
@@ -42,8 +41,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How often this thread asked for memory during `work`, growth of what it had included, and what came of the work. Always
-/// none in a program whose allocator is not [`Counting`].
+/// Number of allocations of this thread during `work`, reallocations included, and the result of the work. The number
+/// is zero in a program whose allocator is not [`Counting`].
 pub fn allocations_of<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let before = ALLOCATIONS.get();
     let value = work();

@@ -1,17 +1,17 @@
 //! A harness for micro benchmarks: `cargo bench -p memstore`, and so on.
 //!
-//! A benchmark beside a hot structure is a program that calls [`Sheet::time`] once for each thing that it measures, with
-//! what that thing should cost on paper. What is measured is the CPU time of the calling thread, not the time that went
-//! by: the harness is made for machines that others use too. Work is run in many short chunks; the least and the middle
-//! of them are told, for a chunk that another process pushed out of the caches costs more.
+//! A benchmark is a program that calls [`Sheet::time`] once for each operation, with the cost that was planned for it. The
+//! harness measures the CPU time of the calling thread, not elapsed time, so that it works on machines that others use. It
+//! runs the operation in many short chunks and prints the minimum and the median, because a chunk whose data
+//! another process evicted from the caches costs more.
 //!
-//! Why not a library: those at hand measure the time that went by and judge its spread, which on a shared machine is the
-//! spread of the neighbours; and they bring more crates than the structures that they would measure.
+//! Existing libraries measure elapsed time and judge its spread, which on a shared machine is the spread of the neighbours;
+//! and they bring more crates than the structures under test.
 //!
-//! `cargo bench -p memstore -- insert` runs what has `insert` in its name. `cargo test --benches` runs every benchmark
-//! once, in little: it shows that they work.
+//! `cargo bench -p memstore -- insert` runs benchmarks with `insert` in their name. `cargo test --benches` runs every
+//! benchmark once with little data, to show that it works.
 //!
-//! Beside it, for tests, an [allocator that counts](Counting).
+//! For tests there is an [allocator that counts](Counting).
 
 #![expect(clippy::print_stdout, reason = "programs of this harness print their sheets")]
 
@@ -21,50 +21,50 @@ pub use allocations::{Counting, allocations_of};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Chunks of an ordinary run.
+/// Number of chunks in a run.
 const CHUNKS: usize = 25;
 
-/// A benchmark's sheet: a line for each thing measured.
+/// The output of a benchmark: a line for each operation.
 #[derive(Debug)]
 pub struct Sheet {
     wanted: Vec<String>,
-    /// Once is enough.
+    /// Whether each benchmark runs once only.
     test: bool,
 }
 
-/// What one thing was measured to cost, in nanoseconds of CPU time.
+/// Measured cost of one operation, in nanoseconds of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Of the cheapest chunk.
+    /// Of the fastest chunk.
     pub least: f64,
-    /// Of the chunk in the middle.
+    /// Median of the chunks.
     pub middle: f64,
 }
 
 impl Sheet {
-    /// Begins a sheet, as the command line says.
+    /// Begins a sheet with the options of the command line.
     pub fn new(title: &str) -> Sheet {
         let words: Vec<String> = std::env::args().skip(1).collect();
-        // Cargo says `--bench` when it benches and nothing when it tests.
+        // Cargo passes `--bench` to benchmarks and nothing to tests.
         let test = !words.iter().any(|word| word == "--bench");
         let sheet = Sheet { wanted: words.into_iter().filter(|word| !word.starts_with('-')).collect(), test };
         println!("{title}: ns of CPU time");
-        println!("{:44} {:>9} {:>9} {:>9}", "", "on paper", "least", "middle");
+        println!("{:44} {:>9} {:>9} {:>9}", "", "planned", "least", "middle");
         sheet
     }
 
-    /// Whether this is only a trial, for which little data is enough.
+    /// Whether this is a test run, for which little data is enough.
     pub fn is_trial(&self) -> bool {
         self.test
     }
 
-    /// Measures `work`, which does `times` things at each call, and prints what one of them costs beside what it should
-    /// cost `on_paper`, in nanoseconds. `prepare` makes what a call works on and is not measured. Says the cost, unless
-    /// nobody wants it.
+    /// Measures `work`, which does `times` operations in each call, and prints the cost of one beside the `planned` cost, in
+    /// nanoseconds. `prepare` makes the data of a call and is not measured. Returns the cost, or `None` if the
+    /// command line did not select this benchmark.
     pub fn time<T>(
         &self,
         name: &str,
-        on_paper: f64,
+        planned: f64,
         times: u64,
         mut prepare: impl FnMut() -> T,
         mut work: impl FnMut(&mut T),
@@ -73,7 +73,7 @@ impl Sheet {
             return None;
         }
         let chunks = if self.test { 1 } else { CHUNKS };
-        // The first pays for what all others have: warm caches, grown buffers.
+        // A first call warms caches and grows buffers.
         work(&mut prepare());
         let mut costs: Vec<f64> = (0..chunks)
             .map(|_| {
@@ -84,7 +84,7 @@ impl Sheet {
             })
             .collect();
         let cost = spread(&mut costs);
-        println!("{name:44} {on_paper:9.1} {:9.1} {:9.1}", cost.least, cost.middle);
+        println!("{name:44} {planned:9.1} {:9.1} {:9.1}", cost.least, cost.middle);
         Some(cost)
     }
 }
@@ -95,13 +95,13 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The least and the middle of some figures, of which there must be one.
+/// Minimum and median of at least one cost.
 fn spread(costs: &mut [f64]) -> Cost {
     costs.sort_by(f64::total_cmp);
     Cost { least: costs[0], middle: costs[costs.len() / 2] }
 }
 
-/// Keeps the compiler from leaving out what makes `value`.
+/// Keeps the compiler from removing the computation of `value`.
 pub fn keep<T>(value: T) -> T {
     std::hint::black_box(value)
 }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_costs_cpu_time_and_the_middle_is_no_less_than_the_least() {
+    fn work_costs_cpu_time_and_the_median_is_no_less_than_the_minimum() {
         let began = cpu_ns();
         let mut sum = 0u64;
         while cpu_ns() - began < 1_000_000 {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_prepared_is_worked_on_and_only_what_is_wanted_runs() {
+    fn only_selected_benchmarks_run_on_the_prepared_data() {
         let sheet = Sheet { wanted: vec!["this".to_owned()], test: true };
         let mut seen = Vec::new();
         assert_eq!(sheet.time("not that", 0.0, 1, || 1, |_| panic!("it was not wanted")), None);

@@ -130,9 +130,11 @@ impl Options {
             background_patience: conf.value(&key::BACKGROUND_PATIENCE)?,
             warn_time: millis(warn_time),
             warn_bytes: u64::try_from(warn_bytes).ok(),
-            warn_scan_time: millis(conf.said(&rpc::WARN_SCAN_RESPONSE_TIME)?.unwrap_or(warn_time)),
-            warn_scan_bytes: u64::try_from(conf.said(&rpc::WARN_SCAN_RESPONSE_SIZE)?.unwrap_or(warn_bytes))
-                .ok(),
+            warn_scan_time: millis(conf.value_if_set(&rpc::WARN_SCAN_RESPONSE_TIME)?.unwrap_or(warn_time)),
+            warn_scan_bytes: u64::try_from(
+                conf.value_if_set(&rpc::WARN_SCAN_RESPONSE_SIZE)?.unwrap_or(warn_bytes),
+            )
+            .ok(),
             slow_calls_max: match conf.value(&key::SLOW_LOG_ENABLED)? {
                 true => usize::try_from(conf.value(&key::SLOW_LOG_SIZE)?).unwrap_or(usize::MAX),
                 false => 0,
@@ -192,13 +194,13 @@ impl Options {
             cell_size_max: (cell > 0).then(|| usize::try_from(cell).unwrap_or(usize::MAX)),
             row_size_max: conf.value(&region::MAX_ROW_SIZE)?,
             sync_to_disk: conf.value(&region::WAL_HSYNC)?,
-            compaction_files_min: match conf.said(&store::COMPACTION_MIN)? {
+            compaction_files_min: match conf.value_if_set(&store::COMPACTION_MIN)? {
                 Some(_) => count(&store::COMPACTION_MIN)?,
                 None => count(&store::COMPACTION_THRESHOLD)?,
             },
             compaction_files_max: count(&store::COMPACTION_MAX)?,
             compaction_ratio: conf.value(&store::COMPACTION_RATIO)?,
-            compaction_size_min: conf.said(&store::COMPACTION_MIN_SIZE)?,
+            compaction_size_min: conf.value_if_set(&store::COMPACTION_MIN_SIZE)?,
             compaction_size_max: conf.value(&store::COMPACTION_MAX_SIZE)?,
             blocking_files: count(&store::BLOCKING_STORE_FILES)?,
             purge_deletes_after: i64::try_from(purge).unwrap_or(i64::MAX),
@@ -253,7 +255,7 @@ impl Options {
         // fewer files regions would be flushed while their memory has room for more. Here what is in memory counts.
         let twice = memstore_bytes.saturating_mul(2) / file_bytes_max.max(1);
         let files_min = conf.value(&region::MAX_LOGS)?;
-        let files_max = match conf.said(&region::MAX_LOGS)? {
+        let files_max = match conf.value_if_set(&region::MAX_LOGS)? {
             Some(said) => said,
             None => files_min.max(twice),
         };
@@ -281,7 +283,7 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
         field: &mut T,
         convert: impl FnOnce(K::Value) -> T,
     ) -> conf::Result<()> {
-        if let Some(value) = conf.said(key)? {
+        if let Some(value) = conf.value_if_set(key)? {
             *field = convert(value);
         }
         Ok(())
