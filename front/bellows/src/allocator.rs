@@ -1,8 +1,8 @@
-//! Where memory comes from, and who gives it back.
+//! The allocator, and the thread that returns freed memory to the system.
 //!
-//! What is freed in large pieces, as blocks of the cache are, mimalloc keeps for a second. Then whichever thread asks for memory
-//! next gives all of it back to the system: 7 µs for each 64 KB, 2 ms after a compaction of some megabytes, in which a thread
-//! that serves answers nobody. So a thread in the background does it before that second is over.
+//! mimalloc keeps freed memory, such as blocks of the cache, for a second. Then the next thread that allocates returns all of
+//! it to the system: 7 µs for each 64 KB, 2 ms after a compaction of some megabytes. A serving thread would answer no
+//! request meanwhile, so a background thread does it earlier.
 
 use std::time::Duration;
 
@@ -13,14 +13,13 @@ use crate::failure::Failure;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Twice before somebody else would: the thread may have to wait for a processor.
+/// Twice within mimalloc's delay, because the thread may have to wait for a processor.
 const EVERY: Duration = Duration::from_millis(400);
 
-/// The allocator's own setting: whoever gives it wants freed memory kept for so many milliseconds, and not this.
+/// mimalloc's own setting for the delay, in ms. If it is set, the thread is not started.
 const OWN_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
-/// Starts the thread that gives memory back, which goes on until what is returned is dropped; none where the
-/// allocator's [own setting](OWN_DELAY) is given.
+/// Starts the thread, which ends when the returned runtime is dropped. `None` if [`OWN_DELAY`] is set.
 pub(crate) fn give_back() -> Result<Option<Runtime>, Failure> {
     if std::env::var_os(OWN_DELAY).is_some() {
         return Ok(None);
@@ -36,12 +35,12 @@ pub(crate) fn give_back() -> Result<Option<Runtime>, Failure> {
     Ok(Some(runtime))
 }
 
-/// Gives back at once what was freed by any thread, in large pieces.
+/// Returns memory that any thread has freed to the system.
 #[expect(unsafe_code, reason = "the allocator's own call")]
 fn collect() {
-    // A thread that has never asked for memory is not one of the allocator's yet, and nothing would be done.
+    // The call has no effect on a thread that has never allocated.
     drop(std::hint::black_box(Box::new(0u64)));
-    // SAFETY: it may be called by any thread at any time.
+    // SAFETY: any thread may call it at any time.
     unsafe { libmimalloc_sys::mi_collect(true) };
 }
 

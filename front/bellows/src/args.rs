@@ -13,23 +13,23 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// What can be asked of the binary.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Starts master, region server and registry in this process, on files of this machine.
     Start(Start),
-    /// Drives a server, Bellows or Apache HBase, with a load and says what came of it and what it cost.
+    /// Puts load on a server, Bellows or Apache HBase, and reports throughput, latency and what the server paid for it.
     #[command(args_override_self = true)]
     Bench(Box<bench::Args>),
-    /// Shows what the memstores of a running server do, as a picture that is drawn anew every second.
+    /// Shows the memstores of a running server, refreshed every second.
     Memstore(Watch),
-    /// Shows what the block cache of a running server does, as a picture that is drawn anew every second.
+    /// Shows the block cache of a running server, refreshed every second.
     Cache(Watch),
-    /// Lists every configuration key with its default and meaning.
+    /// Lists every configuration key with its default and origin.
     Keys,
 }
 
-/// Options of `bellows start`. An option that is not given follows HBase's own key, then its default.
+/// Options of `bellows start`. An option that is not given takes the value of its key, and then the key's default.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Start {
     /// Folder of all files [key: hbase.rootdir; default: bellows-data].
@@ -48,7 +48,7 @@ pub(crate) struct Start {
     #[arg(long, value_name = "PORT", value_parser = port)]
     pub(crate) master_port: Option<u16>,
 
-    /// Port for clients that ask a ZooKeeper, 0 for a free one
+    /// Port for clients that use ZooKeeper, 0 for a free one
     /// [key: hbase.zookeeper.property.clientPort; default: 2181].
     #[arg(long, value_name = "PORT", value_parser = port)]
     pub(crate) zk_port: Option<u16>,
@@ -61,7 +61,7 @@ pub(crate) struct Start {
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
 
-    /// Sets one of HBase's keys; wins over the file.
+    /// Sets a key. It overrides the file.
     #[arg(short = 'D', value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) define: Vec<(String, String)>,
 }
@@ -69,15 +69,15 @@ pub(crate) struct Start {
 /// Options of `bellows memstore` and `bellows cache`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Watch {
-    /// Where the server's /metrics is.
+    /// Address of the server's web port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:16010")]
     pub(crate) web: std::net::SocketAddr,
 
-    /// Seconds from one picture to the next.
+    /// Seconds between refreshes.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub(crate) every: f64,
 
-    /// Draws one picture and ends.
+    /// Prints once and ends.
     #[arg(long)]
     pub(crate) once: bool,
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_says_what_would_do() {
+    fn errors_of_options_say_what_is_expected() {
         for (option, value, expected) in [
             ("-D", "novalue", "expected KEY=VALUE"),
             ("--rpc-port", "65536", "expected a port"),

@@ -1,4 +1,4 @@
-//! The bucket cache, from its keys to its devices.
+//! The bucket cache: its keys and its devices.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use storage::{Device, LocalDevice};
 
 use crate::failure::Failure;
 
-/// Of the time, the part that may be spent on keeping the index: one of so many.
+/// Writing the index may take one part in this many of the time.
 const KEEPING_PART: u32 = 20;
 
-/// Where the second tier lies.
+/// Where the second tier is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
     /// In memory.
     Offheap,
-    /// On these files, and copied from them.
+    /// In these files, read by calls.
     Files(Vec<PathBuf>),
-    /// On this file, and read in place.
+    /// In this file, which is mapped.
     Mapped(PathBuf),
 }
 
-/// What the second tier is started with.
+/// The settings of the second tier.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketSettings {
     pub(crate) engine: Engine,
     pub(crate) bytes: u64,
     pub(crate) combined: bool,
     pub(crate) options: BucketOptions,
-    /// The file of the index, if it is kept, and how often it is.
+    /// File of the index if it is kept, and how often it is written.
     persistent: Option<PathBuf>,
     interval: Duration,
 }
 
 impl BucketSettings {
-    /// `None` when there shall be no second tier. `memory` is what shares are shares of, in bytes; `machine` what the machine
-    /// has, if that is known.
+    /// The settings, or `None` if there is no second tier. Shares are shares of `memory`, in bytes; `machine` is the machine's
+    /// memory if it is known.
     pub(crate) fn gather(
         conf: &Conf,
         memory: u64,
@@ -94,7 +94,7 @@ impl BucketSettings {
         Ok(Some(BucketSettings { engine, bytes, combined, options, persistent, interval }))
     }
 
-    /// Puts the second tier behind `cache`, with what the last process has left of it.
+    /// Adds the second tier to `cache`, with the blocks that the previous process left.
     pub(crate) fn put_behind(&self, cache: Cache, world: &World) -> Arc<Cache> {
         let Some(bucket) = self.open(world) else { return Arc::new(cache) };
         let cache = cache.with_bucket(bucket);
@@ -112,7 +112,7 @@ impl BucketSettings {
         let (weak, interval, world) = (Arc::downgrade(&cache), self.interval, world.clone());
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let keeper = env::spawn_thread("cache-keeper", Priority::Background, move || {
-            // As long as the sender is here nothing but time passes.
+            // The sender lives as long as the thread, so that the receiver only ever times out.
             let _nobody_stops = stop;
             let mut failing = false;
             let mut pause = interval;
@@ -136,7 +136,7 @@ impl BucketSettings {
         cache
     }
 
-    /// The second tier; `None` where its devices cannot be had, which is told: everything works without it.
+    /// The second tier. `None` if its devices cannot be opened: that is logged, and the server works without it.
     pub(crate) fn open(&self, world: &World) -> Option<Bucket> {
         let bucket = match &self.engine {
             Engine::Offheap => {
@@ -185,7 +185,7 @@ impl BucketSettings {
     }
 }
 
-/// How long the index is not kept after it took so long to keep it: that grows with the cache.
+/// Pause before the next write of the index, in proportion to what the last one took.
 fn pause_after(interval: Duration, took: Duration) -> Duration {
     interval.max(took.saturating_mul(KEEPING_PART - 1))
 }

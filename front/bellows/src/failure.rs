@@ -1,4 +1,4 @@
-//! Why the server does not start or run: one line each, with the thing and the remedy.
+//! Why a command failed: one line with the thing, the cause and what to do.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use storage::Kind;
 
-/// One line for whoever started the server.
+/// The line that the command prints.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
 impl Failure {
     pub(crate) fn new(line: impl std::fmt::Display) -> Failure {
-        // One failure is one line, whatever its causes have to say.
+        // Messages of causes may have several lines.
         Failure(line.to_string().replace('\n', " "))
     }
 
-    /// A command line that is not understood.
+    /// An error in the command line.
     pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
         let text = error.to_string();
         let lines =
@@ -27,7 +27,7 @@ impl Failure {
         Failure::new(format!("{words}; bellows start --help lists the options"))
     }
 
-    /// An address that cannot be listened at, and the option that chooses its port.
+    /// The server cannot listen at an address. `option` chooses its port.
     pub(crate) fn of_listening(address: SocketAddr, option: &str, error: &io::Error) -> Failure {
         let remedy = match error.kind() {
             ErrorKind::AddrInUse => {
@@ -42,12 +42,12 @@ impl Failure {
         Failure::new(format!("cannot listen at {address}: {error}; {remedy}"))
     }
 
-    /// Something about the data directory.
+    /// An error of the data directory.
     pub(crate) fn of_storage(root: &Path, error: &storage::Error) -> Failure {
         Failure::of_kind(root, error.kind(), error)
     }
 
-    /// The same, when what failed only tells it in words.
+    /// The same for errors that only have a message.
     pub(crate) fn of_words(root: &Path, words: impl std::fmt::Display) -> Failure {
         let words = words.to_string();
         let kind = if words.contains("No space left") {
@@ -70,7 +70,7 @@ impl Failure {
                     "{root} cannot be written ({error}); grant the right, mount it writable, or choose another --data-dir"
                 )
             }
-            // Only the folder itself is made where something may be already.
+            // Only the creation of the directory itself can find something there.
             Kind::Exists => {
                 format!(
                     "{root} cannot be a folder, for it or a part of its path is a file; choose another --data-dir"

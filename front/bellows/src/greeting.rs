@@ -1,9 +1,9 @@
-//! What `bellows start` prints once it is ready: where it listens, and what to paste into a client.
+//! What `bellows start` prints when it is ready: its addresses, and lines to paste into a client.
 
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Everything a client needs to know.
+/// The addresses that clients need.
 #[derive(Debug)]
 pub(crate) struct Greeting {
     pub(crate) host: String,

@@ -3,13 +3,13 @@
 mod allocator;
 mod args;
 mod bucket;
+mod check;
+mod dashboard;
+mod data_dir;
 mod failure;
 mod greeting;
 mod log_place;
 mod output;
-mod picture;
-mod place;
-mod sense;
 mod settings;
 mod start;
 mod status;
@@ -63,8 +63,8 @@ fn run(command: Command) -> Result<(), Failure> {
             Err(bench::Error::Output(error)) => output::unless_closed(Err(error)),
             outcome => outcome.map_err(Failure::new),
         },
-        Command::Memstore(options) => picture::watch(&options, "/memstores", output::write),
-        Command::Cache(options) => picture::watch(&options, "/cache", output::write),
+        Command::Memstore(options) => dashboard::watch(&options, "/memstores", output::write),
+        Command::Cache(options) => dashboard::watch(&options, "/cache", output::write),
         Command::Keys => output::unless_closed(output::write(&conf::Conf::new().table().to_string())),
     }
 }

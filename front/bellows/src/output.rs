@@ -1,7 +1,7 @@
 //! Standard output and standard error of the commands.
 //!
-//! `println!` panics when it cannot write. A command whose reader has gone, as in `bellows keys | head -1`, ends without a
-//! word instead; any other failure to write is reported.
+//! `println!` panics if it cannot write. A command whose reader has closed the pipe, as in `bellows keys | head -1`, ends
+//! silently instead. Any other failure to write is reported.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -19,12 +19,12 @@ pub(crate) fn say(line: &str) -> io::Result<()> {
     write(&format!("{line}\n"))
 }
 
-/// Writes a line to standard error. A failure is ignored: there is no place left to report it.
+/// Writes a line to standard error. Ignores a failure, which could be reported nowhere.
 pub(crate) fn complain(line: &str) {
     let _nobody_reads = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// What a command ends with after it wrote: success when its reader has closed the pipe.
+/// The outcome of a command after it wrote: success if its reader has closed the pipe.
 pub(crate) fn unless_closed(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

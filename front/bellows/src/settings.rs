@@ -1,4 +1,4 @@
-//! From command line, file and keys to what each part is started with.
+//! Turns command line, site file and keys into the options of each part of the server.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use region::RegionOptions;
 
 use crate::args::{self, Start};
 use crate::bucket::BucketSettings;
+use crate::check;
+use crate::data_dir;
 use crate::failure::Failure;
-use crate::place;
-use crate::sense;
 
-/// Memory that shares are counted from when the machine's cannot be read, in bytes.
+/// Memory of the machine in bytes, if it cannot be read.
 const MEMORY_ASSUMED: u64 = 4 << 30;
-/// Of the machine's memory, the part that takes the place of HBase's heap: shares of the heap are shares of this.
+/// One part in this many of the machine's memory takes the place of HBase's heap. Shares are shares of it.
 const MEMORY_PART: u64 = 2;
 
 const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave --site out";
 
-/// Everything the server is started with.
+/// The settings of a server.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) conf: Conf,
@@ -38,18 +38,18 @@ pub(crate) struct Settings {
     pub(crate) rpc_options: rpc::Options,
     pub(crate) registry_options: registry::Options,
     pub(crate) web_options: web::Options,
-    /// Whether memory may come in large pages.
+    /// Whether the system may use large pages.
     pub(crate) huge_pages: bool,
     pub(crate) log: wal::Options,
     pub(crate) region: RegionOptions,
     pub(crate) cache: cache::Options,
-    /// The second tier, if there shall be one.
+    /// The second tier of the block cache, if there is one.
     pub(crate) bucket: Option<BucketSettings>,
     pub(crate) memstore_bytes: u64,
 }
 
 impl Settings {
-    /// An option given goes before `-D`, that before the file, that before the default.
+    /// Gathers the settings. An option overrides `-D`, that the file, and that the default.
     pub(crate) fn gather(start: &Start) -> Result<Settings, Failure> {
         let mut conf = Conf::new()
             .with_variable("user.name", user())
@@ -69,7 +69,7 @@ impl Settings {
             conf = conf.with_definition(&format!("{key}={value}"))?;
         }
         conf.check()?;
-        sense::check(&conf)?;
+        check::check(&conf)?;
         let bind = match start.bind {
             Some(bind) => bind,
             None => address(&conf.value(&keys::regionserver::ADDRESS)?)?,
@@ -81,10 +81,10 @@ impl Settings {
         };
         let said_host = conf.value(&keys::regionserver::HOSTNAME)?;
         let host = if said_host.is_empty() { host_of(bind) } else { said_host };
-        sense::check_host(&keys::regionserver::HOSTNAME, &host)?;
+        check::check_host(&keys::regionserver::HOSTNAME, &host)?;
         let said_host = conf.value(&keys::master::HOSTNAME)?;
         let master_host = if said_host.is_empty() { host.clone() } else { said_host };
-        sense::check_host(&keys::master::HOSTNAME, &master_host)?;
+        check::check_host(&keys::master::HOSTNAME, &master_host)?;
         let machine = storage::memory_bytes();
         let memory = machine.unwrap_or(MEMORY_ASSUMED) / MEMORY_PART;
         let share = |ratio: f64| (memory as f64 * ratio) as u64;
@@ -125,7 +125,7 @@ impl Settings {
     }
 }
 
-/// All that the sockets are told.
+/// The options of RPC.
 fn rpc_options(conf: &Conf) -> conf::Result<rpc::Options> {
     use keys::rpc as key;
     let threads = count(conf.value(&key::SERVING_THREADS)?);
@@ -140,7 +140,7 @@ fn rpc_options(conf: &Conf) -> conf::Result<rpc::Options> {
         timeout_min: conf.value(&key::MIN_CLIENT_REQUEST_TIMEOUT)?,
         connections_max: count(conf.value(&key::MAX_CONNECTIONS)?),
         idle_threshold: count(conf.value(&key::IDLE_THRESHOLD)?),
-        // HBase looks for idle connections once in this time, and closes those that were idle for twice as long.
+        // HBase checks once in this time, and closes connections that were idle for twice as long.
         idle_max: conf.value(&key::MAX_IDLE_TIME)?.saturating_mul(2),
         handshake_max: conf.value(&key::HANDSHAKE_TIMEOUT)?,
         read_stall_max: conf.value(&key::READ_TIMEOUT)?,
@@ -153,7 +153,7 @@ fn rpc_options(conf: &Conf) -> conf::Result<rpc::Options> {
     })
 }
 
-/// All that the block cache is told.
+/// The options of the block cache.
 fn cache_options(conf: &Conf, share: impl Fn(f64) -> u64) -> conf::Result<cache::Options> {
     use keys::cache as key;
     Ok(cache::Options {
@@ -176,7 +176,7 @@ fn cache_options(conf: &Conf, share: impl Fn(f64) -> u64) -> conf::Result<cache:
     })
 }
 
-/// All that the ZooKeeper answerer is told.
+/// The options of the ZooKeeper answerer.
 fn registry_options(conf: &Conf) -> conf::Result<registry::Options> {
     use keys::cluster as key;
     Ok(registry::Options {
@@ -203,7 +203,7 @@ fn address(text: &str) -> Result<IpAddr, Failure> {
     args::address(text).map_err(|expected| Failure::new(format!("{name} is {text:?}, {expected}")))
 }
 
-/// Two listeners cannot have one port, unless each takes any that is free.
+/// Refuses one port for two listeners. 0 stands for any free port.
 fn check_ports(settings: Settings) -> Result<Settings, Failure> {
     let ports = [
         ("--rpc-port", settings.rpc.port()),
@@ -221,8 +221,8 @@ fn check_ports(settings: Settings) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// What clients are told to connect to, unless somebody says it: an address that means every one of this machine is no
-/// place to connect to, its name is.
+/// The host that clients are told to connect to, if no key sets it. For an address that stands for all of this machine it is
+/// the machine's name.
 fn host_of(bind: IpAddr) -> String {
     let local = || "localhost".to_owned();
     match bind {
@@ -235,17 +235,17 @@ fn host_of(bind: IpAddr) -> String {
 /// The folder of all files: `--data-dir`, else `hbase.rootdir`.
 fn root(start: &Start, conf: &Conf) -> Result<PathBuf, Failure> {
     if let Some(given) = &start.data_dir {
-        // Only a text can begin with a scheme.
-        return given.to_str().map_or_else(|| Ok(given.clone()), |text| place::folder("--data-dir", text));
+        // A path that is not UTF-8 has no scheme.
+        return given.to_str().map_or_else(|| Ok(given.clone()), |text| data_dir::folder("--data-dir", text));
     }
-    place::folder(keys::cluster::ROOT_DIR.name(), &conf.value(&keys::cluster::ROOT_DIR)?)
+    data_dir::folder(keys::cluster::ROOT_DIR.name(), &conf.value(&keys::cluster::ROOT_DIR)?)
 }
 
 /// The folder that `hbase.wal.dir` names, if it names one.
 fn wal_dir(conf: &Conf, root: &Path) -> Result<Option<PathBuf>, Failure> {
     let key = &keys::cluster::WAL_DIR;
-    let folder = conf.said(key)?.filter(|text| !text.is_empty());
-    let folder = folder.map(|text| place::folder(key.name(), &text)).transpose()?;
+    let folder = conf.value_if_set(key)?.filter(|text| !text.is_empty());
+    let folder = folder.map(|text| data_dir::folder(key.name(), &text)).transpose()?;
     Ok(folder.filter(|folder| folder != root))
 }
 
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sockets_are_told_by_default_is_what_they_would_do_untold() {
+    fn default_keys_give_default_options() {
         let conf = Conf::new();
         assert_eq!(rpc_options(&conf).expect("defaults"), rpc::Options::default());
         let registry = registry_options(&conf).expect("defaults");

@@ -1,7 +1,7 @@
 //! `bellows start`: master, region server and registry in one process.
 //!
-//! The order matters to whoever starts it: ports first (a taken one costs nothing), then the data directory (held by
-//! this process from then on), then the log, the regions, and only then the clients.
+//! It opens its ports first, because a taken port then changes nothing; then it locks the data directory, reads the log,
+//! opens the regions, and only then answers clients.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use storage::{FileName, Files};
 
 use crate::allocator;
 use crate::args::Start;
+use crate::data_dir;
 use crate::failure::Failure;
 use crate::greeting::Greeting;
 use crate::log_place;
-use crate::place;
 use crate::settings::Settings;
 use crate::status::{Running, Shown};
 use crate::znodes::Znodes;
@@ -31,7 +31,7 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     let began = world.moment();
     let settings = Settings::gather(start)?;
     if !settings.huge_pages {
-        // Where the system cannot be told, its pages are what they are.
+        // Some systems do not allow it, which does not matter.
         let _is_done = env::forgo_huge_pages();
     }
     let _gives_back = allocator::give_back()?;
@@ -68,7 +68,7 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     runtime.spawn(web::serve(web, settings.web_options.clone(), Arc::clone(&shown) as Arc<dyn web::Status>));
 
     let root = &settings.root;
-    let files: Arc<dyn Files> = Arc::new(place::open(root)?);
+    let files: Arc<dyn Files> = Arc::new(data_dir::open(root)?);
     let log_files = log_place::open(&world, &files, root, settings.wal_dir.as_deref())?;
     let log_root = settings.wal_dir.as_deref().unwrap_or(root);
     let log_folder = FileName::new(log_place::FOLDER);
@@ -151,14 +151,14 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     let registry = registry.serve(tree);
     let running =
         Running { server: Arc::clone(&server), log: Arc::clone(&log), rpc: Box::new(rpc.counting()) };
-    assert!(shown.running.set(running).is_ok(), "it is set once");
+    assert!(shown.running.set(running).is_ok(), "the server is shown once");
 
     for key in settings.conf.unknown() {
         tracing::info!(key, "no meaning here; bellows keys lists the keys that act");
     }
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %root.display(), server = %server_name,
         regions = server.regions().count(), ms = world.moment().since(began).as_millis() as u64, "started");
-    // Before anybody knows that there is something to stop.
+    // Before the greeting, so that a signal right after it is not missed.
     let told_to_stop = {
         let _inside = runtime.handle().enter();
         env::told_to_stop().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?

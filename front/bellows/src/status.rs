@@ -1,4 +1,4 @@
-//! What `/healthz` and `/metrics` show.
+//! Content of `/healthz` and `/metrics`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,19 +6,19 @@ use regionserver::RegionServer;
 use telemetry::Source;
 use web::{CacheWindow, Exposition, Status};
 
-/// The server as the web page sees it: empty until clients can be served.
+/// The server as the web pages see it. Empty until clients are served.
 #[derive(Default)]
 pub(crate) struct Shown {
     pub(crate) running: OnceLock<Running>,
-    /// What pictures of the cache look back to.
+    /// The counts of the previous dashboard, for its rates.
     pub(crate) cache: CacheWindow,
 }
 
-/// What there is to show once clients can be served.
+/// The running server.
 pub(crate) struct Running {
     pub(crate) server: Arc<RegionServer>,
     pub(crate) log: Arc<wal::Log>,
-    /// What the sockets count.
+    /// Counters of RPC.
     pub(crate) rpc: Box<dyn Fn() -> rpc::Snapshot + Send + Sync>,
 }
 

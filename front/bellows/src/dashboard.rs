@@ -1,5 +1,5 @@
-//! Pictures of a running server in a terminal: the server draws them, at a path of its web port; a command fetches one and
-//! shows it again and again.
+//! Shows a dashboard of a running server in a terminal. The server renders it as text at a path of its web port; the command
+//! fetches it again and again.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::args::Watch;
 use crate::failure::Failure;
 use crate::output;
 
-/// Bytes of a picture that are read at most.
-const PICTURE_MAX: u64 = 1 << 20;
-/// Clears the screen and goes to its upper left corner.
+/// Most bytes of a dashboard that are read.
+const PAGE_SIZE_MAX: u64 = 1 << 20;
+/// Clears the screen and moves to its upper left corner.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// Fetches the picture at `path` again and again and gives it to `show`, until that fails because nobody reads it.
+/// Fetches the dashboard at `path` again and again and passes it to `show`, until that fails because its reader has gone.
 pub(crate) fn watch(
     options: &Watch,
     path: &str,
@@ -45,13 +45,13 @@ async fn fetch(web: std::net::SocketAddr, path: &str) -> std::io::Result<String>
     let request = format!("GET {path} HTTP/1.1\r\nHost: bellows\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
-    stream.take(PICTURE_MAX).read_to_end(&mut answer).await?;
+    stream.take(PAGE_SIZE_MAX).read_to_end(&mut answer).await?;
     let answer = String::from_utf8_lossy(&answer).into_owned();
     match answer.split_once("\r\n\r\n") {
         Some((head, picture)) if head.starts_with("HTTP/1.1 200") => Ok(picture.to_owned()),
         _ => {
             let status = answer.lines().next().unwrap_or("nothing").to_owned();
-            Err(std::io::Error::other(format!("it answered {status:?}, expected a picture")))
+            Err(std::io::Error::other(format!("it answered {status:?}, expected a dashboard")))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Values that are of their key's kind, and that no server could work with.
+//! Refuses values that are of their key's kind but cannot work.
 //!
-//! [`conf`] knows one key at a time, and each crate checks the options that are made of values; what is left is told here,
-//! before anything is listened at or made on disk: one line with the key, the value and what would do.
+//! [`conf`] checks each value alone, and each crate checks its own options. The remaining checks are here. They run before
+//! the server opens a port or writes a file, and name the key, the value and what is expected.
 
 use std::net::IpAddr;
 
@@ -10,16 +10,16 @@ use conf::{Conf, Key, keys};
 
 use crate::failure::Failure;
 
-/// The least size of a memstore that is flushed, in bytes: one data block of a store file at its default size, for files
-/// of less are all trailer and index. At 0 a region that holds anything refuses every write as too busy. HBase takes any
-/// value here and refuses tables below 1 MB; load tests want many flushes of little.
+/// Least flush size in bytes: one data block of a store file, because smaller files are mostly trailer and index. With 0 a
+/// region would refuse every write as too busy. HBase accepts any value here and refuses tables below 1 MB; load tests need
+/// many small flushes.
 const FLUSH_SIZE_MIN: u64 = 64 << 10;
-/// What memstores and cached blocks may take together, as in HBase: the rest is left to everything else.
+/// Greatest share of memstores and block cache together, as in HBase.
 const SHARES_MAX: f64 = 0.8;
-/// Sums of shares like 0.1 and 0.7 are not exact.
+/// Tolerance for sums such as 0.1 and 0.7, which are not exact.
 const SHARE_ERROR: f64 = 1e-9;
 
-/// Tells the first value that makes no sense.
+/// Fails with the first value that cannot work.
 pub(crate) fn check(conf: &Conf) -> Result<(), Failure> {
     check_memory(conf)?;
     let key = &keys::rpc::MAX_REQUEST_SIZE;
@@ -29,12 +29,12 @@ pub(crate) fn check(conf: &Conf) -> Result<(), Failure> {
     let key = &keys::store::FILE_TRACKER;
     let tracker = conf.value(key)?;
     if tracker != "FILE" {
-        let expected = "FILE: stores keep a list of their files, and no other way is served";
+        let expected = "FILE: each store keeps a list of its files; other trackers are not served";
         return refused(key.name(), format!("{tracker:?}"), expected);
     }
     let key = &keys::cluster::ZOOKEEPER_PARENT;
     let parent = conf.value(key)?;
-    // The root has no name that others could be put behind.
+    // Other paths are made by appending to the parent, which the root does not allow.
     if parent == "/" || !registry::is_path(&parent) {
         let expected =
             "an absolute path below the root, without a slash at its end or empty parts, as /hbase";
@@ -73,7 +73,7 @@ fn check_memory(conf: &Conf) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the name under which clients reach the server: it stands before a comma and a port in the server's name.
+/// Checks a host name for clients. In a server's name it precedes a comma and a port.
 pub(crate) fn check_host(key: &Key<Text>, host: &str) -> Result<(), Failure> {
     let is_name = |host: &str| {
         !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))

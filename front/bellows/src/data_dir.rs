@@ -1,4 +1,4 @@
-//! The data directory: taken by one process, and of a version that this one knows.
+//! The data directory: its name, its lock and its layout version.
 
 use std::path::{Path, PathBuf};
 
@@ -6,15 +6,15 @@ use storage::{FileName, Files, Kind, Local};
 
 use crate::failure::Failure;
 
-/// The version of the directory's layout, as its own file says it.
+/// Newest layout of the directory that this version knows.
 const VERSION: u32 = 1;
 const VERSION_FILE: &str = "bellows.version";
 
-/// By this an HBase knows its root.
+/// The version file of Apache HBase.
 const HBASE_VERSION_FILE: &str = "hbase.version";
 
-/// The folder that `text`, the value of `option`, names: a path or a `file:` URL. As in Hadoop, letters before a colon are
-/// a scheme; a folder with such a name is written `./NAME`.
+/// The directory named by `text`, the value of `option`: a path or a `file:` URL. As in Hadoop, letters before a colon are a
+/// scheme; a directory with such a name is written `./NAME`.
 pub(crate) fn folder(option: &str, text: &str) -> Result<PathBuf, Failure> {
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         return Ok(PathBuf::from(text));
@@ -52,7 +52,7 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// Takes hold of `root` and checks its version; an empty one gets ours.
+/// Locks `root` and checks its version. An empty directory gets the current one.
 pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
     let local = Local::open(root).map_err(|error| Failure::of_storage(root, &error))?;
     let name = FileName::new(VERSION_FILE);
@@ -74,7 +74,7 @@ pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
             }
         }
         Err(error) if error.kind() == Kind::NotFound => {
-            // Ours is written before this one.
+            // Our version file is written before HBase's.
             if local.open(&FileName::new(HBASE_VERSION_FILE)).is_ok() {
                 return Err(Failure::new(format!(
                     "{} belongs to Apache HBase (it has {HBASE_VERSION_FILE} and no {VERSION_FILE}) and cannot be taken \
