@@ -34,7 +34,7 @@ mod weight;
 pub use alarm::Alarm;
 pub use hashing::{HashMap, HashSet, HashState, hash_seed};
 pub use limits::raise_open_files;
-pub use machine::host_name;
+pub use machine::{ThreadState, host_name, threads};
 pub use network::{Detached, Listener, Stream, dial, listen, resolve};
 pub use pages::forgo_huge_pages;
 pub use signals::told_to_stop;

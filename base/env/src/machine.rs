@@ -1,4 +1,4 @@
-//! What this machine calls itself.
+//! What this machine calls itself, and what it shows of this process.
 
 /// The machine's own host name, as others in its network are likely to know it; `None` when it has none, or one that is
 /// not text.
@@ -8,9 +8,64 @@ pub fn host_name() -> Option<String> {
     (!name.is_empty() && name != "(none)").then_some(name)
 }
 
+/// What a thread of this process does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadState {
+    /// The system's number of it.
+    pub id: u64,
+    /// Its name, at most 15 letters of it.
+    pub name: String,
+    /// `RUNNABLE`, `WAITING`, or `BLOCKED` while it waits for a device.
+    pub state: &'static str,
+    /// How long it has run, in ms.
+    pub cpu_ms: u64,
+}
+
+/// The threads of this process, by number; none where the system does not show them.
+pub fn threads() -> Vec<ThreadState> {
+    let folder = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let mut threads: Vec<ThreadState> = folder
+        .filter_map(|entry| {
+            let id = entry.file_name().to_str()?.parse().ok()?;
+            // "7 (a name) S …": the name may have brackets and spaces of its own.
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            let (head, rest) = stat.rsplit_once(')')?;
+            let (_, name) = head.split_once('(')?;
+            let mut fields = rest.split_whitespace();
+            let state = match fields.next()? {
+                "R" => "RUNNABLE",
+                "D" => "BLOCKED",
+                _ => "WAITING",
+            };
+            // User and system time are the 12th and 13th field after the name, in ticks of 10 ms.
+            let ticks: u64 = fields.skip(10).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+            Some(ThreadState { id, name: name.to_owned(), state, cpu_ms: ticks * 10 })
+        })
+        .collect();
+    threads.sort_by_key(|thread| thread.id);
+    threads
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_thread_is_shown_by_its_name() {
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let waiting = std::thread::Builder::new()
+            .name("a (thread)".to_owned())
+            .spawn(move || receiver.recv())
+            .expect("a thread");
+        // A thread names itself when it runs first.
+        let found = (0..1_000).any(|_| {
+            std::thread::yield_now();
+            threads().iter().any(|thread| thread.name == "a (thread)" && thread.state != "BLOCKED")
+        });
+        assert!(found, "{:?}", threads());
+        drop(sender);
+        let _ended = waiting.join();
+    }
 
     #[test]
     fn the_name_is_the_one_that_the_system_shows() {
