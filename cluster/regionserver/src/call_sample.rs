@@ -6,12 +6,13 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use rpc::ConnectionInfo;
 use telemetry::{Exposition, Histogram, Spread};
 
 /// One call in so many is shown to the observer.
 pub const SAMPLED_ONE_IN: u32 = 16;
 /// Rows of one batch that are shown at most.
-const ROWS_MAX: usize = 256;
+const ROWS_MAX: usize = 16;
 
 /// What a call of ClientService does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,8 +130,14 @@ pub struct CallSample<'a> {
     pub row: &'a [u8],
     /// From the request's last byte to the answer; of a batch, of all of it.
     pub took: Duration,
+    /// How many rows of its call it stands for.
+    pub weight: u32,
     /// Whether it is the first row of its call, so that calls can be counted.
     pub is_first: bool,
+    /// Whether it opens a scan over a whole table.
+    pub is_full_scan: bool,
+    /// Who called.
+    pub connection: &'a ConnectionInfo,
 }
 
 /// Somebody who is shown samples of calls, on the thread that has answered them.
@@ -153,34 +160,43 @@ pub(crate) fn is_sampled() -> bool {
 }
 
 /// Shows the rows of a call to `observer`. A scan that goes on has no row: its open was shown.
-pub(crate) fn show(observer: &dyn CallObserver, kind: CallKind, param: &[u8], took: Duration) {
+pub(crate) fn show(
+    observer: &dyn CallObserver,
+    connection: &ConnectionInfo,
+    kind: CallKind,
+    param: &[u8],
+    took: Duration,
+) {
+    let is_full_scan = kind == CallKind::Scan && is_full_scan(param);
     let mut is_first = true;
-    let mut show = |region: &[u8], row: &[u8]| {
-        observer.sampled(&CallSample { kind, region, row, took, is_first });
+    let mut show = |region: &[u8], row: &[u8], weight: u32| {
+        observer.sampled(&CallSample { kind, region, row, took, weight, is_first, is_full_scan, connection });
         is_first = false;
     };
     match kind {
         CallKind::Other => {}
         CallKind::Multi => {
-            let mut left = ROWS_MAX;
-            for of_region in fields(param).filter(|field| field.number == 1) {
-                let Some(region) = region_name(of_region.bytes) else { continue };
-                for action in fields(of_region.bytes).filter(|field| field.number == 3) {
-                    let operation = fields(action.bytes).find(|field| matches!(field.number, 2 | 3));
-                    if let Some(row) = operation.and_then(|operation| bytes_of(operation.bytes, 1)) {
-                        show(region, row);
-                        left -= 1;
-                        if left == 0 {
-                            return;
-                        }
-                    }
+            let actions = || {
+                let of_regions = fields(param).filter(|field| field.number == 1);
+                of_regions.flat_map(|of_region| {
+                    let actions = fields(of_region.bytes).filter(|field| field.number == 3);
+                    actions.map(move |action| (of_region.bytes, action.bytes))
+                })
+            };
+            // Of a large batch evenly spread rows, each for those between it and the next.
+            let stride = actions().count().div_ceil(ROWS_MAX).max(1);
+            for (of_region, action) in actions().step_by(stride) {
+                let operation = fields(action).find(|field| matches!(field.number, 2 | 3));
+                let row = operation.and_then(|operation| bytes_of(operation.bytes, 1));
+                if let (Some(region), Some(row)) = (region_name(of_region), row) {
+                    show(region, row, u32::try_from(stride).unwrap_or(u32::MAX));
                 }
             }
         }
         _ => {
             let row = if kind == CallKind::Scan { 3 } else { 1 };
             if let (Some(region), Some(operation)) = (region_name(param), bytes_of(param, 2)) {
-                show(region, bytes_of(operation, row).unwrap_or_default());
+                show(region, bytes_of(operation, row).unwrap_or_default(), 1);
             }
         }
     }
@@ -324,18 +340,28 @@ mod tests {
     fn rows_of_all_kinds_are_shown_with_their_region() {
         let noted = Noted::default();
         let took = Duration::from_millis(1);
+        let connection = ConnectionInfo {
+            user: rpc::User::default(),
+            service: "ClientService".to_owned(),
+            codec: rpc::Codec::None,
+            compressor: rpc::Compressor::None,
+            version: None,
+            remote: ([127, 0, 0, 1], 7).into(),
+            attributes: Vec::new(),
+            answers: rpc::Answers::new(1 << 20),
+        };
         let get = pb::GetRequest { region: region(), get: pb::Get { row: "g".into(), ..Default::default() } };
-        show(&noted, CallKind::Get, &get.encode_to_vec(), took);
-        show(&noted, CallKind::Put, &mutate(2).encode_to_vec(), took);
+        show(&noted, &connection, CallKind::Get, &get.encode_to_vec(), took);
+        show(&noted, &connection, CallKind::Put, &mutate(2).encode_to_vec(), took);
         let scan = pb::ScanRequest {
             region: Some(region()),
             scan: Some(pb::Scan { start_row: Some("s".into()), ..Default::default() }),
             ..Default::default()
         };
         assert!(!is_full_scan(&scan.encode_to_vec()));
-        show(&noted, CallKind::Scan, &scan.encode_to_vec(), took);
+        show(&noted, &connection, CallKind::Scan, &scan.encode_to_vec(), took);
         let step = pb::ScanRequest { scanner_id: Some(7), ..Default::default() };
-        show(&noted, CallKind::Scan, &step.encode_to_vec(), took);
+        show(&noted, &connection, CallKind::Scan, &step.encode_to_vec(), took);
         let action = |row| pb::Action { mutation: Some(mutation(2, row)), ..Default::default() };
         let of_region = pb::RegionAction {
             region: region(),
@@ -343,7 +369,7 @@ mod tests {
             ..Default::default()
         };
         let multi = pb::MultiRequest { region_action: vec![of_region], ..Default::default() };
-        show(&noted, CallKind::Multi, &multi.encode_to_vec(), took);
+        show(&noted, &connection, CallKind::Multi, &multi.encode_to_vec(), took);
         let expected = [
             (CallKind::Get, "g", true),
             (CallKind::Put, "r", true),

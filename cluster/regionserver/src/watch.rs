@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpc::{Answer, Call, Exception, Reply};
+use rpc::{Answer, Call, ConnectionInfo, Exception, Reply};
 use smallvec::SmallVec;
 use telemetry::{Exposition, Histogram};
 
@@ -52,7 +52,7 @@ pub(crate) fn watch(server: &Arc<RegionServer>, call: &Call, answer: Answer) -> 
         let kind = CallKind::of(&call.method, &call.param);
         server.note_call(kind, took);
         if is_sampled() {
-            server.show_sample(kind, &call.param, took);
+            server.show_sample(&call.connection, kind, &call.param, took);
         }
         if server.is_remarkable(kind, took, outcome) {
             server.remark(&running(call, kind, Subject::Param(call.param.clone())), took, outcome);
@@ -75,7 +75,7 @@ pub(crate) fn later(
         let took = server.foundation().world.moment().since(call.received);
         server.note_call(call.kind, took);
         if let Some(param) = &watched.sampled {
-            server.show_sample(call.kind, param, took);
+            server.show_sample(&call.connection, call.kind, param, took);
         }
         if server.is_remarkable(call.kind, took, &outcome) {
             server.remark(&call, took, &outcome);
@@ -141,9 +141,9 @@ impl RegionServer {
         }
     }
 
-    fn show_sample(&self, kind: CallKind, param: &[u8], took: Duration) {
+    fn show_sample(&self, connection: &ConnectionInfo, kind: CallKind, param: &[u8], took: Duration) {
         if let Some(observer) = self.observer.get() {
-            call_sample::show(&**observer, kind, param, took);
+            call_sample::show(&**observer, connection, kind, param, took);
         }
     }
 
