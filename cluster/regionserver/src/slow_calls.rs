@@ -13,6 +13,7 @@ use proto::pb;
 use proto::pb::slow_log_payload::Type;
 use proto::pb::slow_log_response_request::{FilterByOperator, LogType};
 
+use crate::RegionServer;
 use crate::call_sample::CallKind;
 use crate::tasks::{RunningCall, Subject};
 
@@ -36,6 +37,13 @@ pub(crate) struct Remarkable {
     pub(crate) now: WallTime,
 }
 
+impl RegionServer {
+    /// The latest slow calls and large answers, the newest first.
+    pub fn slow_calls(&self, limit: usize) -> Vec<pb::SlowLogPayload> {
+        self.slow_calls.latest(limit)
+    }
+}
+
 impl SlowCalls {
     /// Keeps an entry, and no more than `size` of them.
     pub(crate) fn note(&self, size: usize, entry: pb::SlowLogPayload) {
@@ -49,6 +57,11 @@ impl SlowCalls {
     /// Forgets all entries.
     pub(crate) fn clear(&self) {
         self.ring.lock().clear();
+    }
+
+    /// The latest entries of both kinds, the newest first.
+    fn latest(&self, limit: usize) -> Vec<pb::SlowLogPayload> {
+        self.ring.lock().iter().rev().take(limit).cloned().collect()
     }
 
     /// The entries that are asked for, the newest first.

@@ -9,10 +9,10 @@ mod data_dir;
 mod failure;
 mod greeting;
 mod log_place;
+mod logging;
 mod output;
 mod settings;
 mod start;
-mod status;
 mod znodes;
 
 use std::process::ExitCode;
@@ -47,13 +47,9 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Start(options) => {
-            // A server goes on when nobody reads its log.
-            tracing_subscriber::fmt()
-                .with_writer(std::io::stderr)
-                .with_ansi(false)
-                .log_internal_errors(false)
-                .init();
-            start::run(&options, |greeting| {
+            let ring = web::LogRing::new(env::World::real());
+            let level = logging::start(&ring);
+            start::run(&options, ring, level, |greeting| {
                 if let Err(error) = output::say(&greeting.to_string()) {
                     tracing::warn!(%error, "cannot print the greeting; the server runs");
                 }

@@ -14,6 +14,7 @@ use regionserver::{
     LocalServers, MetaLocation, RegionServer,
 };
 use storage::{FileName, Files};
+use web::{About, Console, LevelSwitch, LogRing, Node};
 
 use crate::allocator;
 use crate::args::Start;
@@ -22,11 +23,18 @@ use crate::failure::Failure;
 use crate::greeting::Greeting;
 use crate::log_place;
 use crate::settings::Settings;
-use crate::status::{Running, Shown};
 use crate::znodes::Znodes;
 
+/// How long a page waits for what only the master or a region knows.
+const PAGE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// Runs until the process is told to stop. `greet` is called once clients can be served.
-pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Failure> {
+pub(crate) fn run(
+    start: &Start,
+    ring: Arc<LogRing>,
+    level: LevelSwitch,
+    greet: impl FnOnce(&Greeting),
+) -> Result<(), Failure> {
     let world = World::real();
     let began = world.moment();
     let settings = Settings::gather(start)?;
@@ -64,10 +72,17 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
             .map_err(|error| Failure::of_listening(settings.web, "--web-port", &error))?
     };
     let web_address = web.local_addr().map_err(Failure::new)?;
-    let shown = Arc::new(Shown::default());
-    runtime.spawn(web::serve(web, settings.web_options.clone(), Arc::clone(&shown) as Arc<dyn web::Status>));
-
     let root = &settings.root;
+    let about = About {
+        version: env!("CARGO_PKG_VERSION"),
+        root: root.display().to_string(),
+        web: web_address,
+        started: world.now(),
+    };
+    let console = Console::new(world.clone(), settings.conf.clone(), about, ring);
+    console.with_level(level);
+    runtime.spawn(web::serve(web, settings.web_options.clone(), Arc::clone(&console)));
+
     let files: Arc<dyn Files> = Arc::new(data_dir::open(root)?);
     let log_files = log_place::open(&world, &files, root, settings.wal_dir.as_deref())?;
     let log_root = settings.wal_dir.as_deref().unwrap_or(root);
@@ -149,9 +164,28 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     let rpc = rpc.serve(services);
     znodes.set_servers(&master_name, &server_name, master.cluster_id(), web_address.port());
     let registry = registry.serve(tree);
-    let running =
-        Running { server: Arc::clone(&server), log: Arc::clone(&log), rpc: Box::new(rpc.counting()) };
-    assert!(shown.running.set(running).is_ok(), "the server is shown once");
+    let cluster = {
+        let _inside = runtime.handle().enter();
+        // Somebody waits in front of a page: a few seconds are long.
+        let registry = client::Registry::rpc([rpc_address.to_string()]);
+        let options = client::Options {
+            retries: 2,
+            call_max: PAGE_PATIENCE,
+            operation_max: PAGE_PATIENCE,
+            ..client::Options::new(registry)
+        };
+        client::Cluster::connect(world.clone(), options)
+    };
+    console.serve_node(Node {
+        server: Arc::clone(&server),
+        log: Arc::clone(&log),
+        rpc: Box::new(rpc.counting()),
+        cluster,
+        master: master_name.clone(),
+        cluster_id: master.cluster_id().to_owned(),
+        quorum: format!("{}:{}", settings.host, registry.address().port()),
+        ready: world.now(),
+    });
 
     for key in settings.conf.unknown() {
         tracing::info!(key, "no meaning here; bellows keys lists the keys that act");
@@ -174,6 +208,7 @@ pub(crate) fn run(start: &Start, greet: impl FnOnce(&Greeting)) -> Result<(), Fa
     });
     wait_for_the_end(&runtime, &server, told_to_stop)?;
 
+    console.keep_history();
     server.stop();
     rpc.stop();
     master.settle();

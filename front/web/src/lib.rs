@@ -1,41 +1,48 @@
-//! Health and metrics over HTTP.
+//! The web pages of a server: for people, and for machines that ask how it is.
 //!
-//! `GET /healthz` is 200 once clients can be served, 503 with the reason before and after; `GET /metrics` is the
-//! Prometheus text format, `GET /memstores` a picture of what memstores do, `GET /cache` one of the block cache. The page at
-//! `/` says in a few lines what runs here. What is shown comes from a [`Status`]; this crate knows no server.
+//! ```text
+//!   Console ── what is known of the process ──▶ pages (ui), HBase's own addresses (endpoints)
+//!      ▲
+//!      ├─ sampler   measures once a second: history, snapshots
+//!      └─ observer  shows samples of calls: heat maps, times by table, clients
+//! ```
+//!
+//! `GET /healthz` is 200 once clients can be served, 503 with the reason before and after. `/metrics` has the server's own
+//! names, `/prometheus` and `/jmx` have HBase's. Every page has a twin of the same name with `.json`. Nothing here is asked by
+//! a request of a client but the observer, for one call in sixteen.
 
+mod actions;
+mod assets;
+mod client_table;
 mod dashboard;
+mod endpoints;
+mod heat;
+mod history;
 mod listener;
+mod log_ring;
+mod metrics;
+mod node;
+mod query;
+mod sampler;
+mod table_times;
+mod ui;
 
 pub use dashboard::{CacheWindow, memory_dashboard};
-pub use telemetry::Exposition;
+pub use log_ring::{LogRing, LogTee};
+pub use node::{About, Console, LevelSwitch, Node};
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
 
-/// What there is to show.
-pub trait Status: Send + Sync + 'static {
-    /// `Ok` once clients can be served, else why not.
-    fn health(&self) -> Result<(), String>;
-
-    /// Writes every metric.
-    fn metrics(&self, out: &mut Exposition);
-
-    /// A few lines of plain text for the front page.
-    fn summary(&self) -> String;
-
-    /// What memstores do, as a picture in plain text.
-    fn memstores(&self) -> String;
-
-    /// What the block cache does, as a picture in plain text.
-    fn cache(&self) -> String;
-}
+use actions::{Action, Guard};
+use query::Query;
 
 /// What is allowed to whoever connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,89 +61,273 @@ impl Default for Options {
 }
 
 /// Serves `listener` until the task is dropped.
-pub async fn serve(
-    listener: env::Listener,
-    options: Options,
-    status: Arc<dyn Status>,
-) -> std::io::Result<()> {
-    axum::serve(listener::Limited::new(listener, options), router(status)).await
+pub async fn serve(listener: env::Listener, options: Options, console: Arc<Console>) -> std::io::Result<()> {
+    let measuring = env::spawn(Arc::clone(&console).keep_measuring());
+    let served = axum::serve(listener::Limited::new(listener, options), router(console)).await;
+    measuring.abort();
+    served
 }
 
-fn router(status: Arc<dyn Status>) -> Router {
-    Router::new()
-        .route("/", get(front_page))
+/// What handlers share.
+#[derive(Clone)]
+struct Shared {
+    console: Arc<Console>,
+    guard: Arc<Guard>,
+}
+
+type Asked = (State<Shared>, RawQuery);
+
+fn query(raw: &RawQuery) -> Query {
+    Query::parse(raw.0.as_deref().unwrap_or_default())
+}
+
+/// A page, with the headers that keep others from doing anything with it.
+fn html(body: String) -> Response {
+    Html(body).into_response()
+}
+
+fn router(console: Arc<Console>) -> Router {
+    let guard = Arc::new(Guard::new(&console.world));
+    let shared = Shared { console, guard };
+    let router = Router::new()
+        .route("/", get(overview))
+        .route("/overview.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::overview::json(&shared.console)) }))
+        .route("/tables", get(|(State(shared), raw): Asked| async move { html(ui::tables::show(&shared.console, &query(&raw)).await) }))
+        .route("/tables.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::tables::json(&shared.console).await) }))
+        .route("/table/{name}", get(table))
+        .route("/table/{name}/{action}", post(act))
+        .route("/keys", get(|(State(shared), raw): Asked| async move { html(ui::keys::show(&shared.console, &query(&raw))) }))
+        .route("/keys.json", get(|(State(shared), raw): Asked| async move { endpoints::json_answer(&ui::keys::json(&shared.console, &query(&raw))) }))
+        .route("/memory", get(|(State(shared), raw): Asked| async move { html(ui::memory::show(&shared.console, &query(&raw))) }))
+        .route("/memory.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::memory::json(&shared.console)) }))
+        .route("/cache", get(cache))
+        .route("/cache.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::cache::json(&shared.console)) }))
+        .route("/slow", get(|(State(shared), raw): Asked| async move { html(ui::slow::show(&shared.console, &query(&raw))) }))
+        .route("/slow.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::slow::json(&shared.console)) }))
+        .route("/work", get(|(State(shared), raw): Asked| async move { html(ui::work::show(&shared.console, &query(&raw))) }))
+        .route("/work.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::work::json(&shared.console)) }))
+        .route("/data", get(data))
+        .route("/data.json", get(|(State(shared), raw): Asked| async move { endpoints::json_answer(&ui::data::json(&shared.console, query(&raw).get("table"), &query(&raw)).await) }))
+        .route("/data/{table}", get(data_of))
+        .route("/clients", get(|(State(shared), raw): Asked| async move { html(ui::clients::show(&shared.console, &query(&raw))) }))
+        .route("/clients.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::clients::json(&shared.console)) }))
+        .route("/log", get(|(State(shared), raw): Asked| async move { html(ui::log::show(&shared.console, &query(&raw))) }))
+        .route("/log.json", get(|(State(shared), raw): Asked| async move { endpoints::json_answer(&ui::log::json(&shared.console, &query(&raw))) }))
+        .route("/settings", get(|(State(shared), raw): Asked| async move { html(ui::settings::show(&shared.console, &query(&raw))) }))
+        .route("/settings.json", get(|(State(shared), _): Asked| async move { endpoints::json_answer(&ui::settings::json(&shared.console)) }))
+        .route("/find", get(find))
+        .route("/assets/{name}", get(|uri: Uri, headers: HeaderMap| async move { assets::answer(uri.path(), &headers) }))
+        .route("/api/series", get(|(State(shared), raw): Asked| async move { endpoints::series(&shared.console, &query(&raw)) }))
         .route("/healthz", get(health))
         .route("/metrics", get(metrics_page))
-        .route("/memstores", get(memstores_page))
-        .route("/cache", get(cache_page))
-        .with_state(status)
+        .route("/jmx", get(|(State(shared), raw): Asked| async move { endpoints::jmx(&shared.console, &query(&raw)) }))
+        .route("/prometheus", get(|(State(shared), raw): Asked| async move { endpoints::prometheus(&shared.console, &query(&raw)) }))
+        .route("/conf", get(|(State(shared), raw): Asked| async move { endpoints::conf(&shared.console, &query(&raw)) }))
+        .route("/stacks", get(|| async { endpoints::stacks() }))
+        .route("/dump", get(|(State(shared), _): Asked| async move { endpoints::dump(&shared.console) }))
+        .route("/logLevel", get(|(State(shared), raw): Asked| async move { endpoints::log_level(&shared.console, &query(&raw)) }).post(set_log_level))
+        .route("/memstores", get(memstores_text));
+    old_addresses(router)
+        .fallback(|| async { (StatusCode::NOT_FOUND, "there is no such page; / has them all\n") })
+        .layer(axum::middleware::map_response(guard_page))
+        .with_state(shared)
 }
 
-async fn health(State(status): State<Arc<dyn Status>>) -> Response {
-    match status.health() {
+/// HBase's own pages, for bookmarks and checks that ask for them.
+fn old_addresses(router: Router<Shared>) -> Router<Shared> {
+    let mut router = router;
+    for (old, new) in [
+        ("/master-status", "/"),
+        ("/master.jsp", "/"),
+        ("/tablesDetailed.jsp", "/tables"),
+        ("/procedures.jsp", "/work"),
+        ("/rits.jsp", "/work"),
+        ("/hbck.jsp", "/"),
+        ("/zk.jsp", "/settings"),
+        ("/processMaster.jsp", "/stacks"),
+        ("/processRS.jsp", "/stacks"),
+        ("/operationDetails.jsp", "/slow"),
+        ("/rsOperationDetails.jsp", "/slow"),
+        ("/namedqueue.jsp", "/slow"),
+        ("/userTables.jsp", "/tables"),
+        ("/startupProgress.jsp", "/"),
+        ("/logs/", "/log"),
+    ] {
+        router = router.route(old, get(move || async move { Redirect::temporary(new) }));
+    }
+    router
+        .route("/rs-status", get(server_status))
+        .route(
+            "/table.jsp",
+            get(|raw: RawQuery| async move {
+                let name = query(&raw);
+                Redirect::temporary(&format!("/table/{}", query::encode(name.get("name").as_bytes())))
+            }),
+        )
+        .route(
+            "/region.jsp",
+            get(|raw: RawQuery| async move {
+                let name = query(&raw);
+                Redirect::temporary(&format!("/find?q={}", query::encode(name.get("name").as_bytes())))
+            }),
+        )
+}
+
+/// `/rs-status`: the overview; with `?format=json`, the tasks that run, as HBase tells them.
+async fn server_status((State(shared), raw): Asked) -> Response {
+    if query(&raw).get("format") == "json" {
+        return endpoints::json_answer(&ui::work::tasks(&shared.console, query(&raw).get("filter")));
+    }
+    Redirect::temporary("/").into_response()
+}
+
+/// No page runs script or takes styles from anywhere but here, is shown inside another site, or tells where it was left for.
+async fn guard_page(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+             form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn overview((State(shared), raw): Asked) -> Response {
+    html(ui::overview::show(&shared.console, &query(&raw)))
+}
+
+fn not_found(what: &str) -> Response {
+    (StatusCode::NOT_FOUND, format!("{what}; /tables has them all\n")).into_response()
+}
+
+async fn table(State(shared): State<Shared>, Path(name): Path<String>, raw: RawQuery) -> Response {
+    if let Some(name) = name.strip_suffix(".json") {
+        return match ui::table::json(&shared.console, name).await {
+            Some(value) => endpoints::json_answer(&value),
+            None => not_found(&format!("there is no table {name}")),
+        };
+    }
+    match ui::table::show(&shared.console, &name, &query(&raw), &shared.guard, None).await {
+        Some(page) => html(page),
+        None => not_found(&format!("there is no table {name}")),
+    }
+}
+
+async fn act(
+    State(shared): State<Shared>,
+    Path((name, action)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let Some(action) = Action::of_name(&action) else { return not_found("there is no such action") };
+    let form = Query::parse(&String::from_utf8_lossy(&body));
+    if let Err(why) = shared.guard.check(&shared.console, &headers, &form, &name) {
+        return (StatusCode::FORBIDDEN, format!("nothing was changed: {why}\n")).into_response();
+    }
+    let done = action.run(&shared.console, &name).await;
+    if action == Action::Drop && done.is_ok() {
+        return Redirect::to("/tables").into_response();
+    }
+    let status = if done.is_ok() { StatusCode::OK } else { StatusCode::CONFLICT };
+    match ui::table::show(&shared.console, &name, &Query::default(), &shared.guard, Some(done)).await {
+        Some(page) => (status, Html(page)).into_response(),
+        None => not_found(&format!("there is no table {name}")),
+    }
+}
+
+async fn data((State(shared), raw): Asked) -> Response {
+    let query = query(&raw);
+    let table = query.get("table").to_owned();
+    html(ui::data::show(&shared.console, &table, &query.with("table", "")).await)
+}
+
+async fn data_of(State(shared): State<Shared>, Path(table): Path<String>, raw: RawQuery) -> Response {
+    if let Some(table) = table.strip_suffix(".json") {
+        return endpoints::json_answer(&ui::data::json(&shared.console, table, &query(&raw)).await);
+    }
+    html(ui::data::show(&shared.console, &table, &query(&raw)).await)
+}
+
+/// A search: a table, a region by its encoded name, else a row of the first table.
+async fn find((State(shared), raw): Asked) -> Response {
+    let query = query(&raw);
+    let wanted = query.get("q").trim();
+    let tables = shared.console.tables().await.unwrap_or_default();
+    let encode = |text: &str| query::encode(text.as_bytes());
+    if tables.iter().any(|table| table.name == wanted) {
+        return Redirect::to(&format!("/table/{}", encode(wanted))).into_response();
+    }
+    let latest = shared.console.snapshots.read().latest.clone();
+    let region = latest.iter().flat_map(|latest| &latest.regions).find(|region| {
+        wanted.len() >= 6 && (region.encoded.starts_with(wanted) || *region.name == *wanted.as_bytes())
+    });
+    if let Some(region) = region {
+        return Redirect::to(&format!("/table/{}#{}", encode(&region.table), region.encoded)).into_response();
+    }
+    let user = tables.iter().find(|table| !table.name.starts_with("hbase:"));
+    match user {
+        Some(table) => {
+            Redirect::to(&format!("/data/{}?q={}", encode(&table.name), encode(wanted))).into_response()
+        }
+        None => Redirect::to("/tables").into_response(),
+    }
+}
+
+async fn health(State(shared): State<Shared>) -> Response {
+    match shared.console.health() {
         Ok(()) => (StatusCode::OK, "ok\n").into_response(),
         Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response(),
     }
 }
 
-async fn metrics_page(State(status): State<Arc<dyn Status>>) -> Response {
-    let mut out = Exposition::default();
-    status.metrics(&mut out);
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], out.into_text()).into_response()
+async fn metrics_page(State(shared): State<Shared>) -> Response {
+    let body = shared.console.metrics().into_text();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], body).into_response()
 }
 
-async fn memstores_page(State(status): State<Arc<dyn Status>>) -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], status.memstores()).into_response()
+async fn memstores_text(State(shared): State<Shared>) -> Response {
+    let node = shared.console.node.get();
+    endpoints::plain(node.map_or_else(String::new, |node| memory_dashboard(&node.server)))
 }
 
-async fn cache_page(State(status): State<Arc<dyn Status>>) -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], status.cache()).into_response()
+/// The page for browsers, the dashboard in plain text for `bellows cache` and other programs.
+async fn cache(State(shared): State<Shared>, headers: HeaderMap, raw: RawQuery) -> Response {
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let console = &shared.console;
+    if accepts.contains("text/html") || headers.contains_key("hx-request") {
+        return html(ui::cache::show(console, &query(&raw)));
+    }
+    endpoints::plain(console.node.get().map_or_else(String::new, |node| {
+        console.cache_window.picture_of(&node.server.foundation().cache, console.world.moment())
+    }))
 }
 
-async fn front_page(State(status): State<Arc<dyn Status>>) -> Html<String> {
-    let summary = status.summary().replace('&', "&amp;").replace('<', "&lt;");
-    Html(format!(
-        "<!doctype html><title>Bellows</title><h1>Bellows</h1><pre>{summary}</pre>\
-         <p><a href=\"/metrics\">metrics</a> · <a href=\"/memstores\">memstores</a> · <a href=\"/cache\">block cache</a> · \
-         <a href=\"/healthz\">health</a>"
-    ))
+async fn set_log_level(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    let form = Query::parse(&String::from_utf8_lossy(&body));
+    let is_foreign = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin");
+    if !shared.console.may_change() || is_foreign {
+        return (StatusCode::FORBIDDEN, "the level can be changed from this machine alone\n").into_response();
+    }
+    endpoints::set_log_level(&shared.console, form.get("level"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    #[derive(Default)]
-    struct Sample {
-        ready: AtomicBool,
-    }
-
-    impl Status for Sample {
-        fn health(&self) -> Result<(), String> {
-            if self.ready.load(Ordering::Acquire) {
-                Ok(())
-            } else {
-                Err("regions are being opened".to_owned())
-            }
-        }
-
-        fn metrics(&self, out: &mut Exposition) {
-            out.gauge("bellows_regions", "Regions open here.", &[], 3.0);
-        }
-
-        fn summary(&self) -> String {
-            "regions <3>".to_owned()
-        }
-
-        fn memstores(&self) -> String {
-            "f ▓▓░".to_owned()
-        }
-
-        fn cache(&self) -> String {
-            "memory ██░".to_owned()
-        }
+    fn console(address: std::net::SocketAddr) -> Arc<Console> {
+        let world = env::World::real();
+        let about = About { version: "0.0.0", root: "/data".to_owned(), web: address, started: world.now() };
+        let conf = conf::Conf::new().with_definition("hbase.wal.hsync=false").expect("a definition");
+        Console::new(world.clone(), conf, about, LogRing::new(world))
     }
 
     async fn fetch(address: std::net::SocketAddr, path: &str) -> String {
@@ -149,21 +340,58 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn health_follows_readiness_and_metrics_are_shown() {
+    async fn every_page_answers_while_the_server_starts_and_has_its_guards() {
         let listener = env::listen("127.0.0.1:0".parse().expect("address")).expect("listen");
         let address = listener.local_addr().expect("bound");
-        let status = Arc::new(Sample::default());
-        let server = env::spawn(serve(listener, Options::default(), status.clone()));
+        let server = env::spawn(serve(listener, Options::default(), console(address)));
         let waiting = fetch(address, "/healthz").await;
         assert!(
             waiting.starts_with("HTTP/1.1 503") && waiting.contains("regions are being opened"),
             "{waiting}"
         );
-        status.ready.store(true, Ordering::Release);
-        assert!(fetch(address, "/healthz").await.starts_with("HTTP/1.1 200"));
-        assert!(fetch(address, "/metrics").await.contains("\nbellows_regions 3\n"));
-        assert!(fetch(address, "/").await.contains("regions &lt;3>"));
-        assert!(fetch(address, "/cache").await.ends_with("memory ██░"));
+        for page in
+            ["/", "/tables", "/keys", "/memory", "/slow", "/work", "/data", "/clients", "/log", "/settings"]
+        {
+            let answer = fetch(address, page).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{page}: {answer}");
+            assert!(answer.contains("The server is starting"), "{page}: {answer}");
+            assert!(
+                answer.contains("content-security-policy: default-src 'none'; script-src 'self'"),
+                "{answer}"
+            );
+            assert!(
+                !answer.contains("style=\"") && !answer.contains("onclick"),
+                "{page} would break its own rules"
+            );
+            let twin = if page == "/" { "/overview.json".to_owned() } else { format!("{page}.json") };
+            let json = fetch(address, &twin).await;
+            assert!(json.starts_with("HTTP/1.1 200"), "{twin}: {json}");
+        }
+        for (old, new) in [
+            ("/master-status", "/"),
+            ("/rs-status", "/"),
+            ("/table.jsp?name=ns%3At", "/table/ns:t"),
+            ("/region.jsp?name=abc", "/find?q=abc"),
+            ("/rits.jsp", "/work"),
+        ] {
+            let answer = fetch(address, old).await;
+            assert!(
+                answer.starts_with("HTTP/1.1 307") && answer.contains(&format!("location: {new}\r\n")),
+                "{old}: {answer}"
+            );
+        }
+        assert!(fetch(address, "/jmx").await.ends_with("{\n  \"beans\": []\n}"));
+        assert!(fetch(address, "/jmx?get=nothing").await.starts_with("HTTP/1.1 400"));
+        let xml = fetch(address, "/conf?name=hbase.wal.hsync").await;
+        assert!(xml.contains("<name>hbase.wal.hsync</name><value>false</value>"), "{xml}");
+        assert!(fetch(address, "/conf?format=json").await.contains("\"key\":\"hbase.wal.hsync\""));
+        assert!(fetch(address, "/settings").await.contains("hbase.wal.hsync"));
+        assert!(fetch(address, "/stacks").await.contains("active threads"));
+        assert!(fetch(address, "/dump").await.contains("hbase.wal.hsync = false (-D)"));
+        assert!(fetch(address, "/metrics").await.contains("\nbellows_process_resident_bytes "));
+        assert!(fetch(address, assets::address("bellows.css")).await.contains("immutable"));
+        let script = fetch(address, "/keys?table=%3Cscript%3Ealert(1)%3C/script%3E").await;
+        assert!(!script.contains("<script>alert"), "{script}");
         assert!(fetch(address, "/nowhere").await.starts_with("HTTP/1.1 404"));
         server.abort();
     }
@@ -173,7 +401,7 @@ mod tests {
         let listener = env::listen("127.0.0.1:0".parse().expect("address")).expect("listen");
         let address = listener.local_addr().expect("bound");
         let options = Options { connections_max: 2, request_max: Duration::from_millis(100) };
-        let server = env::spawn(serve(listener, options, Arc::new(Sample::default())));
+        let server = env::spawn(serve(listener, options, console(address)));
         // Both of the places are taken by clients that never end their request.
         let mut silent = env::dial(address).await.expect("connect");
         let mut slow = env::dial(address).await.expect("connect");

@@ -129,30 +129,6 @@ pub(crate) fn zookeeper(bytes: &[u8]) {
     assert!(length <= 1_024 + 64 * bytes.len(), "{length} bytes of answer to {}", bytes.len());
 }
 
-struct Shown;
-
-impl web::Status for Shown {
-    fn health(&self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn metrics(&self, out: &mut web::Exposition) {
-        out.gauge("bellows_regions", "Regions open here.", &[], 3.0);
-    }
-
-    fn summary(&self) -> String {
-        "nothing".to_owned()
-    }
-
-    fn memstores(&self) -> String {
-        "none".to_owned()
-    }
-
-    fn cache(&self) -> String {
-        "empty".to_owned()
-    }
-}
-
 /// A connection to the web port, through a real socket, until the server hangs up.
 pub(crate) fn http(bytes: &[u8]) {
     static SERVER: OnceLock<(Runtime, SocketAddr)> = OnceLock::new();
@@ -163,7 +139,7 @@ pub(crate) fn http(bytes: &[u8]) {
             env::listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback")
         };
         let address = listener.local_addr().expect("bound");
-        runtime.spawn(web::serve(listener, web::Options::default(), Arc::new(Shown)));
+        runtime.spawn(web::serve(listener, web::Options::default(), web::Console::without_server(address)));
         (runtime, address)
     });
     let (sender, receiver) = std::sync::mpsc::channel();

@@ -1,0 +1,635 @@
+//! Heat maps: which part of a table's keys was read and written when.
+//!
+//! Samples of calls are counted in buckets of the key space, column by column of time. The bounds of the buckets are
+//! quantiles of the distinct keys that were seen, so that a bucket stands for about as many rows as any other and a hot row
+//! is a hot bucket. Each column remembers the bounds it was counted with; a look converts it to the bounds of now.
+//!
+//! ```text
+//!   10 s for 1 h   ·   1 min for 12 h   ·   10 min for 7 d        256 buckets, reads and writes, one byte each
+//! ```
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use env::World;
+use parking_lot::{Mutex, RwLock};
+use regionserver::SAMPLED_ONE_IN;
+
+/// Buckets of the key space.
+pub(crate) const BUCKETS: usize = 256;
+/// Tables that have a map at most: 12 of about 1 MB.
+const TABLES_MAX: usize = 12;
+/// Keys that bounds are made of.
+const KEYS_MAX: usize = 4_096;
+/// Distinct keys from which the first bounds are made.
+const KEYS_MIN: usize = 64;
+/// Bytes of a key that are kept.
+const KEY_BYTES_MAX: usize = 128;
+/// Rows whose heat is followed for each table.
+const HOT_ROWS: usize = 64;
+/// Seconds after which the bounds are made anew, when they do not fit any more.
+const BOUNDS_AGE: u64 = 120;
+
+/// How fine and how far back a map looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeatRange {
+    Hour,
+    HalfDay,
+    Week,
+}
+
+impl HeatRange {
+    pub(crate) const ALL: [HeatRange; 3] = [HeatRange::Hour, HeatRange::HalfDay, HeatRange::Week];
+
+    pub(crate) fn step(self) -> u64 {
+        match self {
+            HeatRange::Hour => 10,
+            HeatRange::HalfDay => 60,
+            HeatRange::Week => 600,
+        }
+    }
+
+    fn columns(self) -> usize {
+        match self {
+            HeatRange::Hour => 360,
+            HeatRange::HalfDay => 720,
+            HeatRange::Week => 1_008,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            HeatRange::Hour => "1h",
+            HeatRange::HalfDay => "12h",
+            HeatRange::Week => "7d",
+        }
+    }
+
+    pub(crate) fn of_name(name: &str) -> HeatRange {
+        HeatRange::ALL.into_iter().find(|range| range.name() == name).unwrap_or(HeatRange::Hour)
+    }
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heat {
+    Reads,
+    Writes,
+    All,
+}
+
+impl Heat {
+    pub(crate) const ALL: [Heat; 3] = [Heat::All, Heat::Reads, Heat::Writes];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Heat::Reads => "reads",
+            Heat::Writes => "writes",
+            Heat::All => "all",
+        }
+    }
+
+    pub(crate) fn of_name(name: &str) -> Heat {
+        Heat::ALL.into_iter().find(|heat| heat.name() == name).unwrap_or(Heat::All)
+    }
+}
+
+type Bounds = Arc<Vec<Box<[u8]>>>;
+type Maps = HashMap<Box<[u8]>, Arc<Mutex<HeatMap>>>;
+
+/// The counts of one stretch of time.
+#[derive(Clone, Debug)]
+struct Column {
+    slot: u64,
+    bounds: Bounds,
+    reads: Vec<f32>,
+    writes: Vec<f32>,
+}
+
+impl Column {
+    fn new(slot: u64, bounds: &Bounds) -> Column {
+        let counts = vec![0.0; bounds.len() + 1];
+        Column { slot, bounds: Arc::clone(bounds), reads: counts.clone(), writes: counts }
+    }
+}
+
+/// A finished column: one byte on a logarithmic scale for each bucket.
+#[derive(Clone, Debug)]
+struct Packed {
+    slot: u64,
+    bounds: Bounds,
+    reads: Box<[u8]>,
+    writes: Box<[u8]>,
+}
+
+/// One byte covers a factor of 2^21, in steps of 6 %.
+fn pack(count: f32) -> u8 {
+    ((1.0 + count).log2() * 12.0).round().clamp(0.0, 255.0) as u8
+}
+
+fn unpack(byte: u8) -> f32 {
+    (f32::from(byte) / 12.0).exp2() - 1.0
+}
+
+/// A row that was met often.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HotRow {
+    pub(crate) row: Box<[u8]>,
+    /// Its share of the table's sampled rows, lately.
+    pub(crate) share: f64,
+    /// The part of them that were writes.
+    pub(crate) writes: f64,
+}
+
+#[derive(Debug)]
+struct Counted {
+    row: Box<[u8]>,
+    count: f64,
+    writes: f64,
+}
+
+/// The heat of one table.
+#[derive(Debug)]
+struct HeatMap {
+    bounds: Bounds,
+    bounds_since: u64,
+    /// Distinct keys of late, the oldest first, for the next bounds.
+    keys: VecDeque<Box<[u8]>>,
+    known: HashSet<Box<[u8]>>,
+    /// How many keys the bounds were made of.
+    bounds_of: usize,
+    filling: [Option<Column>; 3],
+    columns: [VecDeque<Packed>; 3],
+    hot: Vec<Counted>,
+    /// Samples that `hot` stands for.
+    hot_total: f64,
+    hot_since: u64,
+    /// The largest key that was written, and how many of the writes of late were beyond it.
+    largest: Box<[u8]>,
+    written: f64,
+    appended: f64,
+}
+
+impl HeatMap {
+    fn new(now: u64) -> HeatMap {
+        HeatMap {
+            bounds: Arc::default(),
+            bounds_since: now,
+            keys: VecDeque::new(),
+            known: HashSet::new(),
+            bounds_of: 0,
+            filling: [const { None }; 3],
+            columns: Default::default(),
+            hot: Vec::new(),
+            hot_total: 0.0,
+            hot_since: now,
+            largest: Box::default(),
+            written: 0.0,
+            appended: 0.0,
+        }
+    }
+
+    fn add(&mut self, row: &[u8], is_write: bool, weight: u32, now: u64) {
+        let row = &row[..row.len().min(KEY_BYTES_MAX)];
+        self.note_key(row, now);
+        self.note_hot(row, is_write, now);
+        if is_write {
+            self.note_growth(row);
+        }
+        let bucket = bucket_of(&self.bounds, row);
+        for (at, range) in HeatRange::ALL.into_iter().enumerate() {
+            let slot = now / range.step();
+            let is_current = self.filling[at]
+                .as_ref()
+                .is_some_and(|column| column.slot == slot && Arc::ptr_eq(&column.bounds, &self.bounds));
+            if !is_current {
+                self.begin_column(at, range, slot);
+            }
+            let column = self.filling[at].as_mut().expect("just begun");
+            let counts = if is_write { &mut column.writes } else { &mut column.reads };
+            counts[bucket] += SAMPLED_ONE_IN as f32 * weight as f32;
+        }
+    }
+
+    fn begin_column(&mut self, at: usize, range: HeatRange, slot: u64) {
+        let mut begun = Column::new(slot, &self.bounds);
+        if let Some(column) = self.filling[at].take() {
+            if column.slot == slot {
+                // The bounds have changed within the column: what was counted goes where its bucket begins.
+                convert(&column.bounds, &column.reads, &self.bounds, &mut begun.reads);
+                convert(&column.bounds, &column.writes, &self.bounds, &mut begun.writes);
+            } else {
+                if self.columns[at].len() == range.columns() {
+                    self.columns[at].pop_front();
+                }
+                let bytes = |counts: &[f32]| counts.iter().map(|count| pack(*count)).collect();
+                self.columns[at].push_back(Packed {
+                    slot: column.slot,
+                    reads: bytes(&column.reads),
+                    writes: bytes(&column.writes),
+                    bounds: column.bounds,
+                });
+            }
+        }
+        self.filling[at] = Some(begun);
+    }
+
+    fn note_key(&mut self, row: &[u8], now: u64) {
+        if !self.known.contains(row) {
+            if self.keys.len() == KEYS_MAX {
+                self.keys.pop_front().and_then(|oldest| self.known.take(&oldest));
+            }
+            self.keys.push_back(row.into());
+            self.known.insert(row.into());
+        }
+        let grown = self.keys.len() >= KEYS_MIN.max(2 * self.bounds_of);
+        let aged = now.saturating_sub(self.bounds_since) >= BOUNDS_AGE && self.keys.len() >= KEYS_MIN;
+        if grown || (aged && self.bounds_do_not_fit()) {
+            self.bounds = quantiles(&self.keys);
+            self.bounds_of = self.keys.len();
+        }
+        if grown || aged {
+            self.bounds_since = now;
+        }
+    }
+
+    /// Whether one bucket has many times the distinct keys that it should.
+    fn bounds_do_not_fit(&self) -> bool {
+        let mut counts = vec![0; self.bounds.len() + 1];
+        self.keys.iter().for_each(|key| counts[bucket_of(&self.bounds, key)] += 1);
+        let most = counts.iter().max().copied().unwrap_or(0);
+        most > 4 && most > 8 * self.keys.len() / counts.len()
+    }
+
+    /// The space-saving algorithm: a new row takes the place of the coldest and inherits its count.
+    fn note_hot(&mut self, row: &[u8], is_write: bool, now: u64) {
+        if now.saturating_sub(self.hot_since) >= 60 {
+            self.hot_since = now;
+            self.hot_total /= 2.0;
+            self.written /= 2.0;
+            self.appended /= 2.0;
+            for counted in &mut self.hot {
+                counted.count /= 2.0;
+                counted.writes /= 2.0;
+            }
+        }
+        self.hot_total += 1.0;
+        let write = f64::from(u8::from(is_write));
+        if let Some(counted) = self.hot.iter_mut().find(|counted| *counted.row == *row) {
+            counted.count += 1.0;
+            counted.writes += write;
+        } else if self.hot.len() < HOT_ROWS {
+            self.hot.push(Counted { row: row.into(), count: 1.0, writes: write });
+        } else if let Some(coldest) = self.hot.iter_mut().min_by(|a, b| a.count.total_cmp(&b.count)) {
+            let count = coldest.count + 1.0;
+            *coldest = Counted { row: row.into(), count, writes: write };
+        }
+    }
+
+    /// Random keys are beyond the largest one hardly ever, growing ones nearly always.
+    fn note_growth(&mut self, row: &[u8]) {
+        self.written += 1.0;
+        if *row > *self.largest {
+            self.largest = row.into();
+            self.appended += 1.0;
+        }
+    }
+
+    fn hot_rows(&self) -> Vec<HotRow> {
+        let total = self.hot_total.max(1.0);
+        // A count is too high by the coldest at most.
+        let error = if self.hot.len() < HOT_ROWS {
+            0.0
+        } else {
+            self.hot.iter().map(|counted| counted.count).fold(f64::INFINITY, f64::min)
+        };
+        let mut rows: Vec<HotRow> = self
+            .hot
+            .iter()
+            .filter(|counted| counted.count - error >= 4.0)
+            .map(|counted| HotRow {
+                row: counted.row.clone(),
+                share: (counted.count - error) / total,
+                writes: counted.writes / counted.count.max(1.0),
+            })
+            .filter(|row| row.share >= 0.002)
+            .collect();
+        rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+        rows
+    }
+}
+
+fn bucket_of(bounds: &[Box<[u8]>], row: &[u8]) -> usize {
+    bounds.partition_point(|bound| **bound <= *row)
+}
+
+/// Bounds that part the distinct keys evenly.
+fn quantiles(keys: &VecDeque<Box<[u8]>>) -> Bounds {
+    let mut sorted: Vec<&Box<[u8]>> = keys.iter().collect();
+    sorted.sort_unstable();
+    let parts = BUCKETS.min(sorted.len());
+    Arc::new((1..parts).map(|part| sorted[part * sorted.len() / parts].clone()).collect())
+}
+
+/// Gives what each bucket of `from` has to the buckets of `to` that it overlaps, to each as much.
+fn convert(from: &[Box<[u8]>], counts: &[f32], to: &[Box<[u8]>], out: &mut [f32]) {
+    for (bucket, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0.0) {
+        let first = if bucket == 0 { 0 } else { bucket_of(to, &from[bucket - 1]) };
+        let last = from.get(bucket).map_or(to.len(), |end| to.partition_point(|bound| **bound < **end));
+        let overlapped = &mut out[first..=last.max(first)];
+        let share = count / overlapped.len() as f32;
+        overlapped.iter_mut().for_each(|out| *out += share);
+    }
+}
+
+/// What a page shows of a table's heat.
+#[derive(Clone, Debug)]
+pub(crate) struct HeatPicture {
+    /// The bounds between buckets; one fewer than there are buckets.
+    pub(crate) bounds: Vec<Box<[u8]>>,
+    /// The moments at which columns begin, in seconds since 1970, without gaps.
+    pub(crate) times: Vec<u64>,
+    /// Rows read or written in each bucket of each column, column by column.
+    pub(crate) counts: Vec<Vec<f32>>,
+    pub(crate) hot_rows: Vec<HotRow>,
+    /// The part of the writes of late that went beyond the largest key.
+    pub(crate) growing: f64,
+}
+
+/// The heat of every table.
+#[derive(Debug)]
+pub(crate) struct HeatMaps {
+    world: World,
+    tables: RwLock<Maps>,
+}
+
+impl HeatMaps {
+    pub(crate) fn new(world: World) -> HeatMaps {
+        HeatMaps { world, tables: RwLock::default() }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.world.now().0).unwrap_or(0) / 1_000
+    }
+
+    /// Notes a sampled row. What another thread notes at the same moment goes before: a sample may be left out.
+    pub(crate) fn add(&self, table: &[u8], row: &[u8], is_write: bool, weight: u32) {
+        let now = self.now();
+        let map = self.tables.read().get(table).map(Arc::clone);
+        let map = match map {
+            Some(map) => map,
+            None => {
+                let mut tables = self.tables.write();
+                if tables.len() >= TABLES_MAX && !tables.contains_key(table) {
+                    return;
+                }
+                let map =
+                    tables.entry(table.into()).or_insert_with(|| Arc::new(Mutex::new(HeatMap::new(now))));
+                Arc::clone(map)
+            }
+        };
+        if let Some(mut map) = map.try_lock() {
+            map.add(row, is_write, weight, now);
+        }
+    }
+
+    /// The tables that have a map.
+    pub(crate) fn tables(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.tables.read().keys().map(|name| name.escape_ascii().to_string()).collect();
+        names.sort();
+        names
+    }
+
+    /// The hottest rows of a table.
+    pub(crate) fn hot_rows(&self, table: &str) -> Vec<HotRow> {
+        let map = self.tables.read().get(table.as_bytes()).cloned();
+        map.map_or_else(Vec::new, |map| map.lock().hot_rows())
+    }
+
+    /// The map of a table; `None` when nothing was sampled.
+    pub(crate) fn picture(&self, table: &str, heat: Heat, range: HeatRange) -> Option<HeatPicture> {
+        let map = self.tables.read().get(table.as_bytes()).cloned()?;
+        let map = map.lock();
+        let at = HeatRange::ALL.iter().position(|other| *other == range)?;
+        let now = self.now() / range.step();
+        let buckets = map.bounds.len() + 1;
+        let mut columns: HashMap<u64, Vec<f32>> = HashMap::new();
+        let mut add = |slot: u64, bounds: &Bounds, reads: &[f32], writes: &[f32]| {
+            let counts: Vec<f32> = match heat {
+                Heat::Reads => reads.to_vec(),
+                Heat::Writes => writes.to_vec(),
+                Heat::All => reads.iter().zip(writes).map(|(reads, writes)| reads + writes).collect(),
+            };
+            let out = columns.entry(slot).or_insert_with(|| vec![0.0; buckets]);
+            if Arc::ptr_eq(bounds, &map.bounds) {
+                out.iter_mut().zip(&counts).for_each(|(out, count)| *out += count);
+            } else {
+                convert(bounds, &counts, &map.bounds, out);
+            }
+        };
+        // Columns from before there were bounds say nothing of keys.
+        let tells = |bounds: &Bounds| bounds.len() * 8 >= buckets.saturating_sub(1);
+        for column in map.columns[at].iter().filter(|column| tells(&column.bounds)) {
+            let counts = |bytes: &[u8]| bytes.iter().map(|byte| unpack(*byte)).collect::<Vec<f32>>();
+            add(column.slot, &column.bounds, &counts(&column.reads), &counts(&column.writes));
+        }
+        if let Some(column) = &map.filling[at] {
+            add(column.slot, &column.bounds, &column.reads, &column.writes);
+        }
+        let oldest = (now + 1).saturating_sub(range.columns() as u64);
+        let first = columns.keys().copied().filter(|slot| *slot >= oldest).min().unwrap_or(now);
+        let slots: Vec<u64> = (first..=now).collect();
+        Some(HeatPicture {
+            bounds: map.bounds.to_vec(),
+            times: slots.iter().map(|slot| slot * range.step()).collect(),
+            counts: slots
+                .iter()
+                .map(|slot| columns.remove(slot).unwrap_or_else(|| vec![0.0; buckets]))
+                .collect(),
+            hot_rows: map.hot_rows(),
+            growing: if map.written < 16.0 { 0.0 } else { map.appended / map.written },
+        })
+    }
+}
+
+/// What a map looks like, in the words of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    TooLittle,
+    HotRow,
+    Sequential,
+    HotRange,
+    Bursts,
+    Even,
+}
+
+impl Pattern {
+    /// Its name, what it means, and what to do.
+    pub(crate) fn explained(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Pattern::TooLittle => (
+                "Too little traffic",
+                "There are too few calls to see a pattern.",
+                "Come back when the table is in use.",
+            ),
+            Pattern::HotRow => (
+                "One hot row",
+                "A thin bright line: a large part of all calls goes to one row, and one region server core serves it.",
+                "Split the row over several keys (a counter: add a bucket number to the key), or cache it in the client.",
+            ),
+            Pattern::Sequential => (
+                "Sequential keys",
+                "A diagonal, or a bright line at the upper end: new rows go to the end of the key space, so that one region takes all writes.",
+                "Put a salt or a hash before the key, or reverse it (a time stamp: Long.MAX_VALUE minus the time).",
+            ),
+            Pattern::HotRange => (
+                "Hot range",
+                "A bright horizontal band: a small part of the keys has most of the traffic.",
+                "Split the region in the middle of the band, so that its halves can go to two servers.",
+            ),
+            Pattern::Bursts => (
+                "Bursts",
+                "Vertical stripes: the load comes in bursts, as that of a batch job does.",
+                "Spread the job over time, or give it fewer threads, if others feel it.",
+            ),
+            Pattern::Even => (
+                "Even",
+                "The heat is spread over all keys. This is how a good row key looks.",
+                "Nothing to do.",
+            ),
+        }
+    }
+}
+
+impl HeatPicture {
+    /// The pattern that the map shows most clearly.
+    pub(crate) fn pattern(&self) -> Pattern {
+        let total: f32 = self.counts.iter().flatten().sum();
+        if total < 64.0 * SAMPLED_ONE_IN as f32 || self.bounds.is_empty() {
+            return match self.hot_rows.first() {
+                Some(row) if row.share > 0.2 && total > 16.0 * SAMPLED_ONE_IN as f32 => Pattern::HotRow,
+                _ => Pattern::TooLittle,
+            };
+        }
+        if self.hot_rows.first().is_some_and(|row| row.share > 0.1) {
+            return Pattern::HotRow;
+        }
+        let buckets = self.bounds.len() + 1;
+        let mut by_bucket = vec![0.0_f32; buckets];
+        for column in &self.counts {
+            by_bucket.iter_mut().zip(column).for_each(|(sum, count)| *sum += count);
+        }
+        if self.growing > 0.3 {
+            return Pattern::Sequential;
+        }
+        let mut sorted = by_bucket;
+        sorted.sort_by(|a, b| b.total_cmp(a));
+        let hottest: f32 = sorted.iter().take(buckets.div_ceil(8)).sum();
+        if buckets >= 16 && hottest > 0.7 * total {
+            return Pattern::HotRange;
+        }
+        let sums: Vec<f32> = self.counts.iter().map(|column| column.iter().sum()).collect();
+        let mean = total / sums.len() as f32;
+        let quiet = sums.iter().filter(|sum| **sum < 0.1 * mean).count();
+        let loud = sums.iter().filter(|sum| **sum > 3.0 * mean).count();
+        if sums.len() >= 12 && loud >= 2 && quiet * 2 > sums.len() {
+            return Pattern::Bursts;
+        }
+        Pattern::Even
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::WallTime;
+    use std::time::Duration;
+
+    fn maps() -> (World, HeatMaps) {
+        let world = World::simulated(1, WallTime(1_700_000_000_000));
+        (world.clone(), HeatMaps::new(world))
+    }
+
+    /// A key of a table whose keys are spread evenly.
+    fn key(number: u64) -> Vec<u8> {
+        format!("user{:016x}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).into_bytes()
+    }
+
+    fn load(world: &World, maps: &HeatMaps, columns: u64, mut key: impl FnMut(u64) -> Vec<u8>) {
+        for column in 0..columns {
+            (0..500).for_each(|call| maps.add(b"t", &key(column * 500 + call), call % 2 == 0, 1));
+            world.advance(Duration::from_secs(10));
+        }
+    }
+
+    fn picture(maps: &HeatMaps) -> HeatPicture {
+        maps.picture("t", Heat::All, HeatRange::Hour).expect("sampled")
+    }
+
+    #[test]
+    fn even_load_is_even_and_counted_whole() {
+        let (world, maps) = maps();
+        load(&world, &maps, 30, key);
+        let picture = picture(&maps);
+        assert_eq!(picture.pattern(), Pattern::Even);
+        assert_eq!(picture.bounds.len(), BUCKETS - 1);
+        let total: f32 = picture.counts.iter().flatten().sum();
+        let expected = (30 * 500 * SAMPLED_ONE_IN) as f32;
+        assert!((total / expected - 1.0).abs() < 0.05, "{total} of {expected}");
+        let writes = maps.picture("t", Heat::Writes, HeatRange::Hour).expect("sampled");
+        let writes: f32 = writes.counts.iter().flatten().sum();
+        assert!((writes / expected - 0.5).abs() < 0.03, "{writes}");
+        assert!(maps.picture("u", Heat::All, HeatRange::Hour).is_none());
+    }
+
+    #[test]
+    fn a_hot_row_is_found_and_named() {
+        let (world, maps) = maps();
+        load(&world, &maps, 20, |call| if call % 4 == 0 { b"user-of-everybody".to_vec() } else { key(call) });
+        let picture = picture(&maps);
+        assert_eq!(picture.pattern(), Pattern::HotRow);
+        assert_eq!(&*picture.hot_rows[0].row, b"user-of-everybody");
+        assert!((picture.hot_rows[0].share - 0.25).abs() < 0.05, "{:?}", picture.hot_rows[0]);
+    }
+
+    #[test]
+    fn growing_keys_a_narrow_range_and_bursts_have_their_names() {
+        let (world, maps) = self::maps();
+        load(&world, &maps, 60, |call| format!("{call:012}").into_bytes());
+        assert_eq!(picture(&maps).pattern(), Pattern::Sequential);
+        let (world, maps) = self::maps();
+        load(&world, &maps, 60, |call| {
+            let far = key(call);
+            if call % 8 == 0 {
+                return far;
+            }
+            // 64 rows that lie together.
+            [&b"user8"[..], &far[4..5], &[b'a' + (call % 4) as u8]].concat()
+        });
+        let found = picture(&maps);
+        assert_eq!(found.pattern(), Pattern::HotRange);
+        let (world, maps) = self::maps();
+        for _ in 0..4 {
+            load(&world, &maps, 1, key);
+            world.advance(Duration::from_secs(100));
+        }
+        assert_eq!(picture(&maps).pattern(), Pattern::Bursts);
+    }
+
+    #[test]
+    fn a_map_stays_small_and_long_rows_are_cut() {
+        let (world, maps) = maps();
+        (0..1_000).for_each(|table: u32| maps.add(&table.to_le_bytes(), b"r", false, 1));
+        assert_eq!(maps.tables.read().len(), TABLES_MAX);
+        let (table, map) =
+            maps.tables.read().iter().map(|(name, map)| (name.clone(), map.clone())).next().expect("one");
+        (0..5_000).for_each(|_| {
+            maps.add(&table, &[7; 10_000], true, 1);
+            world.advance(Duration::from_secs(10));
+        });
+        let map = map.lock();
+        assert_eq!(map.columns[0].len(), 360);
+        assert!(map.keys.iter().all(|key| key.len() <= KEY_BYTES_MAX));
+    }
+}

@@ -1,0 +1,304 @@
+//! The rows of a table: found by key or prefix, with values decoded as well as can be guessed.
+
+use client::{Cluster, Scan};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::{Frame, page, parts};
+use crate::node::Console;
+use crate::query::{Query, encode};
+
+/// Rows of a page.
+const ROWS: usize = 25;
+const ROWS_MAX: usize = 500;
+/// Cells of a row that are shown.
+const CELLS_MAX: usize = 100;
+/// Bytes of a value that are shown.
+const VALUE_MAX: usize = 2_048;
+const ANSWER_MAX: u64 = 4 << 20;
+
+/// A cell as it is shown.
+#[derive(Clone, Debug)]
+struct ShownCell {
+    column: String,
+    timestamp: i64,
+    value: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct ShownRow {
+    key: Vec<u8>,
+    cells: Vec<ShownCell>,
+}
+
+/// What is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    All,
+    Row(Vec<u8>),
+    Prefix(Vec<u8>),
+    /// From the first to before the second.
+    Range(Vec<u8>, Vec<u8>),
+}
+
+/// `row`, `prefix*`, `from..to`; nothing for all. Bytes as the shell writes them.
+fn wanted(text: &str) -> Wanted {
+    if text.is_empty() {
+        Wanted::All
+    } else if let Some(prefix) = text.strip_suffix('*') {
+        if prefix.is_empty() { Wanted::All } else { Wanted::Prefix(parts::bytes_of_shell(prefix)) }
+    } else if let Some((from, to)) = text.split_once("..") {
+        Wanted::Range(parts::bytes_of_shell(from), parts::bytes_of_shell(to))
+    } else {
+        Wanted::Row(parts::bytes_of_shell(text))
+    }
+}
+
+async fn rows(cluster: &Cluster, table: &str, query: &Query) -> Result<Vec<ShownRow>, String> {
+    let limit = query.number("limit", ROWS, ROWS_MAX);
+    let mut scan = Scan::new().limit(limit as u64).size_max(ANSWER_MAX).cache_blocks(false);
+    scan = match wanted(query.get("q")) {
+        Wanted::All => scan,
+        Wanted::Row(row) => scan.from(row.clone()).through(row),
+        Wanted::Prefix(prefix) => scan.prefix(prefix),
+        Wanted::Range(from, to) => {
+            let scan = scan.from(from);
+            if to.is_empty() { scan } else { scan.to(to) }
+        }
+    };
+    scan = scan.versions(u32::try_from(query.number("versions", 1, 100)).unwrap_or(1));
+    let column = query.get("column");
+    if !column.is_empty() {
+        scan = match column.split_once(':') {
+            Some((family, qualifier)) if !qualifier.is_empty() => {
+                scan.column(parts::bytes_of_shell(family), parts::bytes_of_shell(qualifier))
+            }
+            _ => scan.family(parts::bytes_of_shell(column.trim_end_matches(':'))),
+        };
+    }
+    let table = cluster.table(table).map_err(|error| error.to_string())?;
+    let found = table.scan(scan).collect().await.map_err(|error| error.to_string())?;
+    Ok(found
+        .iter()
+        .map(|row| ShownRow {
+            key: row.key().to_vec(),
+            cells: row
+                .cells()
+                .iter()
+                .take(CELLS_MAX)
+                .map(|cell| ShownCell {
+                    column: format!(
+                        "{}:{}",
+                        parts::shell_bytes(cell.family()),
+                        parts::shell_bytes(cell.qualifier())
+                    ),
+                    timestamp: cell.timestamp(),
+                    value: cell.value().to_vec(),
+                })
+                .collect(),
+        })
+        .collect())
+}
+
+/// What a value may be, the likeliest first: how it is read, and the reading.
+fn decodings(value: &[u8]) -> Vec<(&'static str, String)> {
+    let mut out = Vec::new();
+    let cut = &value[..value.len().min(VALUE_MAX)];
+    if let Ok(text) = std::str::from_utf8(cut)
+        && !text.chars().any(|letter| letter.is_control() && !matches!(letter, '\n' | '\t' | '\r'))
+    {
+        let is_json =
+            serde_json::from_slice::<Value>(value).is_ok_and(|json| json.is_object() || json.is_array());
+        out.push((if is_json { "JSON" } else { "text" }, text.to_owned()));
+    }
+    if let Ok(eight) = <[u8; 8]>::try_from(value) {
+        out.push(("number", i64::from_be_bytes(eight).to_string()));
+        let double = f64::from_be_bytes(eight);
+        if double.is_finite() && double.abs() > 1e-9 && double.abs() < 1e15 {
+            out.push(("double", double.to_string()));
+        }
+    }
+    if let Ok(four) = <[u8; 4]>::try_from(value) {
+        out.push(("int", i32::from_be_bytes(four).to_string()));
+    }
+    out.push(("bytes", parts::shell_bytes(cut)));
+    out
+}
+
+fn value(bytes: &[u8]) -> Markup {
+    let readings = decodings(bytes);
+    let (how, first) = &readings[0];
+    html! {
+        @if bytes.is_empty() { span.note { "empty" } } @else {
+            details.value {
+                summary { code { (parts::short(first, 72)) } " " span.tag { (how) } }
+                dl.facts {
+                    dt { "size" } dd { (parts::size(bytes.len() as f64)) @if bytes.len() > VALUE_MAX { ", the first " (parts::size(VALUE_MAX as f64)) " are shown" } }
+                    @for (how, reading) in &readings { dt { (how) } dd { code { (reading) } } }
+                }
+            }
+        }
+    }
+}
+
+fn body(rows: &[ShownRow], table: &str, query: &Query) -> Markup {
+    let path = format!("/data/{}", encode(table.as_bytes()));
+    let limit = query.number("limit", ROWS, ROWS_MAX);
+    html! {
+        @if rows.is_empty() { (parts::empty("No row fits.")) } @else {
+            div.scroll tabindex="0" role="region" aria-label="Rows" {
+                table.dense.data {
+                    thead { tr { th scope="col" { "Row" } th scope="col" { "Column" } th scope="col" { "Value" } th scope="col" { "Written, UTC" } } }
+                    tbody {
+                        @for row in rows {
+                            @for (at, cell) in row.cells.iter().enumerate() {
+                                tr class=[(at == 0).then_some("first")] {
+                                    @if at == 0 {
+                                        th scope="rowgroup" rowspan=(row.cells.len()) { a href=(query.with("q", &parts::shell_bytes(&row.key)).with("versions", "10").address(&path)) { code { (parts::short(&parts::shell_bytes(&row.key), 60)) } } }
+                                    }
+                                    td { code { (cell.column) } }
+                                    td { (value(&cell.value)) }
+                                    td.note { time title=(cell.timestamp) { (written(cell.timestamp)) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            p.note {
+                @let last = parts::shell_bytes(&rows[rows.len() - 1].key);
+                @if rows.len() == limit { a href=(query.with("q", &format!("{last}\\x00..")).address(&path)) { "Next rows" } " · " }
+                (rows.len()) " rows. In HBase's shell: " code { (shell_line(table, query)) }
+            }
+        }
+    }
+}
+
+/// When a cell was written, if its time stamp is a time at all.
+fn written(timestamp: i64) -> String {
+    if (1_000_000_000_000..10_000_000_000_000).contains(&timestamp) {
+        parts::date(timestamp)
+    } else {
+        timestamp.to_string()
+    }
+}
+
+/// The line of HBase's shell that finds the same.
+fn shell_line(table: &str, query: &Query) -> String {
+    let limit = query.number("limit", ROWS, ROWS_MAX);
+    let quoted = |bytes: &[u8]| format!("\"{}\"", parts::shell_bytes(bytes).replace('"', "\\\""));
+    match wanted(query.get("q")) {
+        Wanted::All => format!("scan '{table}', {{LIMIT => {limit}}}"),
+        Wanted::Row(row) => format!("get '{table}', {}", quoted(&row)),
+        Wanted::Prefix(prefix) => {
+            format!("scan '{table}', {{ROWPREFIXFILTER => {}, LIMIT => {limit}}}", quoted(&prefix))
+        }
+        Wanted::Range(from, to) if to.is_empty() => {
+            format!("scan '{table}', {{STARTROW => {}, LIMIT => {limit}}}", quoted(&from))
+        }
+        Wanted::Range(from, to) => {
+            format!(
+                "scan '{table}', {{STARTROW => {}, STOPROW => {}, LIMIT => {limit}}}",
+                quoted(&from),
+                quoted(&to)
+            )
+        }
+    }
+}
+
+fn search(tables: &[String], table: &str, query: &Query) -> Markup {
+    html! {
+        form.choices action="/data" {
+            label { "Table "
+                select name="table" { @for name in tables { option value=(name) selected[name == table] { (name) } } }
+            }
+            label.wide { "Rows " input type="search" name="q" value=(query.get("q")) placeholder="row, prefix*, from..to" spellcheck="false"; }
+            label { "Column " input name="column" value=(query.get("column")) placeholder="family or family:qualifier" spellcheck="false"; }
+            label { "Versions " input.short type="number" name="versions" min="1" max="100" value=(query.number("versions", 1, 100)); }
+            label { "Limit " input.short type="number" name="limit" min="1" max=(ROWS_MAX) value=(query.number("limit", ROWS, ROWS_MAX)); }
+            button type="submit" { "Find" }
+        }
+    }
+}
+
+/// The page, for `table`; without one, the choice of tables.
+pub(crate) async fn show(console: &Console, table: &str, query: &Query) -> String {
+    let tables: Vec<String> = console
+        .tables()
+        .await
+        .map_or_else(|_| Vec::new(), |tables| tables.iter().map(|table| table.name.clone()).collect());
+    let found = match console.node.get() {
+        None => Err("the server is starting".to_owned()),
+        Some(_) if table.is_empty() => Ok(Vec::new()),
+        Some(node) => rows(&node.cluster, table, query).await,
+    };
+    let live = html! {
+        (search(&tables, table, query))
+        @match found {
+            Err(why) => { (parts::failure("The rows cannot be shown:", &why)) },
+            Ok(_) if table.is_empty() => { (parts::empty("Choose a table. Bytes that are no letters are written \\xHH, as in HBase's shell.")) },
+            Ok(rows) => { (body(&rows, table, query)) },
+        }
+    };
+    let path =
+        if table.is_empty() { "/data".to_owned() } else { format!("/data/{}", encode(table.as_bytes())) };
+    let title = if table.is_empty() { "Data".to_owned() } else { format!("Data of {table}") };
+    let frame = Frame { title: &title, menu: "/data", path: &path, query, has_range: false, is_live: false };
+    page(console, &frame, &live, &html! {})
+}
+
+/// The rows as JSON.
+pub(crate) async fn json(console: &Console, table: &str, query: &Query) -> Value {
+    let Some(node) = console.node.get() else { return json!({ "error": "the server is starting" }) };
+    match rows(&node.cluster, table, query).await {
+        Err(why) => json!({ "error": why }),
+        Ok(rows) => json!({
+            "table": table,
+            "rows": rows.iter().map(|row| json!({
+                "row": parts::shell_bytes(&row.key),
+                "cells": row.cells.iter().map(|cell| json!({
+                    "column": cell.column, "timestamp": cell.timestamp, "value": parts::shell_bytes(&cell.value),
+                })).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_wanted_by_key_prefix_and_range() {
+        assert_eq!(wanted(""), Wanted::All);
+        assert_eq!(wanted("a\\x00"), Wanted::Row(b"a\0".to_vec()));
+        assert_eq!(wanted("user*"), Wanted::Prefix(b"user".to_vec()));
+        assert_eq!(wanted("a..b"), Wanted::Range(b"a".to_vec(), b"b".to_vec()));
+        assert_eq!(
+            shell_line("t", &Query::parse("q=a%22*&limit=5")),
+            "scan 't', {ROWPREFIXFILTER => \"a\\\"\", LIMIT => 5}"
+        );
+    }
+
+    #[test]
+    fn values_are_read_as_well_as_can_be_guessed() {
+        let kinds = |value: &[u8]| decodings(value).into_iter().map(|(how, _)| how).collect::<Vec<_>>();
+        assert_eq!(kinds(b"{\"a\": 1}")[0], "JSON");
+        assert_eq!(kinds(&7_i64.to_be_bytes()), ["number", "bytes"]);
+        assert_eq!(decodings(&1.5_f64.to_be_bytes())[1], ("double", "1.5".to_owned()));
+        assert_eq!(kinds(b"\x00\x00\x00\x07")[0], "int");
+        assert_eq!(decodings(b"\xff")[0], ("bytes", "\\xFF".to_owned()));
+    }
+
+    #[test]
+    fn a_row_key_of_script_does_nothing() {
+        let script = b"<script>alert(1)</script>";
+        let cell = ShownCell { column: "f:<img src=x>".into(), timestamp: 5, value: script.to_vec() };
+        let row = ShownRow { key: script.to_vec(), cells: vec![cell] };
+        let drawn = body(&[row], "t", &Query::parse("q=%3Cscript%3E&limit=1")).into_string();
+        assert!(!drawn.contains("<script") && !drawn.contains("<img"), "{drawn}");
+        assert!(drawn.contains("&lt;script&gt;alert(1)"), "{drawn}");
+        let form = search(&["<script>".into()], "t", &Query::parse("q=\"><script>")).into_string();
+        assert!(!form.contains("<script"), "{form}");
+    }
+}

@@ -1,0 +1,132 @@
+//! What the server was told: what is not the default first.
+
+use conf::Origin;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::{Frame, page, parts};
+use crate::node::Console;
+use crate::query::Query;
+
+/// A key as it is shown.
+struct Setting {
+    name: String,
+    value: String,
+    default: String,
+    origin: String,
+    meaning: String,
+    is_default: bool,
+}
+
+/// Whether a value is a secret that no page shows.
+pub(crate) fn is_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["password", "secret", "credential", "access.key", "token"].iter().any(|word| name.contains(word))
+}
+
+fn settings(console: &Console) -> Vec<Setting> {
+    let with_unit = |value: &str, unit: &str| {
+        if unit.is_empty() || value.is_empty() { value.to_owned() } else { format!("{value} {unit}") }
+    };
+    let rows = console.conf.table().rows();
+    rows.into_iter()
+        .map(|row| Setting {
+            name: row.name.to_owned(),
+            value: if is_secret(row.name) { "(hidden)".to_owned() } else { with_unit(&row.value, row.unit) },
+            default: with_unit(row.default, row.unit),
+            is_default: row.origin == Origin::Default,
+            origin: row.origin.to_string(),
+            meaning: row.meaning.to_owned(),
+        })
+        .collect()
+}
+
+fn table(settings: &[&Setting], label: &str) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(label) {
+            table.dense.settings {
+                thead { tr { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "Default" } th scope="col" { "Set by" } th scope="col" { "Meaning" } } }
+                tbody {
+                    @for setting in settings {
+                        tr {
+                            th scope="row" { code { (setting.name) } }
+                            td { @if setting.is_default { (setting.value) } @else { b { (setting.value) } } }
+                            td { (setting.default) }
+                            td { (setting.origin) }
+                            td.words { (setting.meaning) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The page.
+pub(crate) fn show(console: &Console, query: &Query) -> String {
+    let words = query.get("q").to_lowercase();
+    let all = settings(console);
+    let fits = |setting: &&Setting| {
+        setting.name.to_lowercase().contains(&words) || setting.meaning.to_lowercase().contains(&words)
+    };
+    let changed: Vec<&Setting> = all.iter().filter(|setting| !setting.is_default).filter(fits).collect();
+    let others: Vec<&Setting> = all.iter().filter(|setting| setting.is_default).filter(fits).collect();
+    let unknown: Vec<&str> = console.conf.unknown().collect();
+    let live = html! {
+        form.choices action="/settings" {
+            label { "Words " input type="search" name="q" value=(query.get("q")); }
+            button type="submit" { "Show" }
+        }
+        section aria-labelledby="changed" {
+            h2 #changed { "Not the default" }
+            @if changed.is_empty() { (parts::empty("Every key has its default.")) } @else { (table(&changed, "Keys that are not at their default")) }
+        }
+        @if !unknown.is_empty() {
+            section aria-labelledby="unknown" {
+                h2 #unknown { "Without a meaning here" }
+                p.note { "These keys were set, and no part of this server reads them: look for a slip of the pen." }
+                ul.plain { @for name in &unknown { li { code { (name) } } } }
+            }
+        }
+        section aria-labelledby="defaults" {
+            h2 #defaults { "At their default" }
+            (table(&others, "Keys at their default"))
+        }
+    };
+    let frame = Frame {
+        title: "Settings",
+        menu: "/settings",
+        path: "/settings",
+        query,
+        has_range: false,
+        is_live: false,
+    };
+    page(console, &frame, &live, &html! {})
+}
+
+/// The same as JSON.
+pub(crate) fn json(console: &Console) -> Value {
+    json!({
+        "settings": settings(console).iter().map(|setting| json!({
+            "name": setting.name, "value": setting.value, "default": setting.default,
+            "origin": setting.origin, "isDefault": setting.is_default,
+        })).collect::<Vec<_>>(),
+        "unknown": console.conf.unknown().collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_by_their_names() {
+        for (name, secret) in [
+            ("fs.s3a.secret.key", true),
+            ("hbase.ssl.keystore.Password", true),
+            ("hbase.regionserver.port", false),
+        ] {
+            assert_eq!(is_secret(name), secret, "{name}");
+        }
+    }
+}
