@@ -205,7 +205,7 @@ impl AdminService {
         })?;
         let slow_log_payloads = self.server.slow_calls.find(&wanted);
         Ok(Reply::of(&pb::LogEntry {
-            log_class_name: "org.apache.hadoop.hbase.shaded.protobuf.generated.TooSlowLog$SlowLogResponses"
+            log_class_name: "org.apache.hadoop.hbase.shaded.protobuf.generated.AdminProtos$SlowLogResponses"
                 .to_owned(),
             log_message: pb::SlowLogResponses { slow_log_payloads }.encode_to_vec().into(),
         }))

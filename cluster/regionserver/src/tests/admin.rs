@@ -136,6 +136,8 @@ fn slow_calls_and_large_answers_are_kept_for_the_operator() {
             log_message: wanted.encode_to_vec().into(),
         };
         let entry: pb::LogEntry = bench.admin("GetLogEntries", &request).expect("a ring");
+        // The Java client looks for the class of this name.
+        assert!(entry.log_class_name.ends_with(".AdminProtos$SlowLogResponses"), "{}", entry.log_class_name);
         pb::SlowLogResponses::decode(entry.log_message).expect("entries").slow_log_payloads
     };
     let region = String::from_utf8_lossy(&bench.region_of(b"row").value).into_owned();

@@ -475,4 +475,13 @@ public class AdminTest extends Words {
     }
     Server.drop(table);
   }
+
+  @Test
+  public void slowCallsAreListedAndForgotten() throws Exception {
+    Set<ServerName> servers = Set.copyOf(admin.getRegionServers());
+    for (String kind : List.of("SLOW_LOG", "LARGE_LOG")) {
+      assertNotNull(admin.getLogEntries(servers, kind, ServerType.REGION_SERVER, 10, Map.of("userName", "nobody")));
+    }
+    assertEquals(servers.size(), admin.clearSlowLogResponses(servers).size());
+  }
 }
