@@ -19,98 +19,29 @@
 //! the wait, up to a limit. Nothing is lost by a failure: what should be flushed stays in memory and in the log, what
 //! should be compacted stays as it is.
 
-use std::collections::VecDeque;
+mod failure;
+mod queues;
+
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use env::sync::{Condvar, Mutex, MutexGuard};
-use env::{Crew, HashMap, Moment, Priority};
+use env::{Crew, Moment, Priority};
 use proto::EncodedName;
 use region::{CompactionRequest, FlushReason, InMemory, Region};
 
+use failure::{attempt, tell_failure};
+use queues::{Again, Flush, Queues, next_due};
+pub(crate) use queues::Compacting;
+
+use crate::RegionServer;
 use crate::counters::{count, count_many};
 use crate::memory::MemoryQueue;
-use crate::{Options, RegionServer};
 
 /// The nice level of threads that compact memory, where others are not lower: what waits for them makes reads dear.
 const MEMORY_NICE: u8 = 10;
-
-/// A compaction that waits.
-struct Wanted {
-    region: Arc<Region>,
-    major: bool,
-    /// Empty for all.
-    families: Vec<Bytes>,
-    again: Again,
-}
-
-/// A flush that waits.
-struct Flush {
-    region: Arc<Region>,
-    again: Again,
-    /// Since when it waits for a compaction.
-    held_since: Option<Moment>,
-}
-
-/// How often something has failed, and when it is its turn.
-#[derive(Clone, Copy, Default)]
-struct Again {
-    failures: u32,
-    /// `None` for at once.
-    due: Option<Moment>,
-}
-
-impl Again {
-    fn is_due(self, now: Moment) -> bool {
-        self.due.is_none_or(|due| due <= now)
-    }
-
-    /// After one more failure: how long it waits, and the next turn.
-    fn after_failure(self, now: Moment, options: &Options) -> (Duration, Again) {
-        let wait = options.retry_min.saturating_mul(1 << self.failures.min(20)).min(options.retry_max);
-        (wait, Again { failures: self.failures.saturating_add(1), due: Some(now.plus(wait)) })
-    }
-}
-
-/// Takes out the first whose turn it is; else says how long the next has to wait.
-fn next_due<T>(
-    queue: &mut VecDeque<T>,
-    again: impl Fn(&T) -> Again,
-    now: Moment,
-) -> Result<T, Option<Duration>> {
-    match queue.iter().position(|waiting| again(waiting).is_due(now)) {
-        Some(first) => Ok(queue.remove(first).expect("it was just found")),
-        None => Err(queue.iter().filter_map(|waiting| again(waiting).due).map(|due| due.since(now)).min()),
-    }
-}
-
-#[derive(Default)]
-struct Queues {
-    flushes: VecDeque<Flush>,
-    /// Regions whose flushes run.
-    flushing: Vec<Arc<Region>>,
-    /// When the flushes and compactions that run began.
-    began: Vec<Moment>,
-    compactions: VecDeque<Wanted>,
-    /// Compactions that wait or run, by region: minor and major ones.
-    compacting: HashMap<EncodedName, (usize, usize)>,
-}
-
-/// Which compactions a region has waiting or running.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Compacting {
-    pub(crate) minor: bool,
-    pub(crate) major: bool,
-}
-
-/// How much waits or runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    pub(crate) flushes: usize,
-    pub(crate) compactions: usize,
-}
 
 /// Whom the queues wake, each for itself: a thread that is woken for nothing runs before the one that woke it has answered.
 #[derive(Default)]
@@ -250,102 +181,6 @@ impl Background {
         let _queues = self.queues.lock();
         self.wakes.compactions.notify_all();
         before
-    }
-
-    /// Queues a flush; a region that waits already is not queued twice.
-    ///
-    /// One that is being flushed is not queued either: what is on its way to the disk still counts as memory and holds
-    /// back the log until it is there, and a second flush would make a small file of what came meanwhile. When the flush
-    /// has ended it is looked whether another one is due.
-    pub(crate) fn request_flush(&self, region: &Arc<Region>) {
-        let mut queues = self.queues.lock();
-        if queues.flushing.iter().any(|flushing| Arc::ptr_eq(flushing, region)) {
-            return;
-        }
-        if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, region)) {
-            let region = region.clone();
-            queues.flushes.push_back(Flush { region, again: Again::default(), held_since: None });
-            self.wakes.flushes.notify_one();
-        }
-    }
-
-    /// How long the flush or compaction has run that has run the longest.
-    pub(crate) fn longest(&self, now: Moment) -> Duration {
-        let queues = self.queues.lock();
-        queues.began.iter().map(|began| now.since(*began)).max().unwrap_or_default()
-    }
-
-    /// Whether a flush waits because a store has too many files.
-    pub(crate) fn is_held_by_files(&self) -> bool {
-        self.queues.lock().flushes.iter().any(|flush| flush.held_since.is_some())
-    }
-
-    /// As if flushes of these regions ran.
-    #[cfg(test)]
-    pub(crate) fn set_flushing(&self, regions: Vec<Arc<Region>>) {
-        self.queues.lock().flushing = regions;
-    }
-
-    /// As if flushes or compactions ran that began then.
-    #[cfg(test)]
-    pub(crate) fn set_began(&self, moments: Vec<Moment>) {
-        self.queues.lock().began = moments;
-    }
-
-    /// How much waits or runs.
-    pub(crate) fn waiting(&self) -> Waiting {
-        let queues = self.queues.lock();
-        let compactions = queues.compacting.values().map(|(minor, major)| minor + major).sum();
-        Waiting { flushes: queues.flushes.len() + queues.flushing.len(), compactions }
-    }
-
-    /// Queues a compaction, of every family if none is named.
-    pub(crate) fn request_compaction(&self, region: &Arc<Region>, major: bool, families: Vec<Bytes>) {
-        let mut queues = self.queues.lock();
-        let same = |wanted: &Wanted| {
-            Arc::ptr_eq(&wanted.region, region) && wanted.major == major && wanted.families == families
-        };
-        if queues.compactions.iter().any(same) {
-            return;
-        }
-        let counts = queues.compacting.entry(region.info().encoded_name().clone()).or_default();
-        *(if major { &mut counts.1 } else { &mut counts.0 }) += 1;
-        queues.compactions.push_back(Wanted {
-            region: region.clone(),
-            major,
-            families,
-            again: Again::default(),
-        });
-        self.wakes.compactions.notify_one();
-    }
-
-    /// Which compactions of a region wait or run.
-    pub(crate) fn compacting(&self, region: &Region) -> Compacting {
-        let queues = self.queues.lock();
-        let counts = queues.compacting.get(region.info().encoded_name()).copied().unwrap_or_default();
-        Compacting { minor: counts.0 > 0, major: counts.1 > 0 }
-    }
-
-    /// Forgets the compactions that wait.
-    pub(crate) fn clear_compactions(&self) {
-        let mut queues = self.queues.lock();
-        for wanted in std::mem::take(&mut queues.compactions) {
-            queues.finished(&wanted);
-        }
-    }
-
-    /// Forgets a region that is no longer here.
-    pub(crate) fn forget(&self, region: &Arc<Region>) {
-        self.memory_queue.forget(region);
-        let mut queues = self.queues.lock();
-        queues.flushes.retain(|waiting| !Arc::ptr_eq(&waiting.region, region));
-        for wanted in std::mem::take(&mut queues.compactions) {
-            if Arc::ptr_eq(&wanted.region, region) {
-                queues.finished(&wanted);
-            } else {
-                queues.compactions.push_back(wanted);
-            }
-        }
     }
 
     /// Waits for the next flush and does it.
@@ -489,55 +324,6 @@ impl Background {
     fn rest(&self, wake: &Condvar, queues: &mut MutexGuard<'_, Queues>, time: Duration) {
         if !self.stops() {
             wake.wait_for(queues, time);
-        }
-    }
-}
-
-/// What panics has failed like anything else that fails: it is counted, told, and tried again later.
-fn attempt<T>(work: impl FnOnce() -> Result<T, region::Error>) -> Result<T, region::Error> {
-    env::caught(work).unwrap_or_else(|words| Err(region::Error::Broken(words)))
-}
-
-/// Tells the operator what failed, where, why, and what to do. The cause names store and file.
-fn tell_failure(what: &str, region: &Region, error: &region::Error, wait: Duration) {
-    let (info, remedy) = (region.info(), remedy(error));
-    tracing::error!(region = %info, table = %info.table(), %error, remedy,
-        again_in_ms = wait.as_millis() as u64, "{what} failed; nothing is lost, it is tried again");
-}
-
-fn remedy(error: &region::Error) -> &'static str {
-    let of_storage = |error: &storage::Error| match error.kind() {
-        storage::Kind::Full => "free some space on the disk of the data directory",
-        storage::Kind::ReadOnly => "make the data directory writable",
-        storage::Kind::NotFound | storage::Kind::TooShort => "restore the named file from a copy",
-        _ => "see to the disk",
-    };
-    match error {
-        region::Error::Storage(error) | region::Error::InDoubt { cause: error, .. } => of_storage(error),
-        region::Error::Log(wal::Error::Full { .. }) => "free some space on the disk of the data directory",
-        region::Error::Log(_) | region::Error::Aborted(_) => "see to the disk and start the server again",
-        region::Error::Corrupt { .. } | region::Error::File(_) => "restore the named file from a copy",
-        region::Error::Broken(_) => "report it with the panic's place, which the log has",
-        _ => "none is needed if it passes",
-    }
-}
-
-impl Queues {
-    /// Forgets one of what began at `moment`.
-    fn ended(&mut self, moment: Moment) {
-        if let Some(at) = self.began.iter().position(|began| *began == moment) {
-            self.began.swap_remove(at);
-        }
-    }
-
-    fn finished(&mut self, wanted: &Wanted) {
-        let name = wanted.region.info().encoded_name();
-        if let Some(counts) = self.compacting.get_mut(name) {
-            let count = if wanted.major { &mut counts.1 } else { &mut counts.0 };
-            *count = count.saturating_sub(1);
-            if *counts == (0, 0) {
-                self.compacting.remove(name);
-            }
         }
     }
 }
@@ -726,23 +512,5 @@ impl RegionServer {
                 self.background.request_flush(&region);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_is_a_failure_like_any_other() {
-        assert_eq!(attempt(|| Ok(3)).expect("done"), 3);
-        let too_busy = attempt::<()>(|| Err(region::Error::TooBusy("row".to_owned())));
-        assert!(matches!(too_busy, Err(region::Error::TooBusy(_))));
-        let broken = attempt(|| Ok([1, 2][std::hint::black_box(2)])).expect_err("out of range");
-        assert!(
-            broken.to_string().contains("invariant") && broken.to_string().contains("index is 2"),
-            "{broken}"
-        );
-        assert!(remedy(&broken).contains("report"));
     }
 }

@@ -1,0 +1,52 @@
+//! Failures of the background: what the operator is told, and what helps.
+
+use std::time::Duration;
+
+use region::Region;
+
+/// What panics has failed like anything else that fails: it is counted, told, and tried again later.
+pub(super) fn attempt<T>(work: impl FnOnce() -> Result<T, region::Error>) -> Result<T, region::Error> {
+    env::caught(work).unwrap_or_else(|words| Err(region::Error::Broken(words)))
+}
+
+/// Tells the operator what failed, where, why, and what to do. The cause names store and file.
+pub(super) fn tell_failure(what: &str, region: &Region, error: &region::Error, wait: Duration) {
+    let (info, remedy) = (region.info(), remedy(error));
+    tracing::error!(region = %info, table = %info.table(), %error, remedy,
+        again_in_ms = wait.as_millis() as u64, "{what} failed; nothing is lost, it is tried again");
+}
+
+fn remedy(error: &region::Error) -> &'static str {
+    let of_storage = |error: &storage::Error| match error.kind() {
+        storage::Kind::Full => "free some space on the disk of the data directory",
+        storage::Kind::ReadOnly => "make the data directory writable",
+        storage::Kind::NotFound | storage::Kind::TooShort => "restore the named file from a copy",
+        _ => "see to the disk",
+    };
+    match error {
+        region::Error::Storage(error) | region::Error::InDoubt { cause: error, .. } => of_storage(error),
+        region::Error::Log(wal::Error::Full { .. }) => "free some space on the disk of the data directory",
+        region::Error::Log(_) | region::Error::Aborted(_) => "see to the disk and start the server again",
+        region::Error::Corrupt { .. } | region::Error::File(_) => "restore the named file from a copy",
+        region::Error::Broken(_) => "report it with the panic's place, which the log has",
+        _ => "none is needed if it passes",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_failure_like_any_other() {
+        assert_eq!(attempt(|| Ok(3)).expect("done"), 3);
+        let too_busy = attempt::<()>(|| Err(region::Error::TooBusy("row".to_owned())));
+        assert!(matches!(too_busy, Err(region::Error::TooBusy(_))));
+        let broken = attempt(|| Ok([1, 2][std::hint::black_box(2)])).expect_err("out of range");
+        assert!(
+            broken.to_string().contains("invariant") && broken.to_string().contains("index is 2"),
+            "{broken}"
+        );
+        assert!(remedy(&broken).contains("report"));
+    }
+}

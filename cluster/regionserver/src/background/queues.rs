@@ -1,0 +1,206 @@
+//! What waits and runs: flushes, each region once, and compactions.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use env::{HashMap, Moment};
+use proto::EncodedName;
+use region::Region;
+
+use super::Background;
+use crate::Options;
+
+/// A compaction that waits.
+pub(super) struct Wanted {
+    pub(super) region: Arc<Region>,
+    pub(super) major: bool,
+    /// Empty for all.
+    pub(super) families: Vec<Bytes>,
+    pub(super) again: Again,
+}
+
+/// A flush that waits.
+pub(super) struct Flush {
+    pub(super) region: Arc<Region>,
+    pub(super) again: Again,
+    /// Since when it waits for a compaction.
+    pub(super) held_since: Option<Moment>,
+}
+
+/// How often something has failed, and when it is its turn.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Again {
+    pub(super) failures: u32,
+    /// `None` for at once.
+    pub(super) due: Option<Moment>,
+}
+
+impl Again {
+    pub(super) fn is_due(self, now: Moment) -> bool {
+        self.due.is_none_or(|due| due <= now)
+    }
+
+    /// After one more failure: how long it waits, and the next turn.
+    pub(super) fn after_failure(self, now: Moment, options: &Options) -> (Duration, Again) {
+        let wait = options.retry_min.saturating_mul(1 << self.failures.min(20)).min(options.retry_max);
+        (wait, Again { failures: self.failures.saturating_add(1), due: Some(now.plus(wait)) })
+    }
+}
+
+/// Takes out the first whose turn it is; else says how long the next has to wait.
+pub(super) fn next_due<T>(
+    queue: &mut VecDeque<T>,
+    again: impl Fn(&T) -> Again,
+    now: Moment,
+) -> Result<T, Option<Duration>> {
+    match queue.iter().position(|waiting| again(waiting).is_due(now)) {
+        Some(first) => Ok(queue.remove(first).expect("it was just found")),
+        None => Err(queue.iter().filter_map(|waiting| again(waiting).due).map(|due| due.since(now)).min()),
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Queues {
+    pub(super) flushes: VecDeque<Flush>,
+    /// Regions whose flushes run.
+    pub(super) flushing: Vec<Arc<Region>>,
+    /// When the flushes and compactions that run began.
+    pub(super) began: Vec<Moment>,
+    pub(super) compactions: VecDeque<Wanted>,
+    /// Compactions that wait or run, by region: minor and major ones.
+    pub(super) compacting: HashMap<EncodedName, (usize, usize)>,
+}
+
+/// Which compactions a region has waiting or running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Compacting {
+    pub(crate) minor: bool,
+    pub(crate) major: bool,
+}
+
+/// How much waits or runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) flushes: usize,
+    pub(crate) compactions: usize,
+}
+
+impl Queues {
+    /// Forgets one of what began at `moment`.
+    pub(super) fn ended(&mut self, moment: Moment) {
+        if let Some(at) = self.began.iter().position(|began| *began == moment) {
+            self.began.swap_remove(at);
+        }
+    }
+
+    pub(super) fn finished(&mut self, wanted: &Wanted) {
+        let name = wanted.region.info().encoded_name();
+        if let Some(counts) = self.compacting.get_mut(name) {
+            let count = if wanted.major { &mut counts.1 } else { &mut counts.0 };
+            *count = count.saturating_sub(1);
+            if *counts == (0, 0) {
+                self.compacting.remove(name);
+            }
+        }
+    }
+}
+
+impl Background {
+    /// Queues a flush; a region that waits already is not queued twice.
+    ///
+    /// One that is being flushed is not queued either: what is on its way to the disk still counts as memory and holds
+    /// back the log until it is there, and a second flush would make a small file of what came meanwhile. When the flush
+    /// has ended it is looked whether another one is due.
+    pub(crate) fn request_flush(&self, region: &Arc<Region>) {
+        let mut queues = self.queues.lock();
+        if queues.flushing.iter().any(|flushing| Arc::ptr_eq(flushing, region)) {
+            return;
+        }
+        if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, region)) {
+            let region = region.clone();
+            queues.flushes.push_back(Flush { region, again: Again::default(), held_since: None });
+            self.wakes.flushes.notify_one();
+        }
+    }
+
+    /// How long the flush or compaction has run that has run the longest.
+    pub(crate) fn longest(&self, now: Moment) -> Duration {
+        let queues = self.queues.lock();
+        queues.began.iter().map(|began| now.since(*began)).max().unwrap_or_default()
+    }
+
+    /// Whether a flush waits because a store has too many files.
+    pub(crate) fn is_held_by_files(&self) -> bool {
+        self.queues.lock().flushes.iter().any(|flush| flush.held_since.is_some())
+    }
+
+    /// As if flushes of these regions ran.
+    #[cfg(test)]
+    pub(crate) fn set_flushing(&self, regions: Vec<Arc<Region>>) {
+        self.queues.lock().flushing = regions;
+    }
+
+    /// As if flushes or compactions ran that began then.
+    #[cfg(test)]
+    pub(crate) fn set_began(&self, moments: Vec<Moment>) {
+        self.queues.lock().began = moments;
+    }
+
+    /// How much waits or runs.
+    pub(crate) fn waiting(&self) -> Waiting {
+        let queues = self.queues.lock();
+        let compactions = queues.compacting.values().map(|(minor, major)| minor + major).sum();
+        Waiting { flushes: queues.flushes.len() + queues.flushing.len(), compactions }
+    }
+
+    /// Queues a compaction, of every family if none is named.
+    pub(crate) fn request_compaction(&self, region: &Arc<Region>, major: bool, families: Vec<Bytes>) {
+        let mut queues = self.queues.lock();
+        let same = |wanted: &Wanted| {
+            Arc::ptr_eq(&wanted.region, region) && wanted.major == major && wanted.families == families
+        };
+        if queues.compactions.iter().any(same) {
+            return;
+        }
+        let counts = queues.compacting.entry(region.info().encoded_name().clone()).or_default();
+        *(if major { &mut counts.1 } else { &mut counts.0 }) += 1;
+        queues.compactions.push_back(Wanted {
+            region: region.clone(),
+            major,
+            families,
+            again: Again::default(),
+        });
+        self.wakes.compactions.notify_one();
+    }
+
+    /// Which compactions of a region wait or run.
+    pub(crate) fn compacting(&self, region: &Region) -> Compacting {
+        let queues = self.queues.lock();
+        let counts = queues.compacting.get(region.info().encoded_name()).copied().unwrap_or_default();
+        Compacting { minor: counts.0 > 0, major: counts.1 > 0 }
+    }
+
+    /// Forgets the compactions that wait.
+    pub(crate) fn clear_compactions(&self) {
+        let mut queues = self.queues.lock();
+        for wanted in std::mem::take(&mut queues.compactions) {
+            queues.finished(&wanted);
+        }
+    }
+
+    /// Forgets a region that is no longer here.
+    pub(crate) fn forget(&self, region: &Arc<Region>) {
+        self.memory_queue.forget(region);
+        let mut queues = self.queues.lock();
+        queues.flushes.retain(|waiting| !Arc::ptr_eq(&waiting.region, region));
+        for wanted in std::mem::take(&mut queues.compactions) {
+            if Arc::ptr_eq(&wanted.region, region) {
+                queues.finished(&wanted);
+            } else {
+                queues.compactions.push_back(wanted);
+            }
+        }
+    }
+}
