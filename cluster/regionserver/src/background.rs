@@ -1,23 +1,22 @@
-//! Work that nobody waits for: flushes, compactions, leases that run out.
+//! Background work: flushes, compactions, expiry of leases.
 //!
-//! Requests for flushes and compactions go into queues, each region once. Threads of low priority take them out. One
-//! more thread, the chore, wakes once in a period and looks what is due: old edits, too much memory, logs that are held
-//! back, scanners without a lease.
+//! Requests for flushes and compactions are queued, each region once, and taken by threads of low priority. A further
+//! thread, the chore, wakes once in a period and does what is due: it flushes old edits, frees memory, shortens the log
+//! and closes scanners whose lease has expired.
 //!
-//! **Memory.** What all memstores take together is known after each write. From the lower mark on regions are flushed, one
-//! after the other, until it is below again, and writers are slowed (see [`crate::memory`]); from the upper mark on writes
-//! are refused as too busy, for their clients to come back. HBase holds the callers instead: here a caller holds no thread
-//! that could wait.
+//! **Memory.** The server adds up all memstores after each write. Above the lower mark it flushes one region after the
+//! other and slows writers (see [`crate::memory`]). Above the upper mark it refuses writes as too busy, and clients retry.
+//! HBase blocks the handler threads of such writes; here a call has no thread that could be blocked.
 //!
-//! **Too many files.** A region that flushes because it is full waits for its compaction while a store has more files than
-//! `hbase.hstore.blockingStoreFiles`, at most `hbase.hstore.blockingWaitTime`; its writers feel that at the region's own
-//! limit. Memory that must be freed, and hbase:meta, wait for nothing.
+//! **Too many files.** While a store has more files than `hbase.hstore.blockingStoreFiles`, a region that flushes because
+//! it is full waits for a compaction, at most `hbase.hstore.blockingWaitTime`. Flushes that free the server's memory, and
+//! those of hbase:meta, do not wait.
 //!
-//! **Weight.** Flushes and compactions take what serving leaves, until something presses: see [`crate::urgency`].
+//! **Priority.** Flushes and compactions use the CPU time that serving leaves, until they become urgent: see
+//! [`crate::urgency`].
 //!
-//! What fails is told with region, cause and remedy, counted, and queued again for later; each failure in a row doubles
-//! the wait, up to a limit. Nothing is lost by a failure: what should be flushed stays in memory and in the log, what
-//! should be compacted stays as it is.
+//! A failed flush or compaction is logged with region, cause and remedy, counted, and queued again. Each failure in a row
+//! doubles the wait, up to a limit. A failure loses nothing: the edits stay in memory and in the log, and the files stay.
 
 mod failure;
 mod queues;
@@ -33,17 +32,17 @@ use proto::EncodedName;
 use region::{CompactionRequest, FlushReason, InMemory, Region};
 
 use failure::{attempt, tell_failure};
-use queues::{Again, Flush, Queues, next_due};
 pub(crate) use queues::Compacting;
+use queues::{Again, Flush, Queues, next_due};
 
 use crate::RegionServer;
 use crate::counters::{count, count_many};
 use crate::memory::MemoryQueue;
 
-/// The nice level of threads that compact memory, where others are not lower: what waits for them makes reads dear.
+/// Highest nice level of threads that compact memory: segments that wait for them make reads expensive.
 const MEMORY_NICE: u8 = 10;
 
-/// Whom the queues wake, each for itself: a thread that is woken for nothing runs before the one that woke it has answered.
+/// A condition for each kind of thread. A thread that is woken in vain would run before the one that woke it has answered.
 #[derive(Default)]
 struct Wakes {
     flushes: Condvar,
@@ -52,7 +51,7 @@ struct Wakes {
     chore: Condvar,
 }
 
-/// The queues, and the switches that threads look at.
+/// The queues, and the state that the background threads share.
 pub(crate) struct Background {
     queues: Mutex<Queues>,
     wakes: Wakes,
@@ -60,12 +59,12 @@ pub(crate) struct Background {
     compaction_enabled: AtomicBool,
     /// Bytes in all memstores.
     memory: AtomicI64,
-    /// When files that no list names were last looked for.
+    /// When the server last searched for files that no list names.
     swept: Mutex<Option<Moment>>,
-    /// How many requests there were, and when that was looked at; and how many there were in a second since.
+    /// The count of requests when it was last read, and when that was.
     requests: Mutex<(u64, Option<Moment>)>,
     requests_per_second: AtomicU64,
-    /// The log's file, and since when it is that one.
+    /// The number of the log's current file, and since when it is current.
     log_file: Mutex<Option<(u64, Moment)>>,
     pub(crate) memory_queue: MemoryQueue,
     /// The threads that flush and compact.
@@ -92,7 +91,7 @@ impl Background {
         }
     }
 
-    /// Starts the threads of `server`. They hold it weakly, so that dropping it ends them.
+    /// Starts the threads of `server`. They have weak references to it, so that dropping the server ends them.
     pub(crate) fn start(server: &Arc<RegionServer>) -> std::io::Result<()> {
         for index in 0..server.options().flushers {
             let name = format!("flush-{index}");
@@ -106,14 +105,14 @@ impl Background {
         for index in 0..server.options().memory_compactors.min(cores) {
             let name = format!("memory-{index}");
             let steps = Self::steps(server, &name, MemoryQueue::compact_next);
-            // Segments that wait make reads dear: it may not wait for as long as files may.
+            // Segments that wait make reads expensive, so that these threads have a crew of their own.
             server.background.memory_crew.spawn(&name, steps)?;
         }
         env::spawn_thread("chore", Priority::Background, Self::steps(server, "chore", Background::chore))
             .map(drop)
     }
 
-    /// What a thread does until the server stops or is dropped: one step after the other.
+    /// The body of a thread: one `step` after the other until the server stops or is dropped.
     fn steps(
         server: &Arc<RegionServer>,
         name: &str,
@@ -138,7 +137,7 @@ impl Background {
         }
     }
 
-    /// Ends the threads after what they do now.
+    /// Ends the threads after their current step.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         // Under the lock, or a thread that has just looked would go to sleep and miss it.
@@ -149,7 +148,7 @@ impl Background {
         self.memory_queue.wake_all();
     }
 
-    /// Whether the threads shall end. Who asks under the lock of what it waits for is woken if it becomes so.
+    /// Whether the threads shall end. A thread that checks this under its queue's lock before it waits misses no wake-up.
     pub(crate) fn stops(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -164,18 +163,18 @@ impl Background {
         u64::try_from(self.memory.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Takes account of what `region` has in memory now. Says how much all have.
+    /// Updates the sum of all memstores by what `region` has in memory now. Returns the sum in bytes.
     pub(crate) fn account(&self, region: &Region) -> u64 {
         self.account_for(region, region.memory())
     }
 
-    /// The same of what was looked up before.
+    /// The same with the region's memory, which the caller has read.
     pub(crate) fn account_for(&self, region: &Region, memory: InMemory) -> u64 {
         let change = region.memory_change(memory);
         u64::try_from(self.memory.fetch_add(change, Ordering::Relaxed) + change).unwrap_or(0)
     }
 
-    /// Lets compactions run or wait; says how it was before.
+    /// Turns compactions on or off. Returns whether they were on.
     pub(crate) fn switch_compaction(&self, enabled: bool) -> bool {
         let before = self.compaction_enabled.swap(enabled, Ordering::AcqRel);
         let _queues = self.queues.lock();

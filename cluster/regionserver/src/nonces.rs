@@ -1,23 +1,21 @@
-//! Nonces: an increment or append that a client sends again, because the first answer was lost, is not done again.
+//! Nonces: an increment or append that a client repeats, because it has lost the first answer, is applied once.
 //!
-//! 1. [`begin`](Nonces::begin) notes the operation as running, or says that it was done before, or that it runs now.
-//! 2. When it ends well the mark stays for the grace period, with the sequence id of what was written; when it fails the
-//!    mark goes, so that it can be tried again. The mark is set as soon as the write is applied, not when its client was
-//!    told: clients go away while they wait, and it is those who come again.
-//! 3. A repeated operation waits until what was written is durable, and is answered with the row as it was right after
-//!    the first (read at its sequence id), as HBase does.
-//! 4. The log keeps nonces with the writes. Whoever opens a region hands over what replay has met, and a repetition after
-//!    a crash is known all the same. HBase ignores records older than one and a half grace periods, and so do we.
+//! 1. [`begin`](Nonces::begin) records the operation as running, or returns that it was applied before or runs now.
+//! 2. A successful operation is recorded for the grace period, with the sequence id of its write. A failed one is
+//!    forgotten, so that the client can try again. The record is made when the write is applied and not when the client
+//!    is answered: clients that go away while they wait are those that repeat.
+//! 3. A repeated operation waits until the first write is durable. It is answered with the row right after that write
+//!    (read at its sequence id), as HBase does.
+//! 4. The log has the nonces of its writes. Opening a region hands over those that replay has read, so that a repetition
+//!    after a crash is recognised. As in HBase, records older than one and a half grace periods are ignored.
 //!
-//! One that comes while the first runs waits for its end. Nonce zero means that the client wants none of this.
+//! An operation that is repeated while the first one runs waits for its end. Nonce zero turns all of this off.
 //!
-//! At a hundred thousand operations a second a grace period leaves millions of nonces. One table of them, when it grows,
-//! keeps whoever makes it grow for tens of milliseconds, and so does looking through it for old ones. So they are in
-//! many small tables, each with a lock of its own.
+//! At 100,000 operations a second a grace period has millions of nonces. To grow one table of them, or to search it for old
+//! ones, would stop a thread for tens of milliseconds. So the nonces are in many small tables with a lock each.
 //!
-//! Each operation hashes its nonce twice, and once more or so when a table grows, and all that is done for nonces is a tenth of an
-//! increment. The standard library's hash guards against whoever chooses keys; two multiplications that begin with a number
-//! which nobody knows do, too.
+//! Each operation hashes its nonce about three times. Clients choose the nonces, so that the hash must be keyed; two
+//! multiplications by a secret seed cost less than the standard library's SipHash.
 
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hasher};
@@ -30,7 +28,7 @@ use env::{HashMap, Moment, World};
 use region::RecoveredNonce;
 use tokio::sync::watch;
 
-/// What a client says to recognise an operation by: its own number, and the operation's.
+/// The numbers by which a repeated operation is recognised: the client's own number, and the operation's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Nonce {
     pub(crate) group: u64,
@@ -38,14 +36,14 @@ pub(crate) struct Nonce {
 }
 
 enum State {
-    /// With what wakes those who wait for its end, once there is one.
+    /// Wakes the repetitions that wait for its end, once there is one.
     Running(Option<watch::Sender<()>>),
     Done(Moment, SequenceId),
 }
 
 type Table = HashMap<Nonce, State, Seeded>;
 
-/// Hashes two numbers that clients chose. Who knew the seed could choose such as fall together, and slow his server down.
+/// Hashes two numbers that clients choose, keyed by a secret seed: whoever knew it could choose numbers that collide.
 #[derive(Clone, Copy)]
 struct Seeded(u64);
 
@@ -75,7 +73,7 @@ impl Hasher for Seeded {
     }
 }
 
-/// The nonces that a server remembers.
+/// The nonces of a server's operations.
 pub(crate) struct Nonces {
     world: World,
     grace_period: Duration,
@@ -83,20 +81,20 @@ pub(crate) struct Nonces {
     seen: Box<[Mutex<Table>]>,
 }
 
-/// How many tables there are: of ten million nonces each has ten thousand.
+/// Number of tables: with ten million nonces each has ten thousand.
 const TABLES: usize = 1024;
 
-/// What [`Nonces::begin`] says.
+/// What [`Nonces::begin`] returns.
 pub(crate) enum NonceClaim {
-    /// Not seen before: do it, and say how it ended.
+    /// The operation is new: apply it, and report its end.
     Fresh(Running),
-    /// Done before: who reads at this sequence id sees what it made.
+    /// The operation was applied before, with this sequence id.
     Repeated(SequenceId),
-    /// Another call does it now; ask again when this is closed.
+    /// Another call applies the operation now; begin again when this is closed.
     InProgress(watch::Receiver<()>),
 }
 
-/// An operation that runs under a nonce. Dropped without [`done`](Running::done), it counts as failed.
+/// An operation that runs under a nonce. If it is dropped without [`done`](Running::done), it has failed.
 pub(crate) struct Running(Option<(Arc<Nonces>, Nonce)>);
 
 impl Nonces {
@@ -108,7 +106,7 @@ impl Nonces {
 
     /// The table that has `nonce`, or would have it.
     fn table_of(&self, nonce: Nonce) -> &Mutex<Table> {
-        // Clients draw them, or count; the lowest bits differ either way.
+        // Clients use random numbers or count; the lowest bits differ either way.
         &self.seen[(nonce.nonce ^ nonce.group) as usize % TABLES]
     }
 

@@ -1,16 +1,15 @@
-//! The scanners that clients hold, and their leases.
+//! The scanners that clients have open, and their leases.
 //!
-//! 1. A call takes the engine's scanner out of its place; while it is out it has no lease that could run out, and a
-//!    second call finds nothing to take.
-//! 2. Calls are counted by the client. One whose number is not the next was lost or came twice, and is refused.
-//! 3. At its end the call puts the scanner back, with a new lease, or closes it.
-//! 4. A scanner that was closed because it was exhausted is remembered for as long as a lease: clients close it again, and
-//!    are told that there is nothing rather than that nobody knows it.
-//! 5. Of a scanner whose region was closed here only the name is kept, for as long as a lease: whoever asks for more is told
-//!    once that the region has changed, as by HBase, and looks for it elsewhere.
+//! 1. A call takes the engine's scanner out of its entry. Meanwhile its lease cannot expire, and a second call is refused.
+//! 2. The client numbers its calls. A call whose number is not the next one was lost or repeated, and is refused.
+//! 3. At its end the call puts the scanner back with a new lease, or closes it.
+//! 4. The server remembers an exhausted scanner for the time of a lease. A client that closes it again, or asks for more,
+//!    gets an empty answer and not UnknownScannerException.
+//! 5. Of a scanner whose region was closed here the server remembers the region's name for the time of a lease. The client
+//!    is told once that the region has changed, as by HBase, and looks for it elsewhere.
 //!
-//! An id is a hash of the server's name before a counter, so that an id of another server, or of an earlier life of
-//! this one, is not known here.
+//! A scanner's id begins with a hash of the server's name and ends with a counter, so that ids of other servers, or of
+//! earlier starts of this one, are unknown here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,27 +22,27 @@ use proto::ServerName;
 use region::{Region, RegionScanner};
 use rpc::{Exception, class};
 
-/// What a client names a scanner by.
+/// The id by which a client names a scanner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScannerId(pub(crate) u64);
 
-/// What is kept between two calls of one scanner.
+/// The state of a scanner between two calls.
 pub(crate) struct ScannerState {
     /// The engine's scanner.
     pub(crate) scanner: RegionScanner<'static>,
-    /// The row that the last reply ended in the middle of.
+    /// The row in whose middle the last reply ended.
     pub(crate) unfinished_row: Option<Bytes>,
-    /// Bytes of the last reply's cell block: the next one will be about as large.
+    /// Bytes of the last reply's cell block, an estimate for the next one.
     pub(crate) block_bytes: usize,
 }
 
-/// What stays the same over all calls of one scanner.
+/// A scanner that a client has open: what all of its calls share.
 pub(crate) struct OpenScanner {
     pub(crate) id: ScannerId,
     pub(crate) region: Arc<Region>,
-    /// Whether heartbeats say how far the scan is.
+    /// Whether heartbeats carry the row that the scan has reached.
     pub(crate) wants_cursor: bool,
-    /// Bytes of cells in one reply that the client wants at most; 0 when it does not say.
+    /// Most bytes of cells in one reply, as the client wants it; 0 where it does not say.
     pub(crate) result_bytes_max: u64,
     state: Mutex<State>,
 }
@@ -57,7 +56,7 @@ struct State {
 #[derive(Default)]
 struct Table {
     held: HashMap<ScannerId, Arc<OpenScanner>>,
-    /// Scanners that ended: the number that their next call would have had, and until when they are remembered.
+    /// Exhausted scanners: the number that their next call would have had, and until when they are remembered.
     ended: HashMap<ScannerId, (u64, Moment)>,
     /// Scanners whose region was closed here: its name, and until when they are remembered.
     parted: HashMap<ScannerId, (String, Moment)>,
@@ -91,17 +90,17 @@ impl Scanners {
         Scanners { world, lease, prefix, counter: AtomicU32::new(0), table: Mutex::default() }
     }
 
-    /// How long a scanner is kept without a call.
+    /// Time after which a scanner without calls is closed.
     pub(crate) fn lease(&self) -> Duration {
         self.lease
     }
 
-    /// How many there are.
+    /// Number of open scanners.
     pub(crate) fn count(&self) -> usize {
         self.table.lock().held.len()
     }
 
-    /// Registers a new scanner, whose first call is under way: it is put in its place at the end of that.
+    /// Registers a new scanner. Its first call is under way and [puts it back](Scanners::put_back) at its end.
     pub(crate) fn register(
         &self,
         region: Arc<Region>,
@@ -116,7 +115,7 @@ impl Scanners {
         held
     }
 
-    /// Takes a scanner for the call with this number, if the client counts.
+    /// Takes a scanner for a call. `call` is the call's number, where the client numbers its calls.
     pub(crate) fn take(&self, id: ScannerId, call: Option<u64>) -> Result<Taken, Exception> {
         let held = match self.find(id, call)? {
             Some(held) => held,
@@ -132,7 +131,7 @@ impl Scanners {
         Ok(Taken::Scanner(held, kept))
     }
 
-    /// Gives a scanner a new lease without using it. `false` when it has ended.
+    /// Renews a scanner's lease. Returns `false` when the scanner is exhausted.
     pub(crate) fn renew(&self, id: ScannerId, call: Option<u64>) -> Result<bool, Exception> {
         let Some(held) = self.find(id, call)? else { return Ok(false) };
         let mut state = held.state.lock();
@@ -141,14 +140,14 @@ impl Scanners {
         Ok(true)
     }
 
-    /// Puts a scanner back after a call; from now on its lease runs.
+    /// Puts a scanner back after a call, with a new lease.
     pub(crate) fn put_back(&self, held: &OpenScanner, kept: Box<ScannerState>) {
         let mut state = held.state.lock();
         state.lease_end = self.lease_end();
         state.kept = Some(kept);
     }
 
-    /// Ends a scanner whose last call went well. It is remembered for a while.
+    /// Closes an exhausted scanner, and remembers it for the time of a lease.
     pub(crate) fn end(&self, held: &OpenScanner) {
         let next_call = held.state.lock().next_call;
         let mut table = self.table.lock();
@@ -156,12 +155,12 @@ impl Scanners {
         table.ended.insert(held.id, (next_call, self.lease_end()));
     }
 
-    /// Forgets a scanner whose last call failed.
+    /// Closes a scanner whose last call failed, and forgets it.
     pub(crate) fn abandon(&self, held: &OpenScanner) {
         self.table.lock().held.remove(&held.id);
     }
 
-    /// Drops the scanners of a region that is closed here. Their clients are told so when they ask.
+    /// Closes the scanners of a region that is closed here. Their clients are told when they ask for more.
     pub(crate) fn close_region(&self, region: &Arc<Region>) {
         let (name, until) = (region.info().to_string(), self.lease_end());
         let mut parted = Vec::new();
@@ -174,7 +173,7 @@ impl Scanners {
         self.table.lock().parted.extend(parted);
     }
 
-    /// Drops the scanners whose lease has run out, and says how many they were.
+    /// Closes the scanners whose lease has expired, and returns their number.
     pub(crate) fn expire(&self) -> usize {
         let now = self.world.moment();
         {
@@ -194,14 +193,14 @@ impl Scanners {
             }
             !ends
         });
-        // Ending the engine's scanners is no business of the table's lock.
+        // The engine's scanners are dropped after the table's lock is released.
         for held in &dropped {
             drop(held.state.lock().kept.take());
         }
         dropped.len()
     }
 
-    /// The scanner of this id; `None` when it has ended and this call may not know that yet.
+    /// The scanner of this id; `None` when it is exhausted and the client may not know that yet.
     fn find(&self, id: ScannerId, call: Option<u64>) -> Result<Option<Arc<OpenScanner>>, Exception> {
         let now = self.world.moment();
         let mut table = self.table.lock();

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use region::Region;
 
-/// What panics has failed like anything else that fails: it is counted, told, and tried again later.
+/// Runs `work`, and makes a panic an error like any other: counted, logged and tried again later.
 pub(super) fn attempt<T>(work: impl FnOnce() -> Result<T, region::Error>) -> Result<T, region::Error> {
     env::caught(work).unwrap_or_else(|words| Err(region::Error::Broken(words)))
 }
 
-/// Tells the operator what failed, where, why, and what to do. The cause names store and file.
+/// Logs what failed, its region, cause and remedy, and the time until the next attempt.
 pub(super) fn tell_failure(what: &str, region: &Region, error: &region::Error, wait: Duration) {
     let (info, remedy) = (region.info(), remedy(error));
     tracing::error!(region = %info, table = %info.table(), %error, remedy,

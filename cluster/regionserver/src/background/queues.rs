@@ -29,7 +29,7 @@ pub(super) struct Flush {
     pub(super) held_since: Option<Moment>,
 }
 
-/// How often something has failed, and when it is its turn.
+/// Number of failures in a row, and when the next attempt is due.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Again {
     pub(super) failures: u32,
@@ -42,14 +42,14 @@ impl Again {
         self.due.is_none_or(|due| due <= now)
     }
 
-    /// After one more failure: how long it waits, and the next turn.
+    /// After a further failure: the wait, and the next attempt.
     pub(super) fn after_failure(self, now: Moment, options: &Options) -> (Duration, Again) {
         let wait = options.retry_min.saturating_mul(1 << self.failures.min(20)).min(options.retry_max);
         (wait, Again { failures: self.failures.saturating_add(1), due: Some(now.plus(wait)) })
     }
 }
 
-/// Takes out the first whose turn it is; else says how long the next has to wait.
+/// Takes the first entry that is due. If none is, returns the time until the next one is.
 pub(super) fn next_due<T>(
     queue: &mut VecDeque<T>,
     again: impl Fn(&T) -> Again,
@@ -80,7 +80,7 @@ pub(crate) struct Compacting {
     pub(crate) major: bool,
 }
 
-/// How much waits or runs.
+/// Number of flushes and compactions that wait or run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) flushes: usize,
@@ -108,11 +108,10 @@ impl Queues {
 }
 
 impl Background {
-    /// Queues a flush; a region that waits already is not queued twice.
+    /// Queues a flush, unless the region's flush waits or runs.
     ///
-    /// One that is being flushed is not queued either: what is on its way to the disk still counts as memory and holds
-    /// back the log until it is there, and a second flush would make a small file of what came meanwhile. When the flush
-    /// has ended it is looked whether another one is due.
+    /// While a flush runs, its edits still count as memory and hold back the log; a second flush would write a small file
+    /// of the few edits since. The thread that flushes checks at its end whether another flush is due.
     pub(crate) fn request_flush(&self, region: &Arc<Region>) {
         let mut queues = self.queues.lock();
         if queues.flushing.iter().any(|flushing| Arc::ptr_eq(flushing, region)) {
@@ -125,7 +124,7 @@ impl Background {
         }
     }
 
-    /// How long the flush or compaction has run that has run the longest.
+    /// Time for which the oldest running flush or compaction has run.
     pub(crate) fn longest(&self, now: Moment) -> Duration {
         let queues = self.queues.lock();
         queues.began.iter().map(|began| now.since(*began)).max().unwrap_or_default()
@@ -136,13 +135,13 @@ impl Background {
         self.queues.lock().flushes.iter().any(|flush| flush.held_since.is_some())
     }
 
-    /// As if flushes of these regions ran.
+    /// Pretends that flushes of these regions run.
     #[cfg(test)]
     pub(crate) fn set_flushing(&self, regions: Vec<Arc<Region>>) {
         self.queues.lock().flushing = regions;
     }
 
-    /// As if flushes or compactions ran that began then.
+    /// Pretends that flushes or compactions run that began at these moments.
     #[cfg(test)]
     pub(crate) fn set_began(&self, moments: Vec<Moment>) {
         self.queues.lock().began = moments;
