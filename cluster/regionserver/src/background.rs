@@ -463,7 +463,7 @@ impl RegionServer {
     /// it. The log itself does not find the disk full as long as it has that.
     fn give_way(&self, error: &region::Error) {
         if matches!(error, region::Error::Storage(error) if error.kind() == storage::Kind::Full) {
-            self.foundation().log.give_back();
+            self.foundation().log.remove_spares();
         }
     }
 

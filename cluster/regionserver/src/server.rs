@@ -40,7 +40,7 @@ pub struct Foundation {
     /// The limits of each region.
     pub region_options: RegionOptions,
     /// What the log has of earlier lives, for the regions that are opened; `None` when there was none.
-    pub recovered: Option<Arc<wal::Recovered>>,
+    pub recovered: Option<Arc<wal::LogReader>>,
 }
 
 /// Reads the configuration again; the error is told to the operator who asked.

@@ -40,7 +40,7 @@ pub struct Opening {
     /// Its limits.
     pub options: RegionOptions,
     /// What the log has of earlier lives; `None` when there was none.
-    pub recovered: Option<Arc<wal::Recovered>>,
+    pub recovered: Option<Arc<wal::LogReader>>,
 }
 
 impl Region {
@@ -158,7 +158,7 @@ impl Region {
     }
 
     /// Puts into memory what the log has beyond each store's files. Says the last sequence id.
-    fn replay(&self, recovered: &wal::Recovered, in_files: SequenceId) -> Result<SequenceId> {
+    fn replay(&self, recovered: &wal::LogReader, in_files: SequenceId) -> Result<SequenceId> {
         let flushed: Vec<SequenceId> = self
             .stores
             .iter()

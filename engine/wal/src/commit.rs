@@ -1,4 +1,4 @@
-//! Waiting for the log.
+//! Waiting until a write is durable.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,41 +8,41 @@ use std::task::{Context, Poll, Waker};
 use crate::log::{Shared, WhenFull};
 use crate::{Level, Result, Ticket};
 
-/// Somebody who waits.
+/// A caller that waits for a ticket.
 pub(crate) struct Waiter {
-    /// Of one [`Durable`] alone, for as long as it waits.
-    pub(crate) seat: u64,
+    /// Identifies the [`Durable`] that waits.
+    pub(crate) id: u64,
     pub(crate) ticket: Ticket,
     pub(crate) level: Level,
-    /// Whether it waits on while the disk is full.
+    /// Whether it goes on waiting while the disk is full.
     pub(crate) patient: bool,
     pub(crate) waker: Waker,
 }
 
-/// Resolves when a ticket has reached its level, or never will.
+/// A future that resolves when a ticket has reached its level, or when the log fails before that.
 #[must_use = "nothing is durable before this resolves"]
 pub struct Durable {
     shared: Arc<Shared>,
     ticket: Ticket,
     level: Level,
     patient: bool,
-    /// Where it waits, or has waited.
-    seat: Option<u64>,
+    /// Its identifier among the waiters, once it has waited.
+    id: Option<u64>,
 }
 
 impl Durable {
     pub(crate) fn new(shared: Arc<Shared>, ticket: Ticket, level: Level) -> Durable {
-        Durable { shared, ticket, level, patient: false, seat: None }
+        Durable { shared, ticket, level, patient: false, id: None }
     }
 
-    /// Waits on while the disk is full: only the log's end is an error.
+    /// Goes on waiting while the disk is full: only the end of the log is an error then.
     pub fn patiently(mut self) -> Durable {
         self.patient = true;
         self
     }
 
-    /// The answer, if it is known already.
-    fn known(&self) -> Option<Result<()>> {
+    /// The outcome, if there is one already.
+    fn outcome(&self) -> Option<Result<()>> {
         if self.shared.reached(self.level) >= self.ticket.0 {
             return Some(Ok(()));
         }
@@ -51,14 +51,14 @@ impl Durable {
         front.failure.as_ref().or(full).cloned().map(Err)
     }
 
-    /// Writes for everybody, if nobody else is at it. Only the system's level is reached that way, and only while there is
-    /// room.
+    /// Writes the buffer for all waiters, unless another thread is writing. This reaches [`Level::Os`] only, and does nothing
+    /// while the disk is full.
     fn lead(&self, when_full: WhenFull) {
         if self.level == Level::Os
             && !self.shared.is_full()
             && let Some(mut back) = self.shared.try_back()
         {
-            // The caller looks for the failure that this may have left.
+            // The caller asks for the outcome, which includes a failure.
             let _seen = self.shared.drain(&mut back);
             if when_full == WhenFull::Ask {
                 self.shared.ask_for_roll(&back);
@@ -70,20 +70,20 @@ impl Durable {
         }
     }
 
-    /// Waits among the others, to be woken once.
-    fn take_seat(&mut self, context: &Context<'_>) {
-        // It goes when the front is free: a waker may be the last of a task that waits here, too.
-        let _known;
+    /// Adds the caller to the waiters, or replaces its waker there.
+    fn enqueue(&mut self, context: &Context<'_>) {
+        // Dropped after the lock is released: the waker may be the last owner of a task that holds another `Durable`.
+        let _replaced;
         let mut front = self.shared.front.lock();
-        let known = self.seat.and_then(|seat| front.waiters.iter().position(|waiter| waiter.seat == seat));
-        let seat = *self.seat.get_or_insert_with(|| {
-            front.seats += 1;
-            front.seats
+        let known = self.id.and_then(|id| front.waiters.iter().position(|waiter| waiter.id == id));
+        let id = *self.id.get_or_insert_with(|| {
+            front.waiters_seen += 1;
+            front.waiters_seen
         });
         let (ticket, level, patient) = (self.ticket, self.level, self.patient);
-        let waiter = Waiter { seat, ticket, level, patient, waker: context.waker().clone() };
+        let waiter = Waiter { id, ticket, level, patient, waker: context.waker().clone() };
         match known {
-            Some(at) => _known = std::mem::replace(&mut front.waiters[at], waiter),
+            Some(at) => _replaced = std::mem::replace(&mut front.waiters[at], waiter),
             None => front.waiters.push(waiter),
         }
         if level == Level::Disk && front.disk_wanted < ticket.0 {
@@ -93,24 +93,24 @@ impl Durable {
     }
 
     fn advance(&mut self, context: &mut Context<'_>, when_full: WhenFull) -> Poll<Result<()>> {
-        if let Some(known) = self.known() {
-            return Poll::Ready(known);
+        if let Some(outcome) = self.outcome() {
+            return Poll::Ready(outcome);
         }
         self.lead(when_full);
-        if let Some(known) = self.known() {
-            return Poll::Ready(known);
+        if let Some(outcome) = self.outcome() {
+            return Poll::Ready(outcome);
         }
-        self.take_seat(context);
-        // Who held the back when it was tried above may have woken the waiters before this one was among them. If the
-        // back is still held now, its holder wakes us when it lets go; if not, the act is ours.
+        self.enqueue(context);
+        // The thread that held the back above may have woken the waiters before this one was among them. If the back is still
+        // held, its holder wakes this waiter when it releases the back; if not, this caller writes.
         self.lead(when_full);
-        match self.known() {
-            Some(known) => Poll::Ready(known),
+        match self.outcome() {
+            Some(outcome) => Poll::Ready(outcome),
             None => Poll::Pending,
         }
     }
 
-    /// Waits, holding the thread.
+    /// Blocks the thread until there is an outcome.
     pub fn wait(mut self) -> Result<()> {
         env::block_on(std::future::poll_fn(|context| self.advance(context, WhenFull::Roll)))
     }
@@ -120,21 +120,21 @@ impl Future for Durable {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        // A task's thread serves others too: it writes to the system, it never waits for the disk.
+        // The thread runs other tasks, too: it may write to the system, but must not wait for the disk.
         self.advance(context, WhenFull::Ask)
     }
 }
 
 impl Drop for Durable {
-    /// Nobody is to be woken who does not wait any more. One who was, to write for all, leaves that to another.
+    /// Removes the waiter. If it was woken to write for all, another waiter is woken in its place.
     fn drop(&mut self) {
-        let Some(seat) = self.seat else { return };
+        let Some(id) = self.id else { return };
         if self.shared.reached(self.level) >= self.ticket.0 {
             return;
         }
         let waiting = {
             let waiters = &mut self.shared.front.lock().waiters;
-            let at = waiters.iter().position(|waiter| waiter.seat == seat);
+            let at = waiters.iter().position(|waiter| waiter.id == id);
             at.map(|at| waiters.swap_remove(at))
         };
         if waiting.is_none() {

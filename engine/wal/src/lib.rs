@@ -1,26 +1,27 @@
-//! The write-ahead log: what is acknowledged is in it first.
+//! The write-ahead log: a write is acknowledged after its record is in the log.
 //!
-//! One log serves all regions of a server. Its vocabulary is small:
+//! One log serves all regions of a server.
 //!
-//! 1. [`append`](Log::append) copies a record into a buffer and gives a [`Ticket`]. The order of appending is the order
-//!    on disk; it waits only when the buffer is over its limit.
-//! 2. [`sync`](Log::sync) waits until a ticket, and with it everything before, is handed to the operating system
-//!    ([`Level::Os`]) or is on the disk ([`Level::Disk`]).
-//! 3. [`roll`](Log::roll) ends the file and begins another; [`flushed`](Log::flushed) says what a region no longer
-//!    needs, so that old files can go.
-//! 4. [`seal`] ends a log, whoever owns it: nothing is accepted or acknowledged afterwards.
-//! 5. [`Log::open`] reads what an earlier life left and gives it, region by region, through a [`LogReader`], which reads any
-//!    log without owning it.
+//! | call | what it does |
+//! |---|---|
+//! | [`Log::open`] | takes the log from its owner, reads what is there, begins a new file |
+//! | [`append`](Log::append) | copies a record into a buffer, in the order of the log, and returns a [`Ticket`] |
+//! | [`sync`](Log::sync) | waits until everything up to a ticket is written ([`Level::Os`]) or synced ([`Level::Disk`]) |
+//! | [`roll`](Log::roll) | ends the file and begins another |
+//! | [`flushed`](Log::flushed) | reports what a region no longer needs, so that files can be removed |
+//! | [`hold`](Log::hold) | registers another holder of files: replication, backup, a read replica |
+//! | [`LogReader`], [`LogTail`] | read a log, and follow one, without owning it |
+//! | [`seal`] | ends a log, whoever owns it |
 //!
-//! **Group commit.** For the disk, one thread takes all that was appended, writes it as one [batch](format), syncs, and
-//! wakes every waiter in one pass. For the operating system there is no thread: the first who waits writes for all
-//! (leader), and those who come meanwhile wait for it (followers).
+//! **Group commit.** For [`Level::Disk`] one thread takes everything that was appended, writes it as one [batch](format),
+//! syncs the file, and wakes every waiter in one pass. For [`Level::Os`] there is no thread: the first waiter writes for all
+//! (the leader), and those that come meanwhile wait for it (the followers).
 //!
-//! **A failure is final.** When a write or sync fails nobody knows what the device kept, and a second sync that succeeds
-//! would say nothing about the first. So the log is dead from then on, and everybody who waits or comes is told so. A disk
-//! that is full is no failure: what was not written is kept and tried again, see [`Error::Full`].
+//! **A failure is final.** After a failed write or sync nobody knows what the device kept, and a second sync that succeeds
+//! proves nothing about the first. So the log is dead from then on, and every waiter and caller gets the error. A full disk
+//! is no failure: the log keeps what it could not write and tries again, see [`Error::Full`].
 //!
-//! What it does not know: regions' contents, cells, memstores. Bytes are drawn in [`format`].
+//! The log does not know regions' contents, cells or memstores. [`format`] describes the bytes.
 
 mod commit;
 mod error;
@@ -41,20 +42,18 @@ pub use holder::LogHolder;
 pub use index::Sequences;
 pub use log::{Log, Options};
 pub use marker::{Marker, StoreChange};
-/// Until all callers use the new name.
-pub use reader::LogReader as Recovered;
-pub use reader::{Cut, LogPosition, LogReader, LogTail};
+pub use reader::{LogPosition, LogReader, LogTail, TornTail};
 pub use seal::{SealedLog, seal};
 
-/// A place in the log's stream: everything up to and with one record.
+/// A position in the stream of appended records: everything up to and including one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u64);
 
-/// How safe is safe.
+/// How durable a write must be before its caller goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Handed to the operating system: survives the death of the process, not of the machine.
+    /// Written to the operating system: survives the death of the process, not the loss of power.
     Os,
-    /// On the disk: survives the loss of power.
+    /// Synced to the disk: survives the loss of power.
     Disk,
 }

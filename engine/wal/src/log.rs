@@ -1,20 +1,20 @@
-//! The log that is being written: its buffer, its files, and what may be forgotten.
+//! The log as its owner writes it: the buffer, the files, and which files can be removed.
 //!
-//! Three locks, always taken in this order: rolling, back, front. The *front* holds what appenders touch: the buffer and
-//! who waits. The *back* holds the file; whoever has it takes the buffer away in one exchange and writes it as one batch,
-//! while appending goes on into the other buffer. *Rolling* is held by who waits for the disk: a sync, a roll.
+//! There are three locks, always taken in this order: rolling, back, front. The *front* has what appenders touch: the buffer
+//! and the waiters. The *back* has the files. The thread that locks the back exchanges the buffer for an empty one and writes
+//! it as one batch, while appending goes on. *Rolling* is locked by a thread that waits for the disk, in a sync or a roll.
 //!
-//! **A roll** waits for the disk only where nobody else writes: the next file is made first, then the back is taken for
-//! as long as writing the end record takes, then the old file is made durable while others write the new one. Nothing in
-//! the new file is called durable before the old one is. When the next file cannot be made the old one goes on.
+//! **A roll** does not hold up writers while it waits for the disk. It makes the next file first, locks the back while it
+//! writes the end of the current file, and syncs that file while others write the next one. Nothing in the new file counts as
+//! durable before the old one is. If the next file cannot be made, the log goes on in the current one.
 //!
-//! **Space is used again.** A file that nobody needs becomes one to come, as long as there are not more than the log may have
-//! anyway: to write over pages that are there costs a half to a third of what new ones cost, and a sync has no size to
-//! write. What is ready is given back to the system when the disk is full, when the log is closed, and when time and not
-//! size ends a file. See [`format`](crate::format) for what is found in such files.
+//! **Space is reused.** A file that nobody needs becomes a spare, which a later roll begins, as long as the log has no more
+//! files than its limit. Writing over existing pages costs a half to a third of writing new ones, and a sync need not write
+//! the file's size. The log removes the spares when the disk is full, when it is closed, and when files end by age and not by
+//! size. [`format`](crate::format) describes what such files contain.
 //!
-//! **A full disk** is no failure of the log. A write that finds no room is cut off the file again, and the batch is kept:
-//! who waits for it is told, new writes are [refused](Log::admits), and the log's thread tries again until there is room.
+//! **A full disk** is no failure of the log. It cuts what a failed write has left off the file and keeps the batch. Waiters
+//! get an error, [`admits`](Log::admits) refuses new writes, and the log's thread tries again until there is room.
 
 mod back;
 mod held;
@@ -49,7 +49,7 @@ pub(crate) use roll::WhenFull;
 /// Limits of the log.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who owns the log, for people: a server's name.
+    /// The owner's name, which errors and `OWNER` tell people.
     pub owner: String,
     /// Bytes after which a file is ended and another begun (`hbase.regionserver.hlog.blocksize` times
     /// `hbase.regionserver.logroll.multiplier` in HBase; 128 MB × 0.5).
@@ -58,23 +58,24 @@ pub struct Options {
     pub buffer_bytes_max: usize,
     /// Bytes of one record.
     pub record_bytes_max: usize,
-    /// Files after which regions are asked to flush, whatever they have in memory (`hbase.regionserver.maxlogs`).
+    /// Number of files at which regions are asked to flush, however much they have in memory
+    /// (`hbase.regionserver.maxlogs`).
     pub files_max: usize,
-    /// Files up to which they are not. Between the two the log may hold twice what memory does: so a region that is written
-    /// over and over, in little memory, does not leave much to be replayed.
+    /// Number of files below which no region is asked to flush. Between this and `files_max` the log may have twice the bytes
+    /// of all memstores: a region that overwrites few rows all the time does not leave much to replay.
     pub files_min: usize,
-    /// Bytes of a file after which an index record says which regions have records among them.
+    /// Bytes of a file between two index records.
     pub index_every: u64,
-    /// How long a write that nobody waits for may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
+    /// How long a record that nobody waits for may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
     pub idle_write: Duration,
-    /// How long to wait before a write that found the disk full is tried again (`bellows.wal.full.retry`).
+    /// Pause before a write that found the disk full is repeated (`bellows.wal.full.retry`).
     pub full_retry: Duration,
-    /// A sync that takes longer is told in the log (`hbase.regionserver.wal.slowsync.ms`).
+    /// Duration of a sync above which the server's log has a warning (`hbase.regionserver.wal.slowsync.ms`).
     pub slow_sync: Duration,
-    /// How long a file stays when nobody needs it any more (`hbase.master.logcleaner.ttl`).
+    /// How long a file is kept after nobody needs it any more (`hbase.master.logcleaner.ttl`).
     pub keep_unneeded: Duration,
-    /// Whether files begin in the space of those that nobody needs any more (`bellows.wal.reuse`). There are never more than
-    /// `files_max` by that.
+    /// Whether new files reuse the space of files that nobody needs any more (`bellows.wal.reuse`). Spare files count against
+    /// `files_max`.
     pub reuse: bool,
 }
 
@@ -101,31 +102,31 @@ impl Default for Options {
 pub struct Log {
     shared: Arc<Shared>,
     syncer: Mutex<Option<Thread<()>>>,
-    /// Takes up what a life that was ended had ready.
+    /// Removes the spare files of the owner before.
     remover: Mutex<Option<Thread<()>>>,
 }
 
-/// What appenders, waiters and the syncing thread share.
+/// State that appenders, waiters and the log's thread share.
 pub(crate) struct Shared {
     /// The log's thread.
     thread: Mutex<Option<env::ThreadId>>,
-    /// Held by who waits for the disk. What it guards is that the file before the current one is durable.
+    /// Locked by a thread that waits for the disk. While it is free, the file before the current one is durable.
     rolling: Mutex<()>,
     pub(crate) front: Mutex<Front>,
-    /// Taken by [`back`](Shared::back), which sees to it that letting go is told.
+    /// Locked by [`back`](Shared::back), which wakes waiters when it is released.
     back: Mutex<Back>,
-    /// Told when somebody waits for the disk, or the log ends.
+    /// Notified when somebody waits for the disk, or the log ends.
     pub(crate) disk_wanted: Condvar,
-    /// Stream positions handed to the system, and on the disk.
+    /// Positions in the stream of records up to which it is written, and synced.
     written: AtomicU64,
     durable: AtomicU64,
-    /// Up to which place the log is durable, for those that follow it.
+    /// The position in the files up to which the log is durable, for [`LogTail`].
     durable_at: Mutex<LogPosition>,
-    /// The objects of those that hold files. Held while one is written; the back may be taken then.
+    /// The objects of named holders. Locked while one is written; the back may be locked after it.
     holders: Mutex<HolderObjects>,
-    /// Whether a batch waits for room, without a lock.
+    /// Whether a batch waits for room on the disk, for readers without a lock.
     full: AtomicBool,
-    /// Whether a file more was begun, and nobody was told yet.
+    /// Whether a file was begun since [`Log::has_grown`] was asked.
     grown: AtomicBool,
     files: Arc<dyn Files>,
     folder: FileName,
@@ -138,20 +139,20 @@ pub(crate) struct Shared {
 }
 
 pub(crate) struct Front {
-    /// A batch in the making; its first bytes wait for the batch's header.
+    /// Records that are not written yet; the first bytes are room for the batch's header.
     buffer: Vec<u8>,
     /// The sequence ids of each region in the buffer.
     regions: HashMap<Box<[u8]>, Sequences>,
     appended: u64,
     records: u64,
     pub(crate) waiters: Vec<Waiter>,
-    /// How many seats among those who wait were given.
-    pub(crate) seats: u64,
+    /// How many waiters there were so far.
+    pub(crate) waiters_seen: u64,
     pub(crate) disk_wanted: u64,
-    /// The file is full, and who found it so could not wait for the disk.
+    /// Whether a thread that must not wait for the disk has found the file full.
     roll_wanted: bool,
     pub(crate) failure: Option<Error>,
-    /// What is told while a batch waits for room.
+    /// The error for waiters while a batch waits for room.
     pub(crate) full: Option<Error>,
     stopping: bool,
 }
@@ -178,8 +179,8 @@ impl Log {
     /// Takes the log in `folder` from whoever has it, reads what earlier owners left there, and begins a new file after it.
     /// Another process or another `Log` that still writes there fails from now on with [`Error::Fenced`].
     ///
-    /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged; a torn tail is cut and told by
-    /// [`LogReader::cuts`].
+    /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged. A torn tail is ignored and reported by
+    /// [`LogReader::torn_tails`].
     pub fn open(
         world: World,
         files: Arc<dyn Files>,
@@ -224,7 +225,7 @@ impl Log {
             stuck: None,
             retiring: None,
             live: found.live,
-            ready: BTreeMap::new(),
+            spares: BTreeMap::new(),
             reuse_min: if reuses { options.file_bytes_max / 2 } else { NEVER },
             unneeded: Vec::new(),
             flushed: HashMap::default(),
@@ -232,8 +233,8 @@ impl Log {
             keep_unneeded: options.keep_unneeded,
         };
         back.begin(&folder, number, writer);
-        // What earlier lives left empty or torn before the first record is needed by nobody.
-        back.forget(world.moment());
+        // Nobody needs files of earlier owners that are empty or torn before the first record.
+        back.find_unneeded(world.moment());
         let durable_at = LogPosition { file: number, offset: back.synced_offset };
         let shared = Arc::new(Shared {
             thread: Mutex::default(),
@@ -244,7 +245,7 @@ impl Log {
                 appended: 0,
                 records: 0,
                 waiters: Vec::new(),
-                seats: 0,
+                waiters_seen: 0,
                 disk_wanted: 0,
                 roll_wanted: false,
                 failure: None,
@@ -270,12 +271,13 @@ impl Log {
         let syncer = env::spawn_thread("wal-sync", Priority::Foreground, move || syncing.sync_for_waiters())
             .map_err(|error| Error::Storage(format!("cannot start the log's thread: {error}")))?;
         let log = Log { shared, syncer: Mutex::new(Some(syncer)), remover: Mutex::default() };
-        log.remove_what_was_left()?;
+        log.remove_left_files()?;
         Ok((log, found.reader))
     }
 
-    /// Who was killed may have left files that were ready, which is work for the disk, and nobody shall wait for it.
-    fn remove_what_was_left(&self) -> Result<()> {
+    /// Removes files of the owner before that nobody needs. Spare files are large, so a thread removes them: nobody should wait
+    /// for the disk here.
+    fn remove_left_files(&self) -> Result<()> {
         if !self.shared.back().unneeded.iter().any(|file| file.can_be_reused) {
             self.shared.remove_unneeded();
             return Ok(());
@@ -287,8 +289,8 @@ impl Log {
         Ok(())
     }
 
-    /// Whether new writes should be begun: not while the disk is full. A write that has begun may be appended all the
-    /// same; it reaches the disk when there is room.
+    /// Fails with [`Error::Full`] while the disk is full: new writes should not begin then. A write that has begun may still be
+    /// appended; it reaches the disk when there is room.
     pub fn admits(&self) -> Result<()> {
         if !self.shared.is_full() {
             return Ok(());
@@ -303,21 +305,22 @@ impl Log {
         }
     }
 
-    /// Whether `record` is within the limit.
+    /// Fails with [`Error::TooLarge`] when `record` is over the limit.
     pub fn check(&self, record: &Record<'_>) -> Result<()> {
         let (found, limit) = (record.size(), self.shared.options.record_bytes_max);
         if found > limit { Err(Error::TooLarge { found, limit }) } else { Ok(()) }
     }
 
-    /// Copies `record` into the buffer. Order of appending is order in the log.
+    /// Copies `record` into the buffer. The order of appending is the order in the log. This writes the buffer out first when it
+    /// is over its limit.
     pub fn append(&self, record: &Record<'_>) -> Result<Ticket> {
         self.check(record)?;
         let ticket = self.append_all([*record])?;
         Ok(ticket.expect("there is a record"))
     }
 
-    /// The same for several, each of which is [within the limit](Log::check); the ticket is that of the last, if there is
-    /// one. Others' records may come between them.
+    /// Appends several records, each [within the limit](Log::check), and returns the ticket of the last; `None` when there is
+    /// none. Records of other callers may come between them.
     pub fn append_all<'r>(&self, records: impl IntoIterator<Item = Record<'r>>) -> Result<Option<Ticket>> {
         let mut front = self.shared.front.lock();
         let mut run: Option<RegionRun<'r>> = None;
@@ -330,9 +333,9 @@ impl Log {
                 drop(front);
                 {
                     let mut back = self.shared.back();
-                    // A failure is found again, with the same words, below; a full disk lets the buffer grow by the
-                    // writes that have begun.
-                    let _told = self.shared.drain(&mut back);
+                    // A failure is found again below. While the disk is full the buffer grows by the writes that have
+                    // begun.
+                    let _seen = self.shared.drain(&mut back);
                     self.shared.ask_for_roll(&back);
                 }
                 front = self.shared.front.lock();
@@ -372,29 +375,29 @@ impl Log {
         })
     }
 
-    /// Waits, as a future, until `ticket` has reached `level`. Works under any executor.
+    /// Returns a future that resolves when `ticket` has reached `level`. It works with any executor.
     pub fn sync(&self, ticket: Ticket, level: Level) -> Durable {
         Durable::new(Arc::clone(&self.shared), ticket, level)
     }
 
-    /// Waits, holding the thread, until `ticket` has reached `level`.
+    /// Blocks the thread until `ticket` has reached `level`.
     pub fn sync_blocking(&self, ticket: Ticket, level: Level) -> Result<()> {
         self.sync(ticket, level).wait()
     }
 
-    /// Like [`sync_blocking`](Log::sync_blocking), but a full disk is waited out: only the log's end is an error.
+    /// Like [`sync_blocking`](Log::sync_blocking), but waits while the disk is full: only the end of the log is an error.
     pub fn sync_patiently(&self, ticket: Ticket, level: Level) -> Result<()> {
         self.sync(ticket, level).patiently().wait()
     }
 
-    /// Ends the current file and begins another. All that was appended before is on the disk afterwards. When the next
-    /// file cannot be made, the error says so and the log goes on in the current one.
+    /// Ends the current file and begins another. Everything that was appended before is durable when this returns. When the
+    /// next file cannot be made, this fails and the log goes on in the current one.
     pub fn roll(&self) -> Result<()> {
         self.shared.roll(&self.shared.rolling.lock())
     }
 
-    /// `region` needs nothing up to and with `through` any more: its cells are in store files. Files that no region
-    /// needs are removed.
+    /// Reports that all cells of `region` up to and including `through` are in store files. Removes log files that nobody needs
+    /// any more.
     pub fn flushed(&self, region: &[u8], through: SequenceId) {
         {
             let mut back = self.shared.back();
@@ -404,14 +407,14 @@ impl Log {
                     back.flushed.insert(region.into(), through);
                 }
             }
-            back.forget(self.shared.world.moment());
+            back.find_unneeded(self.shared.world.moment());
         }
         self.shared.remove_unneeded();
     }
 
-    /// Removes what has been kept long enough since nobody needs it. To be called now and then.
+    /// Removes files that were kept long enough after nobody needed them. To be called every few seconds.
     pub fn tidy(&self) {
-        self.shared.back().forget(self.shared.world.moment());
+        self.shared.back().find_unneeded(self.shared.world.moment());
         self.shared.remove_unneeded();
     }
 
@@ -435,35 +438,34 @@ impl Log {
         tail.with_source(Arc::new(move || *shared.durable_at.lock()))
     }
 
-    /// The region is gone for good (its table was deleted): nothing of it is needed.
+    /// Reports that a region is gone for good, because its table was dropped: none of its records is needed.
     pub fn forget_region(&self, region: &[u8]) {
         self.flushed(region, SequenceId::MAX);
     }
 
-    /// Gives what is ready to be written over back to the system: somebody else found the disk full.
-    pub fn give_back(&self) {
-        // To remove large files takes the system its time: the back is free meanwhile.
-        let ready = std::mem::take(&mut self.shared.back().ready);
-        ready.into_values().for_each(|writer| writer.abandon());
+    /// Removes spare files: somebody else found the disk full.
+    pub fn remove_spares(&self) {
+        // Removing large files takes time: the back is not locked meanwhile.
+        let spares = std::mem::take(&mut self.shared.back().spares);
+        spares.into_values().for_each(|writer| writer.abandon());
     }
 
-    /// Files that are kept, the current one included, and their bytes.
+    /// Returns the number of files, including the current one and without spares, and their bytes.
     pub fn size(&self) -> (usize, u64) {
         let back = self.shared.back();
-        // The current one is among them; its bytes are noted at its end.
+        // The size of the current file is recorded when it ends.
         let current = back.writer.as_ref().map_or(0, |writer| writer.size());
         (back.live.len(), back.live.values().map(|file| file.bytes).sum::<u64>() + current)
     }
 
-    /// Whether the log has a file more than when this was asked last: time to look at
-    /// [`regions_holding_back`](Log::regions_holding_back).
+    /// Whether a file was begun since the last call: time to ask [`regions_holding_back`](Log::regions_holding_back).
     pub fn has_grown(&self) -> bool {
-        // The first is a load, and nearly always enough.
+        // The load is cheap, and nearly always enough.
         self.shared.grown.load(Ordering::Relaxed) && self.shared.grown.swap(false, Ordering::Relaxed)
     }
 
-    /// When there are more files than the limit is with `memory` bytes in all memstores: the regions because of which the
-    /// oldest is kept.
+    /// Returns the regions that keep the oldest file, if the log has more files than allowed while all memstores have `memory`
+    /// bytes; else none.
     pub fn regions_holding_back(&self, memory: u64) -> Vec<Box<[u8]>> {
         let Options { files_min, files_max, file_bytes_max, .. } = self.shared.options;
         let twice = usize::try_from(memory.saturating_mul(2) / file_bytes_max.max(1)).unwrap_or(usize::MAX);
@@ -478,7 +480,7 @@ impl Log {
         oldest.unflushed(&back.flushed).map(Into::into).collect()
     }
 
-    /// The number of the current file: it grows with every roll.
+    /// Returns the number of the current file, which grows with every roll.
     pub fn file_number(&self) -> u64 {
         self.shared.back().number
     }
@@ -492,23 +494,23 @@ impl Log {
         is_empty(&self.shared.back())
     }
 
-    /// Why nothing is acknowledged any more; `None` while all is well.
+    /// Returns the error because of which the log accepts nothing any more; `None` while it works.
     pub fn failure(&self) -> Option<Error> {
         self.shared.front.lock().failure.clone()
     }
 
-    /// The epoch of this life: larger than that of every earlier one.
+    /// Returns the owner's epoch, which is larger than that of every earlier owner.
     pub fn epoch(&self) -> u64 {
         self.shared.claim.owner.epoch
     }
 
-    /// Ends the log in order: all that was appended is on the disk, the file says that it is whole.
+    /// Closes the log in order: everything that was appended is durable, and the file has its end.
     pub fn close(&self) -> Result<()> {
         let closed = {
             let _rolling = self.shared.rolling.lock();
             let mut back = self.shared.back();
             let closed = self.shared.drain(&mut back).and_then(|()| self.shared.finish_current(&mut back));
-            // Before the back is let go: who is told then shall not try to write.
+            // Before the back is released: waiters that are woken then must not try to write.
             self.shared.front.lock().failure.get_or_insert(Error::Closed);
             closed
         };
@@ -521,7 +523,7 @@ impl Log {
         self.shared.front.lock().stopping = true;
         self.shared.disk_wanted.notify_all();
         let (syncer, remover) = (self.syncer.lock().take(), self.remover.lock().take());
-        // Who was woken by the log's thread may hold the last of the log; the thread ends by itself then.
+        // A waiter that the log's own thread woke may drop the log there; the thread ends by itself then.
         if *self.shared.thread.lock() == Some(env::this_thread()) {
             return;
         }
@@ -532,7 +534,7 @@ impl Log {
     }
 }
 
-/// What the log has done.
+/// Counters of the log.
 #[derive(Debug, Default)]
 struct Counts {
     appends: Counter,
@@ -565,15 +567,15 @@ impl Source for Log {
         let (files, bytes) = self.size();
         out.gauge("hbase_wal_file_count", "Log files kept.", &[], files as f64);
         out.gauge("hbase_wal_file_size", "Bytes of log files kept.", &[], bytes as f64);
-        let (ready, held) = {
+        let (spares, held) = {
             let back = self.shared.back();
             let lowest = back.held_from.values().min().copied().unwrap_or(u64::MAX);
-            (back.ready.len(), back.live.range(lowest..).count())
+            (back.spares.len(), back.live.range(lowest..).count())
         };
         let help = "Log files that named holders such as backup or replication need.";
         out.gauge("hbase_wal_file_held_count", help, &[], held as f64);
         let help = "Files that nobody needs, kept to be written over; not among hbase_wal_file_count.";
-        out.gauge("hbase_wal_file_ready_count", help, &[], ready as f64);
+        out.gauge("hbase_wal_file_ready_count", help, &[], spares as f64);
         let full = f64::from(u8::from(self.shared.full.load(Ordering::Relaxed)));
         out.gauge("hbase_wal_disk_full", "1 while writes are refused for want of space.", &[], full);
     }

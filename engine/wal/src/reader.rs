@@ -29,7 +29,7 @@ use crate::{Error, Result};
 /// What a log holds, by region.
 pub struct LogReader {
     left: Mutex<NotTaken>,
-    cuts: Vec<Cut>,
+    torn_tails: Vec<TornTail>,
 }
 
 /// What was not taken yet.
@@ -68,9 +68,9 @@ impl RegionPlaces {
     }
 }
 
-/// A torn tail that is not read: none of it was ever acknowledged as durable.
+/// Bytes at the end of a file that are not read: nothing says that they were ever durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct TornTail {
     /// The file.
     pub file: FileName,
     /// Where the whole batches end, in bytes.
@@ -88,13 +88,17 @@ impl LogReader {
         Ok(read_folder(files, folder)?.reader)
     }
 
-    fn new(mut files: Vec<OldFile>, regions: HashMap<Box<[u8]>, RegionPlaces>, cuts: Vec<Cut>) -> LogReader {
+    fn new(
+        mut files: Vec<OldFile>,
+        regions: HashMap<Box<[u8]>, RegionPlaces>,
+        torn_tails: Vec<TornTail>,
+    ) -> LogReader {
         for places in regions.values() {
             places.files().for_each(|file| files[file].regions += 1);
         }
         let files = files.into_iter().map(|file| (file.regions > 0).then_some(file)).collect();
         let regions = regions.into_iter().map(|(region, places)| (region, Arc::new(places))).collect();
-        LogReader { left: Mutex::new(NotTaken { files, regions }), cuts }
+        LogReader { left: Mutex::new(NotTaken { files, regions }), torn_tails }
     }
 
     /// The regions that have records which were not taken yet.
@@ -140,8 +144,8 @@ impl LogReader {
     }
 
     /// The torn tails that were found.
-    pub fn cuts(&self) -> &[Cut] {
-        &self.cuts
+    pub fn torn_tails(&self) -> &[TornTail] {
+        &self.torn_tails
     }
 
     /// Gives each edit of `region`, in the order in which they were appended.
@@ -201,7 +205,7 @@ impl std::fmt::Debug for LogReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LogReader")
             .field("regions", &self.left.lock().regions.len())
-            .field("cuts", &self.cuts)
+            .field("torn_tails", &self.torn_tails)
             .finish_non_exhaustive()
     }
 }

@@ -91,8 +91,8 @@ pub(crate) fn run(
     let log_options = wal::Options { owner, ..settings.log.clone() };
     let (log, recovered) = wal::Log::open(world.clone(), log_files, log_folder, log_options)
         .map_err(|error| Failure::of_words(log_root, error))?;
-    for cut in recovered.cuts() {
-        tracing::warn!(file = %cut.file, offset = cut.offset, bytes = cut.bytes, "torn tail of the log cut");
+    for tail in recovered.torn_tails() {
+        tracing::warn!(file = %tail.file, offset = tail.offset, bytes = tail.bytes, "the torn tail of a log file is ignored");
     }
     if !recovered.is_empty() {
         let (files, bytes) = log.size();

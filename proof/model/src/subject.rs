@@ -1400,7 +1400,7 @@ fn open_region(
     options: &RegionOptions,
     families: &[Family],
     log: Arc<wal::Log>,
-    recovered: Option<Arc<wal::Recovered>>,
+    recovered: Option<Arc<wal::LogReader>>,
 ) -> Outcome<Arc<Region>> {
     let name = TableName::new("default", "t").expect("a name");
     let info = RegionInfo::new(name, Bytes::new(), Bytes::new(), RegionId(1)).expect("a region");

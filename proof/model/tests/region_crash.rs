@@ -230,10 +230,10 @@ struct Life<'a> {
     last: bool,
 }
 
-type Begun = (Arc<Log>, Arc<Region>, Arc<wal::Recovered>);
+type Begun = (Arc<Log>, Arc<Region>, Arc<wal::LogReader>);
 
 impl Life<'_> {
-    fn open(&self, log: &Arc<Log>, recovered: Arc<wal::Recovered>) -> region::Result<Arc<Region>> {
+    fn open(&self, log: &Arc<Log>, recovered: Arc<wal::LogReader>) -> region::Result<Arc<Region>> {
         Region::open(Opening {
             info: self.subject.info.clone(),
             table: Arc::clone(&self.subject.table),
@@ -275,7 +275,7 @@ impl Life<'_> {
         &self,
         region: &mut Arc<Region>,
         log: &Arc<Log>,
-        recovered: &Arc<wal::Recovered>,
+        recovered: &Arc<wal::LogReader>,
         model: &mut Model,
         chance: &mut Chance,
     ) -> Result<(), End> {

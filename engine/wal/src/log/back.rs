@@ -1,4 +1,4 @@
-//! The files of the log: the one that is written, those that are kept, and what is known of each.
+//! The files of the log: the current one, those that are kept, the spare ones, and what is known of each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,41 +13,41 @@ use crate::format::{
 use crate::holder::HeldFrom;
 use crate::index::{FileSpan, RegionExtent, SectionIndex, Sequences, index_record};
 
-/// What one write hands to the system.
+/// The bytes of one write to a file.
 pub(super) struct Batch {
-    /// The batch's header, to be filled in, and its records.
+    /// Room for the batch's header, and the records.
     pub(super) bytes: Vec<u8>,
     /// The sequence ids of each region in it.
     pub(super) regions: HashMap<Box<[u8]>, Sequences>,
-    /// The stream's position after it.
+    /// The position in the stream after it.
     pub(super) upto: u64,
-    /// How many records.
+    /// Number of records.
     pub(super) records: u64,
 }
 
 pub(crate) struct Back {
     pub(super) writer: Option<Box<dyn FileWriter>>,
     pub(super) number: u64,
-    /// The largest number that a file may have, also one whose making failed.
+    /// The largest number that was tried for a file, also when making it failed.
     pub(super) number_tried: u64,
     pub(super) synced_offset: u64,
     /// The part of the current file that no index record covers yet.
     pub(super) section: OpenSection,
     /// The newest file that is known to be durable to its end.
     pub(super) whole_to: Option<u64>,
-    /// Bytes at which the file is full. After a roll that came to nothing it may grow on.
+    /// Bytes at which the file is full. After a failed roll it may grow further.
     pub(super) roll_at: u64,
     pub(super) spare: Vec<u8>,
-    /// A batch that found no room.
+    /// A batch for which the disk had no room.
     pub(super) stuck: Option<Batch>,
-    /// The file before the current one, while it is made durable.
+    /// The file before the current one, while it is synced.
     pub(super) retiring: Option<u64>,
     pub(super) live: BTreeMap<u64, LogFile>,
-    /// Files to come, by number, in the space of some that nobody needs any more. They say so and nothing else.
-    pub(super) ready: BTreeMap<u64, Box<dyn FileWriter>>,
-    /// Bytes that a file must have for its space to be worth it; [`NEVER`] where no file is written over.
+    /// Spare files by number, in the space of files that nobody needs any more. Each has a void header.
+    pub(super) spares: BTreeMap<u64, Box<dyn FileWriter>>,
+    /// Bytes that a file must have for its space to be reused; [`NEVER`] where no space is reused.
     pub(super) reuse_min: u64,
-    /// Files that nobody needs, not yet removed.
+    /// Files that nobody needs and that are not removed yet.
     pub(super) unneeded: Vec<Unneeded>,
     pub(super) flushed: HashMap<Box<[u8]>, SequenceId>,
     /// By name of a holder, the lowest file that it needs.
@@ -56,7 +56,7 @@ pub(crate) struct Back {
     pub(super) keep_unneeded: Duration,
 }
 
-/// More bytes than a file has.
+/// More bytes than any file has.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// The part of the current file that no index record covers yet.
@@ -78,7 +78,7 @@ pub(crate) struct LogFile {
     pub(crate) bytes: u64,
     /// What it has of each region.
     regions: HashMap<Box<[u8]>, RegionInFile>,
-    /// Whether somebody may have it open, to replay it: then it may be removed, and nothing may be written over it.
+    /// Whether a reader may have it open, to replay it: then it may be removed, but its space must not be reused.
     pub(crate) is_read: bool,
     /// Since when nobody needs it.
     unneeded_since: Option<Moment>,
@@ -98,25 +98,25 @@ impl LogFile {
         LogFile::found(name, 0, false)
     }
 
-    /// A file that an earlier owner left.
+    /// Creates the entry of a file that an earlier owner left.
     pub(crate) fn found(name: FileName, bytes: u64, is_read: bool) -> LogFile {
         LogFile { name, bytes, regions: HashMap::default(), is_read, unneeded_since: None }
     }
 
-    /// An earlier owner left edits of a region in it.
+    /// Records that an earlier owner left edits of a region in the file.
     pub(crate) fn note_found(&mut self, region: &[u8], sequences: Sequences) {
         let in_file = self.regions.entry(region.into()).or_default();
         in_file.newest = in_file.newest.max(sequences.newest);
     }
 
-    /// Records of a region were written as part of the batch `batch`.
+    /// Records that the batch `batch` has records of a region.
     pub(super) fn note_written(&mut self, region: Box<[u8]>, sequences: Sequences, batch: FileSpan) {
         let in_file = self.regions.entry(region).or_default();
         in_file.newest = in_file.newest.max(sequences.newest);
         in_file.section.add(sequences, batch);
     }
 
-    /// The regions with edits that are not among those `flushed`.
+    /// Returns the regions with edits in the file that are not flushed yet.
     pub(super) fn unflushed<'a>(
         &'a self,
         flushed: &'a HashMap<Box<[u8]>, SequenceId>,
@@ -127,31 +127,31 @@ impl LogFile {
         self.regions.iter().filter(move |(region, it)| is_needed(region, it)).map(|(region, _)| &**region)
     }
 
-    /// The cells of the index record of the section that begins at `from`.
+    /// Returns the cells of the index record for the section that begins at `from`.
     pub(super) fn section_index(&self, whole_to: Option<u64>, from: u64) -> Vec<u8> {
         let regions = self.regions.iter().map(|(region, in_file)| (&**region, &in_file.section));
         SectionIndex::encode(whole_to, from, regions)
     }
 
-    /// An index record covers the section now.
+    /// Begins a new section: an index record covers the old one.
     pub(super) fn end_section(&mut self) {
         self.regions.values_mut().for_each(|in_file| in_file.section = RegionExtent::default());
     }
 }
 
-/// A file that goes.
+/// A file that is to be removed.
 pub(super) struct Unneeded {
     pub(super) name: FileName,
-    /// Whether another may begin in its space.
+    /// Whether its space may be reused.
     pub(super) can_be_reused: bool,
 }
 
 impl Back {
-    /// From now on `writer`, of file `number`, is the current one.
+    /// Makes `writer`, of file `number`, the current one.
     pub(super) fn begin(&mut self, folder: &FileName, number: u64, writer: Box<dyn FileWriter>) {
-        // What became ready while this one was made comes too late.
-        let later = self.ready.split_off(&number);
-        give_back(&mut std::mem::replace(&mut self.ready, later));
+        // Spares with smaller numbers were made while this file was made, and come too late.
+        let later = self.spares.split_off(&number);
+        remove_spares(&mut std::mem::replace(&mut self.spares, later));
         self.synced_offset = writer.size();
         self.section = OpenSection::FIRST;
         self.writer = Some(writer);
@@ -159,33 +159,33 @@ impl Back {
         self.live.insert(number, LogFile::new(file_name(folder, number)));
     }
 
-    /// Whether files are written over.
+    /// Whether space is reused.
     pub(super) fn reuses(&self) -> bool {
         self.reuse_min != NEVER
     }
 
-    /// From now on none is written over; those that are ready still are.
-    pub(super) fn reuse_no_more(&mut self) {
+    /// Stops the reuse of space. Spares that exist are still used.
+    pub(super) fn stop_reuse(&mut self) {
         self.reuse_min = NEVER;
     }
 
-    /// A number for a file that comes after all there are.
+    /// Reserves the number after all that were used.
     pub(super) fn reserve(&mut self) -> u64 {
         self.number_tried += 1;
         self.number_tried
     }
 
-    /// Takes up a file that is ready to be begun, unless those after it were begun meanwhile, or the log has ended.
-    pub(super) fn take_up(&mut self, number: u64, writer: Box<dyn FileWriter>) {
+    /// Adds a spare file, unless a file after it was begun meanwhile or the log has ended; then it is removed.
+    pub(super) fn add_spare(&mut self, number: u64, writer: Box<dyn FileWriter>) {
         if self.writer.is_some() && number > self.number {
-            self.ready.insert(number, writer);
+            self.spares.insert(number, writer);
         } else {
             writer.abandon();
         }
     }
 
-    /// Gives up the closed files that nobody needs: no region, no named holder, and for as long as they are to be kept.
-    pub(super) fn forget(&mut self, now: Moment) {
+    /// Moves the files that nobody needs to `unneeded`: no region, no named holder, and kept long enough.
+    pub(super) fn find_unneeded(&mut self, now: Moment) {
         let Back { live, unneeded, flushed, number, writer, retiring, reuse_min, .. } = self;
         let current = writer.is_some().then_some(*number);
         let held_from = self.held_from.values().min().copied().unwrap_or(u64::MAX);
@@ -206,11 +206,11 @@ impl Back {
     }
 }
 
-/// Gives the space of what is ready back to the system. Says whether there was any.
-pub(super) fn give_back(ready: &mut BTreeMap<u64, Box<dyn FileWriter>>) -> bool {
-    let ready = std::mem::take(ready);
-    let any = !ready.is_empty();
-    ready.into_values().for_each(|writer| writer.abandon());
+/// Removes spare files. Returns whether there were any.
+pub(super) fn remove_spares(spares: &mut BTreeMap<u64, Box<dyn FileWriter>>) -> bool {
+    let spares = std::mem::take(spares);
+    let any = !spares.is_empty();
+    spares.into_values().for_each(|writer| writer.abandon());
     any
 }
 
@@ -218,12 +218,12 @@ pub(super) fn empty_batch() -> Vec<u8> {
     vec![0; BATCH_HEADER_LENGTH]
 }
 
-/// The name of file `number`: digits enough to sort by name.
+/// The name of file `number`, with so many digits that names sort like numbers.
 pub(crate) fn file_name(folder: &FileName, number: u64) -> FileName {
     folder.join(&format!("{number:020}.wal"))
 }
 
-/// Makes file `number`, durable with its header.
+/// Makes file `number` with its header, durably.
 pub(super) fn make_file(
     files: &dyn Files,
     folder: &FileName,
@@ -234,7 +234,7 @@ pub(super) fn make_file(
     begin_file(writer, Header { version: VERSION, epoch, number })
 }
 
-/// Writes the header of a file, durable.
+/// Writes the header of a file, durably.
 pub(super) fn begin_file(
     mut writer: Box<dyn FileWriter>,
     header: Header,
@@ -248,7 +248,7 @@ pub(super) fn begin_file(
     }
 }
 
-/// The header of a file that is not needed, and whose space another may begin in.
+/// The header of a spare file.
 pub(super) fn void_header(epoch: u64) -> Header {
     Header { version: VERSION_OVER, epoch, number: NO_NUMBER }
 }
@@ -272,7 +272,7 @@ pub(super) fn index_batch(
     batch
 }
 
-/// A record by which the log speaks of itself.
+/// A record of the log itself, of no region.
 pub(super) fn own_record(kind: Kind, value: u64) -> Record<'static> {
     Record {
         kind,

@@ -1,12 +1,12 @@
-//! Taking the back, and letting it go.
+//! Locking the back, and waking waiters after it is released.
 //!
-//! Who waits for the system tries to take the back, to write for all who wait. Finding it held, it relies on the holder,
-//! whatever that took the back for: to write, to make the file durable, or for a look at a number. So whoever lets it go
-//! tells those who wait. That nobody is missed needs no flag: who waits is in the front's list before it tries the back,
-//! and the holder looks at the list after the back is free. If it does not see one who waits there, that one came to the
-//! list later, and finds the back free.
+//! A waiter for [`Level::Os`](crate::Level::Os) tries to lock the back, to write for all waiters. If another thread has it,
+//! the waiter relies on that thread, whatever it does there. So every thread that releases the back wakes waiters afterwards.
+//! None is missed: a waiter is in the front's list before it tries the back, and the other thread looks at the list after the
+//! back is free. A waiter that is not in the list by then comes later and finds the back free.
 //!
-//! Who is told may run at once, on the thread that let go, which may be at rolling: it must neither roll nor end the log.
+//! A woken waiter may run at once on the thread that released the back. That thread may hold the rolling lock, so the waiter
+//! must neither roll nor close the log.
 
 use std::ops::{Deref, DerefMut};
 
@@ -15,34 +15,34 @@ use env::sync::MutexGuard;
 use super::Shared;
 use super::back::Back;
 
-/// The back, held. The front must not be held by who lets it go.
-pub(crate) struct Held<'s> {
-    // Fields go in this order: the back is free before anybody is told.
+/// The locked back. The front must not be locked when this is dropped.
+pub(crate) struct BackGuard<'s> {
+    // Fields are dropped in this order: the back is free before anybody is woken.
     back: MutexGuard<'s, Back>,
-    _tells: Tells<'s>,
+    _wakes: WakeOnDrop<'s>,
 }
 
-struct Tells<'s>(&'s Shared);
+struct WakeOnDrop<'s>(&'s Shared);
 
-impl Drop for Tells<'_> {
+impl Drop for WakeOnDrop<'_> {
     fn drop(&mut self) {
         self.0.wake_reached();
     }
 }
 
 impl Shared {
-    /// Takes the back when it is free. Its holder may be waiting for the disk.
-    pub(crate) fn back(&self) -> Held<'_> {
-        Held { back: self.back.lock(), _tells: Tells(self) }
+    /// Locks the back. The thread that has it may be waiting for the disk.
+    pub(crate) fn back(&self) -> BackGuard<'_> {
+        BackGuard { back: self.back.lock(), _wakes: WakeOnDrop(self) }
     }
 
-    /// Takes the back if it is free.
-    pub(crate) fn try_back(&self) -> Option<Held<'_>> {
-        self.back.try_lock().map(|back| Held { back, _tells: Tells(self) })
+    /// Locks the back if it is free.
+    pub(crate) fn try_back(&self) -> Option<BackGuard<'_>> {
+        self.back.try_lock().map(|back| BackGuard { back, _wakes: WakeOnDrop(self) })
     }
 }
 
-impl Deref for Held<'_> {
+impl Deref for BackGuard<'_> {
     type Target = Back;
 
     fn deref(&self) -> &Back {
@@ -50,7 +50,7 @@ impl Deref for Held<'_> {
     }
 }
 
-impl DerefMut for Held<'_> {
+impl DerefMut for BackGuard<'_> {
     fn deref_mut(&mut self) -> &mut Back {
         &mut self.back
     }

@@ -88,7 +88,7 @@ fn a_file_without_its_index_is_scanned_and_gives_the_same() {
     });
     let files: Arc<dyn Files> = Arc::new(alone);
     let by_scan = LogReader::open(&files, &folder()).expect("sound");
-    assert_eq!(by_scan.cuts().len(), 1, "the index and the end are torn");
+    assert_eq!(by_scan.torn_tails().len(), 1, "the index and the end are torn");
     for number in 0..REGIONS {
         let name = region(number);
         assert_eq!(replayed(&by_index, &name), replayed(&by_scan, &name));
@@ -112,7 +112,7 @@ fn a_hole_in_a_file_that_nothing_calls_durable_is_found_though_its_index_is_whol
     let (_log, recovered) = in_memory(&place, Options::default());
     let found = replayed(&recovered, "a");
     assert!(!found.is_empty() && found.len() < 10, "{}", found.len());
-    assert_eq!(recovered.cuts().len(), 1);
+    assert_eq!(recovered.torn_tails().len(), 1);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn files_of_earlier_versions_are_read_and_followed_by_files_of_this_one() {
     // One that waited to be begun.
     put(5, &[&Header { version: 3, epoch: 3, number: 0 }.to_bytes()[..], &[7; 500]].concat());
     let (log, recovered) = in_memory(&place, Options::default());
-    assert_eq!((log.epoch(), recovered.cuts()), (4, &[][..]));
+    assert_eq!((log.epoch(), recovered.torn_tails()), (4, &[][..]));
     let found: Vec<_> = replayed(&recovered, "a").into_iter().map(|(sequence, _)| sequence).collect();
     assert_eq!(found, (1..=20).collect::<Vec<_>>());
     log.close().expect("alive");

@@ -65,7 +65,7 @@ fn what_is_written_over_an_older_file_is_found_and_nothing_of_that() {
         let expected: Vec<_> = (last + 1..=last + more).map(|n| (n, vec![n as u8; 400])).collect();
         assert!(replay.ends_with(&expected), "write {more}");
         assert!(replay.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0), "no gap");
-        assert_eq!(recovered.cuts(), [], "nothing was torn");
+        assert_eq!(recovered.torn_tails(), [], "nothing was torn");
         again.flushed(b"a", SequenceId(last + more));
         again.close().expect("alive");
         assert_eq!(listed(&after).len(), 1, "what was ready goes with the log: {:?}", listed(&after));
@@ -73,7 +73,7 @@ fn what_is_written_over_an_older_file_is_found_and_nothing_of_that() {
     log.close().expect("alive");
     let left = listed(&place);
     assert!(left.len() == 1 && left[0].1 < FILE_BYTES, "what the older file had is cut off: {left:?}");
-    assert_eq!(in_memory(&place, options()).1.cuts(), []);
+    assert_eq!(in_memory(&place, options()).1.torn_tails(), []);
 }
 
 /// A place whose newest file, begun in the space of another, has five batches, which `level` was said of, and its name.
@@ -98,7 +98,7 @@ fn a_bad_batch_is_damage_if_a_later_one_says_it_was_durable_and_a_torn_tail_if_n
         let after = place.copy();
         after.damage(&name, |bytes| change(bytes));
         Log::open(World::real(), Arc::new(after), folder(), options()).map(|(_log, recovered)| {
-            (replayed(&recovered, "a").last().map_or(0, |(n, _)| *n), recovered.cuts().len())
+            (replayed(&recovered, "a").last().map_or(0, |(n, _)| *n), recovered.torn_tails().len())
         })
     };
     assert_eq!(open(&|_| ()).expect("sound"), (last + 5, 0));
@@ -121,7 +121,8 @@ fn a_bad_batch_is_damage_if_a_later_one_says_it_was_durable_and_a_torn_tail_if_n
     after.damage(&name, |bytes| bytes[1_024..1_536].fill(last as u8));
     let (_, recovered) = in_memory(&after, options());
     assert!(
-        replayed(&recovered, "a").last().is_some_and(|(n, _)| *n < last + 5) && recovered.cuts().len() == 1
+        replayed(&recovered, "a").last().is_some_and(|(n, _)| *n < last + 5)
+            && recovered.torn_tails().len() == 1
     );
 }
 
@@ -147,7 +148,7 @@ fn a_file_that_was_not_begun_is_nothing_under_either_name() {
         ));
         let (log, recovered) = in_memory(&after, options());
         assert_eq!(replayed(&recovered, "a").last().expect("there").0, last + 5);
-        assert_eq!(recovered.cuts(), []);
+        assert_eq!(recovered.torn_tails(), []);
         log.close().expect("alive");
         assert!(!listed(&after).iter().any(|(name, _)| *name == file_name(&folder(), to)));
     }
@@ -166,7 +167,7 @@ fn a_full_disk_gets_back_what_is_ready() {
     let (log, _) = in_memory(&place, options());
     let mut last = reach(&log, 2);
     log.flushed(b"a", SequenceId(last));
-    let ready = |log: &Log| log.shared.back().ready.len();
+    let ready = |log: &Log| log.shared.back().spares.len();
     assert!(ready(&log) > 1);
     let used: u64 = listed(&place).iter().map(|(_, size)| size).sum();
     place.set_bytes_max(Some(used + 100));
@@ -188,7 +189,7 @@ fn who_else_finds_the_disk_full_gets_back_what_is_ready() {
     let space = || listed(&place).iter().map(|(_, size)| size).sum::<u64>();
     let before = space();
     place.set_bytes_max(Some(before));
-    log.give_back();
+    log.remove_spares();
     assert!(space() < before / 2, "{:?}", listed(&place));
     write(&log, last + 1, Level::Disk).expect("alive");
     assert_eq!(replayed(&in_memory(&place.kill(), options()).1, "a").last().expect("there").0, last + 1);
@@ -202,7 +203,7 @@ fn who_writes_little_or_does_not_want_it_has_nothing_ready() {
     log.flushed(b"a", SequenceId(last));
     log.roll().expect("alive");
     log.roll().expect("time may end a file");
-    assert_eq!((log.shared.back().ready.len(), listed(&place).len()), (0, 1), "{:?}", listed(&place));
+    assert_eq!((log.shared.back().spares.len(), listed(&place).len()), (0, 1), "{:?}", listed(&place));
 
     let place = Memory::new();
     let (log, _) = in_memory(&place, Options { reuse: false, ..options() });
@@ -229,7 +230,7 @@ fn there_are_no_more_files_than_the_log_may_have_and_less_when_less_is_written()
         assert!(listed(&place).len() <= 6, "{:?}", listed(&place));
     }
     assert!(most > 3);
-    while log.shared.back().ready.len() > 3 {
+    while log.shared.back().spares.len() > 3 {
         last += 1;
         write(&log, last, Level::Os).expect("alive");
         log.flushed(b"a", SequenceId(last));
@@ -248,7 +249,7 @@ fn what_an_earlier_life_left_is_not_written_over_while_it_is_read() {
     log.flushed(b"a", SequenceId(last));
     (1..=200).for_each(|more| write(&log, last + more, Level::Os).expect("alive"));
     assert_eq!(replayed(&recovered, "a").len(), 60, "whoever was slow still reads what it was given");
-    assert_eq!(log.shared.back().ready.len(), 0);
+    assert_eq!(log.shared.back().spares.len(), 0);
 }
 
 #[test]
@@ -261,7 +262,7 @@ fn a_file_whose_making_failed_goes_under_either_name() {
     let (kind, outcome) = (storage::Kind::Failed, Outcome::MayHaveHappened);
     place.set_fault(Some(Fault { act: place.acts() + 2, kind, outcome, last: false }));
     log.flushed(b"a", SequenceId(60));
-    assert_eq!(listed(&place).len(), 1 + log.shared.back().ready.len(), "{:?}", listed(&place));
+    assert_eq!(listed(&place).len(), 1 + log.shared.back().spares.len(), "{:?}", listed(&place));
     // It is not tried again and again.
     assert!(!log.shared.back().reuses());
     let reused = log.shared.counts.reused.value();
@@ -269,7 +270,7 @@ fn a_file_whose_making_failed_goes_under_either_name() {
         write(&log, sequence, Level::Os).expect("alive");
         log.flushed(b"a", SequenceId(sequence));
     }
-    assert_eq!(log.shared.back().ready.len(), 0);
+    assert_eq!(log.shared.back().spares.len(), 0);
     assert!(log.shared.counts.reused.value() <= reused + 1 && listed(&place).len() < 3);
 }
 
@@ -282,7 +283,7 @@ fn a_log_that_was_taken_makes_nothing_ready_and_removes_nothing() {
     crate::seal(&World::real(), &files, &folder(), "another").expect("sealed");
     let before = listed(&place);
     log.flushed(b"a", SequenceId(60));
-    assert_eq!((log.shared.back().ready.len(), listed(&place)), (0, before));
+    assert_eq!((log.shared.back().spares.len(), listed(&place)), (0, before));
     assert!(matches!(log.failure(), Some(Error::Fenced { .. })));
 }
 
@@ -296,16 +297,16 @@ fn a_file_that_is_ready_too_late_goes() {
         (number, place.create(&name).expect("new"), name)
     };
     let is_gone = |name: &FileName| {
-        log.shared.back().ready.is_empty() && !listed(&place).iter().any(|(other, _)| other == name)
+        log.shared.back().spares.is_empty() && !listed(&place).iter().any(|(other, _)| other == name)
     };
     // When one behind it was begun,
     let (number, writer, name) = reserve();
     log.roll().expect("alive");
-    log.shared.back().take_up(number, writer);
+    log.shared.back().add_spare(number, writer);
     assert!(is_gone(&name));
     // and while one behind it is made.
     let ((number, writer, name), (next, next_writer, _)) = (reserve(), reserve());
-    log.shared.back().take_up(number, writer);
+    log.shared.back().add_spare(number, writer);
     assert!(!is_gone(&name));
     log.shared.back().begin(&folder(), next, next_writer);
     assert!(is_gone(&name));

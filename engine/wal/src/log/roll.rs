@@ -6,16 +6,18 @@ use env::sync::MutexGuard;
 use storage::FileName;
 
 use super::Shared;
-use super::back::{Back, begin_file, file_name, give_back, index_batch, make_file, own_record, void_header};
+use super::back::{
+    Back, begin_file, file_name, index_batch, make_file, own_record, remove_spares, void_header,
+};
 use crate::format::{Header, Kind, VERSION_OVER};
 use crate::{Error, Result};
 
-/// What a writer does that finds the file full.
+/// What a thread does that finds the file full.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum WhenFull {
-    /// It waits for the disk and begins the next file.
+    /// It rolls the log, and waits for the disk.
     Roll,
-    /// It must not wait: the log's thread is asked to.
+    /// It must not wait, and asks the log's thread to roll.
     Ask,
 }
 
@@ -24,7 +26,7 @@ impl Shared {
         back.writer.as_ref().is_some_and(|writer| writer.size() >= back.roll_at)
     }
 
-    /// Asks the log's thread for a roll if the file is full.
+    /// Asks the log's thread to roll if the file is full.
     pub(crate) fn ask_for_roll(&self, back: &Back) {
         if self.is_due(back) {
             self.front.lock().roll_wanted = true;
@@ -32,8 +34,8 @@ impl Shared {
         }
     }
 
-    /// Rolls if the file is full and nobody else is at it. A roll that came to nothing is told in the log and tried
-    /// again when the file has grown.
+    /// Rolls if the file is full and no other thread waits for the disk. A failed roll is logged, and tried again when the file
+    /// has grown.
     pub(crate) fn roll_if_due(&self) {
         if !self.is_due(&self.back()) {
             return;
@@ -45,32 +47,32 @@ impl Shared {
 
     pub(super) fn roll_if_still_due(&self, rolling: &MutexGuard<'_, ()>) {
         if self.is_due(&self.back()) {
-            // A dead log has told everybody; one that could not roll has told the operator.
-            let _told = self.roll(rolling);
+            // Waiters know of a dead log already, and the server's log of a failed roll.
+            let _logged = self.roll(rolling);
         }
     }
 
     pub(super) fn roll(&self, _rolling: &MutexGuard<'_, ()>) -> Result<()> {
-        let (number, ready) = {
+        let (number, spare) = {
             let mut back = self.back();
             self.drain(&mut back)?;
-            // Who writes so little that time ends the file needs no space beforehand.
+            // A file that ends by age needs no spares.
             if back.writer.as_ref().is_some_and(|writer| writer.size() < back.reuse_min) {
-                give_back(&mut back.ready);
+                remove_spares(&mut back.spares);
             }
-            let next = match back.ready.pop_first() {
+            let next = match back.spares.pop_first() {
                 Some((number, writer)) => (number, Some(writer)),
                 None => (back.reserve(), None),
             };
-            // What a time of much memory has left goes bit by bit.
-            if back.ready.len() >= self.options.files_min
-                && let Some((_, last)) = back.ready.pop_last()
+            // Spares from a time with more memory are removed one by one.
+            if back.spares.len() >= self.options.files_min
+                && let Some((_, last)) = back.spares.pop_last()
             {
                 last.abandon();
             }
             next
         };
-        let made = match ready {
+        let made = match spare {
             Some(writer) => {
                 self.counts.reused.count();
                 begin_file(writer, Header { version: VERSION_OVER, epoch: self.claim.owner.epoch, number })
@@ -113,7 +115,7 @@ impl Shared {
         self.durable.fetch_max(upto, Ordering::AcqRel);
         self.is_durable_to(old, bytes);
         {
-            // Before anything in the new file is called durable, the new file says that the old one is.
+            // Before anything in the new file counts as durable, the new file says that the old one is.
             let mut front = self.front.lock();
             let whole = own_record(Kind::Whole, old);
             whole.write(&mut front.buffer);
@@ -124,7 +126,7 @@ impl Shared {
             back.whole_to = Some(old);
             back.live.get_mut(&old).expect("it is kept while it retires").bytes = bytes;
             back.retiring = None;
-            back.forget(self.world.moment());
+            back.find_unneeded(self.world.moment());
         }
         self.remove_unneeded();
         tracing::info!(target: "wal", file = %file_name(&self.folder, old), bytes, next = number, "rolled the log");
@@ -140,18 +142,18 @@ impl Shared {
         })
     }
 
-    /// The next file cannot be begun: the current one grows on for a while.
+    /// Lets the current file grow by a quarter, because the next one cannot be made.
     fn put_off(&self, back: &mut Back, cause: &storage::Error) -> Error {
         let size = back.writer.as_ref().map_or(0, |writer| writer.size());
         self.counts.rolls_failed.count();
         back.roll_at = size.saturating_add((self.options.file_bytes_max / 4).max(1));
         tracing::warn!(target: "wal", file = %file_name(&self.folder, back.number), bytes = size, cause = %cause,
-            "the next log file cannot be begun: this one goes on, and it is tried again at {} bytes; see to the disk",
+            "the next log file cannot be made: the log goes on in this one and tries again at {} bytes; check the disk",
             back.roll_at);
         Error::Storage(cause.to_string())
     }
 
-    /// Writes what was appended meanwhile, and that the file ends there; it is not durable yet.
+    /// Writes what was appended meanwhile and the end of the file, which is not durable yet.
     fn write_end(&self, back: &mut Back) -> Result<()> {
         self.drain(back)?;
         let (number, synced, section) = (back.number, back.synced_offset, back.section);
@@ -171,11 +173,11 @@ impl Shared {
         }
     }
 
-    /// Writes the batch that says the file is whole, and makes everything durable.
+    /// Ends the current file and makes everything durable.
     pub(super) fn finish_current(&self, back: &mut Back) -> Result<()> {
         let Some(mut writer) = back.writer.take() else { return Ok(()) };
-        give_back(&mut back.ready);
-        // This end record says that all before it is durable, so it is, before the record is written.
+        remove_spares(&mut back.spares);
+        // The end record will say that everything before it is durable, so this sync comes first.
         writer.sync().map_err(|error| self.dead(back.number, &error))?;
         let offset = writer.size();
         let (file, section) = (&back.live[&back.number], back.section);
@@ -189,8 +191,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes files outside of the locks, for a large one takes the system its time, or makes others of them that are begun later
-    /// in their space.
+    /// Removes files that nobody needs, or makes spares of them. No lock is held: removing a large file takes time.
     pub(super) fn remove_unneeded(&self) {
         let mut files = std::mem::take(&mut self.back().unneeded);
         // Whoever has taken the log decides what is needed of it.
@@ -198,24 +199,24 @@ impl Shared {
             self.back().unneeded.append(&mut files);
             return;
         }
-        // A file that could not be removed is tried again at the next occasion.
+        // A file that could not be removed stays in the list for the next call.
         files.retain(|file| {
-            !(file.can_be_reused && self.reuse(&file.name)) && self.files.delete(&file.name).is_err()
+            !(file.can_be_reused && self.make_spare(&file.name)) && self.files.delete(&file.name).is_err()
         });
         if !files.is_empty() {
             self.back().unneeded.append(&mut files);
         }
     }
 
-    /// Makes a file to come of `old`, if the log may need as many. Says whether `old` is gone by it.
-    fn reuse(&self, old: &FileName) -> bool {
-        // Who is at an end begins nothing: somebody else may own the folder.
+    /// Makes a spare of `old`, if the log may use as many files. Returns whether it did.
+    fn make_spare(&self, old: &FileName) -> bool {
+        // A dead log makes no files: somebody else may own the folder.
         if self.front.lock().failure.is_some() {
             return false;
         }
         let number = {
             let mut back = self.back();
-            let has_enough = back.live.len() + back.ready.len() >= self.options.files_max;
+            let has_enough = back.live.len() + back.spares.len() >= self.options.files_max;
             if back.writer.is_none() || has_enough || !back.reuses() {
                 return false;
             }
@@ -224,18 +225,18 @@ impl Shared {
         let name = file_name(&self.folder, number);
         match self.files.reuse_space(&name, old, &void_header(self.claim.owner.epoch).to_bytes()) {
             Ok(writer) => {
-                self.back().take_up(number, writer);
+                self.back().add_spare(number, writer);
                 true
             }
             Err(error) => {
-                // A full disk may have room again. What else does not work here will not work for the next file either.
+                // A full disk may have room again. Any other failure will come again with the next file.
                 let again = matches!(error.kind(), storage::Kind::Full | storage::Kind::Exists);
                 if !again {
-                    self.back().reuse_no_more();
+                    self.back().stop_reuse();
                 }
                 tracing::warn!(target: "wal", file = %old, cause = %error, tried_again = again,
-                    "the space of a log file cannot be used again; bellows.wal.reuse=false does without");
-                // It may have its new name all the same, which was this log's to give. What stays is found by the next life.
+                    "the space of a log file cannot be reused; bellows.wal.reuse=false turns reuse off");
+                // The file may have its new name all the same. If it stays, the next owner finds it.
                 if error.kind() != storage::Kind::Exists {
                     let _left = self.files.delete(&name);
                 }

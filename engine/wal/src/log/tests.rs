@@ -81,7 +81,7 @@ fn what_was_synced_is_replayed_region_by_region_in_order() {
     }
     let (log, recovered) = place.open(Options::default()).expect("again");
     assert_eq!(log.epoch(), 2);
-    assert_eq!(recovered.cuts(), [], "nothing was torn");
+    assert_eq!(recovered.torn_tails(), [], "nothing was torn");
     assert_eq!(replayed(&recovered, "a"), (1..=100).map(|n| (n, b"for a".to_vec())).collect::<Vec<_>>());
     assert_eq!(replayed(&recovered, "b").len(), 100);
     assert_eq!(replayed(&recovered, "c"), []);
@@ -107,7 +107,11 @@ fn a_torn_tail_is_cut_wherever_it_is_torn() {
             });
             let (log, recovered) = place.open(Options::default()).expect("a tail may be torn");
             assert_eq!(replayed(&recovered, "a"), [(1, b"one".to_vec())], "cut at {cut}");
-            assert_eq!(recovered.cuts().len(), usize::from(cut + rubbish > first), "cut at {cut} is told");
+            assert_eq!(
+                recovered.torn_tails().len(),
+                usize::from(cut + rubbish > first),
+                "cut at {cut} is told"
+            );
             drop(log);
             // The new file was opened and left without a word: gone before the next round.
             for number in 2..=3 {
@@ -162,7 +166,7 @@ fn of_batches_that_no_sync_has_reached_a_hole_is_a_torn_tail_and_a_turned_bit_is
             change(bytes);
         });
         Log::open(World::real(), Arc::new(after), FileName::new("WALs"), Options::default())
-            .map(|(_log, recovered)| (replayed(&recovered, "a").len(), recovered.cuts().len()))
+            .map(|(_log, recovered)| (replayed(&recovered, "a").len(), recovered.torn_tails().len()))
     };
     for at in (HEADER_LENGTH..HEADER_LENGTH + 2 * batch).step_by(7) {
         let error = open(&|bytes| bytes[at] ^= 0x10).expect_err("damage is no data");

@@ -1,18 +1,18 @@
-//! From the buffer to the file: batches, room for them, the disk, and who is told.
+//! Writing the buffer as batches, a full disk, syncs, and waking waiters.
 
 use std::sync::atomic::Ordering;
 
 use storage::Outcome;
 
 use super::Shared;
-use super::back::{Back, Batch, OpenSection, empty_batch, file_name, give_back, index_batch};
+use super::back::{Back, Batch, OpenSection, empty_batch, file_name, index_batch, remove_spares};
 use crate::commit::Waiter;
 use crate::format::{BATCH_HEADER_LENGTH, BatchHeader};
 use crate::index::FileSpan;
 use crate::{Error, Level, Result};
 
 impl Shared {
-    /// How far the stream has reached `level`.
+    /// Returns the position in the stream up to which `level` is reached.
     pub(crate) fn reached(&self, level: Level) -> u64 {
         match level {
             Level::Os => self.written.load(Ordering::Acquire),
@@ -20,8 +20,8 @@ impl Shared {
         }
     }
 
-    /// Writes all that was appended as one batch, after the one that found no room if there is one. Who waits for it is
-    /// told when the back is let go.
+    /// Writes everything that was appended as one batch, after the batch that found the disk full, if there is one. Waiters are
+    /// woken when the back is released.
     pub(crate) fn drain(&self, back: &mut Back) -> Result<()> {
         if let Some(failure) = &self.front.lock().failure {
             return Err(failure.clone());
@@ -55,8 +55,8 @@ impl Shared {
         header.copy_from_slice(&BatchHeader::of(back.number, offset, back.synced_offset, payload).to_bytes());
         let mut written = writer.write(&batch.bytes);
         let is_full = |error: &storage::Error| error.kind() == storage::Kind::Full;
-        // There is room if what may be needed later is given back.
-        if written.as_ref().is_err_and(is_full) && give_back(&mut back.ready) {
+        // There may be room when the spare files are removed.
+        if written.as_ref().is_err_and(is_full) && remove_spares(&mut back.spares) {
             writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
             written = writer.write(&batch.bytes);
         }
@@ -64,7 +64,7 @@ impl Shared {
             if !is_full(&error) {
                 return Err(self.dead(back.number, &error));
             }
-            // A part may be written: the next attempt must find the file as it was.
+            // A part may be written: the next attempt must begin at the same offset.
             writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
             back.stuck = Some(batch);
             back.spare = empty_batch();
@@ -80,7 +80,7 @@ impl Shared {
             file.note_written(region, sequences, span);
         }
         self.written.store(upto, Ordering::Release);
-        // A buffer that one huge batch has grown goes back to the system.
+        // A buffer that one huge batch has grown is freed.
         if bytes.capacity() > 2 * self.options.buffer_bytes_max {
             bytes = empty_batch();
         }
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// Says that there is no room, to everybody who waits and is not patient; what it says is returned.
+    /// Gives waiters that are not patient the error that the disk is full, and returns it.
     fn is_full_now(&self, cause: &storage::Error) -> Error {
         let error = Error::Full {
             place: self.files.place(),
@@ -130,7 +130,7 @@ impl Shared {
             tracing::error!(target: "wal", place = self.files.place(), cause = %cause,
                 "the disk is full: writes are refused until there is room; free some space, no restart is needed");
         }
-        // The log's thread tries again.
+        // The log's thread will try again.
         self.disk_wanted.notify_one();
         for waiter in waiters {
             waiter.waker.wake();
@@ -144,7 +144,7 @@ impl Shared {
         tracing::info!(target: "wal", place = self.files.place(), "there is room again: writes are taken");
     }
 
-    /// Notes a sync of file `number`, and tells of a slow one.
+    /// Counts a sync of file `number`, and logs a slow one.
     pub(super) fn synced(&self, number: u64, began: env::Moment) {
         let took = self.world.moment().since(began);
         self.counts.syncs.record_time(took);
@@ -155,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// The first failure decides; it is returned to every later caller.
+    /// Ends the log because of `cause`. Every later call fails with the first such error.
     pub(super) fn dead(&self, number: u64, cause: &storage::Error) -> Error {
         let error = match cause.kind() {
             storage::Kind::Sealed => self.claim.fenced(),
@@ -176,13 +176,13 @@ impl Shared {
         }
     }
 
-    /// Whether a batch waits for room. The log's thread alone tries again then.
+    /// Whether a batch waits for room. Only the log's thread tries again then.
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Wakes, in one pass, those whose ticket was reached; and, while there is something to write and room for it, one that
-    /// waits for the system alone, to be the next leader.
+    /// Wakes the waiters whose ticket was reached, in one pass. While there is something to write and room for it, it also wakes
+    /// one waiter for [`Level::Os`], to be the next leader.
     pub(crate) fn wake_reached(&self) {
         let (written, durable) = (self.reached(Level::Os), self.reached(Level::Disk));
         let woken: Vec<Waiter> = {
@@ -204,8 +204,7 @@ impl Shared {
         }
     }
 
-    /// The thread that syncs for all who wait for the disk, writes out what nobody waits for, and tries again what found
-    /// the disk full.
+    /// Runs the log's thread: it syncs for all waiters, writes what nobody waits for, and tries again when the disk was full.
     pub(super) fn sync_for_waiters(&self) {
         *self.thread.lock() = Some(env::this_thread());
         loop {
@@ -233,19 +232,19 @@ impl Shared {
             };
             {
                 let rolling = self.rolling.lock();
-                // A failure has told everybody already.
+                // Waiters know of a failure already.
                 let drained = self.drain(&mut self.back());
                 if drained.is_ok() {
                     self.roll_if_still_due(&rolling);
                     if wanted && self.front.lock().disk_wanted > self.reached(Level::Disk) {
-                        let _told = self.sync_file(&mut self.back());
+                        let _seen = self.sync_file(&mut self.back());
                     }
                 }
             }
         }
     }
 
-    /// The caller is at rolling: the file before this one is durable.
+    /// Writes the buffer and syncs the current file. The caller has locked rolling, so the file before is durable.
     fn sync_file(&self, back: &mut Back) -> Result<()> {
         self.drain(back)?;
         let upto = self.written.load(Ordering::Acquire);

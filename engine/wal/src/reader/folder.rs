@@ -7,7 +7,7 @@ use env::HashMap;
 use storage::{FileName, Files};
 
 use super::scan::{FileContents, OpenFile, read_header};
-use super::{Cut, LogReader, OldFile, RegionPlaces};
+use super::{LogReader, OldFile, RegionPlaces, TornTail};
 use crate::format::{HEADER_LENGTH, VERSION_OVER};
 use crate::log::LogFile;
 use crate::{Error, Result};
@@ -54,7 +54,7 @@ enum Look {
     Nothing {
         name: FileName,
         size: u64,
-        cut: Option<Cut>,
+        cut: Option<TornTail>,
         is_void: bool,
     },
     Begun(Box<BegunFile>),
@@ -100,8 +100,8 @@ pub(crate) fn read_folder(files: &Arc<dyn Files>, folder: &FileName) -> Result<F
         found.add(number, look)?;
     }
     let unsynced = found.live.range(durable_to + 1..).map(|(_, file)| file.name.clone()).collect();
-    let Assembly { old_files, regions, cuts, live, .. } = found;
-    let reader = LogReader::new(old_files, regions, cuts);
+    let Assembly { old_files, regions, torn_tails, live, .. } = found;
+    let reader = LogReader::new(old_files, regions, torn_tails);
     Ok(FolderContents { reader, live, unsynced, epoch_max, number_max })
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn read_folder(files: &Arc<dyn Files>, folder: &FileName) -> Result<F
 struct Assembly {
     old_files: Vec<OldFile>,
     regions: HashMap<Box<[u8]>, RegionPlaces>,
-    cuts: Vec<Cut>,
+    torn_tails: Vec<TornTail>,
     live: BTreeMap<u64, LogFile>,
     /// The last file that counts.
     before: Option<BegunFile>,
@@ -122,14 +122,14 @@ impl Assembly {
     fn add(&mut self, number: u64, look: Look) -> Result<()> {
         let begun = match look {
             Look::Nothing { name, size, cut, is_void } => {
-                self.cuts.extend(cut);
+                self.torn_tails.extend(cut);
                 self.live.insert(number, LogFile::found(name, size, !is_void));
                 return Ok(());
             }
             Look::Begun(begun) => *begun,
         };
         let mut live = LogFile::found(begun.file.name.clone(), begun.size, true);
-        self.cuts.extend(begun.contents.cut.clone());
+        self.torn_tails.extend(begun.contents.cut.clone());
         if begun.contents.is_empty {
             // It was made and never begun, so that the one before need not have an end.
             self.live.insert(number, live);
@@ -157,7 +157,11 @@ impl Assembly {
             }
             // The power failed before the file before was durable: what came after it would leave a gap.
             let offset = HEADER_LENGTH as u64;
-            self.cuts.push(Cut { file: begun.file.name.clone(), offset, bytes: begun.size - offset });
+            self.torn_tails.push(TornTail {
+                file: begun.file.name.clone(),
+                offset,
+                bytes: begun.size - offset,
+            });
             self.live.insert(number, live);
             return Ok(());
         }
@@ -204,7 +208,7 @@ fn look_at(files: &dyn Files, number: u64, name: &FileName, is_durable: bool) ->
         if size <= HEADER_LENGTH as u64 {
             // A process died while it made the file; nothing was ever appended to it. It need not be the newest: the
             // next process may have died before it removed it.
-            let cut = Some(Cut { file: name.clone(), offset: 0, bytes: size });
+            let cut = Some(TornTail { file: name.clone(), offset: 0, bytes: size });
             return Ok(Look::Nothing { name: name.clone(), size, cut, is_void: false });
         }
         return Err(corrupt(0, "file header", "a whole header".to_owned(), "other bytes".to_owned()));

@@ -3,7 +3,7 @@
 use env::HashMap;
 use storage::{FileName, FileReader};
 
-use super::Cut;
+use super::TornTail;
 use crate::format::{
     BARE_RECORD_LENGTH, BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, RECORD_BEGIN, Record,
 };
@@ -29,7 +29,7 @@ pub(super) struct FileContents {
     pub(super) ended: bool,
     /// The newest file that it says is durable to its end.
     pub(super) whole_to: Option<u64>,
-    pub(super) cut: Option<Cut>,
+    pub(super) cut: Option<TornTail>,
 }
 
 impl OpenFile<'_> {
@@ -118,7 +118,7 @@ impl OpenFile<'_> {
                     return Err(self.corrupt(offset, "batch checksum", &expected, "other bytes".to_owned()));
                 }
                 if !(is_over && self.are_zeros(offset)?) {
-                    cut = Some(Cut { file: self.name.clone(), offset, bytes: size - offset });
+                    cut = Some(TornTail { file: self.name.clone(), offset, bytes: size - offset });
                 }
                 break;
             }
