@@ -28,6 +28,7 @@ use crate::{Error, Result};
 
 /// What a log holds, by region.
 pub struct LogReader {
+    place: Arc<dyn Files>,
     left: Mutex<NotTaken>,
     torn_tails: Vec<TornTail>,
 }
@@ -89,6 +90,7 @@ impl LogReader {
     }
 
     fn new(
+        place: Arc<dyn Files>,
         mut files: Vec<OldFile>,
         regions: HashMap<Box<[u8]>, RegionPlaces>,
         torn_tails: Vec<TornTail>,
@@ -98,7 +100,7 @@ impl LogReader {
         }
         let files = files.into_iter().map(|file| (file.regions > 0).then_some(file)).collect();
         let regions = regions.into_iter().map(|(region, places)| (region, Arc::new(places))).collect();
-        LogReader { left: Mutex::new(NotTaken { files, regions }), torn_tails }
+        LogReader { place, left: Mutex::new(NotTaken { files, regions }), torn_tails }
     }
 
     /// The regions that have records which were not taken yet.
@@ -175,7 +177,15 @@ impl LogReader {
             let OldFile { name, number, reader, .. } =
                 files[index as usize].as_ref().expect("a file is kept while a region has a span in it");
             let mut batches = SpanBatches::new(name, &**reader, *number, span, buffer);
-            while let Some((offset, _, mut rest)) = batches.next()? {
+            loop {
+                let (offset, mut rest) = match batches.next() {
+                    Ok(Some((offset, _, payload))) => (offset, payload),
+                    Ok(None) => break,
+                    // The owner before gave the file up at the time when the log was taken from it: every edit in it is in
+                    // store files.
+                    Err(Error::Corrupt { .. }) if folder::is_given_up(&*self.place, name)? => break,
+                    Err(error) => return Err(error.into()),
+                };
                 while !rest.is_empty() {
                     let (record, after) = Record::read(rest).ok_or_else(|| no_record(name, offset))?;
                     rest = after;

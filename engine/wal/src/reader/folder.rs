@@ -80,9 +80,16 @@ pub(crate) fn read_folder(files: &Arc<dyn Files>, folder: &FileName) -> Result<F
     // From the last to the first: a later file says of an earlier one whether it is durable to its end.
     let (mut looks, mut durable_to) = (Vec::with_capacity(numbered.len()), 0);
     for (number, name) in numbered.into_iter().rev() {
-        let look = match look_at(&**files, number, &name, durable_to >= number) {
-            // Whoever owns the log may have given the file up under our eyes.
-            Err(Error::Corrupt { .. }) if is_given_up(&**files, &name)? => {
+        let look = look_at(&**files, number, &name, durable_to >= number);
+        // The owner before may have given the file up while it was read here. Then its bytes were overwritten, and what was
+        // read is neither damage nor a torn tail. A file that is not given up by now was not overwritten before.
+        let is_doubtful = match &look {
+            Err(Error::Corrupt { .. }) => true,
+            Ok(Look::Begun(begun)) => !begun.contents.ended,
+            _ => false,
+        };
+        let look = match look {
+            _ if is_doubtful && is_given_up(&**files, &name)? => {
                 Look::Nothing { name, size: 0, cut: None, is_void: true }
             }
             look => look?,
@@ -101,7 +108,7 @@ pub(crate) fn read_folder(files: &Arc<dyn Files>, folder: &FileName) -> Result<F
     }
     let unsynced = found.live.range(durable_to + 1..).map(|(_, file)| file.name.clone()).collect();
     let Assembly { old_files, regions, torn_tails, live, .. } = found;
-    let reader = LogReader::new(old_files, regions, torn_tails);
+    let reader = LogReader::new(Arc::clone(files), old_files, regions, torn_tails);
     Ok(FolderContents { reader, live, unsynced, epoch_max, number_max })
 }
 
@@ -233,7 +240,7 @@ fn look_at(files: &dyn Files, number: u64, name: &FileName, is_durable: bool) ->
 }
 
 /// Whether the file was given up since: it is gone, or its space waits to be used by another.
-fn is_given_up(files: &dyn Files, name: &FileName) -> Result<bool> {
+pub(super) fn is_given_up(files: &dyn Files, name: &FileName) -> Result<bool> {
     match files.open(name) {
         Ok(reader) => Ok(read_header(&*reader, reader.size())?.is_some_and(|header| header.is_void())),
         Err(error) if error.kind() == storage::Kind::NotFound => Ok(true),
