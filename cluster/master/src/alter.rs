@@ -109,8 +109,8 @@ impl Master {
     pub(crate) fn alter_status(&self, table: &pb::TableName) -> Result<(u32, u32), Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        self.see(|picture| {
-            let table = picture.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
+        self.read_view(|view| {
+            let table = view.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
             Ok((count(table.reopening), count(table.serving().count())))
         })
     }
@@ -155,7 +155,7 @@ impl Master {
         change: &impl Fn(&TableDescriptor) -> Result<TableDescriptor, Exception>,
     ) -> Result<(Arc<TableDescriptor>, Arc<TableDescriptor>), Exception> {
         let old = self
-            .see(|picture| picture.tables.get(name).map(|table| Arc::clone(&table.descriptor)))
+            .read_view(|view| view.tables.get(name).map(|table| Arc::clone(&table.descriptor)))
             .ok_or_else(|| table_not_found(name))?;
         let mut new = change(&old)?;
         self.check_schema(&mut new)?;
@@ -186,8 +186,8 @@ impl Master {
         let open = self.regions.open_regions()?;
         let is_open = |region: &&RegionInfo| open.contains(region.encoded_name());
         let reopening = regions.iter().filter(is_open).count();
-        self.repaint(|picture| {
-            if let Some(known) = picture.tables.get_mut(name) {
+        self.update_view(|view| {
+            if let Some(known) = view.tables.get_mut(name) {
                 known.descriptor = Arc::clone(table);
                 known.reopening = reopening;
             }
@@ -202,15 +202,15 @@ impl Master {
                 return Ok(());
             }
             self.open(region, table)?;
-            self.repaint(|picture| {
-                if let Some(known) = picture.tables.get_mut(name) {
+            self.update_view(|view| {
+                if let Some(known) = view.tables.get_mut(name) {
                     known.reopening = known.reopening.saturating_sub(1);
                 }
             });
             Ok(())
         });
         // What could not be reopened is closed, and told; nobody should wait for it.
-        self.repaint(|picture| picture.tables.get_mut(name).map(|known| known.reopening = 0));
+        self.update_view(|view| view.tables.get_mut(name).map(|known| known.reopening = 0));
         outcome
     }
 
@@ -219,24 +219,24 @@ impl Master {
     fn reopen_meta(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         let region = RegionInfo::meta();
         let old =
-            self.see(|picture| picture.tables.get(table.name()).map(|known| Arc::clone(&known.descriptor)));
+            self.read_view(|view| view.tables.get(table.name()).map(|known| Arc::clone(&known.descriptor)));
         let last = self.last_server(&region);
         self.regions.close(region.encoded_name())?;
         let (outcome, schema) = match (self.regions.open(&region, table, last.as_ref()), old) {
             (Err(cause), Some(old)) => {
                 descriptors::write(&*self.files, &old).map_err(of_storage)?;
                 let row = self.regions.open(&region, &old, last.as_ref())?;
-                self.repaint(|picture| picture.tables.get_mut(table.name()).map(|known| known.update(row)));
+                self.update_view(|view| view.tables.get_mut(table.name()).map(|known| known.update(row)));
                 (Err(cause), old)
             }
             (Ok(row), _) => {
-                self.repaint(|picture| picture.tables.get_mut(table.name()).map(|known| known.update(row)));
+                self.update_view(|view| view.tables.get_mut(table.name()).map(|known| known.update(row)));
                 (Ok(()), Arc::clone(table))
             }
             (Err(cause), None) => (Err(cause), Arc::clone(table)),
         };
-        self.repaint(|picture| {
-            if let Some(known) = picture.tables.get_mut(table.name()) {
+        self.update_view(|view| {
+            if let Some(known) = view.tables.get_mut(table.name()) {
                 known.descriptor = schema;
             }
         });

@@ -23,11 +23,11 @@ pub(crate) struct Catalog {
 
 /// What hbase:meta says.
 #[derive(Debug, Default)]
-pub(crate) struct Content {
+pub(crate) struct CatalogContent {
     pub(crate) regions: BTreeMap<TableName, Vec<RegionRow>>,
     pub(crate) states: BTreeMap<TableName, TableState>,
     /// What makes no sense, each with its row and the reason. Any client may write to hbase:meta.
-    pub(crate) nonsense: Vec<Error>,
+    pub(crate) unreadable: Vec<Error>,
 }
 
 impl Catalog {
@@ -43,13 +43,13 @@ impl Catalog {
     }
 
     /// All of hbase:meta that makes sense.
-    pub(crate) fn read(&self) -> Result<Content, Error> {
-        let mut content = Content::default();
+    pub(crate) fn read(&self) -> Result<CatalogContent, Error> {
+        let mut content = CatalogContent::default();
         for row in self.rows(&self.meta, "hbase:meta")? {
-            let Content { regions, states, nonsense } = &mut content;
+            let CatalogContent { regions, states, unreadable } = &mut content;
             let mut told = |cause| {
                 let row = row.key.escape_ascii().to_string();
-                nonsense.push(Error::Catalog { table: "hbase:meta", row, cause: Box::new(cause) });
+                unreadable.push(Error::Catalog { table: "hbase:meta", row, cause: Box::new(cause) });
             };
             let columns = || row.columns.iter().map(|c| (&*c.family, &*c.qualifier, c.value.clone()));
             let region = RegionRow::decode(columns()).unwrap_or_else(|cause| {

@@ -1,9 +1,9 @@
 //! The master: which tables there are, which regions they have, and the procedures that change them.
 //!
 //! ```text
-//!   MasterService ── reads ──────────────▶ Picture (memory)
+//!   MasterService ── reads ──────────────▶ CatalogView (memory)
 //!        │                                    ▲
-//!        └── submits ─▶ Procedures ─▶ tables ─┤  writes hbase:meta first, then the picture
+//!        └── submits ─▶ Procedures ─▶ tables ─┤  writes hbase:meta first, then the view
 //!                                      │      │
 //!                                      ▼      │
 //!                     intents · descriptors · catalog ─▶ Assignments ─▶ contract::RegionServers
@@ -11,7 +11,7 @@
 //!
 //! What it promises:
 //!
-//! * **hbase:meta is the truth**; the [`picture`] is what it says, kept in memory. A client that polls a procedure to its
+//! * **hbase:meta is the truth**; the [`view`] is what it says, kept in memory. A client that polls a procedure to its
 //!   end finds hbase:meta as the procedure left it.
 //! * **A change is whole or not at all**, through a crash at any step: what a table is becoming is written down first
 //!   ([`intents`]), folders and descriptors come before catalog rows, deletion goes the other way, and a start finishes
@@ -31,7 +31,6 @@ mod hbck;
 pub mod intents;
 mod namespaces;
 mod options;
-pub mod picture;
 mod placement;
 pub mod procedure;
 pub mod root;
@@ -41,6 +40,7 @@ mod startup;
 mod status;
 pub mod switches;
 mod tables;
+pub mod view;
 
 #[cfg(test)]
 mod tests;
@@ -64,9 +64,9 @@ pub use service::MasterService;
 use assignments::{Assignments, StampClock};
 use catalog::Catalog;
 use intents::Intents;
-use picture::Picture;
 use procedure::{ProcedureId, Procedures};
 use switches::{Switch, Switches};
+use view::CatalogView;
 
 /// A copy of the tables' states for those who do not ask the master: HBase 1 clients read them in ZooKeeper.
 pub trait TableStateMirror: Send + Sync + 'static {
@@ -85,14 +85,14 @@ pub struct Master {
     intents: Intents,
     procedures: Arc<Procedures>,
     switches: Switches,
-    picture: RwLock<Picture>,
+    view: RwLock<CatalogView>,
     mirror: Arc<dyn TableStateMirror>,
     /// Tables of which files are there that no start could make sense of, and why. Nothing is made in their place.
-    aside: RwLock<BTreeMap<TableName, String>>,
+    unreachable_tables: RwLock<BTreeMap<TableName, String>>,
     /// What the last check of the catalog has found.
     hbck_report: Mutex<Option<HbckReport>>,
     /// Tables whose creation failed, and was told so, and could not be taken back yet.
-    leftovers: Mutex<BTreeSet<TableName>>,
+    failed_creations: Mutex<BTreeSet<TableName>>,
     /// The last `flush-table-proc` of each table, for clients that ask whether it is done.
     last_flushes: Mutex<BTreeMap<TableName, ProcedureId>>,
     cluster_id: String,
@@ -113,14 +113,14 @@ impl Master {
 
     /// Where hbase:meta is served, for those who ask before they can read it.
     pub fn meta_location(&self) -> RegionRow {
-        let row = self.see(|picture| {
-            picture.tables.get(&TableName::meta()).and_then(|meta| meta.regions.first().cloned())
+        let row = self.read_view(|view| {
+            view.tables.get(&TableName::meta()).and_then(|meta| meta.regions.first().cloned())
         });
         row.expect("a master that has started has opened hbase:meta")
     }
 
     /// Waits until no procedure runs, before the process ends.
-    pub fn settle(&self) {
+    pub fn wait_idle(&self) {
         self.procedures.wait_idle();
     }
 
@@ -130,16 +130,16 @@ impl Master {
     }
 
     /// Reads the picture.
-    fn see<T>(&self, read: impl FnOnce(&Picture) -> T) -> T {
-        read(&self.picture.read())
+    fn read_view<T>(&self, read: impl FnOnce(&CatalogView) -> T) -> T {
+        read(&self.view.read())
     }
 
     /// Changes the picture, and the mirror of table states with it. The caller has changed hbase:meta already.
-    fn repaint<T>(&self, change: impl FnOnce(&mut Picture) -> T) -> T {
-        let mut picture = self.picture.write();
-        let result = change(&mut picture);
+    fn update_view<T>(&self, change: impl FnOnce(&mut CatalogView) -> T) -> T {
+        let mut view = self.view.write();
+        let result = change(&mut view);
         // Under the lock, so that the mirror sees the changes in the picture's order.
-        for (table, state) in picture.take_state_changes() {
+        for (table, state) in view.take_state_changes() {
             self.mirror.set(&table, state);
         }
         result

@@ -21,14 +21,14 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let (name, namespace) = (name_of(namespace)?, namespace.clone());
         self.submit_namespace("create-ns", &name.clone(), nonce, move |master, region| {
-            if master.see(|picture| picture.namespaces.contains_key(&name)) {
+            if master.read_view(|view| view.namespaces.contains_key(&name)) {
                 return Err(Exception::new(
                     class::NAMESPACE_EXISTS,
                     format!("Namespace {name} already exists"),
                 ));
             }
             master.catalog.put_namespace(region, &namespace)?;
-            master.repaint(|picture| picture.namespaces.insert(name, namespace));
+            master.update_view(|view| view.namespaces.insert(name, namespace));
             Ok(())
         })
     }
@@ -41,11 +41,11 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let (name, namespace) = (name_of(namespace)?, namespace.clone());
         self.submit_namespace("modify-ns", &name.clone(), nonce, move |master, region| {
-            if !master.see(|picture| picture.namespaces.contains_key(&name)) {
+            if !master.read_view(|view| view.namespaces.contains_key(&name)) {
                 return Err(not_found(&name));
             }
             master.catalog.put_namespace(region, &namespace)?;
-            master.repaint(|picture| picture.namespaces.insert(name, namespace));
+            master.update_view(|view| view.namespaces.insert(name, namespace));
             Ok(())
         })
     }
@@ -59,16 +59,16 @@ impl Master {
         let name = name.to_owned();
         self.submit_namespace("delete-ns", &name.clone(), nonce, move |master, region| {
             // Out of the picture first, under one lock with the count: no table can be made in it from here on.
-            let namespace = master.repaint(|picture| {
-                if !picture.namespaces.contains_key(&name) {
+            let namespace = master.update_view(|view| {
+                if !view.namespaces.contains_key(&name) {
                     return Err(not_found(&name));
                 }
                 if matches!(name.as_str(), DEFAULT_NAMESPACE | SYSTEM_NAMESPACE) {
                     let words = format!("Reserved namespace {name} cannot be removed.");
                     return Err(Exception::new(class::CONSTRAINT, words));
                 }
-                match picture.count_in(&name) {
-                    0 => Ok(picture.namespaces.remove(&name)),
+                match view.count_in(&name) {
+                    0 => Ok(view.namespaces.remove(&name)),
                     count => Err(Exception::new(
                         class::CONSTRAINT,
                         format!("Only empty namespaces can be removed. Namespace {name} has {count} tables"),
@@ -77,7 +77,7 @@ impl Master {
             })?;
             master.catalog.remove_namespace(region, &name).inspect_err(|_| {
                 if let Some(namespace) = namespace {
-                    master.repaint(|picture| picture.namespaces.insert(name.clone(), namespace));
+                    master.update_view(|view| view.namespaces.insert(name.clone(), namespace));
                 }
             })
         })
@@ -85,18 +85,18 @@ impl Master {
 
     /// One namespace.
     pub(crate) fn namespace(&self, name: &str) -> Result<pb::NamespaceDescriptor, Exception> {
-        self.see(|picture| picture.namespaces.get(name).cloned()).ok_or_else(|| not_found(name))
+        self.read_view(|view| view.namespaces.get(name).cloned()).ok_or_else(|| not_found(name))
     }
 
     /// All namespaces, by name.
     pub(crate) fn namespaces(&self) -> Vec<pb::NamespaceDescriptor> {
-        self.see(|picture| picture.namespaces.values().cloned().collect())
+        self.read_view(|view| view.namespaces.values().cloned().collect())
     }
 
     /// The region of hbase:namespace; it has one.
     pub(crate) fn namespace_region(&self) -> Result<EncodedName, Exception> {
-        let found = self.see(|picture| {
-            let table = picture.tables.get(&TableName::namespaces())?;
+        let found = self.read_view(|view| {
+            let table = view.tables.get(&TableName::namespaces())?;
             table.serving().next().map(|row| row.region.encoded_name().clone())
         });
         found.ok_or_else(|| {

@@ -35,7 +35,7 @@ impl Master {
                 return Ok(());
             };
             let table =
-                master.see(|picture| picture.tables.get(&name).map(|table| Arc::clone(&table.descriptor)));
+                master.read_view(|view| view.tables.get(&name).map(|table| Arc::clone(&table.descriptor)));
             let table = table.ok_or_else(|| table_not_found(&name))?;
             if row.region.is_meta() {
                 return Err(Exception::do_not_retry("the region of hbase:meta cannot be moved"));
@@ -54,8 +54,8 @@ impl Master {
         let row = self.find(region)?;
         self.submit("assign", &row.region.table().clone(), None, move |master| {
             let name = row.region.table();
-            let table = master.see(|picture| {
-                picture.tables.get(name).map(|table| (Arc::clone(&table.descriptor), table.state))
+            let table = master.read_view(|view| {
+                view.tables.get(name).map(|table| (Arc::clone(&table.descriptor), table.state))
             });
             match table {
                 Some((descriptor, TableState::Enabled)) => master.open(&row.region, &descriptor),
@@ -114,8 +114,8 @@ impl Master {
         let flushed = name.clone();
         let id = self.submit("flush", &name, None, move |master| {
             let has = |family: &Bytes| {
-                master.see(|picture| {
-                    let table = picture.tables.get(&flushed);
+                master.read_view(|view| {
+                    let table = view.tables.get(&flushed);
                     table.is_some_and(|table| table.descriptor.family(family).is_some())
                 })
             };
@@ -127,7 +127,7 @@ impl Master {
         })?;
         // Of tables that are there, so that nobody can fill memory with names.
         let mut last = self.last_flushes.lock();
-        last.retain(|table, _| self.see(|picture| picture.tables.contains_key(table)));
+        last.retain(|table, _| self.read_view(|view| view.tables.contains_key(table)));
         last.insert(name, id);
         Ok(id)
     }
@@ -140,7 +140,7 @@ impl Master {
         let name: TableName = procedure.instance().parse().map_err(of_proto)?;
         let Some(id) = self.last_flushes.lock().get(&name).copied() else {
             // Nothing was begun. Of a table that is not there, nothing is left to do either.
-            return Ok(self.see(|picture| !picture.tables.contains_key(&name)));
+            return Ok(self.read_view(|view| !view.tables.contains_key(&name)));
         };
         match self.procedures.outcome(id) {
             Some(Outcome::Running { .. }) => Ok(false),
@@ -179,7 +179,7 @@ impl Master {
 
     /// The schema of a table, which must be enabled.
     fn check_enabled(&self, name: &TableName) -> Result<Arc<TableDescriptor>, Exception> {
-        self.see(|picture| match picture.tables.get(name) {
+        self.read_view(|view| match view.tables.get(name) {
             None => Err(table_not_found(name)),
             Some(table) if table.state == TableState::Enabled => Ok(Arc::clone(&table.descriptor)),
             Some(_) => Err(Exception::new(class::TABLE_NOT_ENABLED, name.to_string())),
@@ -188,8 +188,8 @@ impl Master {
 
     /// Refuses a region that its table does not have.
     fn check_serves(&self, region: &RegionInfo) -> Result<(), Exception> {
-        let is_there = self.see(|picture| {
-            let table = picture.tables.get(region.table());
+        let is_there = self.read_view(|view| {
+            let table = view.tables.get(region.table());
             table.is_some_and(|table| table.serving().any(|row| row.region.name() == region.name()))
         });
         if is_there {
@@ -228,16 +228,16 @@ impl Master {
             By::EncodedRegionName => EncodedName::parse(&String::from_utf8_lossy(&region.value)),
         };
         let name = name.map_err(|_| unknown())?;
-        self.see(|picture| picture.region(&name).cloned()).ok_or_else(unknown)
+        self.read_view(|view| view.region(&name).cloned()).ok_or_else(unknown)
     }
 
     fn serving(&self, table: &TableName) -> Option<Vec<RegionRow>> {
-        self.see(|picture| picture.tables.get(table).map(|table| table.serving().cloned().collect()))
+        self.read_view(|view| view.tables.get(table).map(|table| table.serving().cloned().collect()))
     }
 
     fn check_flush(&self, name: &TableName, families: &[Bytes]) -> Result<(), Exception> {
-        self.see(|picture| {
-            let table = picture.tables.get(name).ok_or_else(|| table_not_found(name))?;
+        self.read_view(|view| {
+            let table = view.tables.get(name).ok_or_else(|| table_not_found(name))?;
             if table.state != TableState::Enabled {
                 return Err(Exception::new(class::TABLE_NOT_ENABLED, name.to_string()));
             }

@@ -6,7 +6,7 @@ use rpc::Exception;
 
 use crate::Master;
 use crate::error::of_proto;
-use crate::picture::Table;
+use crate::view::TableEntry;
 
 /// A choice of tables, by names or by pattern and namespace.
 #[derive(Debug, Clone, Copy)]
@@ -79,12 +79,11 @@ impl Master {
         self.by_state(enabled, |table| table.descriptor.name().into())
     }
 
-    fn by_state<T>(&self, enabled: bool, form: impl Fn(&Table) -> T) -> Vec<T> {
+    fn by_state<T>(&self, enabled: bool, form: impl Fn(&TableEntry) -> T) -> Vec<T> {
         use proto::catalog::TableState;
         let state = if enabled { TableState::Enabled } else { TableState::Disabled };
-        self.see(|picture| {
-            let tables =
-                picture.tables.iter().filter(|(name, table)| !name.is_system() && table.state == state);
+        self.read_view(|view| {
+            let tables = view.tables.iter().filter(|(name, table)| !name.is_system() && table.state == state);
             tables.map(|(_, table)| form(table)).collect()
         })
     }
@@ -92,19 +91,19 @@ impl Master {
     fn select<T>(
         &self,
         selection: &Selection<'_>,
-        form: impl Fn(&TableName, &Table) -> T,
+        form: impl Fn(&TableName, &TableEntry) -> T,
     ) -> Result<Vec<T>, Exception> {
         if !selection.names.is_empty() {
             let names: Result<Vec<_>, _> = selection.names.iter().map(TableName::try_from).collect();
             let names = names.map_err(of_proto)?;
-            return Ok(self.see(|picture| {
-                let known = names.iter().filter_map(|name| picture.tables.get_key_value(name));
+            return Ok(self.read_view(|view| {
+                let known = names.iter().filter_map(|name| view.tables.get_key_value(name));
                 known.map(|(name, table)| form(name, table)).collect()
             }));
         }
         let test = selection.test()?;
-        Ok(self.see(|picture| {
-            let chosen = picture.tables.iter().filter(|(name, _)| test(name));
+        Ok(self.read_view(|view| {
+            let chosen = view.tables.iter().filter(|(name, _)| test(name));
             chosen.map(|(name, table)| form(name, table)).collect()
         }))
     }

@@ -27,9 +27,9 @@ use storage::Files;
 use crate::assignments::{Assignments, StampClock};
 use crate::catalog::Catalog;
 use crate::intents::Intents;
-use crate::picture::{Picture, Table};
 use crate::procedure::Procedures;
 use crate::switches::Switches;
+use crate::view::{CatalogView, TableEntry};
 use crate::{Error, Master, Options, TableStateMirror, descriptors, root};
 
 impl Master {
@@ -52,11 +52,11 @@ impl Master {
             intents: Intents::open(Arc::clone(&files))?,
             procedures: Procedures::new(world.clone(), options.procedures.clone()),
             switches: Switches::open(Arc::clone(&files), layout::switches())?,
-            picture: RwLock::new(Picture::default()),
+            view: RwLock::new(CatalogView::default()),
             mirror,
-            aside: RwLock::default(),
+            unreachable_tables: RwLock::default(),
             hbck_report: Mutex::default(),
-            leftovers: Mutex::default(),
+            failed_creations: Mutex::default(),
             last_flushes: Mutex::default(),
             world,
             options,
@@ -102,7 +102,7 @@ impl Master {
         let row =
             self.regions.open(&region, &table, None).map_err(|cause| failed("opening hbase:meta", cause))?;
         self.catalog.outdo(region.encoded_name()).map_err(|cause| failed("reading hbase:meta", cause))?;
-        self.repaint(|picture| picture.put_table(Table::new(table, TableState::Enabled, vec![row])));
+        self.update_view(|view| view.put_table(TableEntry::new(table, TableState::Enabled, vec![row])));
         Ok(())
     }
 
@@ -120,12 +120,12 @@ impl Master {
     /// Says whether all that is there made sense.
     fn read_tables(&self, unfinished: &BTreeSet<TableName>) -> Result<bool, Error> {
         let mut content = self.catalog.read()?;
-        for error in &content.nonsense {
+        for error in &content.unreadable {
             tracing::error!(%error, "what makes no sense in hbase:meta is left alone: delete that row's column");
         }
-        let mut all_read = content.nonsense.is_empty();
+        let mut all_read = content.unreadable.is_empty();
         for table in content.regions.keys().chain(content.states.keys()).cloned().collect::<Vec<_>>() {
-            if table.is_meta() || self.see(|picture| picture.tables.contains_key(&table)) {
+            if table.is_meta() || self.read_view(|view| view.tables.contains_key(&table)) {
                 // A table that was just finished is in the picture as ENABLING.
                 continue;
             }
@@ -140,7 +140,7 @@ impl Master {
                 unreadable => {
                     let error = unreadable.err().unwrap_or_else(missing);
                     tracing::error!(%table, %error, "the table is out of reach; its files are left as they are");
-                    self.aside.write().insert(table, error.to_string());
+                    self.unreachable_tables.write().insert(table, error.to_string());
                     all_read = false;
                     continue;
                 }
@@ -148,7 +148,7 @@ impl Master {
             // HBase counts a table without a state as enabled.
             let state = content.states.get(&table).copied().unwrap_or(TableState::Enabling);
             let rows = content.regions.remove(&table).unwrap_or_default();
-            self.repaint(|picture| picture.put_table(Table::new(Arc::new(descriptor), state, rows)));
+            self.update_view(|view| view.put_table(TableEntry::new(Arc::new(descriptor), state, rows)));
         }
         Ok(all_read)
     }
@@ -157,8 +157,8 @@ impl Master {
     fn open_namespaces(&self) -> Result<(), Error> {
         let name = TableName::namespaces();
         let wrap = |cause| failed("opening hbase:namespace", cause);
-        if self.see(|picture| picture.tables.contains_key(&name)) {
-            self.bring_up(&name).map_err(wrap)?;
+        if self.read_view(|view| view.tables.contains_key(&name)) {
+            self.open_table(&name).map_err(wrap)?;
         } else {
             let mut table = catalog::namespaces_descriptor();
             self.check_schema(&mut table).map_err(wrap)?;
@@ -176,9 +176,9 @@ impl Master {
                 known.push(namespace);
             }
         }
-        self.repaint(|picture| {
+        self.update_view(|view| {
             let named = known.into_iter().map(|one| (String::from_utf8_lossy(&one.name).into_owned(), one));
-            picture.namespaces = named.collect();
+            view.namespaces = named.collect();
         });
         Ok(())
     }
@@ -187,8 +187,8 @@ impl Master {
     fn open_tables(&self, all_read: bool) -> Result<(), Error> {
         let namespaces = TableName::namespaces();
         let (mut rows, mut enabling, mut disabling) = (Vec::new(), Vec::new(), Vec::new());
-        self.see(|picture| {
-            for (name, table) in &picture.tables {
+        self.read_view(|view| {
+            for (name, table) in &view.tables {
                 if name.is_meta() || *name == namespaces || table.state == TableState::Disabled {
                     continue;
                 }
@@ -204,10 +204,12 @@ impl Master {
         self.in_parallel(rows, |row| self.open_or_record(row)).map_err(wrap)?;
         enabling.iter().try_for_each(|name| self.set_state(name, TableState::Enabled)).map_err(wrap)?;
         for name in disabling {
-            self.take_down(&name).and_then(|()| self.set_state(&name, TableState::Disabled)).map_err(wrap)?;
+            self.close_table(&name)
+                .and_then(|()| self.set_state(&name, TableState::Disabled))
+                .map_err(wrap)?;
         }
-        let known = self.see(|picture| {
-            let rows = picture.tables.values().flat_map(|table| &table.regions);
+        let known = self.read_view(|view| {
+            let rows = view.tables.values().flat_map(|table| &table.regions);
             rows.map(|row| row.region.encoded_name().clone()).collect()
         });
         if all_read {
@@ -218,8 +220,8 @@ impl Master {
 
     fn open_or_record(&self, row: &RegionRow) -> Result<(), Exception> {
         let table: Option<Arc<TableDescriptor>> = self
-            .see(|picture| picture.tables.get(row.region.table()).map(|table| Arc::clone(&table.descriptor)));
-        let table = table.expect("the row was taken from the picture");
+            .read_view(|view| view.tables.get(row.region.table()).map(|table| Arc::clone(&table.descriptor)));
+        let table = table.expect("the row was taken from the view");
         let last = row.server.as_ref().or(row.target.as_ref());
         match self.regions.open(&row.region, &table, last) {
             Ok(open) => self.record(open),

@@ -4,8 +4,8 @@ use proto::catalog::RegionState;
 use proto::{ServerName, pb};
 
 use crate::Master;
-use crate::picture::{Table, is_in_transition};
 use crate::switches::Switch;
+use crate::view::{TableEntry, is_in_transition};
 
 /// The parts that were asked for; all, if none was named.
 pub(crate) fn of(master: &Master, wanted: &[i32]) -> pb::ClusterStatus {
@@ -42,8 +42,8 @@ pub(crate) fn of(master: &Master, wanted: &[i32]) -> pb::ClusterStatus {
         status.regions_in_transition = in_transition(master);
     }
     if wants(Part::TableToRegionsCount) {
-        status.table_region_states_count = master.see(|picture| {
-            let counts = picture.tables.iter().map(|(name, table)| pb::TableRegionStatesCount {
+        status.table_region_states_count = master.read_view(|view| {
+            let counts = view.tables.iter().map(|(name, table)| pb::TableRegionStatesCount {
                 table_name: name.into(),
                 region_states_count: count(table),
             });
@@ -55,8 +55,8 @@ pub(crate) fn of(master: &Master, wanted: &[i32]) -> pb::ClusterStatus {
 
 fn in_transition(master: &Master) -> Vec<pb::RegionInTransition> {
     let now = u64::try_from(master.world.now().0).ok();
-    master.see(|picture| {
-        let rows = picture.tables.values().flat_map(|table| &table.regions);
+    master.read_view(|view| {
+        let rows = view.tables.values().flat_map(|table| &table.regions);
         rows.filter(|row| is_in_transition(row.state))
             .map(|row| pb::RegionInTransition {
                 spec: pb::RegionSpecifier {
@@ -73,7 +73,7 @@ fn in_transition(master: &Master) -> Vec<pb::RegionInTransition> {
     })
 }
 
-fn count(table: &Table) -> pb::RegionStatesCount {
+fn count(table: &TableEntry) -> pb::RegionStatesCount {
     let count = |test: &dyn Fn(RegionState) -> bool| {
         u32::try_from(table.regions.iter().filter(|row| test(row.state)).count()).unwrap_or(u32::MAX)
     };

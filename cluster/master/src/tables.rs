@@ -25,8 +25,8 @@ use rpc::{Exception, class};
 
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
-use crate::picture::Table;
 use crate::procedure::{NonceKey, ProcedureId};
+use crate::view::TableEntry;
 use crate::{Master, descriptors, table_not_found};
 
 /// The attribute by which a table says how its stores' files are tracked.
@@ -45,7 +45,7 @@ impl Master {
         }
         let mut table = TableDescriptor::try_from(schema.clone()).map_err(of_proto)?;
         self.check_namespace_is_there(table.name())?;
-        if let Some(cause) = self.aside.read().get(table.name()) {
+        if let Some(cause) = self.unreachable_tables.read().get(table.name()) {
             return Err(Exception::do_not_retry(format!(
                 "a table of this name is there and out of reach, and nothing is made in its place: {cause}"
             )));
@@ -54,7 +54,7 @@ impl Master {
         let regions = regions_between(table.name(), split_keys, self.new_region_id()).map_err(of_proto)?;
         let table = Arc::new(table);
         let name = table.name().clone();
-        if self.see(|picture| picture.tables.contains_key(&name)) {
+        if self.read_view(|view| view.tables.contains_key(&name)) {
             return Err(Exception::new(class::TABLE_EXISTS, name.to_string()));
         }
         self.submit("create", &name, nonce, move |master| master.create(&table, &regions))
@@ -77,7 +77,7 @@ impl Master {
             master.check_modifiable(&name)?;
             master.intents.begin(Intent::Delete { table: name.clone() }).map_err(of_storage)?;
             master.erase(&name)?;
-            master.repaint(|picture| picture.remove_table(&name));
+            master.update_view(|view| view.remove_table(&name));
             master.intents.end(&name).map_err(of_storage)
         })
     }
@@ -90,14 +90,14 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         self.submit("enable", &name.clone(), nonce, move |master| {
-            master.see(|picture| match picture.tables.get(&name) {
+            master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
                 // Nobody else changes it while this runs: ENABLING is what an enabling that failed left.
                 Some(table) if matches!(table.state, TableState::Disabled | TableState::Enabling) => Ok(()),
                 Some(table) => Err(Exception::new(class::TABLE_NOT_DISABLED, table.state_words())),
             })?;
             master.set_state(&name, TableState::Enabling)?;
-            master.bring_up(&name)
+            master.open_table(&name)
         })
     }
 
@@ -117,13 +117,13 @@ impl Master {
             if name.is_meta() || name == TableName::namespaces() {
                 return Err(Exception::new(class::CONSTRAINT, format!("Cannot disable {name}")));
             }
-            master.see(|picture| match picture.tables.get(&name) {
+            master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
                 Some(table) if matches!(table.state, TableState::Enabled | TableState::Disabling) => Ok(()),
                 Some(table) => Err(Exception::new(class::TABLE_NOT_ENABLED, table.state_words())),
             })?;
             master.set_state(&name, TableState::Disabling)?;
-            master.take_down(&name)?;
+            master.close_table(&name)?;
             master.set_state(&name, TableState::Disabled)
         })
     }
@@ -142,15 +142,15 @@ impl Master {
         self.check_is_there_and_not(&name, TableState::Enabled, class::TABLE_NOT_DISABLED)?;
         self.submit("truncate", &name.clone(), nonce, move |master| {
             master.check_modifiable(&name)?;
-            let (table, keys) = master.see(|picture| {
-                let table = picture.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
+            let (table, keys) = master.read_view(|view| {
+                let table = view.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
                 let starts = table.serving().map(|row| row.region.start_key().clone());
                 Ok((Arc::clone(&table.descriptor), starts.filter(|key| !key.is_empty()).collect::<Vec<_>>()))
             })?;
             let keys = if preserve_splits { keys } else { Vec::new() };
             let regions = regions_between(&name, &keys, master.new_region_id()).map_err(of_proto)?;
             master.build(&table, &regions)?;
-            master.bring_up(&name)
+            master.open_table(&name)
         })
     }
 
@@ -162,7 +162,7 @@ impl Master {
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
-        if !self.see(|picture| picture.tables.contains_key(&name)) {
+        if !self.read_view(|view| view.tables.contains_key(&name)) {
             return Err(table_not_found(&name));
         }
         check_tracker(&name, tracker)?;
@@ -172,7 +172,7 @@ impl Master {
     /// The state of a table.
     pub(crate) fn table_state(&self, table: &pb::TableName) -> Result<TableState, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
-        self.see(|picture| picture.tables.get(&name).map(|table| table.state))
+        self.read_view(|view| view.tables.get(&name).map(|table| table.state))
             .ok_or_else(|| table_not_found(&name))
     }
 
@@ -185,11 +185,11 @@ impl Master {
         nonce: Option<NonceKey>,
         work: impl FnOnce(&Master) -> Result<(), Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
-        for name in std::mem::take(&mut *self.leftovers.lock()) {
-            let (master, leftover) = (Arc::clone(self), name.clone());
+        for name in std::mem::take(&mut *self.failed_creations.lock()) {
+            let (master, failed) = (Arc::clone(self), name.clone());
             self.procedures.submit("take-back", name.as_str(), None, move || {
-                master.resume(&leftover).inspect_err(|_| {
-                    master.leftovers.lock().insert(leftover.clone());
+                master.resume(&failed).inspect_err(|_| {
+                    master.failed_creations.lock().insert(failed.clone());
                 })?;
                 Ok(Bytes::new())
             })?;
@@ -206,7 +206,7 @@ impl Master {
     fn resume(&self, name: &TableName) -> Result<(), Exception> {
         match self.intents.of(name) {
             None => Ok(()),
-            Some(Intent::Create { .. }) if !self.see(|picture| picture.tables.contains_key(name)) => {
+            Some(Intent::Create { .. }) if !self.read_view(|view| view.tables.contains_key(name)) => {
                 // A creation that failed, and was told so, before it could be taken back.
                 let delete = Intent::Delete { table: name.clone() };
                 self.intents.begin(delete.clone()).map_err(of_storage)?;
@@ -214,7 +214,7 @@ impl Master {
             }
             Some(intent) => {
                 self.finish(&intent)?;
-                if matches!(intent, Intent::Create { .. }) { self.bring_up(name) } else { Ok(()) }
+                if matches!(intent, Intent::Create { .. }) { self.open_table(name) } else { Ok(()) }
             }
         }
     }
@@ -227,19 +227,19 @@ impl Master {
     ) -> Result<(), Exception> {
         let name = table.name();
         // Under one lock with the check: a namespace that is being deleted sees the table, or the table sees it gone.
-        self.repaint(|picture| {
-            if picture.tables.contains_key(name) {
+        self.update_view(|view| {
+            if view.tables.contains_key(name) {
                 return Err(Exception::new(class::TABLE_EXISTS, name.to_string()));
             }
-            if !picture.namespaces.contains_key(name.namespace()) && !name.is_system() {
+            if !view.namespaces.contains_key(name.namespace()) && !name.is_system() {
                 return Err(Exception::new(class::NAMESPACE_NOT_FOUND, name.namespace()));
             }
-            picture.put_table(Table::new(Arc::clone(table), TableState::Enabling, Vec::new()));
+            view.put_table(TableEntry::new(Arc::clone(table), TableState::Enabling, Vec::new()));
             Ok(())
         })?;
         self.build(table, regions)
-            .and_then(|()| self.bring_up(name))
-            .map_err(|failure| self.take_back(name, failure))
+            .and_then(|()| self.open_table(name))
+            .map_err(|failure| self.undo_creation(name, failure))
     }
 
     /// Steps 1 to 5.
@@ -265,13 +265,13 @@ impl Master {
                     .collect();
                 self.catalog.put_regions(&rows)?;
                 self.catalog.put_state(table.name(), TableState::Enabling)?;
-                self.repaint(|picture| {
-                    picture.put_table(Table::new(Arc::clone(table), TableState::Enabling, rows));
+                self.update_view(|view| {
+                    view.put_table(TableEntry::new(Arc::clone(table), TableState::Enabling, rows));
                 });
             }
             Intent::Delete { table } => {
                 self.erase(table)?;
-                self.repaint(|picture| picture.remove_table(table));
+                self.update_view(|view| view.remove_table(table));
             }
             Intent::DeleteFamilies { table, families } => self.finish_families(table, families)?,
             Intent::TruncateRegion { table, region } => {
@@ -284,18 +284,18 @@ impl Master {
 
     /// After a creation that failed: nothing of it stays. What is told is the failure, and what could not be taken back,
     /// which is tried again with the next change of any table.
-    fn take_back(&self, table: &TableName, failure: Exception) -> Exception {
+    fn undo_creation(&self, table: &TableName, failure: Exception) -> Exception {
         let undone = self
             .intents
             .begin(Intent::Delete { table: table.clone() })
             .map_err(of_storage)
             .and_then(|()| self.erase(table))
             .and_then(|()| self.intents.end(table).map_err(of_storage));
-        self.repaint(|picture| picture.remove_table(table));
+        self.update_view(|view| view.remove_table(table));
         match undone {
             Ok(()) => failure,
             Err(also) => {
-                self.leftovers.lock().insert(table.clone());
+                self.failed_creations.lock().insert(table.clone());
                 let message = format!("{}; and what was made could not be removed: {also}", failure.message);
                 Exception { message, ..failure }
             }
@@ -319,9 +319,9 @@ impl Master {
     }
 
     /// Step 6: opens all regions of a table and says that it is enabled.
-    pub(crate) fn bring_up(&self, table: &TableName) -> Result<(), Exception> {
-        let Some((descriptor, rows)) = self.see(|picture| {
-            let table = picture.tables.get(table)?;
+    pub(crate) fn open_table(&self, table: &TableName) -> Result<(), Exception> {
+        let Some((descriptor, rows)) = self.read_view(|view| {
+            let table = view.tables.get(table)?;
             Some((Arc::clone(&table.descriptor), table.serving().cloned().collect::<Vec<_>>()))
         }) else {
             return Err(table_not_found(table));
@@ -331,10 +331,9 @@ impl Master {
     }
 
     /// Closes all regions of a table.
-    pub(crate) fn take_down(&self, table: &TableName) -> Result<(), Exception> {
-        let rows = self.see(|picture| {
-            picture
-                .tables
+    pub(crate) fn close_table(&self, table: &TableName) -> Result<(), Exception> {
+        let rows = self.read_view(|view| {
+            view.tables
                 .get(table)
                 .map(|table| table.serving().cloned().collect::<Vec<_>>())
                 .unwrap_or_default()
@@ -350,8 +349,8 @@ impl Master {
 
     /// The server that had a region last, as hbase:meta says.
     pub(crate) fn last_server(&self, region: &RegionInfo) -> Option<ServerName> {
-        self.see(|picture| {
-            let table = picture.tables.get(region.table())?;
+        self.read_view(|view| {
+            let table = view.tables.get(region.table())?;
             let row = table.regions.iter().find(|row| row.region.name() == region.name())?;
             row.server.clone().or_else(|| row.target.clone())
         })
@@ -366,8 +365,8 @@ impl Master {
     /// Writes a region's row and then the picture.
     pub(crate) fn record(&self, row: RegionRow) -> Result<(), Exception> {
         self.catalog.put_regions([&row])?;
-        self.repaint(|picture| {
-            if let Some(table) = picture.tables.get_mut(row.region.table()) {
+        self.update_view(|view| {
+            if let Some(table) = view.tables.get_mut(row.region.table()) {
                 table.update(row);
             }
         });
@@ -377,7 +376,7 @@ impl Master {
     /// Writes a table's state and then the picture.
     pub(crate) fn set_state(&self, table: &TableName, state: TableState) -> Result<(), Exception> {
         self.catalog.put_state(table, state)?;
-        self.repaint(|picture| picture.set_state(table, state));
+        self.update_view(|view| view.set_state(table, state));
         Ok(())
     }
 
@@ -397,7 +396,7 @@ impl Master {
     }
 
     fn check_namespace_is_there(&self, table: &TableName) -> Result<(), Exception> {
-        if self.see(|picture| picture.namespaces.contains_key(table.namespace())) {
+        if self.read_view(|view| view.namespaces.contains_key(table.namespace())) {
             return Ok(());
         }
         Err(Exception::new(class::NAMESPACE_NOT_FOUND, table.namespace()))
@@ -410,7 +409,7 @@ impl Master {
         state: TableState,
         refusal: &'static str,
     ) -> Result<(), Exception> {
-        self.see(|picture| match picture.tables.get(table) {
+        self.read_view(|view| match view.tables.get(table) {
             None => Err(table_not_found(table)),
             Some(known) if known.state == state => Err(Exception::new(refusal, table.to_string())),
             Some(_) => Ok(()),
@@ -422,7 +421,7 @@ impl Master {
         if table.is_meta() {
             return Err(Exception::io("Can't modify catalog tables"));
         }
-        self.see(|picture| match picture.tables.get(table) {
+        self.read_view(|view| match view.tables.get(table) {
             None => Err(table_not_found(table)),
             Some(table) if table.state != TableState::Disabled => Err(Exception::new(
                 class::TABLE_NOT_DISABLED,

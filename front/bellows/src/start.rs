@@ -211,7 +211,7 @@ pub(crate) fn run(
     console.keep_history();
     server.stop();
     rpc.stop();
-    master.settle();
+    master.wait_idle();
     server.close_all().map_err(|error| Failure::of_words(root, error))?;
     if let Err(error) = server.foundation().cache.persist() {
         tracing::warn!(%error, "the bucket cache's index cannot be kept");

@@ -9,7 +9,7 @@ use proto::{EncodedName, RegionInfo, TableName};
 use rpc::Exception;
 
 use crate::Master;
-use crate::catalog::Content;
+use crate::catalog::CatalogContent;
 
 /// What a check has found.
 #[derive(Clone, Debug)]
@@ -82,9 +82,9 @@ impl Master {
         // Tables that change while they are looked at are left out: what is half done is no inconsistency.
         let busy = self.busy_tables();
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
-        let unreadable = content.nonsense.iter().map(|error| Inconsistency::Unreadable(error.to_string()));
+        let unreadable = content.unreadable.iter().map(|error| Inconsistency::Unreadable(error.to_string()));
         inconsistencies.extend(unreadable);
-        let tables = self.see(|picture| picture.tables.clone());
+        let tables = self.read_view(|view| view.tables.clone());
         let open = self.regions.open_regions()?;
         let unknown = content.regions.iter().filter(|(table, _)| !tables.contains_key(table));
         let unknown = unknown.flat_map(|(_, rows)| rows);
@@ -109,7 +109,7 @@ impl Master {
     }
 
     fn busy_tables(&self) -> BTreeSet<TableName> {
-        let tables: Vec<TableName> = self.see(|picture| picture.tables.keys().cloned().collect());
+        let tables: Vec<TableName> = self.read_view(|view| view.tables.keys().cloned().collect());
         let is_busy =
             |table: &TableName| self.procedures.is_busy(table.as_str()) || self.intents.of(table).is_some();
         tables.into_iter().filter(is_busy).collect()
@@ -119,8 +119,8 @@ impl Master {
 /// What hbase:meta has of a table, against the view and the regions that are `open`.
 fn check_table(
     name: &TableName,
-    table: &crate::picture::Table,
-    content: &Content,
+    table: &crate::view::TableEntry,
+    content: &CatalogContent,
     open: &BTreeSet<EncodedName>,
     found: &mut Vec<Inconsistency>,
 ) {

@@ -34,13 +34,13 @@ impl Master {
     fn mend(&self, inconsistency: &Inconsistency) -> Result<(), Exception> {
         match inconsistency {
             Inconsistency::TableState { table, .. } => {
-                match self.see(|picture| picture.tables.get(table).map(|table| table.state)) {
+                match self.read_view(|view| view.tables.get(table).map(|table| table.state)) {
                     Some(state) => self.catalog.put_state(table, state),
                     None => Ok(()),
                 }
             }
             Inconsistency::NoRow(region) => {
-                match self.see(|picture| picture.region(region.encoded_name()).cloned()) {
+                match self.read_view(|view| view.region(region.encoded_name()).cloned()) {
                     Some(row) => self.catalog.put_regions([&row]),
                     None => Ok(()),
                 }
@@ -57,8 +57,8 @@ impl Master {
 
     /// Makes an empty region for rows that have none.
     fn fill(&self, table: &TableName, start: &Bytes, end: &Bytes) -> Result<(), Exception> {
-        let known = self.see(|picture| {
-            let table = picture.tables.get(table)?;
+        let known = self.read_view(|view| {
+            let table = view.tables.get(table)?;
             Some((Arc::clone(&table.descriptor), table.state))
         });
         let (descriptor, state) = known.ok_or_else(|| table_not_found(table))?;

@@ -7,8 +7,8 @@ use rpc::Exception;
 use storage::memory::Fault;
 use storage::{Kind, Outcome};
 
-use super::double::{Life, name, pb_name, schema};
-use crate::picture::is_whole;
+use super::fake::{Life, name, pb_name, schema};
+use crate::view::covers_all_rows;
 
 type Change = fn(&Life) -> Result<(), Exception>;
 
@@ -41,7 +41,7 @@ fn at_every_act(before: Change, change: Change, check: fn(&Life, bool)) {
     // In the catalog.
     for writes in 0.. {
         let life = prepared();
-        life.double.die_after(Some(writes));
+        life.servers.die_after(Some(writes));
         let told = change(&life).is_ok();
         cut += usize::from(!told);
         check(&life.next(), told);
@@ -54,9 +54,9 @@ fn at_every_act(before: Change, change: Change, check: fn(&Life, bool)) {
 
 fn assert_serves(life: &Life, table: &str, regions: usize) {
     assert_eq!(life.state(table), TableState::Enabled);
-    let rows = life.master.see(|picture| picture.tables[&name(table)].regions.clone());
-    assert!(is_whole(rows.iter()) && rows.len() == regions, "{rows:?}");
-    assert_eq!(life.double.open_count(), 2 + regions);
+    let rows = life.master.read_view(|view| view.tables[&name(table)].regions.clone());
+    assert!(covers_all_rows(rows.iter()) && rows.len() == regions, "{rows:?}");
+    assert_eq!(life.servers.open_count(), 2 + regions);
 }
 
 fn nothing(_life: &Life) -> Result<(), Exception> {
@@ -104,7 +104,7 @@ fn an_enabling_and_a_disabling() {
     let enable: Change = |life| life.done(life.master.enable_table(&pb_name("t"), None));
     let either = |life: &Life, _told: bool| {
         if life.state("t") == TableState::Disabled {
-            assert_eq!(life.double.open_count(), 2);
+            assert_eq!(life.servers.open_count(), 2);
             life.done(life.master.enable_table(&pb_name("t"), None)).expect("the table is whole");
         }
         assert_serves(life, "t", 2);
@@ -117,7 +117,7 @@ fn an_enabling_and_a_disabling() {
         ] {
             let life = Life::first();
             before(&life).expect("the preparation works");
-            life.double.die_after(Some(writes));
+            life.servers.die_after(Some(writes));
             let told = change(&life);
             assert!(told.is_err(), "four writes are needed");
             either(&life.next(), false);
@@ -146,7 +146,7 @@ fn a_truncation_of_a_region() {
         Ok(())
     };
     let truncate: Change = |life| {
-        let region = life.master.see(|picture| picture.tables[&name("t")].regions[0].region.clone());
+        let region = life.master.read_view(|view| view.tables[&name("t")].regions[0].region.clone());
         life.done(life.master.truncate_region(&(&region).into(), None))
     };
     at_every_act(prepare, truncate, |life, told| {
@@ -166,7 +166,7 @@ fn the_removal_of_a_family() {
     let remove: Change = |life| life.done(life.master.delete_family(&pb_name("t"), &"g".into(), None));
     at_every_act(prepare, remove, |life, told| {
         assert_serves(life, "t", 2);
-        let known = life.master.see(|picture| picture.tables[&name("t")].descriptor.family(b"g").is_some());
+        let known = life.master.read_view(|view| view.tables[&name("t")].descriptor.family(b"g").is_some());
         let files = life.files_of("t").iter().filter(|file| file.as_str().contains("/g/")).count();
         assert_eq!(files, usize::from(known), "a family and its files go together");
         assert!(!(told && known));
@@ -184,7 +184,7 @@ fn what_was_told_done_survives_the_loss_of_power() {
         life.done(life.master.delete_family(&pb_name("t"), &"g".into(), None)).expect("removed");
         life.master.switches.set(crate::switches::Switch::Cleaner, false).expect("switched");
         let life = life.after_power_loss(seed);
-        assert!(life.master.see(|picture| picture.tables[&name("t")].descriptor.family(b"g").is_none()));
+        assert!(life.master.read_view(|view| view.tables[&name("t")].descriptor.family(b"g").is_none()));
         assert!(!life.files_of("t").contains(&file), "a family made anew would find it");
         assert!(!life.master.switches.is_on(crate::switches::Switch::Cleaner));
         life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
@@ -198,11 +198,11 @@ fn what_was_told_done_survives_the_loss_of_power() {
 #[test]
 fn a_failure_without_a_crash_leaves_nothing_behind() {
     let life = Life::first();
-    life.double.refuse(Some("m"));
+    life.servers.refuse(Some("m"));
     assert!(table(&life).is_err());
     assert!(!life.has("t") && life.files_of("t").is_empty());
-    assert_eq!(life.double.open_count(), 2);
-    life.double.refuse(None);
+    assert_eq!(life.servers.open_count(), 2);
+    life.servers.refuse(None);
     table(&life).expect("nothing is in the way");
 
     // A disk that fails once, at every act: either the table is there whole or it can be made at once.
@@ -231,9 +231,9 @@ fn a_failure_without_a_crash_leaves_nothing_behind() {
 fn an_enabling_that_failed_can_be_tried_again() {
     let life = Life::first();
     disabled(&life).expect("the preparation works");
-    life.double.refuse(Some("m"));
+    life.servers.refuse(Some("m"));
     assert!(life.done(life.master.enable_table(&pb_name("t"), None)).is_err());
-    life.double.refuse(None);
+    life.servers.refuse(None);
     life.done(life.master.enable_table(&pb_name("t"), None)).expect("tried again");
     assert_serves(&life, "t", 2);
 }
@@ -245,7 +245,7 @@ fn a_namespace_that_is_being_deleted_takes_no_table() {
     life.done(life.master.create_namespace(&namespace, None)).expect("created");
     let region = life.master.namespace_region().expect("there");
     // As between the two steps of the deletion.
-    life.master.repaint(|picture| picture.namespaces.remove("ns"));
+    life.master.update_view(|view| view.namespaces.remove("ns"));
     let table =
         std::sync::Arc::new(proto::TableDescriptor::try_from(schema("ns:t", &["f"])).expect("lawful"));
     let regions =

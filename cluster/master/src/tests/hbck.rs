@@ -10,7 +10,7 @@ use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{RegionInfo, pb};
 use rpc::{Exception, Service, class};
 
-use super::double::{Life, name, pb_name};
+use super::fake::{Life, name, pb_name};
 use super::service::{call, end_of};
 use crate::{HbckService, Inconsistency};
 
@@ -35,7 +35,7 @@ impl Bench {
     }
 
     fn rows(&self) -> Vec<RegionRow> {
-        self.life.master.see(|picture| picture.tables[&name("t")].regions.clone())
+        self.life.master.read_view(|view| view.tables[&name("t")].regions.clone())
     }
 
     fn check(&self) -> Vec<Inconsistency> {
@@ -100,7 +100,7 @@ fn a_hole_is_found_after_a_start_and_filled_by_an_empty_region() {
     assert_eq!(bench.check(), []);
     let starts: Vec<_> = bench.rows().iter().map(|row| row.region.start_key().clone()).collect();
     assert_eq!(starts, ["", "g", "n"]);
-    assert!(bench.life.double.server_of(bench.rows()[1].region.encoded_name()).is_some());
+    assert!(bench.life.servers.server_of(bench.rows()[1].region.encoded_name()).is_some());
 }
 
 #[test]
@@ -168,13 +168,13 @@ fn what_one_server_cannot_do_is_refused_with_the_reason() {
         .call("ScheduleSCPsForUnknownServers", &pb::ScheduleScPsForUnknownServersRequest {})
         .expect("answered");
     assert!(unknown.pid.is_empty());
-    bench.life.double.pause(true);
+    bench.life.servers.pause(true);
     bench.life.done(bench.life.master.disable_table(&pb_name("t"), None)).expect("disabled");
     let running = bench.life.master.enable_table(&pb_name("t"), None).expect("submitted");
     let request = pb::BypassProcedureRequest { proc_id: vec![running.0], ..Default::default() };
     let refused = bench.call::<pb::BypassProcedureResponse>("BypassProcedure", &request);
     assert!(refused.expect_err("it runs").message.contains("cannot be bypassed"));
     assert_eq!(bench.check(), [], "a table that changes is left out");
-    bench.life.double.pause(false);
+    bench.life.servers.pause(false);
     bench.life.master.procedures.wait_idle();
 }

@@ -11,7 +11,7 @@ use rpc::class;
 use storage::memory::Fault;
 use storage::{Files, Kind, Outcome};
 
-use super::double::{Life, name, pb_name, schema};
+use super::fake::{Life, name, pb_name, schema};
 use crate::descriptors;
 use crate::intents::{Intent, Intents};
 
@@ -29,7 +29,7 @@ fn put(
     };
     let edit =
         CatalogEdit::Put(CatalogRow { key: Bytes::from_static(row.as_bytes()), columns: vec![column] });
-    life.double
+    life.servers
         .write(RegionInfo::meta().encoded_name(), Stamp(1_900_000_000_000), vec![edit])
         .expect("hbase:meta takes anything");
 }
@@ -49,7 +49,7 @@ fn rows_of_meta_that_make_no_sense_are_left_alone() {
         life.create("t", &["f"], &["m"]).unwrap();
         put(&life, row, catalog::TABLE, catalog::STATE, value);
         let next = life.next();
-        assert_eq!((next.state("t"), next.double.open_count()), (TableState::Enabled, 4), "{row}");
+        assert_eq!((next.state("t"), next.servers.open_count()), (TableState::Enabled, 4), "{row}");
         next.create("u", &["f"], &[]).unwrap();
     }
 }
@@ -61,7 +61,7 @@ fn a_region_whose_state_makes_no_sense_is_opened() {
     {
         let life = Life::first();
         life.create("t", &["f"], &[]).unwrap();
-        let region = life.master.see(|picture| picture.tables[&name("t")].regions[0].key());
+        let region = life.master.read_view(|view| view.tables[&name("t")].regions[0].key());
         let column = Column {
             family: Bytes::from_static(catalog::INFO),
             qualifier: Bytes::from_static(qualifier),
@@ -69,9 +69,9 @@ fn a_region_whose_state_makes_no_sense_is_opened() {
         };
         let edit = CatalogEdit::Put(CatalogRow { key: region, columns: vec![column] });
         let meta = RegionInfo::meta();
-        life.double.write(meta.encoded_name(), Stamp(1_900_000_000_000), vec![edit]).unwrap();
+        life.servers.write(meta.encoded_name(), Stamp(1_900_000_000_000), vec![edit]).unwrap();
         let next = life.next();
-        assert_eq!((next.state("t"), next.double.open_count()), (TableState::Enabled, 3));
+        assert_eq!((next.state("t"), next.servers.open_count()), (TableState::Enabled, 3));
     }
 }
 
@@ -81,13 +81,13 @@ fn a_table_without_a_descriptor_is_out_of_reach_and_keeps_its_files() {
     life.create("t", &["f"], &[]).unwrap();
     life.create("u", &["f"], &[]).unwrap();
     let kept = life.put_store_file("t", "f");
-    let region = life.master.see(|picture| picture.tables[&name("t")].regions[0].region.clone());
+    let region = life.master.read_view(|view| view.tables[&name("t")].regions[0].region.clone());
     for entry in life.files.list(&layout::descriptors(&name("t"))).unwrap() {
         life.files.delete(&entry.name).unwrap();
     }
     let next = life.next();
     assert_eq!((next.has("t"), next.state("u")), (false, TableState::Enabled));
-    assert!(next.double.was_kept(region.encoded_name()), "the log may hold what is not in its files");
+    assert!(next.servers.was_kept(region.encoded_name()), "the log may hold what is not in its files");
     let refused = next.create("t", &["f"], &[]).unwrap_err();
     assert!(refused.message.contains(".tableinfo"), "{refused}");
     assert!(next.files_of("t").contains(&kept));
@@ -130,13 +130,13 @@ fn a_change_that_cannot_be_finished_keeps_only_its_table_from_serving() {
 fn a_creation_that_failed_and_could_not_be_taken_back_is_taken_back_later() {
     for writes in 0..2 {
         let life = Life::first();
-        life.double.die_after(Some(writes));
+        life.servers.die_after(Some(writes));
         life.create("t", &["f"], &["m"]).unwrap_err();
         assert!(life.create("u", &["f"], &[]).is_err(), "it is as it was");
-        life.master.settle();
-        life.double.die_after(None);
+        life.master.wait_idle();
+        life.servers.die_after(None);
         life.create("v", &["f"], &[]).unwrap();
-        life.master.settle();
+        life.master.wait_idle();
         for table in ["t", "u"] {
             assert!(life.master.intents.of(&name(table)).is_none() && life.files_of(table).is_empty());
         }

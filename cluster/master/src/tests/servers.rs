@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use proto::catalog::TableState;
 use proto::{RegionInfo, pb};
 
-use super::double::{Life, SERVERS, name, pb_name};
+use super::fake::{Life, SERVERS, name, pb_name};
 
 fn regions(life: &Life) -> Vec<RegionInfo> {
     life.master
-        .see(|picture| picture.tables[&name("t")].regions.iter().map(|row| row.region.clone()).collect())
+        .read_view(|view| view.tables[&name("t")].regions.iter().map(|row| row.region.clone()).collect())
 }
 
 /// Asserts that hbase:meta names for each region of t the server that has it open, and returns the servers.
 fn assert_meta_is_true(life: &Life) -> BTreeSet<String> {
-    let rows = life.master.see(|picture| picture.tables[&name("t")].regions.clone());
+    let rows = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
     let server = |row: &proto::catalog::RegionRow| {
-        let open = life.double.server_of(row.region.encoded_name()).expect("it is open");
+        let open = life.servers.server_of(row.region.encoded_name()).expect("it is open");
         assert_eq!(row.server.as_ref(), Some(&open), "{}", row.region);
         open.host
     };
@@ -32,7 +32,7 @@ fn regions_are_spread_over_the_servers_and_meta_says_where_they_are() {
         .iter()
         .map(|server| {
             let on = |region: &&RegionInfo| {
-                life.double.server_of(region.encoded_name()).is_some_and(|open| open.to_string() == *server)
+                life.servers.server_of(region.encoded_name()).is_some_and(|open| open.to_string() == *server)
             };
             regions(&life).iter().filter(on).count()
         })
@@ -46,16 +46,16 @@ fn a_reopened_region_goes_back_to_the_server_that_had_it() {
     let life = Life::first();
     life.create("t", &["f"], &["d", "h", "p"]).unwrap();
     let before: Vec<_> =
-        regions(&life).iter().map(|region| life.double.server_of(region.encoded_name())).collect();
+        regions(&life).iter().map(|region| life.servers.server_of(region.encoded_name())).collect();
     let family = pb::ColumnFamilySchema { name: "g".into(), ..Default::default() };
     life.done(life.master.add_family(&pb_name("t"), &family, None)).unwrap();
     let after: Vec<_> =
-        regions(&life).iter().map(|region| life.double.server_of(region.encoded_name())).collect();
+        regions(&life).iter().map(|region| life.servers.server_of(region.encoded_name())).collect();
     assert_eq!(before, after);
     assert_meta_is_true(&life);
     let next = life.next();
     let restarted: Vec<_> =
-        regions(&next).iter().map(|region| next.double.server_of(region.encoded_name())).collect();
+        regions(&next).iter().map(|region| next.servers.server_of(region.encoded_name())).collect();
     assert_eq!(before, restarted, "also after a restart of all");
 }
 
@@ -65,17 +65,17 @@ fn a_region_moves_to_the_server_that_is_named_and_to_no_dead_one() {
     life.create("t", &["f"], &[]).unwrap();
     let region = regions(&life).remove(0);
     let specifier = pb::RegionSpecifier { r#type: 1, value: region.name().clone() };
-    let from = life.double.server_of(region.encoded_name()).expect("open");
+    let from = life.servers.server_of(region.encoded_name()).expect("open");
     let other = SERVERS.iter().find(|server| **server != from.to_string()).expect("there are two");
     let other: proto::ServerName = other.parse().expect("a server's name");
     life.done(life.master.move_region(&specifier, Some(&(&other).into()))).unwrap();
-    assert_eq!(life.double.server_of(region.encoded_name()), Some(other));
+    assert_eq!(life.servers.server_of(region.encoded_name()), Some(other));
     assert_meta_is_true(&life);
     let dead: proto::ServerName = "three,16020,1".parse().expect("a server's name");
     life.done(life.master.move_region(&specifier, Some(&(&dead).into()))).unwrap();
-    assert!(life.double.server_of(region.encoded_name()).is_some(), "it stays where it is");
+    assert!(life.servers.server_of(region.encoded_name()).is_some(), "it stays where it is");
     life.done(life.master.move_region(&specifier, None)).unwrap();
-    assert_eq!(life.double.server_of(region.encoded_name()), Some(from), "to the other one");
+    assert_eq!(life.servers.server_of(region.encoded_name()), Some(from), "to the other one");
 }
 
 #[test]
@@ -83,13 +83,13 @@ fn without_a_living_server_a_table_is_not_made_and_nothing_of_it_stays() {
     let life = Life::first();
     life.create("u", &["f"], &[]).unwrap();
     let live = SERVERS;
-    let meta = life.double.server_of(RegionInfo::meta().encoded_name()).expect("open");
-    life.double.set_live(&[]);
+    let meta = life.servers.server_of(RegionInfo::meta().encoded_name()).expect("open");
+    life.servers.set_live(&[]);
     let refused = life.create("t", &["f"], &[]).unwrap_err();
     assert!(refused.message.contains("no region server lives"), "{refused}");
-    life.double.set_live(&live);
+    life.servers.set_live(&live);
     assert!(!life.has("t"));
-    assert_eq!(life.double.server_of(RegionInfo::meta().encoded_name()), Some(meta));
+    assert_eq!(life.servers.server_of(RegionInfo::meta().encoded_name()), Some(meta));
     life.create("t", &["f"], &[]).unwrap();
     assert_eq!(life.state("t"), TableState::Enabled);
 }
@@ -100,9 +100,9 @@ fn a_region_whose_closing_failed_is_closed_again_before_it_opens_under_a_new_ter
     life.create("t", &["f"], &[]).unwrap();
     let region = regions(&life).remove(0);
     let specifier = pb::RegionSpecifier { r#type: 1, value: region.name().clone() };
-    life.double.fail_closes(1);
+    life.servers.fail_closes(1);
     life.done(life.master.unassign_region(&specifier)).unwrap_err();
-    assert_eq!(life.double.server_of(region.encoded_name()), None);
+    assert_eq!(life.servers.server_of(region.encoded_name()), None);
     life.done(life.master.assign_region(&specifier)).unwrap();
     assert_meta_is_true(&life);
 }

@@ -9,7 +9,7 @@ use prost::Message;
 use proto::pb;
 use rpc::{Answer, Call, Codec, Compressor, ConnectionInfo, Exception, Reply, Service, User, class};
 
-use super::double::{Life, pb_name, schema};
+use super::fake::{Life, pb_name, schema};
 use crate::MasterService;
 
 /// A call of a client that waits for `timeout`.
@@ -170,7 +170,7 @@ fn the_answer_to_a_change_of_a_schema_and_to_a_truncation_comes_with_its_end() {
     let _: pb::TruncateTableResponse = client.call("truncateTable", &request).unwrap();
     assert_eq!(client.life.state("t"), pb::table_state::State::Enabled);
 
-    client.life.double.refuse(Some(""));
+    client.life.servers.refuse(Some(""));
     let failed = client.call::<pb::AddColumnResponse>("AddColumn", &add_family("i")).unwrap_err();
     assert!(failed.message.contains("refused by the test"), "the procedure's own exception: {failed}");
 }
@@ -179,11 +179,11 @@ fn the_answer_to_a_change_of_a_schema_and_to_a_truncation_comes_with_its_end() {
 fn a_held_answer_goes_out_before_the_client_gives_up() {
     let client = Client::new();
     client.create("t");
-    client.life.double.pause(true);
+    client.life.servers.pause(true);
     let param = Bytes::from(add_family("g").encode_to_vec());
     let reply = client.raw_within(Some(Duration::from_millis(100)), "AddColumn", param).unwrap();
     let id = pb::AddColumnResponse::decode(reply.message).unwrap().proc_id;
-    client.life.double.pause(false);
+    client.life.servers.pause(false);
     assert!(client.poll(id).exception.is_none(), "the procedure went on, and can be polled");
 }
 
@@ -253,8 +253,8 @@ fn features_that_are_not_here_are_answered_as_where_they_are_switched_off() {
 fn whoever_shuts_the_cluster_down_gets_an_answer_and_the_process_ends() {
     for method in ["Shutdown", "StopMaster"] {
         let client = Client::new();
-        assert!(!client.life.double.is_stopped());
+        assert!(!client.life.servers.is_stopped());
         client.raw(method, Bytes::new()).expect("answered first");
-        assert!(client.life.double.is_stopped());
+        assert!(client.life.servers.is_stopped());
     }
 }

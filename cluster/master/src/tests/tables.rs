@@ -4,9 +4,9 @@ use proto::catalog::{RegionState, TableState};
 use proto::pb;
 use rpc::{Exception, class};
 
-use super::double::{Life, name, pb_name, schema};
-use crate::picture::is_whole;
+use super::fake::{Life, name, pb_name, schema};
 use crate::procedure::NonceKey;
+use crate::view::covers_all_rows;
 use crate::{Selection, status};
 
 fn class_of(outcome: Result<(), Exception>) -> String {
@@ -16,7 +16,7 @@ fn class_of(outcome: Result<(), Exception>) -> String {
 #[test]
 fn an_empty_root_is_founded_and_found_again() {
     let life = Life::first();
-    assert_eq!(life.double.open_count(), 2, "hbase:meta and hbase:namespace");
+    assert_eq!(life.servers.open_count(), 2, "hbase:meta and hbase:namespace");
     assert_eq!(
         life.master.namespaces().iter().map(|one| one.name.clone()).collect::<Vec<_>>(),
         ["default", "hbase"]
@@ -34,28 +34,30 @@ fn an_empty_root_is_founded_and_found_again() {
 fn a_table_lives_through_all_its_states_and_a_restart() {
     let life = Life::first();
     life.create("t", &["f"], &["m", "c"]).unwrap();
-    let rows = life.master.see(|picture| picture.tables[&name("t")].regions.clone());
+    let rows = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
     assert!(
-        is_whole(rows.iter()) && rows.len() == 3 && rows.iter().all(|row| row.state == RegionState::Open)
+        covers_all_rows(rows.iter())
+            && rows.len() == 3
+            && rows.iter().all(|row| row.state == RegionState::Open)
     );
     let described =
         life.master.descriptors(&Selection { names: &[pb_name("t")], ..Selection::of_users() }).unwrap();
     assert!(described[0].attributes.iter().any(|pair| pair.first == "hbase.store.file-tracker.impl"));
 
     let life = life.next();
-    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Enabled, 5));
+    assert_eq!((life.state("t"), life.servers.open_count()), (TableState::Enabled, 5));
     life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
-    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Disabled, 2));
+    assert_eq!((life.state("t"), life.servers.open_count()), (TableState::Disabled, 2));
 
     let life = life.next();
-    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Disabled, 2));
+    assert_eq!((life.state("t"), life.servers.open_count()), (TableState::Disabled, 2));
     life.done(life.master.enable_table(&pb_name("t"), None)).unwrap();
-    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Enabled, 5));
+    assert_eq!((life.state("t"), life.servers.open_count()), (TableState::Enabled, 5));
     life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
-    assert!(rows.iter().all(|row| !life.double.was_discarded(row.region.encoded_name())));
+    assert!(rows.iter().all(|row| !life.servers.was_discarded(row.region.encoded_name())));
     life.done(life.master.delete_table(&pb_name("t"), None)).unwrap();
     assert!(!life.has("t") && life.files_of("t").is_empty());
-    assert!(rows.iter().all(|row| life.double.was_discarded(row.region.encoded_name())));
+    assert!(rows.iter().all(|row| life.servers.was_discarded(row.region.encoded_name())));
 
     let life = life.next();
     assert!(!life.has("t"));
@@ -80,7 +82,7 @@ fn the_state_of_each_table_is_mirrored_until_the_table_is_removed() {
     life.done(life.master.delete_table(&pb_name("t"), None)).unwrap();
     assert_eq!(life.mirrored.tables(), ["hbase:meta", "hbase:namespace"]);
 
-    life.double.refuse(Some(""));
+    life.servers.refuse(Some(""));
     life.create("t", &["f"], &[]).unwrap_err();
     assert_eq!(life.mirrored.of("t"), None, "a creation that failed leaves no node");
 }
@@ -162,10 +164,10 @@ fn truncating_empties_the_table_and_keeps_the_splits_if_asked() {
     life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
     life.done(life.master.truncate_table(&pb_name("t"), true, None)).unwrap();
     assert!(!life.files_of("t").contains(&before));
-    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Enabled, 4));
+    assert_eq!((life.state("t"), life.servers.open_count()), (TableState::Enabled, 4));
     life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
     life.done(life.master.truncate_table(&pb_name("t"), false, None)).unwrap();
-    assert_eq!((life.state("t"), life.double.open_count()), (TableState::Enabled, 3));
+    assert_eq!((life.state("t"), life.servers.open_count()), (TableState::Enabled, 3));
 }
 
 #[test]
@@ -178,7 +180,7 @@ fn families_come_change_and_go_with_their_files() {
         ..Default::default()
     };
     let versions = |life: &Life| {
-        let table = life.master.see(|picture| picture.tables[&name("t")].descriptor.clone());
+        let table = life.master.read_view(|view| view.tables[&name("t")].descriptor.clone());
         table.family(b"g").map(|family| family.options().unwrap().versions_max)
     };
     life.done(life.master.add_family(&pb_name("t"), &family("2"), None)).unwrap();
@@ -225,13 +227,13 @@ fn namespaces_come_and_go_when_empty() {
 fn regions_are_assigned_and_unassigned_by_either_name() {
     let life = Life::first();
     life.create("t", &["f"], &[]).unwrap();
-    let region = life.master.see(|picture| picture.tables[&name("t")].regions[0].region.clone());
+    let region = life.master.read_view(|view| view.tables[&name("t")].regions[0].region.clone());
     let full = pb::RegionSpecifier { r#type: 1, value: region.name().clone() };
     let short = pb::RegionSpecifier { r#type: 2, value: region.encoded_name().as_str().to_owned().into() };
     life.done(life.master.unassign_region(&short)).unwrap();
-    assert_eq!(life.double.open_count(), 2);
+    assert_eq!(life.servers.open_count(), 2);
     life.done(life.master.assign_region(&full)).unwrap();
-    assert_eq!(life.double.open_count(), 3);
+    assert_eq!(life.servers.open_count(), 3);
     life.done(life.master.move_region(&short, None)).unwrap();
     let unknown = pb::RegionSpecifier { r#type: 2, value: "f".repeat(32).into() };
     assert_eq!(class_of(life.done(life.master.move_region(&unknown, None))), class::UNKNOWN_REGION);
@@ -244,7 +246,7 @@ fn flushing_reaches_every_region_by_both_ways() {
     let life = Life::first();
     life.create("t", &["f"], &["m"]).unwrap();
     life.done(life.master.flush_table(&pb_name("t"), &["f".into()], None)).unwrap();
-    assert_eq!(life.double.flushed(), 2);
+    assert_eq!(life.servers.flushed(), 2);
     let no_family = life.done(life.master.flush_table(&pb_name("t"), &["g".into()], None));
     assert_eq!(class_of(no_family), class::NO_SUCH_COLUMN_FAMILY);
     let procedure = |signature: &str, table: &str| pb::ProcedureDescription {
@@ -255,7 +257,7 @@ fn flushing_reaches_every_region_by_both_ways() {
     let mut flush = procedure("flush-table-proc", "t");
     assert!(!life.master.is_done(&flush).unwrap(), "it was never begun");
     life.done(life.master.execute(&flush)).unwrap();
-    assert_eq!(life.double.flushed(), 4);
+    assert_eq!(life.servers.flushed(), 4);
     assert!(life.master.is_done(&flush).unwrap());
     // As HBase has it: what is not there has nothing to flush.
     let absent = procedure("flush-table-proc", "absent");
@@ -263,10 +265,10 @@ fn flushing_reaches_every_region_by_both_ways() {
     assert!(life.master.is_done(&absent).unwrap());
     flush.configuration = vec![pb::NameStringPair { name: "families".into(), value: "g, h".into() }];
     life.done(life.master.execute(&flush)).unwrap();
-    assert_eq!(life.double.flushed(), 4);
+    assert_eq!(life.servers.flushed(), 4);
     flush.configuration[0].value = "g,f".into();
     life.done(life.master.execute(&flush)).unwrap();
-    assert_eq!(life.double.flushed(), 6);
+    assert_eq!(life.servers.flushed(), 6);
     let unknown = life.master.execute(&procedure("other-proc", "t")).unwrap_err();
     assert_eq!(unknown.message, "The procedure is not registered: other-proc");
     assert!(unknown.do_not_retry);
@@ -278,13 +280,13 @@ fn flushing_reaches_every_region_by_both_ways() {
 fn a_region_is_truncated_and_the_others_keep_their_rows() {
     let life = Life::first();
     life.create("t", &["f"], &["m"]).unwrap();
-    let regions = life.master.see(|picture| picture.tables[&name("t")].regions.clone());
+    let regions = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
     let first: pb::RegionInfo = (&regions[0].region).into();
     let file = life.put_store_file("t", "f");
     life.done(life.master.truncate_region(&first, None)).unwrap();
     assert!(!life.files_of("t").contains(&file));
-    assert_eq!(life.double.open_count(), 4);
-    let after = life.master.see(|picture| picture.tables[&name("t")].regions.clone());
+    assert_eq!(life.servers.open_count(), 4);
+    let after = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
     assert_eq!(after[0].region, regions[0].region, "it keeps its name");
 
     let mut unknown = first.clone();
@@ -320,10 +322,10 @@ fn a_region_that_will_not_open_does_not_keep_the_others() {
         |bytes| bytes.truncate(2),
     );
     let next = life.next();
-    assert_eq!(next.double.open_count(), 3);
-    let rows = next.master.see(|picture| picture.tables[&name("t")].regions.clone());
+    assert_eq!(next.servers.open_count(), 3);
+    let rows = next.master.read_view(|view| view.tables[&name("t")].regions.clone());
     assert_eq!(rows.iter().filter(|row| row.state == RegionState::FailedOpen).count(), 1);
-    assert!(rows.iter().all(|row| next.double.was_kept(row.region.encoded_name())));
+    assert!(rows.iter().all(|row| next.servers.was_kept(row.region.encoded_name())));
     assert_eq!(status::of(&next.master, &[]).regions_in_transition.len(), 1);
 }
 
@@ -333,7 +335,7 @@ fn a_clock_that_was_set_back_hides_nothing_that_is_made_anew() {
     life.create("t", &["f"], &["m"]).unwrap();
     life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
     life.done(life.master.delete_table(&pb_name("t"), None)).unwrap();
-    // The machine comes up a year before: the double refuses a row that its own deletion would hide.
+    // The machine comes up a year before: the fake server refuses a row that its own deletion would hide.
     let life = Life::at(life.files.kill(), life.durable.clone(), 1_660_000_000_000).unwrap();
     life.create("t", &["f"], &["m"]).unwrap();
     life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
@@ -349,7 +351,7 @@ fn meta_runs_with_its_new_schema_and_keeps_its_families() {
     let meta = proto::RegionInfo::meta();
     let name = pb_name("hbase:meta");
     let versions = |life: &Life| {
-        let schema = life.double.schema_of(meta.encoded_name());
+        let schema = life.servers.schema_of(meta.encoded_name());
         schema.family(b"info").expect("it has it").options().unwrap().versions_max
     };
     assert_eq!(versions(&life), 3);
@@ -360,7 +362,7 @@ fn meta_runs_with_its_new_schema_and_keeps_its_families() {
     };
     life.done(life.master.modify_family(&name, &family, None)).unwrap();
     assert_eq!(versions(&life), 5, "it was opened again with it");
-    assert_eq!(life.double.open_count(), 2);
+    assert_eq!(life.servers.open_count(), 2);
     let refused = life.done(life.master.delete_family(&name, &"info".into(), None)).unwrap_err();
     assert!(refused.message.contains("hbase:meta column family info"), "{refused}");
     life.create("t", &["f"], &[]).unwrap();

@@ -9,7 +9,7 @@ use proto::{EncodedName, TableDescriptor, TableName, pb};
 
 /// One table.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub struct TableEntry {
     /// Its schema.
     pub descriptor: Arc<TableDescriptor>,
     /// Its state.
@@ -20,11 +20,15 @@ pub struct Table {
     pub reopening: usize,
 }
 
-impl Table {
+impl TableEntry {
     /// A table with these regions.
-    pub fn new(descriptor: Arc<TableDescriptor>, state: TableState, mut regions: Vec<RegionRow>) -> Table {
+    pub fn new(
+        descriptor: Arc<TableDescriptor>,
+        state: TableState,
+        mut regions: Vec<RegionRow>,
+    ) -> TableEntry {
         sort(&mut regions);
-        Table { descriptor, state, regions, reopening: 0 }
+        TableEntry { descriptor, state, regions, reopening: 0 }
     }
 
     /// The state in the words of HBase's exceptions.
@@ -57,9 +61,9 @@ fn sort(regions: &mut [RegionRow]) {
 
 /// All tables and namespaces.
 #[derive(Debug, Default)]
-pub struct Picture {
+pub struct CatalogView {
     /// Tables by name, hbase:meta included. Tables enter, leave and change their state through the methods below.
-    pub tables: BTreeMap<TableName, Table>,
+    pub tables: BTreeMap<TableName, TableEntry>,
     /// Namespaces by name.
     pub namespaces: BTreeMap<String, pb::NamespaceDescriptor>,
     /// Changes of table states that were not yet taken, in order.
@@ -69,9 +73,9 @@ pub struct Picture {
 /// A table's new state; none when the table was removed.
 pub type StateChange = (TableName, Option<TableState>);
 
-impl Picture {
+impl CatalogView {
     /// Adds a table, or replaces the one of its name.
-    pub fn put_table(&mut self, table: Table) {
+    pub fn put_table(&mut self, table: TableEntry) {
         let name = table.descriptor.name().clone();
         self.state_changes.push((name.clone(), Some(table.state)));
         self.tables.insert(name, table);
@@ -110,7 +114,7 @@ impl Picture {
 }
 
 /// Whether these regions cover every row once.
-pub fn is_whole<'a>(regions: impl Iterator<Item = &'a RegionRow>) -> bool {
+pub fn covers_all_rows<'a>(regions: impl Iterator<Item = &'a RegionRow>) -> bool {
     let mut next = Some(Bytes::new());
     for row in regions {
         if next.as_ref() != Some(row.region.start_key()) {
@@ -145,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_gap_an_overlap_or_an_end_too_soon_is_not_whole() {
-        let whole = |rows: &[RegionRow]| is_whole(rows.iter());
+        let whole = |rows: &[RegionRow]| covers_all_rows(rows.iter());
         assert!(whole(&[row("", "")]));
         assert!(whole(&[row("", "c"), row("c", "m"), row("m", "")]));
         assert!(!whole(&[]));

@@ -30,7 +30,7 @@ pub(super) struct Durable {
 
 /// Two region servers on one disk. Every promise of the contract is checked: no region is open twice, every order goes
 /// to the server that has the region, and terms only rise.
-pub(super) struct Double {
+pub(super) struct FakeServers {
     files: Memory,
     durable: Durable,
     live: Mutex<Vec<ServerName>>,
@@ -56,9 +56,9 @@ pub(super) struct Double {
 /// The names of the two servers.
 pub(super) const SERVERS: [&str; 2] = ["one,16020,1", "two,16020,1"];
 
-impl Double {
-    pub(super) fn new(files: Memory, durable: Durable) -> Arc<Double> {
-        Arc::new(Double {
+impl FakeServers {
+    pub(super) fn new(files: Memory, durable: Durable) -> Arc<FakeServers> {
+        Arc::new(FakeServers {
             files,
             durable,
             live: Mutex::new(SERVERS.map(server).to_vec()),
@@ -269,9 +269,9 @@ impl Double {
     }
 }
 
-impl std::fmt::Debug for Double {
+impl std::fmt::Debug for FakeServers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Double").field("open", &self.open).finish_non_exhaustive()
+        f.debug_struct("FakeServers").field("open", &self.open).finish_non_exhaustive()
     }
 }
 
@@ -284,7 +284,7 @@ fn answered<T: Send + 'static>(answer: Result<T, Exception>) -> ServerFuture<T> 
     Box::pin(std::future::ready(answer))
 }
 
-impl RegionServers for Double {
+impl RegionServers for FakeServers {
     fn live(&self) -> Vec<ServerName> {
         self.live.lock().clone()
     }
@@ -355,7 +355,7 @@ impl RegionServers for Double {
         edits: Vec<CatalogEdit>,
     ) -> ServerFuture<()> {
         self.assert_owner(server, region);
-        answered(Double::write(self, region, stamp, edits))
+        answered(FakeServers::write(self, region, stamp, edits))
     }
 
     fn stop(&self, server: &ServerName) {
@@ -390,7 +390,7 @@ impl TableStateMirror for MirroredStates {
 pub(super) struct Life {
     pub(super) files: Memory,
     pub(super) durable: Durable,
-    pub(super) double: Arc<Double>,
+    pub(super) servers: Arc<FakeServers>,
     pub(super) mirrored: Arc<MirroredStates>,
     pub(super) master: Arc<Master>,
 }
@@ -413,7 +413,7 @@ impl Life {
 
     /// A life that begins at a time of the test's choice, in ms since 1970.
     pub(super) fn at(files: Memory, durable: Durable, time: i64) -> Result<Life, Error> {
-        let double = Double::new(files.clone(), durable.clone());
+        let servers = FakeServers::new(files.clone(), durable.clone());
         let name = "localhost,16000,1".parse().expect("a server's name");
         let world = World::simulated(1, WallTime(time));
         let mirrored = Arc::new(MirroredStates::default());
@@ -421,11 +421,11 @@ impl Life {
             world,
             Options::default(),
             Arc::new(files.clone()),
-            Arc::clone(&double) as Arc<_>,
+            Arc::clone(&servers) as Arc<_>,
             Arc::clone(&mirrored) as Arc<_>,
             name,
         )?;
-        Ok(Life { files, durable, double, mirrored, master })
+        Ok(Life { files, durable, servers, mirrored, master })
     }
 
     /// The next life, after the process was killed.
@@ -462,7 +462,7 @@ impl Life {
 
     /// Puts a file where a region keeps those of a family.
     pub(super) fn put_store_file(&self, table: &str, family: &str) -> FileName {
-        let region = self.master.see(|picture| picture.tables[&name(table)].regions[0].region.clone());
+        let region = self.master.read_view(|view| view.tables[&name(table)].regions[0].region.clone());
         let folder = layout::region(region.table(), region.encoded_name());
         let file = folder.join(family).join("0123");
         self.files.create(&file).and_then(|writer| writer.finish()).expect("the disk works");
@@ -470,7 +470,7 @@ impl Life {
     }
 
     pub(super) fn has(&self, table: &str) -> bool {
-        self.master.see(|picture| picture.tables.contains_key(&name(table)))
+        self.master.read_view(|view| view.tables.contains_key(&name(table)))
     }
 
     pub(super) fn state(&self, table: &str) -> pb::table_state::State {
