@@ -1,12 +1,12 @@
-//! Features that are not here, answered as HBase answers where they are switched off: the same classes of exceptions, or
-//! the same empty lists, so that clients take the turn they know. Source: HBase 2.6 `MasterRpcServices`,
+//! Features that this master does not have. It answers as HBase does where they are switched off: with the same classes
+//! of exceptions, or the same empty lists, which clients can handle. Source: HBase 2.6 `MasterRpcServices`,
 //! `SnapshotManager`, `MasterQuotaManager`, `HMaster`.
 
 use prost::Message;
 use proto::pb;
 use rpc::{Exception, Reply};
 
-/// HBase's answer to a method of a feature that is off; `None` for a method of none of these.
+/// Returns HBase's answer to a method of a feature that is off; `None` for any other method.
 pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
     let unsupported = |words: &str| {
         Some(Err(Exception {

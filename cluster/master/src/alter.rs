@@ -1,8 +1,8 @@
-//! Changing a table's schema: attributes, families, and the regions that have to learn of it.
+//! Changes of a table's schema, and the reopening of its regions.
 //!
-//! The new descriptor is written, then region after region is closed and opened with it; calls that meet a closed region
-//! are tried again by the client. Families that go take their files along, which is written down first: a family of the
-//! same name that comes later must not find them.
+//! The master writes the new descriptor, then closes and opens region after region. Clients retry calls that meet a
+//! closed region. The files of a deleted family are deleted, too: a later family of the same name must not find them.
+//! An intent makes sure of that through a crash.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl Master {
         })
     }
 
-    /// How many regions still run with the schema before the last change, and how many there are.
+    /// Returns the number of regions that still have the schema before the last change, and the number of all regions.
     pub(crate) fn alter_status(&self, table: &pb::TableName) -> Result<(u32, u32), Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -115,8 +115,8 @@ impl Master {
         })
     }
 
-    /// `change` makes the new schema out of the old. It is tried at once, so that a bad wish is refused at once, and again
-    /// when the table's turn has come.
+    /// Submits a change of a schema. `change` makes the new schema from the old one. It is called at once, so that a
+    /// bad request is refused at once, and again when the procedure runs.
     fn alter(
         self: &Arc<Self>,
         name: TableName,
@@ -162,7 +162,7 @@ impl Master {
         Ok((old, Arc::new(new)))
     }
 
-    /// Writes the schema without the families, reopens the regions and removes the families' files.
+    /// Writes the schema without the families, reopens the regions and deletes the families' files.
     pub(crate) fn finish_families(
         &self,
         table: &Arc<TableDescriptor>,
@@ -172,14 +172,14 @@ impl Master {
         self.reopen(table, families)
     }
 
-    /// Has every open region of the table run with its new schema; folders of families that are gone are emptied while
-    /// the region is closed.
+    /// Reopens every open region of the table with its new schema. Deletes the files of the families in `gone` while a
+    /// region is closed.
     fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
         let name = table.name();
         if name.is_meta() {
             return self.reopen_meta(table);
         }
-        // From hbase:meta, since a start finishes this before there is a picture.
+        // From hbase:meta: a start calls this before the view is read.
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         let rows = content.regions.get(name).into_iter().flatten();
         let regions: Vec<RegionInfo> = rows.map(|row| row.region.clone()).collect();
@@ -209,13 +209,13 @@ impl Master {
             });
             Ok(())
         });
-        // What could not be reopened is closed, and told; nobody should wait for it.
+        // A region that could not be reopened is closed, and reported by the error; no client should wait for it.
         self.update_view(|view| view.tables.get_mut(name).map(|known| known.reopening = 0));
         outcome
     }
 
-    /// hbase:meta is in no catalog. While it is closed its readers try again; when it cannot be opened with the new schema
-    /// it is with the old one, for nothing works without it.
+    /// Reopens hbase:meta, which no catalog names. Its readers retry while it is closed. If it cannot be opened with
+    /// the new schema it is opened with the old one, since nothing works without it.
     fn reopen_meta(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         let region = RegionInfo::meta();
         let old =
@@ -245,7 +245,7 @@ impl Master {
 
     fn remove_families(&self, region: &RegionInfo, gone: &[Bytes]) -> storage::Result<()> {
         for family in gone {
-            // Names of families are bytes; those that are no text have no folder that could be named here.
+            // A family whose name is not UTF-8 cannot have a folder here.
             let Ok(family) = std::str::from_utf8(family) else { continue };
             let folder = layout::region(region.table(), region.encoded_name()).join(family);
             self.empty_durably(&folder)?;
@@ -253,8 +253,8 @@ impl Master {
         Ok(())
     }
 
-    /// Deletes all files of a folder so that a loss of power does not bring one back: deletions are durable once the
-    /// folder is written to in a durable way, so an object is swapped in last, and deleted.
+    /// Deletes all files of a folder durably: no loss of power brings one back. A deletion is durable after the next
+    /// durable write to its folder, so the last act is to create an object there, and to delete it.
     fn empty_durably(&self, folder: &FileName) -> storage::Result<()> {
         let mut folders = BTreeSet::new();
         for entry in self.files.list(folder)? {

@@ -13,7 +13,7 @@ use rpc::Exception;
 use crate::Error;
 use crate::assignments::{Assignments, StampClock};
 
-/// The catalog's tables, through the regions that hold them.
+/// The catalog's tables, read and written through their regions.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     regions: Arc<Assignments>,
@@ -21,12 +21,12 @@ pub(crate) struct Catalog {
     meta: EncodedName,
 }
 
-/// What hbase:meta says.
+/// The content of hbase:meta.
 #[derive(Debug, Default)]
 pub(crate) struct CatalogContent {
     pub(crate) regions: BTreeMap<TableName, Vec<RegionRow>>,
     pub(crate) states: BTreeMap<TableName, TableState>,
-    /// What makes no sense, each with its row and the reason. Any client may write to hbase:meta.
+    /// Rows that cannot be read, with the reasons. Any client may write to hbase:meta.
     pub(crate) unreadable: Vec<Error>,
 }
 
@@ -35,14 +35,14 @@ impl Catalog {
         Catalog { regions, clock, meta: RegionInfo::meta().encoded_name().clone() }
     }
 
-    /// From now on stamps are greater than all that `region` holds: the clock may have been set back since they were
-    /// given, and what is written anew must not be hidden by what was deleted before.
+    /// Makes all later stamps greater than every timestamp in `region`. The clock may have been set back since those
+    /// were written, and no old delete marker may hide a new row.
     pub(crate) fn outdo(&self, region: &EncodedName) -> Result<(), Exception> {
         self.clock.outdo(self.regions.newest(region)?);
         Ok(())
     }
 
-    /// All of hbase:meta that makes sense.
+    /// Reads hbase:meta.
     pub(crate) fn read(&self) -> Result<CatalogContent, Error> {
         let mut content = CatalogContent::default();
         for row in self.rows(&self.meta, "hbase:meta")? {
@@ -54,7 +54,7 @@ impl Catalog {
             let columns = || row.columns.iter().map(|c| (&*c.family, &*c.qualifier, c.value.clone()));
             let region = RegionRow::decode(columns()).unwrap_or_else(|cause| {
                 told(cause);
-                // Which region it is matters; where it was and how it was doing does not outlive a start.
+                // The region alone is needed: its server and its state are of no use after a start.
                 let who = columns().filter(|(_, qualifier, _)| *qualifier == catalog::REGION_INFO);
                 RegionRow::decode(who).ok().flatten()
             });
@@ -104,7 +104,7 @@ impl Catalog {
         if edits.is_empty() { Ok(()) } else { self.write(&self.meta, edits) }
     }
 
-    /// All namespaces, from the region of hbase:namespace; what makes no sense there is told in the log.
+    /// Reads all namespaces from the region of hbase:namespace. Rows that cannot be read are logged.
     pub(crate) fn namespaces(&self, region: &EncodedName) -> Result<Vec<pb::NamespaceDescriptor>, Error> {
         let mut found = Vec::new();
         for row in self.rows(region, "hbase:namespace")? {

@@ -1,12 +1,12 @@
-//! Descriptors on disk: a table's schema, one file a version.
+//! Table descriptors on disk: one file for each version of a schema.
 //!
 //! ```text
 //! .tabledesc/.tableinfo.0000000001.637    PBUF TableSchema; 637 is its length
 //! ```
 //!
-//! A change writes the next number and then deletes the earlier files. The greatest number that is whole counts; the
-//! length in the name tells a whole file from one that a crash cut short. Names without length, or without number, are
-//! of older releases of HBase.
+//! A change writes the file with the next number and then deletes the earlier ones. The complete file with the greatest
+//! number counts. The length in the name shows whether a crash cut the file short. Names without a length, or without a
+//! number, are from older releases of HBase.
 
 use bytes::Bytes;
 use proto::{TableDescriptor, TableName};
@@ -17,7 +17,7 @@ use crate::Error;
 /// The longest descriptor that is read, in bytes.
 const SIZE_MAX: usize = 16 << 20;
 
-/// The number and length that a descriptor's file name tells.
+/// The number and the length in the name of a descriptor's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Version {
     number: u64,
@@ -56,7 +56,7 @@ fn versions(files: &dyn Files, table: &TableName) -> storage::Result<Vec<(Versio
     Ok(found)
 }
 
-/// The newest whole descriptor of `table`; none if there is none.
+/// Reads the newest complete descriptor of `table`; `None` if there is none.
 pub fn read(files: &dyn Files, table: &TableName) -> Result<Option<TableDescriptor>, Error> {
     let mut damage = None;
     for (_, name) in versions(files, table)? {
@@ -73,11 +73,11 @@ pub fn read(files: &dyn Files, table: &TableName) -> Result<Option<TableDescript
     damage.map_or(Ok(None), Err)
 }
 
-/// Writes `descriptor` as the newest of its table, durably, and removes the older ones.
+/// Writes `descriptor` durably as the newest of its table, and deletes the older ones.
 pub fn write(files: &dyn Files, descriptor: &TableDescriptor) -> storage::Result<()> {
     let folder = layout::descriptors(descriptor.name());
     let content = descriptor.to_file();
-    // Also past files that are not whole: their number is taken.
+    // Incomplete files count, too: their numbers are taken.
     let entries = files.list(&folder)?;
     let parsed = entries.iter().filter_map(|entry| entry.name.below(&folder).and_then(Version::parse));
     let number = parsed.map(|version| version.number).max().unwrap_or(0) + 1;

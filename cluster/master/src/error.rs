@@ -1,4 +1,4 @@
-//! What stops the master from starting. What a client is told instead is an [`rpc::Exception`].
+//! Errors of a start. Clients get an [`rpc::Exception`] instead.
 
 use storage::FileName;
 
@@ -6,7 +6,7 @@ use storage::FileName;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The disk said no.
+    /// Storage failed.
     #[error(transparent)]
     Storage(#[from] storage::Error),
     /// A file of the root directory is damaged.
@@ -27,7 +27,7 @@ pub enum Error {
         /// The version found.
         found: String,
     },
-    /// A row of hbase:meta does not make sense.
+    /// A row of hbase:meta cannot be read.
     #[error("row {row} of {table} cannot be read: {cause}")]
     Catalog {
         /// The table.
@@ -47,10 +47,10 @@ pub enum Error {
         /// Where its descriptor should be.
         folder: FileName,
     },
-    /// The region server refused something the master cannot do without.
+    /// A region server refused an order without which the master cannot start.
     #[error("{act}: {cause}")]
     Region {
-        /// What was tried.
+        /// The order.
         act: String,
         /// The refusal.
         cause: Box<rpc::Exception>,
@@ -65,15 +65,15 @@ pub enum Error {
     },
 }
 
-/// What a client is told of a failure of the disk: HBase's own class for it, which is tried again.
+/// The exception for a failure of storage: HBase's class for it, which clients retry.
 pub(crate) fn of_storage(error: storage::Error) -> rpc::Exception {
     rpc::Exception::io(error.to_string())
 }
 
-/// What a client is told of a name or schema that is refused.
+/// The exception for a name or schema that is not valid.
 pub(crate) fn of_proto(error: proto::Error) -> rpc::Exception {
     match error {
-        // HBase wraps what Java calls an illegal argument, so that clients do not try again.
+        // HBase wraps Java's IllegalArgumentException, so that clients do not retry.
         proto::Error::IllegalArgument(words) => {
             rpc::Exception::do_not_retry(format!("{}: {words}", rpc::class::ILLEGAL_ARGUMENT))
         }

@@ -1,9 +1,8 @@
-//! Unfinished changes: what a table is becoming, written down before the first step and struck out after the last one
-//! that a crash could cut short.
+//! Intents: changes of tables, written durably before their first step and removed after their last step.
 //!
-//! One small object holds them all, so that reading it tells the whole truth without listing anything. A start finishes
-//! whatever it finds there ([`crate::startup`]). Each act can be repeated from its beginning: it begins by removing what
-//! an earlier attempt may have left. Therefore an intent is struck out *before* the table becomes usable, never after.
+//! One small object holds all of them, so no folder is listed to find them. A start carries out every intent that it
+//! finds ([`crate::startup`]). Each change can be repeated from its first step: it begins by removing what an earlier
+//! attempt has left. Therefore an intent is removed *before* the table can be used, never after.
 //!
 //! ```text
 //! per intent, delimited messages:  NameBytesPair{kind, family}  TableName | TableSchema  LongMsg count  RegionInfo…
@@ -21,29 +20,29 @@ use storage::{Files, Kind, Outcome, Version, swap_confirmed};
 
 use crate::Error;
 
-/// A change that is under way.
+/// A change of a table that has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Intent {
-    /// The table comes to be, in place of whatever stood under its name (nothing, or the table before its truncation).
+    /// Creates the table, in the place of one with its name: none, or the same table before its truncation.
     Create {
         /// Its schema.
         table: Arc<TableDescriptor>,
         /// Its regions.
         regions: Vec<RegionInfo>,
     },
-    /// The table goes.
+    /// Deletes the table.
     Delete {
         /// Its name.
         table: TableName,
     },
-    /// A family goes, with its files.
+    /// Deletes families with their files.
     DeleteFamilies {
         /// The table's schema without them.
         table: Arc<TableDescriptor>,
         /// The families.
         families: Vec<Bytes>,
     },
-    /// A region loses its rows and keeps its name.
+    /// Removes all rows of a region.
     TruncateRegion {
         /// The table's schema.
         table: Arc<TableDescriptor>,
@@ -53,7 +52,7 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// The table it is about. There is one intent a table at most.
+    /// The table of the intent. A table has at most one.
     pub fn table(&self) -> &TableName {
         match self {
             Intent::Create { table, .. }
@@ -144,7 +143,7 @@ fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
         .map_err(|cause| proto::Error::Decode { what: "unfinished change", cause })
 }
 
-/// The longest object, in bytes: the regions of a hundred thousand splits.
+/// Largest size of the object in bytes: enough for a table of 100,000 regions.
 const SIZE_MAX: usize = 64 << 20;
 
 /// The unfinished changes of a root directory.
@@ -182,30 +181,30 @@ impl State {
 }
 
 impl Intents {
-    /// Reads what an earlier life left.
+    /// Reads the intents that an earlier master has left.
     pub fn open(files: Arc<dyn Files>) -> Result<Intents, Error> {
         let state = Mutex::new(State::read(&*files)?);
         Ok(Intents { files, state })
     }
 
-    /// All of them.
+    /// Returns all intents.
     pub fn all(&self) -> Vec<Intent> {
         self.state.lock().by_table.values().cloned().collect()
     }
 
-    /// The one of a table.
+    /// Returns the intent of a table.
     pub fn of(&self, table: &TableName) -> Option<Intent> {
         self.state.lock().by_table.get(table).cloned()
     }
 
-    /// Writes one down, in place of the table's earlier one. Durable when this returns.
+    /// Writes an intent, in the place of the table's earlier one. Durable when this returns.
     pub fn begin(&self, intent: Intent) -> storage::Result<()> {
         self.change(|by_table| {
             by_table.insert(intent.table().clone(), intent);
         })
     }
 
-    /// Strikes the table's out. Durable when this returns.
+    /// Removes the intent of a table. Durable when this returns.
     pub fn end(&self, table: &TableName) -> storage::Result<()> {
         self.change(|by_table| {
             by_table.remove(table);

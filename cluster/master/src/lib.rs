@@ -1,4 +1,4 @@
-//! The master: which tables there are, which regions they have, and the procedures that change them.
+//! The master: tables, their regions, and the procedures that change them.
 //!
 //! ```text
 //!   MasterService ── reads ──────────────▶ CatalogView (memory)
@@ -11,12 +11,12 @@
 //!
 //! What it promises:
 //!
-//! * **hbase:meta is the truth**; the [`view`] is what it says, kept in memory. A client that polls a procedure to its
-//!   end finds hbase:meta as the procedure left it.
-//! * **A change is whole or not at all**, through a crash at any step: what a table is becoming is written down first
-//!   ([`intents`]), folders and descriptors come before catalog rows, deletion goes the other way, and a start finishes
-//!   what it finds unfinished ([`startup`]).
-//! * **One change of a table at a time**; those of different tables run side by side ([`procedure`]).
+//! * **hbase:meta is the truth**, and the [`view`] is its copy in memory. A client that polls a procedure to its end finds
+//!   hbase:meta as the procedure left it.
+//! * **A change happens completely or not at all**, through a crash at any step. The master writes an intent first
+//!   ([`intents`]). It creates folders and descriptors before catalog rows, and deletes them after. A start carries out
+//!   the intents that it finds ([`startup`]).
+//! * **A table has one change at a time.** Changes of different tables run at the same time ([`procedure`]).
 //!
 //! What it does not know: sockets, logs, cells, and who the region servers are. It reaches them through the `contract`
 //! crate; [`assignments`] says where each region is.
@@ -87,16 +87,16 @@ pub struct Master {
     switches: Switches,
     view: RwLock<CatalogView>,
     mirror: Arc<dyn TableStateMirror>,
-    /// Tables of which files are there that no start could make sense of, and why. Nothing is made in their place.
+    /// Tables that have files but cannot be read, and why. No table of such a name is created.
     unreachable_tables: RwLock<BTreeMap<TableName, String>>,
     /// What the last check of the catalog has found.
     hbck_report: Mutex<Option<HbckReport>>,
-    /// Tables whose creation failed, and was told so, and could not be taken back yet.
+    /// Tables whose creation failed and could not be undone yet. The clients were answered with the failure.
     failed_creations: Mutex<BTreeSet<TableName>>,
     /// The last `flush-table-proc` of each table, for clients that ask whether it is done.
     last_flushes: Mutex<BTreeMap<TableName, ProcedureId>>,
     cluster_id: String,
-    /// Which life of this master this is: also clients see it as part of its name.
+    /// Host, port and start time, by which clients tell this master from its predecessor.
     name: ServerName,
 }
 
@@ -111,7 +111,7 @@ impl Master {
         &self.name
     }
 
-    /// Where hbase:meta is served, for those who ask before they can read it.
+    /// The location of hbase:meta.
     pub fn meta_location(&self) -> RegionRow {
         let row = self.read_view(|view| {
             view.tables.get(&TableName::meta()).and_then(|meta| meta.regions.first().cloned())
@@ -119,26 +119,26 @@ impl Master {
         row.expect("a master that has started has opened hbase:meta")
     }
 
-    /// Waits until no procedure runs, before the process ends.
+    /// Waits until no procedure runs. The process calls this before it ends.
     pub fn wait_idle(&self) {
         self.procedures.wait_idle();
     }
 
-    /// Sets a switch, and gives what it was.
+    /// Sets a switch. Returns its previous value.
     fn switch(&self, switch: Switch, on: bool) -> Result<bool, Exception> {
         self.switches.set(switch, on).map_err(error::of_storage)
     }
 
-    /// Reads the picture.
+    /// Reads the view.
     fn read_view<T>(&self, read: impl FnOnce(&CatalogView) -> T) -> T {
         read(&self.view.read())
     }
 
-    /// Changes the picture, and the mirror of table states with it. The caller has changed hbase:meta already.
+    /// Changes the view, and the mirror of table states with it. The caller has changed hbase:meta already.
     fn update_view<T>(&self, change: impl FnOnce(&mut CatalogView) -> T) -> T {
         let mut view = self.view.write();
         let result = change(&mut view);
-        // Under the lock, so that the mirror sees the changes in the picture's order.
+        // Under the lock, so that the mirror gets the changes in the order of the view.
         for (table, state) in view.take_state_changes() {
             self.mirror.set(&table, state);
         }

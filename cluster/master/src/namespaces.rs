@@ -58,7 +58,7 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let name = name.to_owned();
         self.submit_namespace("delete-ns", &name.clone(), nonce, move |master, region| {
-            // Out of the picture first, under one lock with the count: no table can be made in it from here on.
+            // Removed from the view first, under the lock of the count: no table can be created in it from here on.
             let namespace = master.update_view(|view| {
                 if !view.namespaces.contains_key(&name) {
                     return Err(not_found(&name));

@@ -1,4 +1,4 @@
-//! What can be set about a master.
+//! Settings of the master.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use crate::{Error, procedure};
 /// The settings of a master.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How many regions are opened or closed at once (`hbase.regionserver.executor.openregion.threads` in HBase). 3.
+    /// Number of regions that are opened or closed at the same time (`hbase.regionserver.executor.openregion.threads`
+    /// in HBase). 3.
     pub open_threads: usize,
-    /// The bounds of a schema; `hbase.table.sanity.checks` switches most of them.
+    /// Limits of a schema. `hbase.table.sanity.checks` switches most of them off.
     pub sanity: sanity::Limits,
-    /// The procedures' limits; `hbase.procedure.cleaner.evict.ttl` says how long an outcome is kept.
+    /// Limits of procedures. `hbase.procedure.cleaner.evict.ttl` is the time for which an outcome is kept.
     pub procedures: procedure::Options,
     /// `hbase.meta.versions`: versions that a new hbase:meta keeps. 3.
     pub meta_versions: u32,
@@ -23,7 +24,7 @@ pub struct Options {
     pub meta_block_bytes: u64,
     /// `hbase.master.info.port`: the port of the web page, told to clients; -1 for none. 16010.
     pub info_port: i32,
-    /// The release of HBase that is spoken, told to clients.
+    /// The release of HBase that clients are told.
     pub hbase_version: String,
 }
 
@@ -42,7 +43,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What the configuration says.
+    /// Reads the settings from the configuration.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
         let defaults = Options::default();
         let outcome_kept: Duration = conf.value(&key::PROCEDURE_RESULT_TTL)?;
@@ -56,7 +57,7 @@ impl Options {
         })
     }
 
-    /// Refuses settings that cannot work, by name.
+    /// Refuses settings that cannot work. The error names the key.
     pub fn check(&self) -> Result<(), Error> {
         for (key, value) in [
             ("hbase.regionserver.executor.openregion.threads", self.open_threads),

@@ -1,4 +1,4 @@
-//! Regions by hand: moving, assigning, unassigning, truncating; and flushing a table.
+//! Operations on single regions: move, assign, unassign, truncate; and the flush of a table.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! Procedures: changes that take a while, which clients start and then poll.
+//! Procedures: changes that take time. Clients start them and poll for their end.
 //!
-//! A procedure runs on a thread of the master's own. Procedures on the same table (or namespace) run one after the
-//! other, in the order in which they came; others side by side, up to a limit. What became of one is kept for a while
-//! for whoever polls; a submission repeated under the same nonce is answered with the first one's id.
+//! Each procedure runs on a thread of its own. Procedures on the same table or namespace run one after the other, in
+//! the order of their submission; others run at the same time, up to a limit. The outcome is kept for a while for
+//! clients that poll. A submission with the nonce of an earlier one returns the id of that one.
 //!
-//! Procedures are not written down: each is a sequence of steps ordered so that the catalog alone says, after a crash,
-//! whether the table is there (see [`crate::tables`]). An id of an earlier life is answered "not found", upon which
-//! clients look at the table itself.
+//! Procedures are not durable; their intents are ([`crate::intents`]). The steps are ordered so that the catalog alone
+//! shows, after a crash, whether the table exists (see [`crate::tables`]). The id of a procedure of an earlier master
+//! is answered "not found", upon which clients look at the table itself.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -19,21 +19,21 @@ use env::sync::{Condvar, Mutex};
 use env::{HashMap, Moment, Priority, WallTime, World};
 use rpc::Exception;
 
-/// The number clients poll with.
+/// The id by which clients poll a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcedureId(pub u64);
 
-/// A number pair by which a client marks a repeated submission as the same; zeros mark nothing.
+/// Two numbers by which a client marks a repeated submission. A nonce of zero marks nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NonceKey {
-    /// The client's own number.
+    /// The number of the client.
     pub group: u64,
-    /// The submission's number.
+    /// The number of the submission.
     pub nonce: u64,
 }
 
 impl NonceKey {
-    /// The pair of a request, if it has one that means something.
+    /// The nonce of a request, if it has one that is not zero.
     pub fn of(group: Option<u64>, nonce: Option<u64>) -> Option<NonceKey> {
         match (group.unwrap_or(0), nonce.unwrap_or(0)) {
             (_, 0) => None,
@@ -45,11 +45,11 @@ impl NonceKey {
 /// Limits of the master's procedures.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Procedures that run at once (`hbase.master.procedure.threads`).
+    /// Procedures that run at the same time (`hbase.master.procedure.threads`).
     pub threads_max: usize,
-    /// Procedures that may wait for their turn; one more is refused.
+    /// Procedures that may wait; further submissions are refused.
     pub waiting_max: usize,
-    /// How long the outcome is kept (`hbase.procedure.cleaner.evict.ttl`, 15 minutes).
+    /// Time for which an outcome is kept (`hbase.procedure.cleaner.evict.ttl`, 15 minutes).
     pub outcome_kept: Duration,
 }
 
@@ -59,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// What is known of a procedure.
+/// The state of a procedure.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// It waits or runs.
@@ -100,7 +100,7 @@ struct Inner {
     /// Tasks that wait for the end of a procedure.
     wakers: HashMap<ProcedureId, Vec<Waker>>,
     waiting: VecDeque<Waiting>,
-    /// What the running procedures hold.
+    /// The locks of the running procedures.
     locked: Vec<String>,
     running: usize,
 }
@@ -114,7 +114,7 @@ pub struct Procedures {
 }
 
 impl Procedures {
-    /// Ids begin at the wall clock's milliseconds, so that no id of an earlier life is ever given again.
+    /// Ids start at the wall clock's milliseconds, so that no id of an earlier master is used again.
     pub fn new(world: World, options: Options) -> Arc<Procedures> {
         let last = u64::try_from(world.now().0).unwrap_or(0);
         Arc::new(Procedures {
@@ -125,9 +125,11 @@ impl Procedures {
         })
     }
 
-    /// Submits `work`, which will run alone among those with the same `lock` (a table's or namespace's name).
+    /// Submits `work`. No other procedure with the same `lock`, the name of a table or namespace, runs at the same
+    /// time.
     ///
-    /// `kind` names the thread. A nonce seen before gives the id of the earlier submission, and `work` is dropped.
+    /// `kind` names the thread. If the nonce is that of an earlier submission its id is returned, and `work` is
+    /// dropped.
     pub fn submit(
         self: &Arc<Self>,
         kind: &str,
@@ -158,12 +160,12 @@ impl Procedures {
         Ok(id)
     }
 
-    /// The procedure that was submitted under this nonce, if there was one: a repeated submission needs no check.
+    /// Returns the procedure that was submitted with this nonce. A repeated submission needs no check.
     pub fn repeated(&self, nonce: Option<NonceKey>) -> Option<ProcedureId> {
         nonce.and_then(|nonce| self.inner.lock().by_nonce.get(&nonce).copied())
     }
 
-    /// What is known of `id`; `None` when it was never given out in this life, or long ago.
+    /// Returns the state of `id`; `None` if this master never used the id, or used it long ago.
     pub fn outcome(&self, id: ProcedureId) -> Option<Outcome> {
         let mut inner = self.inner.lock();
         self.forget_old(&mut inner);
@@ -200,13 +202,13 @@ impl Procedures {
         }
     }
 
-    /// How many wait or run.
+    /// Returns the number of procedures that wait or run.
     pub fn unfinished(&self) -> usize {
         let inner = self.inner.lock();
         inner.running + inner.waiting.len()
     }
 
-    /// Starts every waiting procedure whose lock is free and before which nobody waits for the same lock.
+    /// Starts every waiting procedure whose lock is free, unless an earlier one waits for the same lock.
     fn start_ready(self: &Arc<Self>, inner: &mut Inner, kind: &str) {
         let mut at = 0;
         while at < inner.waiting.len() && inner.running < self.options.threads_max {

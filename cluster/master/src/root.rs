@@ -1,4 +1,4 @@
-//! The root directory's own two files: which layout it has, and which cluster it is.
+//! The two files of the root directory: the version of its layout, and the id of the cluster.
 
 use bytes::Bytes;
 use env::World;
@@ -9,12 +9,12 @@ use crate::Error;
 
 /// HBase's number for the layout that 2.x reads and writes.
 const LAYOUT_VERSION: &str = "8";
-/// No such file is longer, in bytes.
+/// Largest size of such a file in bytes.
 const SIZE_MAX: usize = 4096;
 
-/// Reads the cluster's id, or founds a cluster in an empty root directory.
+/// Reads the cluster's id, or creates a cluster in an empty root directory.
 ///
-/// The id comes first and the version last, so that a root directory with a version has everything.
+/// The version is written last, so that a root directory with a version is complete.
 pub fn found(files: &dyn Files, world: &World) -> Result<String, Error> {
     let id = match read::<pb::ClusterId>(files, &layout::cluster_id(), "hbase.id")? {
         Some(id) => id.cluster_id,

@@ -1,4 +1,4 @@
-//! Which tables a client asks about.
+//! The tables that a client asks about.
 
 use javaregex::Regex;
 use proto::{TableName, pb};
@@ -11,13 +11,13 @@ use crate::view::TableEntry;
 /// A choice of tables, by names or by pattern and namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
-    /// These, if any are named; those that are not there are left out.
+    /// These tables, if any is named. Tables that do not exist are left out.
     pub names: &'a [pb::TableName],
-    /// Else those whose whole name matches, with or without `default:`.
+    /// Else tables whose whole name matches, with or without `default:`.
     pub regex: Option<&'a str>,
-    /// And that are in this namespace; an empty one is none, as gohbase says it.
+    /// Tables of this namespace. An empty name selects all, as gohbase sends it.
     pub namespace: Option<&'a str>,
-    /// HBase's own too.
+    /// Whether system tables are selected, too.
     pub system: bool,
 }
 
@@ -27,12 +27,12 @@ impl<'a> Selection<'a> {
         Selection { names: &[], regex: None, namespace: Some(namespace), system: true }
     }
 
-    /// All tables that are not HBase's own.
+    /// All user tables.
     pub fn of_users() -> Selection<'static> {
         Selection { names: &[], regex: None, namespace: None, system: false }
     }
 
-    /// The test that a table's name has to pass, when none is named.
+    /// The predicate for table names, when no table is named.
     fn test(&self) -> Result<impl Fn(&TableName) -> bool + use<'a>, Exception> {
         // The whole name has to match, as in Java's `matches`.
         let regex = match self.regex {
@@ -45,7 +45,7 @@ impl<'a> Selection<'a> {
         };
         let (namespace, system) = (self.namespace.filter(|name| !name.is_empty()), self.system);
         Ok(move |table: &TableName| {
-            // A pattern that gives up for its length matches nothing.
+            // A pattern that backtracks too often matches nothing.
             let matches = |regex: &Regex| {
                 let plain = regex.matches(table.as_str()).unwrap_or(false);
                 plain

@@ -1,4 +1,5 @@
-//! From a root directory to a master that answers: founding an empty one, or taking up where an earlier life ended.
+//! The start of a master: it creates a cluster in an empty root directory, or opens one that an earlier master has
+//! left.
 //!
 //! 1. hbase.id and hbase.version ([`crate::root`]).
 //! 2. hbase:meta opens; its log is replayed by then.
@@ -7,10 +8,10 @@
 //! 5. hbase:namespace opens, or is made; then the regions of all tables that are not disabled, some at once.
 //! 6. What was being enabled is enabled, what was being disabled is closed again, flushed, and disabled.
 //!
-//! A region that cannot be opened does not keep the others from serving: it is FAILED_OPEN in hbase:meta and in the log
-//! of events. Neither does a table whose descriptor is gone, whose unfinished change cannot be finished, or a row of
-//! hbase:meta that makes no sense: each is told in the log and left as it is, and as long as there is one nothing of the
-//! write-ahead log is given up for being nobody's. Without hbase:meta or hbase:namespace there is no start.
+//! A region that cannot be opened is FAILED_OPEN in hbase:meta and in the log; all others serve. A table without a
+//! descriptor, a change that cannot be finished and a row of hbase:meta that cannot be read are logged and left as they
+//! are. While there is one, no record of the write-ahead log is dropped for belonging to no region. Without hbase:meta
+//! or hbase:namespace the start fails.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use crate::view::{CatalogView, TableEntry};
 use crate::{Error, Master, Options, TableStateMirror, descriptors, root};
 
 impl Master {
-    /// Founds or takes up the cluster in `files`. When this returns, every table can be served, and `mirror` has the state
+    /// Creates or opens the cluster in `files`. When this returns every table can be served, and `mirror` has the state
     /// of each.
     pub fn start(
         world: World,
@@ -117,7 +118,7 @@ impl Master {
         table
     }
 
-    /// Says whether all that is there made sense.
+    /// Reads tables from hbase:meta. Returns whether all of it could be read.
     fn read_tables(&self, unfinished: &BTreeSet<TableName>) -> Result<bool, Error> {
         let mut content = self.catalog.read()?;
         for error in &content.unreadable {
@@ -126,7 +127,7 @@ impl Master {
         let mut all_read = content.unreadable.is_empty();
         for table in content.regions.keys().chain(content.states.keys()).cloned().collect::<Vec<_>>() {
             if table.is_meta() || self.read_view(|view| view.tables.contains_key(&table)) {
-                // A table that was just finished is in the picture as ENABLING.
+                // A table whose change was just finished is in the view as ENABLING.
                 continue;
             }
             if unfinished.contains(&table) {
@@ -153,7 +154,7 @@ impl Master {
         Ok(all_read)
     }
 
-    /// Opens hbase:namespace, or makes it, and sees to the two namespaces that are always there.
+    /// Opens or creates hbase:namespace, and creates the two built-in namespaces if they are missing.
     fn open_namespaces(&self) -> Result<(), Error> {
         let name = TableName::namespaces();
         let wrap = |cause| failed("opening hbase:namespace", cause);
@@ -183,7 +184,8 @@ impl Master {
         Ok(())
     }
 
-    /// Also the regions of a table that was being disabled: the log may hold what only they can flush.
+    /// Opens the regions of all tables that are not disabled. Those of a table that was being disabled, too: the log
+    /// may have records that only they can flush.
     fn open_tables(&self, all_read: bool) -> Result<(), Error> {
         let namespaces = TableName::namespaces();
         let (mut rows, mut enabling, mut disabling) = (Vec::new(), Vec::new(), Vec::new());

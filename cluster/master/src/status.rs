@@ -1,4 +1,4 @@
-//! The state of the cluster, as `GetClusterStatus` tells it.
+//! The answer to `GetClusterStatus`.
 
 use proto::catalog::RegionState;
 use proto::{ServerName, pb};
@@ -7,7 +7,7 @@ use crate::Master;
 use crate::switches::Switch;
 use crate::view::{TableEntry, is_in_transition};
 
-/// The parts that were asked for; all, if none was named.
+/// Returns the parts of the status that are wanted; all if none is named.
 pub(crate) fn of(master: &Master, wanted: &[i32]) -> pb::ClusterStatus {
     use pb::Option as Part;
     let wants = |part: Part| wanted.is_empty() || wanted.contains(&(part as i32));

@@ -1,4 +1,4 @@
-//! The master's switches: what operators turn on and off.
+//! The switches of the master, by which operators turn chores on and off.
 //!
 //! On one server there is nothing to balance and nothing to merge by itself, but tools read the switches, set them and
 //! expect the previous value back. They are kept in one small object, so a restart finds them as they were left.
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use env::sync::Mutex;
 use storage::{FileName, Files, Kind, Outcome, Version, swap_confirmed};
 
-/// Everything that can be switched, with the key in the kept object and the value of a new cluster.
+/// All switches, each with its key in the stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     /// Moving regions between servers by load.

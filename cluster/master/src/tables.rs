@@ -1,6 +1,6 @@
-//! Making, enabling, disabling, emptying and removing tables.
+//! Creation, enabling, disabling, truncation and deletion of tables.
 //!
-//! The steps of a creation, which a truncation shares once the table is disabled:
+//! The steps of a creation. A truncation of a disabled table has the same ones.
 //!
 //! 1. the intent: schema and regions, written down whole;
 //! 2. what stands under the name goes: catalog rows first, then files;
@@ -9,8 +9,9 @@
 //! 5. the intent is struck out: from here the catalog alone says what is to be done;
 //! 6. the regions open, each row becomes OPEN; then the table's state becomes ENABLED.
 //!
-//! A crash before 5 begins again at 2 with the same regions; a crash after it goes on at 6. A failure without a crash
-//! (no space, say) turns the intent into one to delete and takes everything back.
+//! After a crash before step 5 the next start begins at 2 with the same regions; after a crash later than that it goes
+//! on at 6. A failure without a crash, such as a full disk, turns the intent into one that deletes the table, which is
+//! carried out at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::procedure::{NonceKey, ProcedureId};
 use crate::view::TableEntry;
 use crate::{Master, descriptors, table_not_found};
 
-/// The attribute by which a table says how its stores' files are tracked.
+/// The attribute that names the store file tracker of a table.
 const TRACKER: &str = "hbase.store.file-tracker.impl";
 
 impl Master {
@@ -92,7 +93,7 @@ impl Master {
         self.submit("enable", &name.clone(), nonce, move |master| {
             master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
-                // Nobody else changes it while this runs: ENABLING is what an enabling that failed left.
+                // No other procedure of the table runs now, so ENABLING is left by an enabling that failed.
                 Some(table) if matches!(table.state, TableState::Disabled | TableState::Enabling) => Ok(()),
                 Some(table) => Err(Exception::new(class::TABLE_NOT_DISABLED, table.state_words())),
             })?;
@@ -113,7 +114,7 @@ impl Master {
         }
         self.check_is_there_and_not(&name, TableState::Disabled, class::TABLE_NOT_ENABLED)?;
         self.submit("disable", &name.clone(), nonce, move |master| {
-            // Without hbase:namespace every namespace would be forgotten; HBase lets that happen.
+            // Without hbase:namespace all namespaces would be lost. HBase allows that.
             if name.is_meta() || name == TableName::namespaces() {
                 return Err(Exception::new(class::CONSTRAINT, format!("Cannot disable {name}")));
             }
@@ -128,7 +129,7 @@ impl Master {
         })
     }
 
-    /// Submits the emptying of a disabled table, which is enabled afterwards.
+    /// Submits the truncation of a disabled table, which is enabled afterwards.
     pub(crate) fn truncate_table(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -154,7 +155,7 @@ impl Master {
         })
     }
 
-    /// Submits the change of how a table's store files are tracked. They are in one way already; to ask for it is well.
+    /// Submits the change of a table's store file tracker. FILE is the only one; setting it again succeeds.
     pub(crate) fn change_tracker(
         self: &Arc<Self>,
         table: &pb::TableName,
@@ -176,8 +177,8 @@ impl Master {
             .ok_or_else(|| table_not_found(&name))
     }
 
-    /// Runs `work` alone on its table, after whatever an earlier failure left unfinished there. What is left of other
-    /// tables' failures is tried again, too: a disk that was full has room by then, perhaps.
+    /// Submits `work` on a table. Before it runs, the table's intent of an earlier failure is carried out. Failed
+    /// creations of other tables are undone, too: a disk that was full may have space by now.
     pub(crate) fn submit(
         self: &Arc<Self>,
         kind: &str,
@@ -202,12 +203,13 @@ impl Master {
         })
     }
 
-    /// Ends what an earlier failure left unfinished of a table. Nobody else changes the table meanwhile.
+    /// Carries out the intent that an earlier failure has left of a table. No other procedure of the table runs
+    /// meanwhile.
     fn resume(&self, name: &TableName) -> Result<(), Exception> {
         match self.intents.of(name) {
             None => Ok(()),
             Some(Intent::Create { .. }) if !self.read_view(|view| view.tables.contains_key(name)) => {
-                // A creation that failed, and was told so, before it could be taken back.
+                // A creation that failed and could not be undone. Its client was answered with the failure.
                 let delete = Intent::Delete { table: name.clone() };
                 self.intents.begin(delete.clone()).map_err(of_storage)?;
                 self.finish(&delete)
@@ -219,14 +221,15 @@ impl Master {
         }
     }
 
-    /// Makes a table of which nothing is there.
+    /// Creates a table.
     pub(crate) fn create(
         &self,
         table: &Arc<TableDescriptor>,
         regions: &[RegionInfo],
     ) -> Result<(), Exception> {
         let name = table.name();
-        // Under one lock with the check: a namespace that is being deleted sees the table, or the table sees it gone.
+        // Checked and added under one lock: the deletion of the namespace sees the table, or this sees that the
+        // namespace is deleted.
         self.update_view(|view| {
             if view.tables.contains_key(name) {
                 return Err(Exception::new(class::TABLE_EXISTS, name.to_string()));
@@ -249,7 +252,7 @@ impl Master {
         self.finish(&intent)
     }
 
-    /// Does what an intent says, from its beginning, and strikes it out.
+    /// Carries out an intent from its first step, and removes it.
     pub(crate) fn finish(&self, intent: &Intent) -> Result<(), Exception> {
         match intent {
             Intent::Create { table, regions } => {
@@ -282,8 +285,8 @@ impl Master {
         self.intents.end(intent.table()).map_err(of_storage)
     }
 
-    /// After a creation that failed: nothing of it stays. What is told is the failure, and what could not be taken back,
-    /// which is tried again with the next change of any table.
+    /// Undoes a creation that failed. Returns the failure; if the undoing fails, too, the message says so, and the next
+    /// change of any table tries it again.
     fn undo_creation(&self, table: &TableName, failure: Exception) -> Exception {
         let undone = self
             .intents
@@ -302,7 +305,7 @@ impl Master {
         }
     }
 
-    /// Removes regions, catalog rows and files of a table.
+    /// Closes the regions of a table and deletes its catalog rows and files.
     fn erase(&self, table: &TableName) -> Result<(), Exception> {
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         for row in content.regions.get(table).into_iter().flatten() {
@@ -318,7 +321,7 @@ impl Master {
         Ok(())
     }
 
-    /// Step 6: opens all regions of a table and says that it is enabled.
+    /// Step 6: opens all regions of a table and sets its state to ENABLED.
     pub(crate) fn open_table(&self, table: &TableName) -> Result<(), Exception> {
         let Some((descriptor, rows)) = self.read_view(|view| {
             let table = view.tables.get(table)?;
@@ -341,13 +344,13 @@ impl Master {
         self.in_parallel(rows, |row| self.close(&row.region))
     }
 
-    /// Opens a region and says so.
+    /// Opens a region and records it in hbase:meta.
     pub(crate) fn open(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         let row = self.regions.open(region, table, self.last_server(region).as_ref())?;
         self.record(row)
     }
 
-    /// The server that had a region last, as hbase:meta says.
+    /// The last server of a region, according to hbase:meta.
     pub(crate) fn last_server(&self, region: &RegionInfo) -> Option<ServerName> {
         self.read_view(|view| {
             let table = view.tables.get(region.table())?;
@@ -356,13 +359,13 @@ impl Master {
         })
     }
 
-    /// Closes a region and says so.
+    /// Closes a region and records it in hbase:meta.
     pub(crate) fn close(&self, region: &RegionInfo) -> Result<(), Exception> {
         self.regions.close(region.encoded_name())?;
         self.record(RegionRow::new(region.clone(), RegionState::Closed))
     }
 
-    /// Writes a region's row and then the picture.
+    /// Writes a region's row to hbase:meta, then to the view.
     pub(crate) fn record(&self, row: RegionRow) -> Result<(), Exception> {
         self.catalog.put_regions([&row])?;
         self.update_view(|view| {
@@ -373,20 +376,20 @@ impl Master {
         Ok(())
     }
 
-    /// Writes a table's state and then the picture.
+    /// Writes a table's state to hbase:meta, then to the view.
     pub(crate) fn set_state(&self, table: &TableName, state: TableState) -> Result<(), Exception> {
         self.catalog.put_state(table, state)?;
         self.update_view(|view| view.set_state(table, state));
         Ok(())
     }
 
-    /// A region id that is new: the time, as in HBase, but never the same twice, since a table made anew at once must not
-    /// find what the log still has of its predecessor.
+    /// Returns a new region id: the time, as in HBase, but never the same twice. A table that is created again at once
+    /// must not get the log records of its predecessor.
     pub(crate) fn new_region_id(&self) -> RegionId {
         RegionId(self.clock.next().0)
     }
 
-    /// Refuses a schema that cannot be served, and writes into it what HBase writes into every new one.
+    /// Refuses a schema that cannot be served, and adds the attributes that HBase adds to every new one.
     pub(crate) fn check_schema(&self, table: &mut TableDescriptor) -> Result<(), Exception> {
         match table.attributes().text(TRACKER) {
             None => table.attributes_mut().set(TRACKER.into(), "FILE".into()),
@@ -402,7 +405,8 @@ impl Master {
         Err(Exception::new(class::NAMESPACE_NOT_FOUND, table.namespace()))
     }
 
-    /// What is refused before anything is submitted, with no more words than the table's name.
+    /// Checks before a submission that the table exists and is not in `state`. The exception has the table's name
+    /// alone, as HBase's.
     fn check_is_there_and_not(
         &self,
         table: &TableName,
@@ -416,7 +420,7 @@ impl Master {
         })
     }
 
-    /// Refuses a table that is not there or not disabled.
+    /// Refuses a table that does not exist or is not disabled.
     fn check_modifiable(&self, table: &TableName) -> Result<(), Exception> {
         if table.is_meta() {
             return Err(Exception::io("Can't modify catalog tables"));
@@ -431,7 +435,7 @@ impl Master {
         })
     }
 
-    /// Does `act` for every row, some at once; the first failure is the result, and what waits then is left alone.
+    /// Calls `act` for every row, some at the same time. Returns the first failure; rows that wait then are skipped.
     pub(crate) fn in_parallel(
         &self,
         rows: Vec<RegionRow>,

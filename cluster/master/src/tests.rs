@@ -1,4 +1,4 @@
-//! The master over a disk and a region server in memory: every change, and every change cut short at each of its acts.
+//! The master on a disk and two region servers in memory: every change, and every change cut short at each of its acts.
 
 mod crash;
 mod fake;

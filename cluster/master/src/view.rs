@@ -1,4 +1,4 @@
-//! What hbase:meta says, in memory: tables, their regions and states; and the namespaces.
+//! The content of hbase:meta and hbase:namespace in memory: tables, their states and regions, and namespaces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use bytes::Bytes;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{EncodedName, TableDescriptor, TableName, pb};
 
-/// One table.
+/// A table.
 #[derive(Debug, Clone)]
 pub struct TableEntry {
     /// Its schema.
     pub descriptor: Arc<TableDescriptor>,
     /// Its state.
     pub state: TableState,
-    /// Its regions by start key; parents that were split stand behind their first daughter.
+    /// Its regions by start key. A parent that was split comes after its first daughter.
     pub regions: Vec<RegionRow>,
-    /// Regions that still run with the schema before the last change.
+    /// Number of regions that still have the schema before the last change.
     pub reopening: usize,
 }
 
@@ -31,17 +31,17 @@ impl TableEntry {
         TableEntry { descriptor, state, regions, reopening: 0 }
     }
 
-    /// The state in the words of HBase's exceptions.
+    /// Name and state as HBase's exceptions write them.
     pub fn state_words(&self) -> String {
         format!("tableName={}, state={}", self.descriptor.name(), self.state.as_str_name())
     }
 
-    /// The regions that serve: those without daughters in their place.
+    /// The regions that serve rows: all but split parents and those that are offline.
     pub fn serving(&self) -> impl Iterator<Item = &RegionRow> {
         self.regions.iter().filter(|row| !row.region.is_offline() && !row.region.is_split())
     }
 
-    /// Puts the newer row in the place of the region's earlier one.
+    /// Replaces the row of a region, or adds it.
     pub fn update(&mut self, row: RegionRow) {
         match self.regions.iter_mut().find(|known| known.region.name() == row.region.name()) {
             Some(known) => *known = row,
@@ -53,7 +53,7 @@ impl TableEntry {
     }
 }
 
-/// Puts regions in the order of [`Table::regions`].
+/// Puts regions in the order of [`TableEntry::regions`].
 fn sort(regions: &mut [RegionRow]) {
     let key = |row: &RegionRow| (row.region.start_key().clone(), row.region.is_split(), row.region.id());
     regions.sort_by_key(key);
@@ -113,7 +113,7 @@ impl CatalogView {
     }
 }
 
-/// Whether these regions cover every row once.
+/// Whether the regions cover every row exactly once.
 pub fn covers_all_rows<'a>(regions: impl Iterator<Item = &'a RegionRow>) -> bool {
     let mut next = Some(Bytes::new());
     for row in regions {
@@ -125,7 +125,7 @@ pub fn covers_all_rows<'a>(regions: impl Iterator<Item = &'a RegionRow>) -> bool
     next.is_none()
 }
 
-/// The states that clients count a region under.
+/// Whether clients count a region in this state as in transition.
 pub fn is_in_transition(state: RegionState) -> bool {
     !matches!(
         state,
