@@ -18,6 +18,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.ClusterMetrics;
+import org.apache.hadoop.hbase.DoNotRetryIOException;
 import org.apache.hadoop.hbase.HRegionLocation;
 import org.apache.hadoop.hbase.InvalidFamilyOperationException;
 import org.apache.hadoop.hbase.NamespaceDescriptor;
@@ -289,6 +290,60 @@ public class AdminTest extends Words {
     assertFalse(Arrays.asList(admin.listNamespaces()).contains(space));
     Server.refused(NamespaceNotFoundException.class, () -> admin.deleteNamespace(space));
     Server.refused(NamespaceNotFoundException.class, () -> admin.createTable(descriptor));
+  }
+
+  @Test
+  public void aTruncatedRegionIsEmptyAndKeepsItsName() throws Exception {
+    Table table = Server.freshTable("emptied", b("m"));
+    TableName name = table.getName();
+    table.put(new Put(b("a")).addColumn(F, Q, b("in a file")));
+    admin.flush(name);
+    table.put(new Put(b("b")).addColumn(F, Q, b("in memory")));
+    table.put(new Put(b("z")).addColumn(F, Q, b("in the other region")));
+    List<RegionInfo> before = admin.getRegions(name);
+    admin.truncateRegion(before.get(0).getRegionName());
+    assertEquals(before, admin.getRegions(name));
+    assertEquals(List.of("z"), Server.rows(table, new Scan()));
+    table.put(new Put(b("a")).addColumn(F, Q, b("again")));
+    assertEquals(List.of("a", "z"), Server.rows(table, new Scan()));
+    admin.disableTable(name);
+    Server.refused(TableNotEnabledException.class, () -> admin.truncateRegion(before.get(0).getRegionName()));
+    admin.enableTable(name);
+    Server.drop(table);
+  }
+
+  @Test
+  public void aProcedureIsNamedByItsSignature() throws Exception {
+    Table table = Server.freshTable("signed");
+    String name = table.getName().getNameAsString();
+    table.put(new Put(b("a")).addColumn(F, Q, b("v")));
+    admin.execProcedure("flush-table-proc", name, Map.of());
+    assertTrue(admin.isProcedureFinished("flush-table-proc", name, Map.of()));
+    eventually("the flush is told", () -> files(table.getName()) == 1);
+    DoNotRetryIOException unknown =
+        Server.refused(DoNotRetryIOException.class, () -> admin.execProcedure("nosuch", name, Map.of()));
+    assertTrue(unknown.getMessage(), unknown.getMessage().contains("The procedure is not registered: nosuch"));
+    Server.drop(table);
+  }
+
+  @Test
+  public void theTimeOfTheLastMajorCompactionOutlivesAFlush() throws Exception {
+    Table table = Server.freshTable("majored");
+    TableName name = table.getName();
+    long began = System.currentTimeMillis();
+    assertEquals(0, admin.getLastMajorCompactionTimestamp(name));
+    table.put(new Put(b("a")).addColumn(F, Q, b("v")));
+    admin.flush(name);
+    admin.majorCompact(name);
+    eventually("the compaction is told", () -> admin.getLastMajorCompactionTimestamp(name) >= began);
+    long told = admin.getLastMajorCompactionTimestamp(name);
+    assertEquals(
+        told, admin.getLastMajorCompactionTimestampForRegion(admin.getRegions(name).get(0).getRegionName()));
+    table.put(new Put(b("b")).addColumn(F, Q, b("v")));
+    admin.flush(name);
+    eventually("the flush is told", () -> files(name) == 2);
+    assertEquals(told, admin.getLastMajorCompactionTimestamp(name));
+    Server.drop(table);
   }
 
   @Test
