@@ -1,14 +1,14 @@
-//! How much flushes and compactions weigh.
+//! The priority of flushes and compactions.
 //!
-//! They take what the serving threads leave, so that nobody's answer waits for their turn to end (see [`env::Crew`]). A
-//! server that is busy with reads leaves little, and then what they free would run short. So they weigh as much as what
-//! serves while
+//! Flushes and compactions use the CPU time that serving threads leave, so that no answer waits for them (see
+//! [`env::Crew`]). A server that is busy with reads leaves little, and memory or files could run short. So they get the
+//! priority of serving threads while
 //!
-//! 1. the memory of all memstores is over its lower mark, or a region's own limit is near: where writers are slowed,
+//! 1. the memstores together are above the lower mark, or a region is near its own limit, so that writers are slowed,
 //! 2. a flush waits because a store has too many files,
-//! 3. one of them has run for longer than `bellows.background.patience`.
+//! 3. a flush or compaction has run for longer than `bellows.background.patience`.
 //!
-//! That it is over is seen when one of them ends, and by the chore.
+//! The priority is lowered again when a flush or compaction ends, and by the chore.
 
 use env::Moment;
 
@@ -17,7 +17,7 @@ use crate::background::Background;
 use crate::memory::SLOW_FROM;
 
 impl Background {
-    /// From now on flushes and compactions weigh as much as what serves.
+    /// Gives flushes and compactions the priority of serving threads.
     pub(crate) fn hurry(&self) {
         if self.crew.hurry(true) {
             tracing::debug!("memory or files press: flushes and compactions weigh as much as what serves");
@@ -26,7 +26,7 @@ impl Background {
 }
 
 impl RegionServer {
-    /// Lets flushes and compactions weigh what they should.
+    /// Sets the priority of flushes and compactions by how urgent they are.
     pub(crate) fn weigh_background(&self) {
         let now = self.foundation().world.moment();
         if self.background_presses(now) {

@@ -1,7 +1,7 @@
-//! Watching calls: how long each took, and which were slow or had large answers.
+//! Measures calls: the duration of each, and which were slow or had large answers.
 //!
-//! The time of a call is counted from when its last byte was read to when its answer is handed over. HBase's warnings
-//! `(responseTooSlow)` and `(responseTooLarge)` are told with the same words, so that what looks for them finds them.
+//! A call lasts from its last byte's arrival until its answer is handed over. Slow calls and large answers are logged with
+//! HBase's words `(responseTooSlow)` and `(responseTooLarge)`, so that tools that search for them find them.
 
 use std::sync::Arc;
 use std::time::Duration;

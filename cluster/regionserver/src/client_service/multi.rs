@@ -1,21 +1,20 @@
 //! Multi: actions on many regions of this server in one call.
 //!
-//! The reply has one result for each RegionAction, in order. One that failed as a whole says so and nothing else; one
-//! that did not has an entry for each of its actions, in order, with a result, which is empty for puts and deletes, or
-//! an exception. Only atomic and conditional ones say `processed`: that it is there tells a Java client how to read the
-//! rest.
+//! The reply has one result for each RegionAction, in order. If the RegionAction failed as a whole, its result is that
+//! exception. Otherwise it has one entry for each action, in order: an exception, or a result, which is empty for puts and
+//! deletes. Only atomic and conditional RegionActions set `processed`; its presence tells a Java client how to read the rest.
 //!
-//! 1. RegionActions are done one after the other. Puts and deletes of one that is not atomic are gathered and applied
-//!    together, before the next increment or append and at its end.
-//! 2. It begins on the serving thread. An action that must wait, for the disk, for a row's lock, or for writes of this same
-//!    call which are not yet durable and which it must see, moves the rest onto a thread that may block.
-//! 3. At the end all writes are waited for together. One that did not become durable turns into an exception.
+//! 1. RegionActions run one after the other. Puts and deletes of a RegionAction that is not atomic are collected and
+//!    applied together, before the next increment or append and at its end.
+//! 2. The call begins on the serving thread. The rest of it moves to the blocking thread pool at the first action that
+//!    must wait: for the disk, for a row's lock, or for writes of this call that it must see and that are not durable yet.
+//! 3. At the end the call waits for all of its writes together. A write that did not become durable is an exception.
 //!
-//! The cells of mutations lie in the request's cell block in the order of the actions, and are taken also when the action
-//! is refused. The cells of gets, increments and appends go into the reply's cell block in the order of their entries;
-//! those of atomic actions stay in the message.
+//! The cells of mutations are in the request's cell block in the order of the actions, and are consumed also when the
+//! action is refused. The cells of gets, increments and appends go into the reply's cell block in the order of their
+//! entries; those of atomic actions stay in the message.
 //!
-//! Gets that ask for the same of their rows share one reader of the region, until the call writes something.
+//! Gets with equal queries share one reader of the region until the call writes something.
 
 mod results;
 
@@ -92,19 +91,19 @@ struct PendingWrite {
     gave_cells: bool,
 }
 
-/// What is known of a nonce before its operation.
+/// State of a nonce before its operation begins.
 enum NonceLookup {
-    /// It may begin.
+    /// The operation may begin.
     New(Option<Running>),
-    /// It was done before.
+    /// The operation was applied before.
     Done(SequenceId),
-    /// It runs now, and must be waited for.
+    /// The operation runs now and must be waited for.
     InProgress,
 }
 
-/// Why something was not done.
+/// Why an action did not run.
 enum Refused {
-    /// It must run where it may block.
+    /// It must run on the blocking thread pool.
     MayBlock,
     Because(Exception),
 }

@@ -1,10 +1,10 @@
-//! `GetRequest`, decoded as far as it differs from those before.
+//! `GetRequest`, decoded only as far as it differs from earlier ones.
 //!
-//! A client asks for the same of one row after the other. The row comes first in a Get's message; if what is behind it is,
-//! byte for byte, that of a Get which this thread has served lately, the query is there already and only gets the row. So
-//! such a Get asks for no memory.
+//! Clients mostly send the same Get for one row after the other. A Get's message begins with the row. If the bytes behind
+//! it equal those of a Get that this thread has served lately, the cached query is used again with the new row, and
+//! nothing is allocated.
 //!
-//! What is not written that way, and what has a filter, which would remember the rows before, is decoded and made anew.
+//! A message in another order is decoded as usual, and so is one with a filter, whose state would outlive its row.
 
 use std::cell::Cell as Slot;
 use std::ops::{Deref, Range};
@@ -18,9 +18,9 @@ use rpc::{Exception, class};
 
 use super::fields::{Fields, Value, specifier};
 
-/// Queries that a thread keeps.
+/// Number of queries that a thread caches.
 const CACHED_QUERIES_MAX: usize = 4;
-/// Longer messages are not compared.
+/// Most bytes behind the row of a Get whose query is cached.
 const REST_MAX: usize = 4 << 10;
 
 thread_local! {
@@ -31,7 +31,7 @@ thread_local! {
 /// A query without its row.
 #[derive(Debug)]
 struct CachedQuery {
-    /// What stands behind the row in the message.
+    /// The bytes behind the row in the message.
     rest: Vec<u8>,
     existence_only: bool,
     scan: Scan,
@@ -46,13 +46,13 @@ pub(crate) struct GetRequest {
 
 #[derive(Debug)]
 enum Wanted {
-    /// The same as before of this row.
+    /// This row, with a cached query.
     Like(Bytes, Box<CachedQuery>),
-    /// Something else, and what is behind its row if that may be kept.
+    /// Another Get, and the bytes behind its row if its query may be cached.
     Whole(Box<pb::Get>, Option<Vec<u8>>),
 }
 
-/// What a Get asks for. What can be asked again goes back to the thread when this is dropped.
+/// The query of a Get. Dropping it returns it to the thread's cache, if it may be used again.
 #[derive(Debug)]
 pub(crate) struct GetQuery {
     kept: Option<Box<CachedQuery>>,

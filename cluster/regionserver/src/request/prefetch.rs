@@ -1,10 +1,10 @@
-//! The row that a request will read, without decoding the request.
+//! Finds the row that a request will read, without decoding the request.
 
 use proto::pb::region_specifier::RegionSpecifierType;
 
 use super::fields::{Fields, Value};
 
-/// How a `RegionSpecifier` names a region, and the name, where it is written as clients write it.
+/// The kind of name and the name in an encoded `RegionSpecifier`; `None` unless its fields are in the usual order.
 pub(crate) fn region_named(specifier: &[u8]) -> Option<(RegionSpecifierType, &[u8])> {
     let mut fields = Fields { bytes: specifier, at: 0, end: specifier.len() };
     let Some((1, Value::Number(by))) = fields.next()? else { return None };
@@ -12,8 +12,8 @@ pub(crate) fn region_named(specifier: &[u8]) -> Option<(RegionSpecifierType, &[u
     Some((RegionSpecifierType::try_from(i32::try_from(by).ok()?).ok()?, &specifier[name]))
 }
 
-/// The region and the row of a request that reads a row: a get, or a mutation that looks at what there is before it writes. The
-/// region is as the message has it, a `RegionSpecifier`. What is not understood is none.
+/// The encoded `RegionSpecifier` and the row of a request that reads a row: a Get, or a mutation that reads before it
+/// writes. `None` for other requests and for messages that are not understood.
 pub(crate) fn row_that_is_read<'a>(method: &[u8], param: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (mut region, mut what, mut reads) = (None, None, method == b"Get");
     if !reads && method != b"Mutate" {
