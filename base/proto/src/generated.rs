@@ -701,6 +701,9 @@ pub struct StoreFileEntry {
     pub name: ::prost::alloc::string::String,
     #[prost(uint64, required, tag = "2")]
     pub size: u64,
+    /// What the reference file of this name says, so that opening need not read it. HBase 2.6 passes over it.
+    #[prost(message, optional, tag = "3")]
+    pub reference: ::core::option::Option<Reference>,
 }
 /// The files of one store, as the FILE tracker keeps them.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -29,7 +29,8 @@ use bytes::Bytes;
 use env::sync::{Condvar, Mutex, MutexGuard};
 use env::{Crew, Moment, Priority};
 use proto::EncodedName;
-use region::{CompactionRequest, FlushReason, InMemory, Region};
+use region::{CompactionRequest, FlushReason, InMemory, Region, Search};
+use storage::FileName;
 
 use failure::{attempt, tell_failure};
 pub(crate) use queues::Compacting;
@@ -289,6 +290,7 @@ impl Background {
                 tracing::info!(region = %region, table = %region.table(), major = wanted.major,
                     files_before = files, files = load.files, bytes = load.file_bytes,
                     ms = took.as_millis() as u64, "compacted");
+                server.clean(&wanted.region, Search::GivenUp);
             }
             Err(_) if !server.regions().is_open(&wanted.region) => {}
             Err(error) => {
@@ -328,7 +330,11 @@ impl Background {
 }
 
 impl RegionServer {
+    /// Deletes what compactions have given up and readers have left since, and now and then searches all folders.
     fn remove_unnamed_files(&self, regions: &[Arc<Region>]) {
+        for region in regions.iter().filter(|region| region.has_given_up_files()) {
+            self.clean(region, Search::GivenUp);
+        }
         let (now, period) = (self.foundation().world.moment(), self.options().unnamed_files_period);
         {
             let mut swept = self.background.swept.lock();
@@ -339,16 +345,25 @@ impl RegionServer {
             *swept = Some(now);
         }
         for region in regions {
-            match region.remove_unnamed_files() {
-                Ok(0) => {}
-                Ok(files) => {
-                    tracing::info!(region = %region.info(), files, "removed files that no list names")
-                }
-                Err(error) if self.regions().is_open(region) => {
-                    tracing::warn!(region = %region.info(), %error, "files that no list names could not be removed");
-                }
-                Err(_) => {}
+            self.clean(region, Search::Folders);
+        }
+        match self.janitor.clean_archive(&FileName::root()) {
+            Ok(0) => {}
+            Ok(files) => tracing::info!(files, "removed files from the archive that nobody holds"),
+            Err(error) => tracing::warn!(%error, "the archive could not be cleaned; it is tried again"),
+        }
+    }
+
+    /// Has the janitor delete files that a region has given up and nobody holds.
+    pub(crate) fn clean(&self, region: &Arc<Region>, search: Search) {
+        match region.clean(&self.janitor, search) {
+            Ok(0) => {}
+            Ok(files) => tracing::debug!(region = %region.info(), files, "removed files that nobody holds"),
+            Err(error) if self.regions().is_open(region) => {
+                tracing::warn!(region = %region.info(), %error,
+                    "files that were given up could not be removed; it is tried again");
             }
+            Err(_) => {}
         }
     }
 

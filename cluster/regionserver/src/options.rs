@@ -78,7 +78,8 @@ pub struct Options {
     /// Number of slow calls and large answers that are kept for the operator, 0 for none
     /// (`hbase.regionserver.slowlog.ringbuffer.size`, unless `hbase.regionserver.slowlog.buffer.enabled` is false).
     pub slow_calls_max: usize,
-    /// How often files are looked for that no list names, zero for never (`hbase.master.hfilecleaner.ttl`).
+    /// How often the stores' folders and the archive are searched for files that nobody holds, zero for never
+    /// (`hbase.master.hfilecleaner.ttl`).
     pub unnamed_files_period: Duration,
     /// When a log file is ended however small it is, zero for never (`hbase.regionserver.logroll.period`).
     pub log_roll_period: Duration,
@@ -178,6 +179,7 @@ impl Options {
             flush_size: conf.value(&region::MEMSTORE_FLUSH_SIZE)?,
             block_multiplier: conf.value(&region::MEMSTORE_BLOCK_MULTIPLIER)?,
             ledger: Arc::default(),
+            open_files: Arc::default(),
             in_memory_compaction: level(&region::IN_MEMORY_COMPACTION)?,
             in_memory_compaction_of_system: level(&region::SYSTEM_IN_MEMORY_COMPACTION)?,
             in_memory_flush_factor: conf.value(&region::IN_MEMORY_FLUSH_FACTOR)?,

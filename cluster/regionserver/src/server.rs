@@ -9,9 +9,9 @@ use conf::Conf;
 use env::sync::Mutex;
 use env::{HashMap, WallTime, World};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor};
-use region::{Opening, Region, RegionOptions};
+use region::{Janitor, Opening, Region, RegionOptions};
 use rpc::{Exception, class};
-use storage::Files;
+use storage::{FileName, Files};
 use tokio::sync::Notify;
 
 use crate::background::Background;
@@ -63,6 +63,7 @@ pub struct RegionServer {
     pub(crate) running_calls: RunningCalls,
     pub(crate) slow_calls: SlowCalls,
     pub(crate) observer: OnceLock<Arc<dyn CallObserver>>,
+    pub(crate) janitor: Janitor,
     /// When regions were last flushed, or opened.
     flush_times: Mutex<HashMap<EncodedName, WallTime>>,
     reread: Mutex<Option<Reread>>,
@@ -85,6 +86,10 @@ impl RegionServer {
             running_calls: RunningCalls::default(),
             slow_calls: SlowCalls::default(),
             observer: OnceLock::new(),
+            janitor: Janitor::new(
+                foundation.files.clone(),
+                Arc::clone(&foundation.region_options.open_files),
+            ),
             flush_times: Mutex::default(),
             reread: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -247,6 +252,12 @@ impl RegionServer {
         outcome
     }
 
+    /// Removes the folder of a table, region or family that is gone, and whose regions are closed. Files that a clone or a
+    /// snapshot still needs move to the archive; all others are deleted. Can be repeated.
+    pub fn drop_folder(&self, folder: &FileName) -> Result<(), region::Error> {
+        self.janitor.drop_folder(folder)
+    }
+
     /// Notes that a region has just been flushed.
     pub(crate) fn note_flush(&self, region: &EncodedName) {
         self.flush_times.lock().insert(region.clone(), self.foundation.world.now());
@@ -289,11 +300,13 @@ impl RegionServer {
             info_port: first.info_port,
             ..options
         }));
-        let (memory, ledger) = {
-            let first = &self.foundation.region_options;
-            (Arc::clone(&first.memory), Arc::clone(&first.ledger))
+        let first = &self.foundation.region_options;
+        let of_regions = RegionOptions {
+            memory: Arc::clone(&first.memory),
+            ledger: Arc::clone(&first.ledger),
+            open_files: Arc::clone(&first.open_files),
+            ..of_regions
         };
-        let of_regions = RegionOptions { memory, ledger, ..of_regions };
         for region in self.regions.all() {
             region.tune(&Options::of_table(&of_regions, region.table()));
             // Files that are too many by the new numbers do not wait for the next look.

@@ -12,13 +12,15 @@ use bytes::Bytes;
 use cell::{SequenceId, Timestamp};
 use hfile::{ReadOptions, ReadType, StoreFileInfo};
 
+use crate::commit::Commit;
 use crate::flush::Made;
 use crate::heap::{Heap, Source};
+use crate::open::Access;
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
-use crate::store::{Store, StoreFile, View};
+use crate::store::{Store, View};
+use crate::store_file::StoreFile;
 use crate::swept::Swept;
-use crate::tracker::Listed;
 use crate::{Error, FlushReason, RegionOptions, Result};
 
 /// What is asked of a compaction.
@@ -77,9 +79,16 @@ enum Compaction {
 }
 
 impl Region {
+    /// Whether a store has halves of other regions' files. Such a region can be neither split nor merged before it is
+    /// compacted.
+    pub fn has_references(&self) -> bool {
+        self.stores.iter().any(|store| store.view.load().files.iter().any(|file| file.is_half()))
+    }
+
     /// Whether some store has files that a minor compaction would take.
     pub fn needs_compaction(&self) -> bool {
-        self.stores.iter().any(|store| !self.select_run(store, &store.view.load().files).is_empty())
+        self.access == Access::Owner
+            && self.stores.iter().any(|store| !self.select_run(store, &store.view.load().files).is_empty())
     }
 
     /// The families whose time for a major compaction has come: the oldest file is as old as the period, give or take a
@@ -87,6 +96,9 @@ impl Region {
     /// One file that a major compaction has made is left alone, unless something in it may be out of its time to live.
     /// Source: HBase's `RatioBasedCompactionPolicy.shouldPerformMajorCompaction`.
     pub fn due_for_major(&self) -> Vec<Bytes> {
+        if self.access == Access::Reader {
+            return Vec::new();
+        }
         let now = self.world.now().0;
         self.stores
             .iter()
@@ -114,8 +126,12 @@ impl Region {
     }
 
     /// Which of `files`, all that the store had at one moment, a minor compaction takes.
+    /// All of them while there are halves of a parent's files: those are to become the store's own soon.
     fn select_run(&self, store: &Store, files: &[Arc<StoreFile>]) -> Range<usize> {
-        let sizes: Vec<u64> = files.iter().map(|file| file.listed.size).collect();
+        if files.iter().any(|file| file.is_half()) {
+            return 0..files.len();
+        }
+        let sizes: Vec<u64> = files.iter().map(|file| file.size()).collect();
         select_files(&sizes, &store.tuning.load(), self.flush_size)
     }
 
@@ -147,11 +163,11 @@ impl Region {
         // What markers have masked would be replayed without them, where the log still has it.
         let all = run.len() == files.len() && !store.accordion.has_young();
         let chosen: Vec<Arc<StoreFile>> = files[run].to_vec();
-        let cells: u64 = chosen.iter().map(|file| file.reader.entries()).sum();
+        let cells: u64 = chosen.iter().map(|file| file.entries()).sum();
         self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);
         let options = ReadOptions { cache_blocks: false, memory_only: false, read_type: ReadType::Stream };
         let read: &[Arc<StoreFile>] = if compaction == Compaction::Truncation { &[] } else { &chosen };
-        let sources = read.iter().rev().map(|file| Source::File(file.reader.cursor(options))).collect();
+        let sources = read.iter().rev().map(|file| Source::File(file.cursor(options))).collect();
         let mut heap = Heap::new(store.comparator, SequenceId::MAX, sources);
         if chosen.iter().any(|file| file.reader.cached().stays_warm()) {
             heap.watch_cache();
@@ -190,47 +206,24 @@ impl Region {
             Err(_) if self.write.lock().closing => return Err(overtaken()),
             made => made?,
         };
-        let Made { file: made, warm } = made;
-        let bytes = chosen.iter().map(|file| file.listed.size).sum();
+        let Made { file: made, warm, pin } = made;
+        let bytes = chosen.iter().map(|file| file.size()).sum();
         // What a family wants kept and cannot be read back is told to whoever asks for it.
         let _read = made.reader.warm(made.reader.cached().kept_of_compaction(bytes), true);
         // What is being read is not let go for what cannot be read.
         if let Err(error) = made.reader.warm_blocks(&warm, false) {
-            made.reader.cached().remove();
-            let _left = self.files.delete(made.reader.name());
+            store.give_up(&made);
             return Err(error.into());
         }
         self.account.compacted(made.listed.size);
-        let chosen_names: Vec<&str> = chosen.iter().map(|file| file.listed.name.as_str()).collect();
-        let is_old = |file: &StoreFile| chosen_names.contains(&file.listed.name.as_str());
-        {
-            let mut tracker = store.tracker.lock();
-            if self.write.lock().closing {
-                // Whoever opens the region next may have read the list already, and would miss what is deleted here.
-                made.reader.cached().remove();
-                let _left = self.files.delete(made.reader.name());
-                return Err(overtaken());
-            }
-            let current = store.view.load().files.clone();
-            // The new file takes the place of the run: flushes since have only added behind it.
-            let place = current.iter().position(|file| is_old(file)).expect("only compactions remove files");
-            let mut files: Vec<Arc<StoreFile>> =
-                current.iter().filter(|file| !is_old(file)).cloned().collect();
-            files.insert(place, Arc::clone(&made));
-            let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
-            // Nobody will know its name.
-            tracker.replace(&list).inspect_err(|_| _ = made.reader.cached().remove())?;
-            store.change_view(|view| View {
-                files: files.clone(),
-                horizon: view.horizon.max(newest),
-                ..view.clone()
-            });
-        }
-        for file in &chosen {
-            file.reader.cached().remove();
-            // Readers that hold it read on; if the name stays, it is removed when the region is opened.
-            let _stays = self.files.delete(file.reader.name());
-        }
+        let commit = Commit {
+            remove: &chosen,
+            add: vec![Arc::clone(&made)],
+            view: &|view| View { horizon: view.horizon.max(newest), ..view.clone() },
+            while_closing: false,
+        };
+        self.commit(store, commit)?;
+        drop(pin);
         // In a cache that was full those that went have made room. Of a region that closes they would only be in the way.
         if !self.write.lock().closing {
             let _read = made.reader.warm_blocks(&warm, true);

@@ -17,17 +17,19 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use cache::Kinds;
 use cell::{KeyBuf, SequenceId};
-use hfile::{Reader, StoreFileInfo, Writer};
+use hfile::{StoreFileInfo, Writer};
 use memstore::{Cleaning, Pool, Segment};
 use storage::FileName;
 
+use crate::commit::Commit;
 use crate::heap::{Heap, Source};
 use crate::memory::MemoryAct;
 use crate::mvcc::Awaits;
-use crate::open::remove_unnamed;
+use crate::open_files::PinnedFile;
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
-use crate::store::{Sealed, Store, StoreFile, View};
+use crate::store::{Sealed, Store, View};
+use crate::store_file::{FileOpener, StoreFile};
 use crate::swept::Swept;
 use crate::tracker::Listed;
 use crate::young::Allowance;
@@ -77,6 +79,8 @@ pub(crate) struct Made {
     pub(crate) file: Arc<StoreFile>,
     /// The blocks of cells that lay in the cache, and what is needed to find them: see [`hfile::Written::warm`].
     pub(crate) warm: Vec<(u64, u32)>,
+    /// Keeps the janitor from it until a list names it.
+    pub(crate) pin: PinnedFile,
 }
 
 impl Region {
@@ -96,6 +100,7 @@ impl Region {
     }
 
     pub(crate) fn flush_stores(&self, families: &[Bytes], reason: FlushReason) -> Result<Flushed> {
+        self.check_owner()?;
         let _alone = self.flushing.lock();
         let began = self.world.now();
         let chosen =
@@ -121,9 +126,9 @@ impl Region {
             let done = self.flush_store(store, sequence, self.allowance(store, reason, unlogged))?;
             if let Some(file) = done.file {
                 flushed.files += 1;
-                flushed.bytes += file.listed.size;
+                flushed.bytes += file.size();
                 flushed.cells += file.reader.entries();
-                self.account.flushed(file.listed.size);
+                self.account.flushed(file.size());
             }
             flushed.sequence = flushed.sequence.min(done.through);
             flushed.stayed += done.stayed;
@@ -218,22 +223,21 @@ impl Region {
         }
         let young = young.map(|young| Arc::new(young.segment));
         let stayed = split.as_ref().map_or(0, |split| split.bytes);
-        let mut tracker = store.tracker.lock();
-        let mut files = store.view.load().files.clone();
-        files.push(Arc::clone(&file));
-        let list: Vec<Listed> = files.iter().map(|file| file.listed.clone()).collect();
-        // Nobody will know its name.
-        tracker.replace(&list).inspect_err(|_| _ = file.reader.cached().remove())?;
-        store.change_view(|view| View {
-            // It is older than what was sealed since.
-            pipeline: view.pipeline.iter().chain(&young).cloned().collect(),
-            snapshot: Vec::new(),
-            swept_snapshot: Swept::default(),
-            files: files.clone(),
-            horizon: view.horizon.max(sequence),
-            ..view.clone()
-        });
-        drop(tracker);
+        let commit = Commit {
+            remove: &[],
+            add: vec![Arc::clone(&file)],
+            view: &|view| View {
+                // It is older than what was sealed since.
+                pipeline: view.pipeline.iter().chain(&young).cloned().collect(),
+                snapshot: Vec::new(),
+                swept_snapshot: Swept::default(),
+                horizon: view.horizon.max(sequence),
+                ..view.clone()
+            },
+            while_closing: true,
+        };
+        self.commit(store, commit)?;
+        drop(made.pin);
         let kept = young.zip(split).map(|(young, split)| {
             self.event(MemoryAct::Kept, &snapshot, &young, Some(split.expected), began, true)
         });
@@ -285,6 +289,9 @@ impl Region {
     ) -> Result<Made> {
         let name = format!("{:016x}{:016x}", self.world.random(), self.world.random());
         let path = store.folder.join(&name);
+        self.check_owner()?;
+        let pin = self.options.open_files.pin(&path);
+        let pin = pin.ok_or_else(|| Error::Broken(format!("the new name {path} is taken")))?;
         let mut writer = self.begin_file(store, &path, codec)?;
         if let Err(error) = write(&mut writer) {
             writer.abandon();
@@ -298,37 +305,20 @@ impl Region {
                 return Err(error.into());
             }
         };
-        let file = self.files.open(&path)?;
-        let caching = Store::caching(&self.info, &store.options);
-        let reader = Reader::open(file, path, Arc::clone(&self.cache), caching)?;
-        let file = Arc::new(StoreFile::new(Listed { name, size: written.size }, reader));
-        Ok(Made { file, warm: written.warm })
+        let opener = FileOpener {
+            files: &*self.files,
+            cache: &self.cache,
+            caching: &Store::caching(&self.info, &store.options),
+            open_files: &self.options.open_files,
+        };
+        let listed = Listed { name, size: written.size, reference: None };
+        let file = Arc::new(StoreFile::open(&opener, &store.folder, listed)?);
+        Ok(Made { file, warm: written.warm, pin })
     }
 
     fn begin_file(&self, store: &Store, path: &FileName, codec: &str) -> Result<Writer> {
         let file = self.files.create(path)?;
         Ok(Writer::create(file, path.clone(), store.writer_options(codec, true, self.world.now().0)))
-    }
-
-    /// Removes files that no list names: those that a failed flush or compaction, or a failed deletion, has left. A store
-    /// that is being flushed or compacted is left for another time, as its new file has no name yet, and so is one whose
-    /// list is in doubt. Says how many went.
-    pub fn remove_unnamed_files(&self) -> Result<usize> {
-        self.check_serving()?;
-        let Some(_no_flush) = self.flushing.try_lock() else { return Ok(0) };
-        let mut removed = 0;
-        for store in &self.stores {
-            let Some(_no_compaction) = store.compacting.try_lock() else { continue };
-            let list = store.tracker.lock();
-            if list.is_in_doubt() {
-                continue;
-            }
-            if self.write.lock().closing {
-                return Ok(removed);
-            }
-            removed += remove_unnamed(&*self.files, &store.folder, &store.view.load().files)?;
-        }
-        Ok(removed)
     }
 
     /// Flushes and refuses everything from then on. Closing twice succeeds.
@@ -341,6 +331,10 @@ impl Region {
             return Err(Error::Aborted(cause));
         }
         self.write.lock().closing = true;
+        if self.check_owner().is_err() {
+            self.closed.store(true, Ordering::Release);
+            return Ok(Flushed::default());
+        }
         // A compaction that was about to replace files has done so when its lock is free; later ones see the mark.
         for store in &self.stores {
             drop(store.tracker.lock());

@@ -19,6 +19,7 @@ use hfile::Most;
 use smallvec::SmallVec;
 
 use crate::Result;
+use crate::store_file::FileCursor;
 
 /// Steps before a seek is worth its price. Where steps have not been enough, the next place will not be near either, and
 /// fewer are tried: a row with thousands of versions of each column is passed by seeks.
@@ -107,9 +108,13 @@ impl Drop for Sources {
 }
 
 /// One source.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lies in room that the thread keeps; a box would be made for each read"
+)]
 pub(crate) enum Source {
     Memory(memstore::Cursor),
-    File(hfile::Cursor),
+    File(FileCursor),
 }
 
 impl Source {
@@ -161,15 +166,16 @@ pub(crate) struct Aim<'a> {
 
 impl Aim<'_> {
     /// Whether the row lies between the first and the last of a file.
-    fn is_within(&self, file: &hfile::Cursor, comparator: Comparator) -> bool {
+    fn is_within(&self, file: &FileCursor, comparator: Comparator) -> bool {
         let is_behind = |row: &[u8], other: &[u8]| comparator.compare_rows(row, other).is_gt();
         let (first, last) = (file.reader().first_key(), file.reader().last_key());
         last.is_none_or(|last| !is_behind(self.row, last.row()))
             && first.is_none_or(|first| !is_behind(first.row(), self.row))
+            && file.has_row(self.row)
     }
 
     /// Whether a file's filter, if it is one of columns, lets it have something of this.
-    fn columns_may_be_in(&self, file: &hfile::Cursor) -> Result<bool> {
+    fn columns_may_be_in(&self, file: &FileCursor) -> Result<bool> {
         let by_column = file.reader().bloom() == hfile::BloomType::RowColumn;
         let Some(qualifiers) = self.qualifiers.filter(|_| by_column) else { return Ok(true) };
         for qualifier in qualifiers {
@@ -490,7 +496,7 @@ impl Heap {
     fn run(
         &mut self,
         end: Option<&[u8]>,
-        done: impl FnOnce(&mut hfile::Cursor, Option<&[u8]>) -> u64,
+        done: impl FnOnce(&mut FileCursor, Option<&[u8]>) -> u64,
     ) -> Result<u64> {
         let Some(current) = self.current().filter(|current| !self.sources.0.lanes[*current].put_off) else {
             return Ok(0);

@@ -13,11 +13,14 @@
 //! What it does not know: sockets, clients, protobuf of the wire, other regions. It speaks cells.
 
 mod apply;
+mod clean;
+mod commit;
 mod compact;
 mod delete_times;
 mod error;
 mod flush;
 mod heap;
+mod janitor;
 mod ledger;
 mod locks;
 mod matcher;
@@ -25,15 +28,18 @@ mod memory;
 mod mvcc;
 mod new_versions;
 mod open;
+mod open_files;
 mod options;
 mod pending;
 mod query;
 mod read_modify_write;
+mod refer;
 mod region;
 mod repeats;
 mod rewrite;
 mod scanner;
 mod store;
+mod store_file;
 mod stored;
 mod swept;
 mod tracker;
@@ -41,19 +47,24 @@ mod young;
 
 pub use apply::{Applied, Durability, Mutation, MutationKind};
 pub use cell::CellSink;
+pub use clean::Search;
 pub use compact::{CompactionRequest, select_files};
 pub use error::{Error, Result};
 pub use flush::{FlushReason, Flushed};
+pub use janitor::{FileHolder, Janitor};
 pub use ledger::{Account, Balance, Ledger};
 pub use memory::{InMemory, MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
 pub use memstore::{Level, Pool};
 pub use open::Opening;
+pub use open_files::{OpenFiles, PinnedFile};
 pub use options::RegionOptions;
 pub use pending::Pending;
 pub use query::{FamilyQuery, Isolation, Limits, ReadMode, Scan, TimeRange};
 pub use read_modify_write::{Changed, Check, Checked, Test};
+pub use refer::Inherits;
 pub use region::{Load, RecoveredNonce, Region, StoreLoad};
 pub use scanner::{INLINE_TIME, RegionScanner, RowReader, Step};
+pub use store_file::{Half, Reference};
 pub use stored::Lies;
 
 #[cfg(test)]

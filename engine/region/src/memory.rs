@@ -52,9 +52,11 @@ use memstore::{Action, Cleaning, Compacted, Cursor, Level, Policy, Pool, Segment
 use proto::descriptor::KeepDeletedCells;
 
 use crate::heap::{Heap, Source};
+use crate::open::Access;
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
-use crate::store::{Sealed, Store, StoreFile, View};
+use crate::store::{Sealed, Store, View};
+use crate::store_file::StoreFile;
 use crate::swept::{Late, Sweep, Swept};
 use crate::young::{Allowance, Split, Young};
 use crate::{RegionOptions, Result};
@@ -328,6 +330,9 @@ impl Region {
 
     /// The same of what was looked up before.
     pub fn needs_flush_of(&self, memory: InMemory, pressure: f64) -> bool {
+        if self.access == Access::Reader {
+            return false;
+        }
         // A list of markers is for files, where it is not in the way.
         if memory.has_many_markers {
             return true;

@@ -9,14 +9,15 @@ use env::World;
 use env::sync::Mutex;
 use hfile::{ReadOptions, Reader};
 use memstore::Level;
-use proto::{RegionInfo, TableDescriptor};
+use proto::{FamilyDescriptor, RegionInfo, TableDescriptor};
 use storage::{FileName, Files};
 
 use crate::locks::RowLocks;
 use crate::memory::Asked;
 use crate::mvcc::Mvcc;
 use crate::region::{Counters, RecoveredNonce, Region, WriteState};
-use crate::store::{Store, StoreFile};
+use crate::store::Store;
+use crate::store_file::{FileCursor, FileOpener, StoreFile};
 use crate::tracker::Tracker;
 use crate::{Error, FlushReason, RegionOptions, Result};
 
@@ -43,70 +44,51 @@ pub struct Opening {
     pub recovered: Option<Arc<wal::LogReader>>,
 }
 
+/// What an opening may do to the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Flush, compact and have files deleted: one in a cluster.
+    Owner,
+    /// Read: any number, beside the owner.
+    Reader,
+}
+
 impl Region {
     /// Opens a region. What the log has for it, and its files do not, is in its memory when this returns.
     pub fn open(opening: Opening) -> Result<Arc<Region>> {
-        let Opening { info, table, files, folder, log, cache, world, options, recovered } = opening;
-        let table_options = table.options().map_err(|error| Error::BadRequest(error.to_string()))?;
-        let flush_size = table_options.flush_bytes.unwrap_or(options.flush_size);
-        let comparator = if info.is_meta() { Comparator::Meta } else { Comparator::Table };
-        layout::keep_region_info(&*files, &folder, &info)?;
-        let mut stores = Vec::new();
-        for family in table.families() {
-            let store_folder = Region::store_folder(&folder, family.name());
-            let (tracker, listed) = Tracker::open(Arc::clone(&files), &store_folder, world.clone())?;
-            let family_options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
-            let caching = Store::caching(&info, &family_options);
-            let mut open = Vec::with_capacity(listed.len());
-            for listed in listed {
-                let name = store_folder.join(&listed.name);
-                let file = files.open(&name)?;
-                if file.size() != listed.size {
-                    return Err(Error::Corrupt {
-                        file: name.to_string(),
-                        what: "size",
-                        expected: listed.size.to_string(),
-                        found: file.size().to_string(),
-                    });
-                }
-                let reader = Reader::open(file, name, Arc::clone(&cache), caching.clone())?;
-                let file = Arc::new(StoreFile::new(listed, reader));
-                prefetch(&file.reader);
-                open.push(file);
-            }
-            remove_unnamed(&*files, &store_folder, &open)?;
-            open.sort_by_key(|file| file.max_sequence());
-            let said = family.options().ok().and_then(|options| options.in_memory_compaction);
-            let said = said.and_then(|level| Level::of_name(level.as_str()));
-            let asked = Asked { is_system: table.name().is_system(), family: said };
-            let share = flush_size / table.families().len().max(1) as u64;
-            stores.push(Store::new(
-                family,
-                comparator,
-                store_folder,
-                open,
-                tracker,
-                &options,
-                (asked, share),
-            )?);
+        Region::open_as(opening, Access::Owner)
+    }
+
+    /// Opens a region for reading alone, as it is now in files and in what was recovered. Neither this nor the region later
+    /// writes or deletes anything: writes, flushes and compactions fail with [`Error::ReadOnly`].
+    pub fn open_for_reading(opening: Opening) -> Result<Arc<Region>> {
+        Region::open_as(opening, Access::Reader)
+    }
+
+    fn open_as(opening: Opening, access: Access) -> Result<Arc<Region>> {
+        let table_options = opening.table.options().map_err(|error| Error::BadRequest(error.to_string()))?;
+        let flush_size = table_options.flush_bytes.unwrap_or(opening.options.flush_size);
+        if access == Access::Owner {
+            layout::keep_region_info(&*opening.files, &opening.folder, &opening.info)?;
         }
+        let families = opening.table.families().iter();
+        let mut stores = families
+            .map(|family| open_store(&opening, access, family, flush_size))
+            .collect::<Result<Vec<_>>>()?;
         stores.sort_by(|left, right| left.family.cmp(&right.family));
-        let in_files = stores
-            .iter()
-            .flat_map(|store| {
-                // A write that is there is not made again, should the log have lost it.
-                let newest = |file: &Arc<StoreFile>| {
-                    file.max_sequence().max(file.reader.newest_sequence().unwrap_or_default())
-                };
-                store.view.load().files.iter().map(newest).collect::<Vec<_>>()
-            })
-            .max()
-            .unwrap_or_default();
-        let region = Region {
-            read_only: table_options.read_only,
+        // A write that is there is not made again, should the log have lost it.
+        let newest = |file: &Arc<StoreFile>| {
+            file.max_sequence().max(file.reader.newest_sequence().unwrap_or_default())
+        };
+        let in_store = |store: &Store| store.view.load().files.iter().map(newest).max().unwrap_or_default();
+        let in_files = stores.iter().map(in_store).max().unwrap_or_default();
+        let Opening { info, table, files, log, cache, world, options, recovered, folder: _ } = opening;
+        let mut region = Region {
+            access,
+            read_only: table_options.read_only || access == Access::Reader,
             durability: table_options.durability,
             flush_size,
-            comparator,
+            comparator: comparator_of(&info),
             stores,
             files,
             log,
@@ -137,24 +119,32 @@ impl Region {
             info,
             table,
         };
-        let last = match &recovered {
-            Some(recovered) => region.replay(recovered, in_files)?,
-            None => in_files,
-        };
-        // From here on the records are in memory, and in files when the region is closed.
-        if let Some(recovered) = recovered {
-            recovered.taken(region.info.encoded_name().as_str().as_bytes());
+        let mut last = in_files;
+        if let Some(recovered) = &recovered {
+            last = region.replay(recovered, in_files)?;
+            if access == Access::Owner {
+                // From here on the records are in memory, and in files when the region is closed.
+                recovered.taken(region.info.encoded_name().as_str().as_bytes());
+            }
         }
         let open_sequence = last.next();
-        region.write.lock().last_sequence = open_sequence;
-        let region = Region { mvcc: Mvcc::new(open_sequence), open_sequence, ..region };
-        if region.memstore_bytes() == 0 {
+        region.write.get_mut().last_sequence = open_sequence;
+        (region.mvcc, region.open_sequence) = (Mvcc::new(open_sequence), open_sequence);
+        if region.memstore_bytes() > 0 {
+            region.oldest_edit.store(region.world.now().0, Ordering::Relaxed);
+        } else if access == Access::Owner {
             // Everything the log has of the region is in files: no log file need wait for a flush.
             region.log.flushed(region.info.encoded_name().as_str().as_bytes(), last);
-        } else {
-            region.oldest_edit.store(region.world.now().0, std::sync::atomic::Ordering::Relaxed);
         }
         Ok(Arc::new(region))
+    }
+
+    /// Fails for a region that was opened for reading alone.
+    pub(crate) fn check_owner(&self) -> Result<()> {
+        match self.access {
+            Access::Owner => Ok(()),
+            Access::Reader => Err(Error::ReadOnly(self.info.name().escape_ascii().to_string())),
+        }
     }
 
     /// Puts into memory what the log has beyond each store's files. Says the last sequence id.
@@ -206,7 +196,7 @@ impl Region {
             self.insert(&kept, record.sequence, record.time);
             self.mask_replayed(&kept, record.sequence);
             // What the log has may be more than memory: it goes to files on the way, as it would have gone.
-            if self.memstore_bytes() >= self.flush_size {
+            if self.memstore_bytes() >= self.flush_size && self.access == Access::Owner {
                 // All before this record is there, of every family; of its own write others may come. What some files have
                 // from beyond says nothing of the others.
                 self.write.lock().last_sequence = SequenceId(record.sequence.0.saturating_sub(1));
@@ -218,11 +208,41 @@ impl Region {
     }
 }
 
+fn comparator_of(info: &RegionInfo) -> Comparator {
+    if info.is_meta() { Comparator::Meta } else { Comparator::Table }
+}
+
+/// Opens the store of a family: the files that its list names.
+fn open_store(
+    opening: &Opening,
+    access: Access,
+    family: &FamilyDescriptor,
+    flush_size: u64,
+) -> Result<Store> {
+    let Opening { info, table, files, cache, world, options, .. } = opening;
+    let folder = Region::store_folder(&opening.folder, family.name());
+    let (tracker, listed) = Tracker::open(Arc::clone(files), &folder, world.clone(), access)?;
+    let family_options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
+    let caching = Store::caching(info, &family_options);
+    let opener = FileOpener { files: &**files, cache, caching: &caching, open_files: &options.open_files };
+    let mut open = Vec::with_capacity(listed.len());
+    for listed in listed {
+        let file = Arc::new(StoreFile::open(&opener, &folder, listed)?);
+        prefetch(&file.reader);
+        open.push(file);
+    }
+    open.sort_by_key(|file| file.max_sequence());
+    let level = family_options.in_memory_compaction.and_then(|level| Level::of_name(level.as_str()));
+    let asked = Asked { is_system: table.name().is_system(), family: level };
+    let share = flush_size / table.families().len().max(1) as u64;
+    Store::new(family, comparator_of(info), folder, open, tracker, options, (asked, share))
+}
+
 /// A file that has some of the writes beyond those which all are in files: others of that time had stayed in memory
 /// when it was written.
 struct Beyond {
     newest: SequenceId,
-    cursor: hfile::Cursor,
+    cursor: FileCursor,
 }
 
 impl Beyond {
@@ -230,7 +250,7 @@ impl Beyond {
     fn of(files: &[Arc<StoreFile>], flushed: SequenceId) -> Vec<Beyond> {
         let beyond = |file: &Arc<StoreFile>| {
             let newest = file.reader.newest_sequence().filter(|newest| *newest > flushed)?;
-            Some(Beyond { newest, cursor: file.reader.cursor(ReadOptions::default()) })
+            Some(Beyond { newest, cursor: file.cursor(ReadOptions::default()) })
         };
         files.iter().filter_map(beyond).collect()
     }
@@ -257,21 +277,4 @@ fn prefetch(reader: &Arc<Reader>) {
             }
         });
     }
-}
-
-/// Removes what nothing names: files that a crash left half written, or that were compacted away. Says how many.
-pub(crate) fn remove_unnamed(
-    files: &dyn Files,
-    folder: &FileName,
-    named: &[Arc<StoreFile>],
-) -> Result<usize> {
-    let mut removed = 0;
-    for entry in files.list(folder)? {
-        let is_direct = entry.name.below(folder).is_some_and(|rest| !rest.contains('/'));
-        if is_direct && !named.iter().any(|file| file.listed.name == entry.name.last()) {
-            files.delete(&entry.name)?;
-            removed += 1;
-        }
-    }
-    Ok(removed)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use memstore::{Level, Pool};
 
-use crate::Ledger;
+use crate::{Ledger, OpenFiles};
 
 /// What a region is opened with. Attributes of its table go before these.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct RegionOptions {
     pub memory: Arc<Pool>,
     /// What tables cost in bytes written. The regions of a server share it.
     pub ledger: Arc<Ledger>,
+    /// The store files that somebody has in hand. The regions of a server share it.
+    pub open_files: Arc<OpenFiles>,
     /// How stores compact in memory whose family does not say (`hbase.hregion.compacting.memstore.type`).
     pub in_memory_compaction: Level,
     /// How stores of the system's tables do (`hbase.systemtables.compacting.memstore.type`).
@@ -94,6 +96,7 @@ impl Default for RegionOptions {
             block_multiplier: 4,
             memory: Pool::new(memstore::CHUNK_SIZE_MAX, RegionOptions::CHUNKS_KEPT),
             ledger: Arc::default(),
+            open_files: Arc::default(),
             in_memory_compaction: Level::Adaptive,
             in_memory_compaction_of_system: Level::None,
             in_memory_flush_factor: 0.0,

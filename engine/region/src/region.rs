@@ -17,6 +17,7 @@ use crate::ledger::Account;
 use crate::locks::RowLocks;
 use crate::memory::{InMemory, MemoryLoad};
 use crate::mvcc::Mvcc;
+use crate::open::Access;
 use crate::query::{ReadMode, Scan};
 use crate::scanner::{RegionScanner, RowReader};
 use crate::store::Store;
@@ -58,6 +59,8 @@ impl Counters {
 pub struct Region {
     pub(crate) info: RegionInfo,
     pub(crate) table: Arc<TableDescriptor>,
+    pub(crate) access: Access,
+    /// Whether it takes no writes: its table says so, or it was opened for reading.
     pub(crate) read_only: bool,
     pub(crate) durability: TableDurability,
     pub(crate) flush_size: u64,
@@ -327,7 +330,7 @@ impl Region {
         let mut oldest_major = None;
         for store in &self.stores {
             let view = store.view.load();
-            let file_bytes = view.files.iter().map(|file| file.listed.size).sum();
+            let file_bytes = view.files.iter().map(|file| file.size()).sum();
             let flushed = view.files.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
             let memstore_bytes = view.memory_bytes();
             for file in &view.files {
@@ -372,12 +375,15 @@ impl Region {
     }
 
     /// A row at which the region would best be cut in two: the middle of the largest file of its largest store. `None`
-    /// when there is none: no files, or all lies in one row. May touch the disk.
+    /// when there is none: no files, or all lies in one row, or files are halves of others and must be compacted first. May
+    /// touch the disk.
     pub fn best_split_row(&self) -> Result<Option<Bytes>> {
-        let size = |store: &&Store| store.view.load().files.iter().map(|file| file.listed.size).sum::<u64>();
+        let size = |store: &&Store| store.view.load().files.iter().map(|file| file.size()).sum::<u64>();
         let Some(largest) = self.stores.iter().max_by_key(size) else { return Ok(None) };
-        let file = largest.view.load().files.iter().max_by_key(|file| file.listed.size).cloned();
-        let Some(file) = file.filter(|_| !self.info.is_meta()) else { return Ok(None) };
+        let file = largest.view.load().files.iter().max_by_key(|file| file.size()).cloned();
+        let Some(file) = file.filter(|_| !self.info.is_meta() && !self.has_references()) else {
+            return Ok(None);
+        };
         let middle = file.reader.middle_row()?.map(Bytes::from);
         // The region's own start would leave nothing on one side.
         Ok(middle.filter(|row| row != self.info.start_key()))

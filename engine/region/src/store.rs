@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cache::Caching;
 use cell::{Comparator, SequenceId};
 use env::sync::Mutex;
-use hfile::{BloomType, Compression, Encoding, ReadOptions, Reader, WriterOptions};
+use hfile::{BloomType, Compression, Encoding, ReadOptions, WriterOptions};
 use memstore::Segment;
 use proto::{FamilyDescriptor, FamilyOptions, RegionInfo};
 use smallvec::SmallVec;
@@ -19,8 +19,9 @@ use storage::FileName;
 use crate::heap::{Heap, Source, Sources};
 use crate::matcher::Keeping;
 use crate::memory::{Accordion, Asked};
-use crate::swept::{self, Swept};
-use crate::tracker::{Listed, Tracker};
+use crate::store_file::StoreFile;
+use crate::swept::Swept;
+use crate::tracker::Tracker;
 use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
 /// In one of more files no row is prefetched.
@@ -28,27 +29,6 @@ const PREFETCH_FILES_MAX: usize = 2;
 /// So many rows are mostly told together.
 const TOGETHER: usize = 16;
 type Rows<'a> = SmallVec<[&'a [u8]; TOGETHER]>;
-
-/// A file of a store.
-#[derive(Debug)]
-pub(crate) struct StoreFile {
-    pub(crate) listed: Listed,
-    pub(crate) reader: Arc<Reader>,
-    /// The markers that memory had dropped before it was written.
-    pub(crate) swept: Swept,
-}
-
-impl StoreFile {
-    pub(crate) fn new(listed: Listed, reader: Reader) -> StoreFile {
-        let swept = Swept::of_fact(reader.info().get(swept::FACT.as_bytes()));
-        StoreFile { listed, reader: Arc::new(reader), swept }
-    }
-
-    /// Where it stands among the files of its store: they have all writes up to here, and newer ones have newer writes.
-    pub(crate) fn max_sequence(&self) -> SequenceId {
-        self.reader.max_sequence().unwrap_or(SequenceId::ZERO)
-    }
-}
 
 /// Everything a reader may need of a store, at one moment.
 #[derive(Clone, Debug)]
@@ -109,6 +89,8 @@ pub(crate) struct Store {
     pub(crate) accordion: Accordion,
     /// The file list. Whoever holds it may change which files there are.
     pub(crate) tracker: Mutex<Tracker>,
+    /// Files that the list has ceased to name and that the janitor has not deleted yet.
+    pub(crate) unlisted: Mutex<Vec<FileName>>,
     /// One compaction of a store at a time.
     pub(crate) compacting: Mutex<()>,
     /// The region's limits as far as they are about stores, with what the family overrides.
@@ -154,6 +136,7 @@ impl Store {
             view: ArcSwap::from_pointee(view),
             accordion: Accordion::new(asked, share, &tuning),
             tracker: Mutex::new(tracker),
+            unlisted: Mutex::default(),
             compacting: Mutex::default(),
             tuning: ArcSwap::from_pointee(tuning),
         })
@@ -215,7 +198,7 @@ impl Store {
                 continue;
             }
             if !is_range || file.reader.may_contain_rows(&scan.start, &scan.stop, options)? {
-                sources.push(Source::File(file.reader.cursor(options)));
+                sources.push(Source::File(file.cursor(options)));
             }
         }
         Ok(Heap::new(self.comparator, read_point, sources))
@@ -243,8 +226,6 @@ impl Store {
     /// Whether rows of a scan can lie in a file, by its first and last key.
     fn has_rows_of(&self, file: &StoreFile, scan: &Scan) -> bool {
         let (least, most) = if scan.reversed { (&scan.stop, &scan.start) } else { (&scan.start, &scan.stop) };
-        let is_behind = |row: &[u8], other: &[u8]| self.comparator.compare_rows(row, other).is_gt();
-        (least.is_empty() || file.reader.last_key().is_none_or(|last| !is_behind(least, last.row())))
-            && (most.is_empty() || file.reader.first_key().is_none_or(|first| !is_behind(first.row(), most)))
+        file.may_have_rows(least, most, self.comparator)
     }
 }

@@ -32,10 +32,8 @@ impl Region {
             view.segments().enumerate().filter(|(_, segment)| !segment.is_empty()).map(|(index, segment)| {
                 (place(index), Source::Memory(memstore::Cursor::new(segment.clone())))
             });
-        let files = view
-            .files
-            .iter()
-            .map(|file| (Lies::File(&file.listed.name), Source::File(file.reader.cursor(options))));
+        let files =
+            view.files.iter().map(|file| (Lies::File(&file.listed.name), Source::File(file.cursor(options))));
         for (place, source) in memory.chain(files) {
             let mut heap = Heap::new(store.comparator, SequenceId::MAX, Sources::from_iter([source]));
             heap.seek(KeyBuf::first_on_row(b"").position())?;

@@ -30,7 +30,8 @@ use bytes::Bytes;
 use cell::{Cell, CellParts, CellType, Timestamp};
 use md5::{Digest, Md5};
 
-use crate::store::{StoreFile, View};
+use crate::store::View;
+use crate::store_file::StoreFile;
 
 /// The fact of a file that lists the markers which went before it was written.
 pub(crate) const FACT: &str = "BELLOWS_SWEPT_MARKERS";

@@ -1,7 +1,8 @@
 //! The store's file list: which files the store has, as HBase's FILE tracker keeps it.
 //!
 //! ```text
-//! .filelist/f1.<ms> or f2.<ms>:  length 4B · StoreFileList{timestamp, store_file[]{name, size}, version 1} · CRC32 4B
+//! .filelist/f1.<ms> or f2.<ms>:  length 4B · StoreFileList{timestamp, store_file[], version 1} · CRC32 4B
+//! store_file:                    name, size, and what a reference file of this name says
 //! ```
 //!
 //! The two names are written in turn; of those that are whole the one with the larger timestamp counts. A new list is
@@ -20,6 +21,8 @@ use prost::Message;
 use proto::pb;
 use storage::{FileName, Files, Kind, Outcome, swap_confirmed};
 
+use crate::open::Access;
+use crate::store_file::Reference;
 use crate::{Error, Result};
 
 const FOLDER: &str = ".filelist";
@@ -31,6 +34,71 @@ const VERSION: u64 = 1;
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) size: u64,
+    /// What the reference file of this name says; `None` for any other file, and where HBase has written the list.
+    pub(crate) reference: Option<Reference>,
+}
+
+impl TryFrom<pb::StoreFileEntry> for Listed {
+    type Error = String;
+
+    fn try_from(entry: pb::StoreFileEntry) -> std::result::Result<Listed, String> {
+        let reference = entry.reference.as_ref().map(Reference::try_from).transpose();
+        let reference = reference.map_err(|error| format!("{:?}: {error}", entry.name))?;
+        Ok(Listed { name: entry.name, size: entry.size, reference })
+    }
+}
+
+fn entries(name: &FileName, list: pb::StoreFileList) -> Result<Vec<Listed>> {
+    let entries = list.store_file.into_iter().map(Listed::try_from);
+    entries.collect::<std::result::Result<_, _>>().map_err(|found| Error::Corrupt {
+        file: name.to_string(),
+        what: "reference in the file list",
+        expected: "a split key and a range".to_owned(),
+        found,
+    })
+}
+
+/// Whether a folder is that of a store's lists.
+pub(crate) fn is_list_folder(folder: &FileName) -> bool {
+    folder.last() == FOLDER
+}
+
+/// What all whole lists of a store name, the newest and older ones.
+pub(crate) fn all_listed(files: &dyn Files, store: &FileName) -> Result<Vec<Listed>> {
+    let mut all = Vec::new();
+    for (name, list) in read_lists(files, &store.join(FOLDER))?.whole {
+        all.extend(entries(&name, list)?);
+    }
+    Ok(all)
+}
+
+/// What a folder of lists has.
+struct Lists {
+    whole: Vec<(FileName, pb::StoreFileList)>,
+    /// The largest number in the name of a list, whole or not: that name is taken.
+    number_max: u64,
+}
+
+/// Reads the lists in a folder. A list that is too short is one whose writing a crash has ended, if a whole one stands
+/// beside it.
+fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
+    let (mut whole, mut torn, mut number_max) = (Vec::new(), None, 0);
+    for entry in files.list(folder)? {
+        let number = entry.name.last().split_once('.').and_then(|(_, number)| number.parse().ok());
+        number_max = number_max.max(number.unwrap_or(0));
+        match read_list(files, &entry.name) {
+            Ok(list) => whole.push((entry.name, list)),
+            Err(error @ Error::Corrupt { what: "length", .. }) => torn = Some(error),
+            // An old list that was removed meanwhile.
+            Err(Error::Storage(error)) if error.kind() == Kind::NotFound => {}
+            // One that cannot be read at the moment, or is damaged, may be the newest.
+            Err(error) => return Err(error),
+        }
+    }
+    match torn {
+        Some(error) if whole.is_empty() => Err(error),
+        _ => Ok(Lists { whole, number_max }),
+    }
 }
 
 /// The list of one store.
@@ -52,40 +120,40 @@ impl Tracker {
         files: Arc<dyn Files>,
         store: &FileName,
         world: World,
+        access: Access,
     ) -> Result<(Tracker, Vec<Listed>)> {
         let folder = store.join(FOLDER);
-        let mut newest: Option<(FileName, pb::StoreFileList)> = None;
-        let (mut broken, mut seen) = (None, Vec::new());
-        for entry in files.list(&folder)? {
-            match read_list(&*files, &entry.name) {
-                Ok(list) => {
-                    if newest.as_ref().is_none_or(|(_, known)| known.timestamp < list.timestamp) {
-                        newest = Some((entry.name.clone(), list));
-                    }
-                }
-                Err(error @ Error::Corrupt { what: "version", .. }) => return Err(error),
-                Err(error @ Error::Corrupt { .. }) => broken = Some(error),
-                // A list that cannot be read at the moment may be the newest.
-                Err(error) => return Err(error),
-            }
-            seen.push(entry.name);
-        }
-        // A list that is not whole is one whose writing a crash ended, if a whole one stands beside it.
-        if let (None, Some(error)) = (&newest, broken) {
-            return Err(error);
-        }
+        let Lists { whole, number_max } = read_lists(&*files, &folder)?;
+        let newest = whole.into_iter().max_by_key(|(_, list)| list.timestamp);
         let current = newest.as_ref().map(|(name, list)| (name.clone(), list.timestamp));
-        if let Some((name, _)) = &current {
-            // Whoever wrote it may have died before it was durable, and the list before it is removed now.
+        if let (Some((name, _)), Access::Owner) = (&current, access) {
+            // Whoever wrote it may have died before it was durable, and what it does not name is removed from now on.
             files.sync(name)?;
         }
-        for stale in seen.iter().filter(|name| newest.as_ref().is_none_or(|(newest, _)| *name != newest)) {
-            files.delete(stale)?;
-        }
-        let listed = newest.map(|(_, list)| list.store_file).unwrap_or_default();
-        let listed = listed.into_iter().map(|entry| Listed { name: entry.name, size: entry.size }).collect();
-        let attempted = current.as_ref().map_or(0, |(_, timestamp)| *timestamp);
+        let listed = newest.map_or_else(|| Ok(Vec::new()), |(name, list)| entries(&name, list))?;
+        let attempted = current.as_ref().map_or(0, |(_, timestamp)| *timestamp).max(number_max);
         Ok((Tracker { files, folder, world, current, attempted, doubt: None }, listed))
+    }
+
+    /// Removes lists that are older than the current one: a crash or a failed deletion has left them. Returns how many went.
+    pub(crate) fn remove_stale(&self) -> Result<usize> {
+        let Some((current, timestamp)) = self.current.as_ref().filter(|_| !self.is_in_doubt()) else {
+            return Ok(0);
+        };
+        let mut removed = 0;
+        for entry in self.files.list(&self.folder)? {
+            let is_stale = match read_list(&*self.files, &entry.name) {
+                _ if entry.name == *current => false,
+                Ok(list) => list.timestamp < *timestamp,
+                Err(Error::Corrupt { what: "length", .. }) => true,
+                Err(_) => false,
+            };
+            if is_stale {
+                self.files.delete(&entry.name)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
     }
 
     /// Whether nobody knows which list the next opening would find. Then no file of the store may be deleted.
@@ -113,7 +181,11 @@ impl Tracker {
             timestamp,
             store_file: list
                 .iter()
-                .map(|listed| pb::StoreFileEntry { name: listed.name.clone(), size: listed.size })
+                .map(|listed| pb::StoreFileEntry {
+                    name: listed.name.clone(),
+                    size: listed.size,
+                    reference: listed.reference.as_ref().map(pb::Reference::from),
+                })
                 .collect(),
             version: Some(VERSION),
         }
@@ -131,7 +203,7 @@ impl Tracker {
         }
         self.doubt = None;
         if let Some((old, _)) = self.current.replace((name, timestamp)) {
-            // An old list that stays is outdone by its timestamp, and removed when the store is opened.
+            // An old list that stays is outdone by its timestamp; the region's next cleaning removes it.
             let _stays = self.files.delete(&old);
         }
         Ok(())
@@ -182,7 +254,7 @@ mod tests {
     use storage::memory::Fault;
 
     fn listed(name: &str) -> Listed {
-        Listed { name: name.to_owned(), size: 7 }
+        Listed { name: name.to_owned(), size: 7, reference: None }
     }
 
     #[test]
@@ -190,12 +262,12 @@ mod tests {
         let memory = Memory::new();
         let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
         let world = World::simulated(1, WallTime(100));
-        let open = || Tracker::open(Arc::clone(&files), &store, world.clone());
+        let open = || Tracker::open(Arc::clone(&files), &store, world.clone(), Access::Owner);
         let (mut tracker, empty) = open().expect("new");
         assert!(empty.is_empty());
         tracker.replace(&[listed("a")]).expect("written");
         tracker.replace(&[listed("a"), listed("b")]).expect("written");
-        let (mut tracker, list) = open().expect("again");
+        let (tracker, list) = open().expect("again");
         assert_eq!(list, [listed("a"), listed("b")]);
         let name = tracker.current.clone().expect("there").0;
         assert_eq!(name.as_str(), "data/ns/t/r/f/.filelist/f2.101");
@@ -204,7 +276,8 @@ mod tests {
         let mut torn = files.create(&store.join(".filelist/f1.102")).expect("new");
         torn.write(&whole[..whole.len() - 1]).expect("written");
         torn.finish().expect("durable");
-        assert_eq!(open().expect("the whole one counts").1, list);
+        let (mut tracker, whole) = open().expect("the whole one counts");
+        assert_eq!(whole, list);
         tracker.replace(&[]).expect("written");
         assert_eq!(open().expect("again").1, []);
         // The only list there is must be whole.
@@ -222,12 +295,13 @@ mod tests {
         let memory = Memory::new();
         let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
         let world = World::simulated(1, WallTime(100));
-        let (mut tracker, _) = Tracker::open(Arc::clone(&files), &store, world.clone()).expect("new");
+        let (mut tracker, _) =
+            Tracker::open(Arc::clone(&files), &store, world.clone(), Access::Owner).expect("new");
         tracker.replace(&[listed("a")]).expect("written");
         fail(&memory, false);
         tracker.replace(&[listed("b")]).expect("it is read again and written once more");
         assert!(!tracker.is_in_doubt());
-        let (_, list) = Tracker::open(Arc::clone(&files), &store, world).expect("again");
+        let (_, list) = Tracker::open(Arc::clone(&files), &store, world, Access::Owner).expect("again");
         assert_eq!(list, [listed("b")]);
     }
 
@@ -237,7 +311,8 @@ mod tests {
         let store = FileName::new("data/ns/t/r/f");
         // The clock stands still, and is set back before the second attempt.
         let world = |now| World::simulated(1, WallTime(now));
-        let (mut tracker, _) = Tracker::open(Arc::new(memory.clone()), &store, world(100)).expect("new");
+        let (mut tracker, _) =
+            Tracker::open(Arc::new(memory.clone()), &store, world(100), Access::Owner).expect("new");
         tracker.replace(&[listed("a")]).expect("written");
         fail(&memory, true);
         assert!(matches!(tracker.replace(&[listed("b")]), Err(Error::InDoubt { .. })));
@@ -246,13 +321,14 @@ mod tests {
         assert!(tracker.is_in_doubt());
         // The place is back.
         let files: Arc<dyn Files> = Arc::new(memory.kill());
-        let (_, list) = Tracker::open(Arc::new(memory.copy()), &store, world(50)).expect("a copy");
+        let (_, list) =
+            Tracker::open(Arc::new(memory.copy()), &store, world(50), Access::Owner).expect("a copy");
         assert_eq!(list, [listed("b")], "what a restart would find");
         tracker.files = Arc::clone(&files);
         tracker.world = world(50);
         tracker.replace(&[listed("a"), listed("c")]).expect("written");
         assert!(!tracker.is_in_doubt());
-        let (_, list) = Tracker::open(files, &store, world(50)).expect("again");
+        let (_, list) = Tracker::open(files, &store, world(50), Access::Owner).expect("again");
         assert_eq!(list, [listed("a"), listed("c")]);
     }
 }

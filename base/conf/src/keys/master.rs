@@ -18,6 +18,6 @@ keys! {
     /// How long a file of the write-ahead log is kept after nobody needs it any more. HBase's default is 600000 ms; here
     /// it is 0, because the log reuses the space of such files.
     LOG_CLEANER_TTL: Millis = "hbase.master.logcleaner.ttl", "0";
-    /// How often the server deletes store files that no file list names. 0: only when a region is opened.
+    /// How often the server searches its folders and the archive for store files that nobody holds, and deletes them. 0: never.
     HFILE_CLEANER_TTL: Millis = "hbase.master.hfilecleaner.ttl", "300000";
 }

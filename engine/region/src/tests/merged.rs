@@ -67,7 +67,7 @@ fn source(any: &impl Fn(u64) -> u64, files: &Memory, cache: &Arc<Cache>, cells: 
     writer.finish(StoreFileInfo::default()).expect("written");
     let file = files.open(&name).expect("there");
     let reader = Reader::open(file, name, Arc::clone(cache), cache::Caching::default()).expect("whole");
-    Source::File(Arc::new(reader).cursor(ReadOptions::default()))
+    Source::File(crate::store_file::FileCursor::new(Arc::new(reader).cursor(ReadOptions::default()), None))
 }
 
 #[test]

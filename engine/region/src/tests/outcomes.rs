@@ -137,7 +137,7 @@ fn a_flush_whose_list_was_written_and_reported_failure_is_done() {
     region.flush(FlushReason::Requested).expect("the list is read again");
     put(&region, "b");
     assert_eq!((rows(&region), region.load().files), ("ab".to_owned(), 1));
-    region.remove_unnamed_files().expect("removed");
+    clean(&region).expect("removed");
     assert_restarts(&files, "ab");
 }
 
@@ -152,12 +152,12 @@ fn a_store_in_doubt_keeps_its_files_and_commits_nothing_until_its_list_can_be_re
     let error = region.flush(FlushReason::Requested).expect_err("it cannot be read");
     assert!(matches!(error, Error::InDoubt { .. }), "{error}");
     // Neither the file that may be named nor any other is removed; what was written is read from memory.
-    assert_eq!((region.remove_unnamed_files().expect("asked"), rows(&region)), (0, "a".to_owned()));
+    assert_eq!((clean(&region).expect("asked"), rows(&region)), (0, "a".to_owned()));
     assert_restarts(&files, "a");
     put(&region, "b");
     doubtful.told.lock().cannot_read = false;
     region.flush(FlushReason::Requested).expect("it is decided");
-    assert!(region.remove_unnamed_files().expect("asked") > 0, "the files of the attempts");
+    assert!(clean(&region).expect("asked") > 0, "the files of the attempts");
     assert_eq!((rows(&region), region.load().files), ("ab".to_owned(), 1));
     assert_restarts(&files, "ab");
 }
@@ -175,13 +175,13 @@ fn a_compaction_whose_list_was_written_and_reported_failure_is_done_or_keeps_eve
         let request = CompactionRequest { major: true, families: vec!["f".into()] };
         let compacted = region.compact(&request);
         assert_eq!(compacted.is_ok(), is_decided, "{compacted:?}");
-        region.remove_unnamed_files().expect("asked");
+        clean(&region).expect("asked");
         assert_eq!((rows(&region), region.load().files), ("abc".to_owned(), if is_decided { 1 } else { 3 }));
         assert_restarts(&files, "abc");
         doubtful.told.lock().cannot_read = false;
         put(&region, "d");
         region.flush(FlushReason::Requested).expect("flushed");
-        region.remove_unnamed_files().expect("asked");
+        clean(&region).expect("asked");
         assert_restarts(&files, "abcd");
     }
 }

@@ -1,0 +1,67 @@
+//! What a region leaves to the janitor.
+
+use storage::FileName;
+
+use crate::Result;
+use crate::janitor::Janitor;
+use crate::region::Region;
+use crate::store::Store;
+
+/// How far a region looks for files that nothing names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// Those that flushes and compactions have given up since the region was opened.
+    GivenUp,
+    /// Those, and whatever lies in the stores' folders and is not listed: what a crash or a failed deletion has left.
+    Folders,
+}
+
+impl Region {
+    /// Has `janitor` delete the files that the region's lists do not name. A store that is in doubt is left for another time.
+    /// Returns how many went.
+    pub fn clean(&self, janitor: &Janitor, search: Search) -> Result<usize> {
+        self.check_serving()?;
+        self.check_owner()?;
+        let mut removed = 0;
+        for store in &self.stores {
+            let mut candidates = store.unlisted();
+            if search == Search::Folders {
+                removed += self.remove_stale_lists(store)?;
+                candidates.extend(self.unlisted_in_folder(store)?);
+                candidates.sort();
+                candidates.dedup();
+            }
+            let gone = janitor.collect(&candidates)?;
+            store.forget_unlisted(&gone);
+            removed += gone.len();
+        }
+        Ok(removed)
+    }
+
+    /// Whether there are files that flushes and compactions have given up and that are still there.
+    pub fn has_given_up_files(&self) -> bool {
+        self.stores.iter().any(|store| !store.unlisted.lock().is_empty())
+    }
+
+    fn remove_stale_lists(&self, store: &Store) -> Result<usize> {
+        let tracker = store.tracker.lock();
+        // Whoever opens the region next may be about to write a list.
+        if self.write.lock().closing { Ok(0) } else { tracker.remove_stale() }
+    }
+
+    /// The files in the store's folder that its list does not name. One that is being written is among them; the janitor
+    /// finds it pinned.
+    fn unlisted_in_folder(&self, store: &Store) -> Result<Vec<FileName>> {
+        let tracker = store.tracker.lock();
+        if tracker.is_in_doubt() {
+            return Ok(Vec::new());
+        }
+        let listed = store.view.load().files.clone();
+        let is_unlisted = |name: &FileName| {
+            let is_direct = name.below(&store.folder).is_some_and(|rest| !rest.contains('/'));
+            is_direct && !listed.iter().any(|file| file.listed.name == name.last())
+        };
+        let entries = self.files.list(&store.folder)?.into_iter().map(|entry| entry.name);
+        Ok(entries.filter(is_unlisted).collect())
+    }
+}

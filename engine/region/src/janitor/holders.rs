@@ -1,0 +1,95 @@
+//! Who holds files by what lies on disk: file lists and links.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use storage::{FileName, Files};
+
+use super::{FileHolder, store_of};
+use crate::store_file::{StoreFileName, StorePlace};
+use crate::{Error, Result, tracker};
+
+/// The file lists of all regions of a table: a list holds its own files, and those of the regions that it has halves of.
+///
+/// All whole lists of a store count, not the newest alone: an old one is what a loss of power may bring back.
+pub(super) struct FileLists(pub(super) Arc<dyn Files>);
+
+impl FileHolder for FileLists {
+    fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()> {
+        let stores: Vec<Option<StorePlace>> = files.iter().map(store_of).collect();
+        let tables: BTreeSet<FileName> = stores.iter().flatten().map(StorePlace::table_folder).collect();
+        let mut named = BTreeSet::new();
+        for table in tables {
+            let lists = self.0.list(&table)?.into_iter().filter_map(|entry| entry.name.parent());
+            let folders: BTreeSet<FileName> = lists.filter(tracker::is_list_folder).collect();
+            for folder in folders.iter().filter_map(FileName::parent) {
+                named.extend(named_by(&*self.0, &folder)?);
+            }
+        }
+        for (name, held) in files.iter().zip(held) {
+            *held |= named.contains(name);
+        }
+        Ok(())
+    }
+}
+
+/// The links of other stores, which each leave a back reference beside the archived place of what they link to.
+///
+/// A back reference alone holds nothing: the store that it leads to must have the link.
+pub(super) struct BackReferences(pub(super) Arc<dyn Files>);
+
+impl FileHolder for BackReferences {
+    fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()> {
+        for (name, held) in files.iter().zip(held).filter(|(_, held)| !**held) {
+            if let Some(store) = store_of(name) {
+                *held = self.is_linked(name, &store)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BackReferences {
+    fn is_linked(&self, name: &FileName, store: &StorePlace) -> Result<bool> {
+        for back in self.0.list(&store.back_references(name.last()))? {
+            // Of a name that leads nowhere nothing is concluded.
+            let Some(linking) = store.of_back_reference(back.name.last()) else { return Ok(true) };
+            let folder = linking.folder();
+            if named_by(&*self.0, &folder)?.contains(name) || self.has_link(&folder, name, &linking)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a link file that no list names leads to the file: somebody may be about to name it.
+    fn has_link(&self, folder: &FileName, name: &FileName, linking: &StorePlace) -> Result<bool> {
+        let leads_there = |file: &FileName| {
+            let parsed = StoreFileName::parse(file.last()).ok().filter(|parsed| parsed.link.is_some());
+            parsed.is_some_and(|parsed| parsed.origin(linking).places_of(&parsed.file).contains(name))
+        };
+        Ok(self.0.list(folder)?.iter().any(|entry| {
+            entry.name.below(folder).is_some_and(|rest| !rest.contains('/')) && leads_there(&entry.name)
+        }))
+    }
+}
+
+/// Every place that a whole list of the store in `folder` names: its own files, link and reference files, and where what they
+/// stand for can be.
+fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<FileName>> {
+    let mut named = BTreeSet::new();
+    let here = StorePlace::of_folder(folder);
+    for listed in tracker::all_listed(files, folder)? {
+        let parsed = StoreFileName::parse(&listed.name).map_err(|found| Error::Corrupt {
+            file: folder.to_string(),
+            what: "name in the file list",
+            expected: "the name of a store file".to_owned(),
+            found,
+        })?;
+        named.insert(folder.join(&listed.name));
+        if let Some(here) = &here {
+            named.extend(parsed.origin(here).places_of(&parsed.file));
+        }
+    }
+    Ok(named)
+}

@@ -1,0 +1,132 @@
+//! Files that somebody of this process has in hand, so that the janitor leaves them alone.
+//!
+//! ```text
+//! open    a store lists it, or a reader began before the store gave it up
+//! pinned  it is being written and no list names it yet, or a reference to it is being made
+//! ```
+//!
+//! Before the janitor asks anybody else it [condemns](OpenFiles::condemn) a file: that fails while the file is in hand, and
+//! from then on nobody pins it any more. So no reference is made to a file that is about to be deleted.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use env::sync::Mutex;
+use hfile::Reader;
+use storage::FileName;
+
+#[derive(Debug, Default)]
+struct Hold {
+    /// Those that have opened it. A reader lives for as long as a cursor over the file.
+    readers: Vec<Weak<Reader>>,
+    pins: usize,
+    is_condemned: bool,
+}
+
+impl Hold {
+    fn is_in_hand(&self) -> bool {
+        self.pins > 0 || self.readers.iter().any(|reader| reader.strong_count() > 0)
+    }
+}
+
+/// The files that are in hand. The regions of a server share it.
+#[derive(Debug, Default)]
+pub struct OpenFiles {
+    holds: Mutex<BTreeMap<FileName, Hold>>,
+}
+
+/// A file that is in hand until this is dropped.
+#[derive(Debug)]
+pub struct PinnedFile {
+    all: Arc<OpenFiles>,
+    name: FileName,
+}
+
+/// A file that nobody may pin until this is dropped.
+#[derive(Debug)]
+pub(crate) struct CondemnedFile<'a> {
+    all: &'a OpenFiles,
+    name: &'a FileName,
+}
+
+impl OpenFiles {
+    /// Notes who reads a file. A condemned file can be opened, by whoever has read an old list: the janitor reads the lists
+    /// after it has condemned the file, and decides by them.
+    pub(crate) fn opened(&self, reader: &Arc<Reader>) {
+        let mut holds = self.holds.lock();
+        let hold = holds.entry(reader.name().clone()).or_default();
+        hold.readers.retain(|reader| reader.strong_count() > 0);
+        hold.readers.push(Arc::downgrade(reader));
+    }
+
+    /// Takes a file in hand that is about to be written or referred to. `None` when the janitor is about to delete it.
+    pub fn pin(self: &Arc<Self>, name: &FileName) -> Option<PinnedFile> {
+        let mut holds = self.holds.lock();
+        let hold = holds.entry(name.clone()).or_default();
+        if hold.is_condemned {
+            return None;
+        }
+        hold.pins += 1;
+        Some(PinnedFile { all: Arc::clone(self), name: name.clone() })
+    }
+
+    /// Keeps everybody from pinning a file; `None` when somebody has it in hand.
+    pub(crate) fn condemn<'a>(&'a self, name: &'a FileName) -> Option<CondemnedFile<'a>> {
+        let mut holds = self.holds.lock();
+        let hold = holds.entry(name.clone()).or_default();
+        if hold.is_condemned || hold.is_in_hand() {
+            return None;
+        }
+        *hold = Hold { is_condemned: true, ..Hold::default() };
+        Some(CondemnedFile { all: self, name })
+    }
+}
+
+impl Drop for PinnedFile {
+    fn drop(&mut self) {
+        let mut holds = self.all.holds.lock();
+        if let Some(hold) = holds.get_mut(&self.name) {
+            hold.pins -= 1;
+            if !hold.is_in_hand() {
+                holds.remove(&self.name);
+            }
+        }
+    }
+}
+
+impl CondemnedFile<'_> {
+    pub(crate) fn name(&self) -> &FileName {
+        self.name
+    }
+}
+
+impl Drop for CondemnedFile<'_> {
+    fn drop(&mut self) {
+        let mut holds = self.all.holds.lock();
+        if let Some(hold) = holds.get_mut(self.name) {
+            hold.is_condemned = false;
+            if !hold.is_in_hand() {
+                holds.remove(self.name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_hand_is_not_condemned_and_a_condemned_one_is_not_pinned() {
+        let (all, name) = (Arc::new(OpenFiles::default()), FileName::new("a"));
+        let (one, two) = (all.pin(&name), all.pin(&name));
+        drop(one);
+        assert!(two.is_some() && all.condemn(&name).is_none());
+        drop(two);
+        let condemned = all.condemn(&name).expect("nobody has it");
+        assert!(all.pin(&name).is_none() && all.condemn(&name).is_none());
+        drop(condemned);
+        assert!(all.pin(&name).is_some());
+        assert!(all.holds.lock().is_empty(), "nothing is kept of files that nobody has");
+    }
+}

@@ -1,0 +1,168 @@
+//! A file of a store: its own, a link to another store's, or half of a parent region's.
+//!
+//! A [name](name) says which of them it is, and where the bytes are. Whoever reads a file of any kind does so by a
+//! [cursor](FileCursor) that keeps to the rows which the store has.
+
+mod cursor;
+pub(crate) mod name;
+pub(crate) mod reference;
+
+use std::sync::Arc;
+
+use cache::{Cache, Caching};
+use cell::{Comparator, SequenceId};
+use hfile::{ReadOptions, Reader};
+use storage::{FileName, FileReader, Files, Kind};
+
+pub(crate) use cursor::FileCursor;
+pub(crate) use name::{StoreFileName, StorePlace};
+pub use reference::{Half, Reference};
+
+use crate::open_files::OpenFiles;
+use crate::swept::{self, Swept};
+use crate::tracker::Listed;
+use crate::{Error, Result};
+
+/// A file of a store.
+#[derive(Debug)]
+pub(crate) struct StoreFile {
+    pub(crate) listed: Listed,
+    pub(crate) name: StoreFileName,
+    pub(crate) reader: Arc<Reader>,
+    /// The markers that memory had dropped before it was written.
+    pub(crate) swept: Swept,
+    half: Option<Arc<Reference>>,
+}
+
+/// What files are opened with.
+pub(crate) struct FileOpener<'a> {
+    pub(crate) files: &'a dyn Files,
+    pub(crate) cache: &'a Arc<Cache>,
+    pub(crate) caching: &'a Caching,
+    pub(crate) open_files: &'a Arc<OpenFiles>,
+}
+
+impl StoreFile {
+    /// Opens the file `listed` of the store in `folder`.
+    pub(crate) fn open(opener: &FileOpener<'_>, folder: &FileName, listed: Listed) -> Result<StoreFile> {
+        let corrupt = |what, expected: &str, found: String| Error::Corrupt {
+            file: folder.to_string(),
+            what,
+            expected: expected.to_owned(),
+            found,
+        };
+        let name = StoreFileName::parse(&listed.name)
+            .map_err(|found| corrupt("name in the file list", "the name of a store file", found))?;
+        if name.is_own() {
+            let place = folder.join(&listed.name);
+            let file = opener.files.open(&place)?;
+            if file.size() != listed.size {
+                return Err(Error::Corrupt {
+                    file: place.to_string(),
+                    what: "size",
+                    expected: listed.size.to_string(),
+                    found: file.size().to_string(),
+                });
+            }
+            return StoreFile::over(opener, place, file, listed, name, None);
+        }
+        let here = StorePlace::of_folder(folder).ok_or_else(|| {
+            corrupt(
+                "folder of a link or reference",
+                "data/<namespace>/<table>/<region>/<family>",
+                folder.to_string(),
+            )
+        })?;
+        let half = match (&name.parent, &listed.reference) {
+            (None, _) => None,
+            (Some(_), Some(reference)) => Some(reference.clone()),
+            (Some(_), None) => Some(StoreFile::read_reference(opener.files, &folder.join(&listed.name))?),
+        };
+        let (place, file) = StoreFile::find(opener.files, &name.origin(&here).places_of(&name.file))?;
+        StoreFile::over(opener, place, file, listed, name, half.map(Arc::new))
+    }
+
+    fn over(
+        opener: &FileOpener<'_>,
+        place: FileName,
+        file: Arc<dyn FileReader>,
+        listed: Listed,
+        name: StoreFileName,
+        half: Option<Arc<Reference>>,
+    ) -> Result<StoreFile> {
+        let reader = Reader::open(file, place, Arc::clone(opener.cache), opener.caching.clone())?;
+        let swept = Swept::of_fact(reader.info().get(swept::FACT.as_bytes()));
+        let reader = Arc::new(reader);
+        opener.open_files.opened(&reader);
+        Ok(StoreFile { listed, name, reader, swept, half })
+    }
+
+    /// Opens the first of these places that there is.
+    fn find(files: &dyn Files, places: &[FileName]) -> Result<(FileName, Arc<dyn FileReader>)> {
+        let mut missing = None;
+        for place in places {
+            match files.open(place) {
+                Ok(file) => return Ok((place.clone(), file)),
+                // The first place is the one that an operator is to look at.
+                Err(error) if error.kind() == Kind::NotFound => _ = missing.get_or_insert(error),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(missing.expect("a file has some place").into())
+    }
+
+    fn read_reference(files: &dyn Files, place: &FileName) -> Result<Reference> {
+        let corrupt = |found: String| Error::Corrupt {
+            file: place.to_string(),
+            what: "reference",
+            expected: "PBUF and a reference".to_owned(),
+            found,
+        };
+        let bytes = match files.read(place, reference::SIZE_MAX) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == Kind::TooLarge => return Err(corrupt(error.to_string())),
+            Err(error) => return Err(error.into()),
+        };
+        Reference::of_file(&bytes).map_err(corrupt)
+    }
+
+    /// Where it stands among the files of its store: they have all writes up to here, and newer ones have newer writes.
+    pub(crate) fn max_sequence(&self) -> SequenceId {
+        self.reader.max_sequence().unwrap_or(SequenceId::ZERO)
+    }
+
+    /// A cursor over the store's rows of it, which stands nowhere yet.
+    pub(crate) fn cursor(&self, options: ReadOptions) -> FileCursor {
+        FileCursor::new(self.reader.cursor(options), self.half.clone())
+    }
+
+    /// Whether the store has only half of it.
+    pub(crate) fn is_half(&self) -> bool {
+        self.half.is_some()
+    }
+
+    /// Cells in it; of a half, half of the file's.
+    pub(crate) fn entries(&self) -> u64 {
+        self.reader.entries() / if self.is_half() { 2 } else { 1 }
+    }
+
+    /// Bytes that the store has of it; of a half, half of the file's.
+    pub(crate) fn size(&self) -> u64 {
+        if self.is_half() { self.reader.size() / 2 } else { self.reader.size() }
+    }
+
+    /// Whether rows from `start` up to `stop`, both inclusive and empty for any, can lie in it.
+    pub(crate) fn may_have_rows(&self, start: &[u8], stop: &[u8], comparator: Comparator) -> bool {
+        let is_behind = |row: &[u8], other: &[u8]| comparator.compare_rows(row, other).is_gt();
+        (start.is_empty() || self.reader.last_key().is_none_or(|last| !is_behind(start, last.row())))
+            && (stop.is_empty() || self.reader.first_key().is_none_or(|first| !is_behind(first.row(), stop)))
+            && self.half.as_ref().is_none_or(|half| half.may_have(start, stop, comparator))
+    }
+
+    /// Tells the cache that the store has given the file up. Blocks of a file that others may have, too, stay.
+    pub(crate) fn forget_blocks(&self) {
+        if self.name.is_own() {
+            self.reader.cached().remove();
+        }
+    }
+}

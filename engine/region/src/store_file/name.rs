@@ -1,0 +1,256 @@
+//! Names of store files, which say whose bytes a file stands for.
+//!
+//! ```text
+//! own file    0f3a…                               bytes in this folder
+//! link        [ns=]table=region-0f3a…             empty file; the bytes are those of another store's file
+//! reference   0f3a….region                        half of a file of `region`, a region of the same table
+//!             [ns=]table=region-0f3a….region      half of a file that `region` had as a link
+//! ```
+//!
+//! A link's bytes are first looked for where the file was made, then among MOB files, then in the archive. Source: HBase 2.6
+//! `HFileLink`, `StoreFileInfo`.
+
+use proto::{EncodedName, TableName};
+use storage::FileName;
+
+use crate::{Error, Result};
+
+/// The folder of the archive, which repeats the layout of the root.
+pub(crate) const ARCHIVE: &str = "archive";
+const MOB: &str = "mobdir";
+/// What the folder of a file's back references is called, before the file's name.
+const BACK_REFERENCES: &str = ".links-";
+
+/// A store: a family's folder in a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StorePlace {
+    /// What stands before `data`; empty when the root of the files is HBase's root.
+    root: FileName,
+    pub(crate) table: TableName,
+    pub(crate) region: String,
+    pub(crate) family: String,
+}
+
+impl StorePlace {
+    /// The store in the folder `[root/]data/ns/table/region/family`; `None` for any other folder.
+    pub(crate) fn of_folder(folder: &FileName) -> Option<StorePlace> {
+        let parts: Vec<&str> = folder.as_str().split('/').collect();
+        let [before @ .., "data", namespace, table, region, family] = &parts[..] else { return None };
+        let table = TableName::new(namespace, table).ok()?;
+        let root = if before.is_empty() { FileName::root() } else { FileName::new(before.join("/")) };
+        Some(StorePlace { root, table, region: (*region).to_owned(), family: (*family).to_owned() })
+    }
+
+    fn below(&self, top: Option<&str>) -> FileName {
+        self.table_below(top).join(&self.region).join(&self.family)
+    }
+
+    fn table_below(&self, top: Option<&str>) -> FileName {
+        let root = top.map_or_else(|| self.root.clone(), |top| self.root.join(top));
+        root.join("data").join(self.table.namespace()).join(self.table.qualifier())
+    }
+
+    /// The folder of its table.
+    pub(crate) fn table_folder(&self) -> FileName {
+        self.table_below(None)
+    }
+
+    /// Its folder.
+    pub(crate) fn folder(&self) -> FileName {
+        self.below(None)
+    }
+
+    /// Its folder in the archive.
+    pub(crate) fn archive(&self) -> FileName {
+        self.below(Some(ARCHIVE))
+    }
+
+    /// Where a file that was made in this store can be, in the order of likelihood.
+    pub(crate) fn places_of(&self, file: &str) -> Vec<FileName> {
+        [None, Some(MOB), Some(ARCHIVE)].map(|top| self.below(top).join(file)).into()
+    }
+
+    /// The folder of the back references of a file of this store: one for each store that links to the file.
+    pub(crate) fn back_references(&self, file: &str) -> FileName {
+        self.archive().join(&format!("{BACK_REFERENCES}{file}"))
+    }
+
+    /// What this store's back reference is called.
+    pub(crate) fn as_back_reference(&self) -> String {
+        format!("{}.{}", self.region, self.table.as_str().replace(':', "="))
+    }
+
+    /// The store whose back reference has this name; `family` is the same for both.
+    pub(crate) fn of_back_reference(&self, name: &str) -> Option<StorePlace> {
+        let (region, table) = name.split_once('.')?;
+        let table = table.replace('=', ":").parse().ok()?;
+        Some(StorePlace { table, region: region.to_owned(), ..self.clone() })
+    }
+}
+
+/// The store and the file that a back reference stands for; `None` for the name of any other file.
+pub(crate) fn target_of(back: &FileName) -> Option<(StorePlace, String)> {
+    let folder = back.parent()?;
+    let file = folder.last().strip_prefix(BACK_REFERENCES)?.to_owned();
+    let in_archive = folder.parent()?;
+    let parts: Vec<&str> = in_archive.as_str().split('/').collect();
+    let at = parts.len().checked_sub(6).filter(|&at| parts[at] == ARCHIVE)?;
+    let store = [&parts[..at], &parts[at + 1..]].concat().join("/");
+    Some((StorePlace::of_folder(&FileName::new(store))?, file))
+}
+
+/// Another store's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LinkTarget {
+    pub(crate) table: TableName,
+    pub(crate) region: EncodedName,
+}
+
+/// The name of a store file, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoreFileName {
+    /// For a link, and for half of one.
+    pub(crate) link: Option<LinkTarget>,
+    /// The name of the file that has the bytes.
+    pub(crate) file: String,
+    /// For a reference, the region that had the file when it was split or merged.
+    pub(crate) parent: Option<EncodedName>,
+}
+
+impl StoreFileName {
+    /// Takes a name apart. The name comes from a list on disk and may be anything.
+    pub(crate) fn parse(name: &str) -> std::result::Result<StoreFileName, String> {
+        let fail = |why: &str| Err(format!("{name:?}: {why}"));
+        if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+            return fail("not a file of this folder");
+        }
+        let (link, rest) = match name.rsplit_once('=') {
+            None => (None, name),
+            Some((table, rest)) => {
+                let Some((region, rest)) = rest.split_once('-') else {
+                    return fail("a link without a region");
+                };
+                let Ok(table) = table.replace('=', ":").parse() else {
+                    return fail("a link to a table that cannot be");
+                };
+                let Ok(region) = EncodedName::parse(region) else {
+                    return fail("a link to a region that cannot be");
+                };
+                (Some(LinkTarget { table, region }), rest)
+            }
+        };
+        let (file, parent) = match rest.split_once('.') {
+            Some((file, parent)) => match EncodedName::parse(parent) {
+                Ok(parent) => (file, Some(parent)),
+                Err(_) => return fail("a reference to a region that cannot be"),
+            },
+            None => (rest, None),
+        };
+        if file.is_empty() {
+            return fail("a reference without a file");
+        }
+        Ok(StoreFileName { link, file: file.to_owned(), parent })
+    }
+
+    /// The name of a link to a file of the store `of`: to where the bytes are, be the file a link or half of another itself.
+    pub(crate) fn link(of: &StorePlace, name: &StoreFileName) -> Result<StoreFileName> {
+        let StorePlace { table, region, .. } = name.origin(of);
+        let region = EncodedName::parse(&region).map_err(|error| Error::BadRequest(error.to_string()))?;
+        let target = LinkTarget { table, region };
+        Ok(StoreFileName { link: Some(target), ..name.clone() })
+    }
+
+    /// The name of a reference to half of what `name` is in the region `parent`.
+    pub(crate) fn reference(name: &StoreFileName, parent: &EncodedName) -> StoreFileName {
+        StoreFileName { parent: Some(parent.clone()), ..name.clone() }
+    }
+
+    /// The store that has made the file, for the store `here` that lists this name.
+    pub(crate) fn origin(&self, here: &StorePlace) -> StorePlace {
+        let mut place = here.clone();
+        if let Some(LinkTarget { table, region }) = &self.link {
+            (place.table, place.region) = (table.clone(), region.to_string());
+        } else if let Some(parent) = &self.parent {
+            place.region = parent.to_string();
+        }
+        place
+    }
+
+    /// Whether the bytes are a file of the very store that lists this name.
+    pub(crate) fn is_own(&self) -> bool {
+        self.link.is_none() && self.parent.is_none()
+    }
+}
+
+impl std::fmt::Display for StoreFileName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(LinkTarget { table, region }) = &self.link {
+            write!(f, "{}={region}-", table.as_str().replace(':', "="))?;
+        }
+        f.write_str(&self.file)?;
+        self.parent.as_ref().map_or(Ok(()), |parent| write!(f, ".{parent}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REGION: &str = "0123456789abcdef0123456789abcdef";
+    const PARENT: &str = "fedcba9876543210fedcba9876543210";
+
+    #[test]
+    fn names_are_hbases() {
+        let here = StorePlace::of_folder(&FileName::new("data/ns/t/daughter/f")).expect("a store");
+        let origin = |name: &str| {
+            let parsed = StoreFileName::parse(name).expect("a name");
+            assert_eq!(parsed.to_string(), name);
+            let origin = parsed.origin(&here);
+            (origin.places_of(&parsed.file).remove(0).to_string(), parsed.is_own())
+        };
+        assert_eq!(origin("abc123"), ("data/ns/t/daughter/f/abc123".to_owned(), true));
+        assert_eq!(origin("abc_SeqId_4_").0, "data/ns/t/daughter/f/abc_SeqId_4_");
+        assert_eq!(origin(&format!("abc.{PARENT}")), (format!("data/ns/t/{PARENT}/f/abc"), false));
+        let link = format!("other=a-table.x={REGION}-abc");
+        assert_eq!(origin(&link), (format!("data/other/a-table.x/{REGION}/f/abc"), false));
+        let link = format!("a-table={REGION}-abc");
+        assert_eq!(origin(&link), (format!("data/default/a-table/{REGION}/f/abc"), false));
+        assert_eq!(origin(&format!("{link}.{PARENT}")).0, format!("data/default/a-table/{REGION}/f/abc"));
+    }
+
+    #[test]
+    fn a_name_that_no_store_gives_is_refused() {
+        for name in ["", ".", "..", "a/b", "../x", "t=r-abc", "=-", "abc.", "abc.parent", ".filelist", "a\0"]
+        {
+            assert!(StoreFileName::parse(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn back_references_lead_back() {
+        let target = StorePlace::of_folder(&FileName::new("root/data/ns/t/r/f")).expect("a store");
+        let folder = target.back_references("abc");
+        assert_eq!(folder.as_str(), "root/archive/data/ns/t/r/f/.links-abc");
+        assert_eq!(target_of(&folder.join("x.other=clone")), Some((target.clone(), "abc".to_owned())));
+        assert_eq!(target_of(&FileName::new("root/archive/data/ns/t/r/f/abc")), None);
+        let linking = StorePlace::of_folder(&FileName::new("root/data/other/clone/x/f")).expect("a store");
+        assert_eq!(linking.as_back_reference(), "x.other=clone");
+        assert_eq!(target.of_back_reference("x.other=clone"), Some(linking));
+        let default = StorePlace::of_folder(&FileName::new("data/default/t/r/f")).expect("a store");
+        assert_eq!(default.as_back_reference(), "r.t");
+        assert_eq!(default.of_back_reference("r.t"), Some(default.clone()));
+    }
+
+    #[test]
+    fn a_link_to_a_link_is_a_link_to_its_file() {
+        let here = StorePlace::of_folder(&FileName::new(format!("data/ns/t/{REGION}/f"))).expect("a store");
+        let own = StoreFileName::parse("abc").expect("a name");
+        let link = StoreFileName::link(&here, &own).expect("a region");
+        assert_eq!(link.to_string(), format!("ns=t={REGION}-abc"));
+        let half = StoreFileName::parse(&format!("abc.{PARENT}")).expect("a name");
+        let link_of_half = StoreFileName::link(&here, &half).expect("a region");
+        assert_eq!(link_of_half.to_string(), format!("ns=t={PARENT}-abc.{PARENT}"));
+        let other = StorePlace { region: PARENT.to_owned(), ..here };
+        assert_eq!(StoreFileName::link(&other, &link).expect("a region"), link);
+    }
+}

@@ -1,0 +1,271 @@
+//! A file's life: referred to, linked to, given up, archived and deleted.
+
+use super::*;
+
+/// Regions of one server: they share files, log, cache and what is in hand.
+pub(super) struct Server {
+    pub(super) files: Memory,
+    pub(super) log: Arc<wal::Log>,
+    pub(super) world: World,
+    pub(super) options: RegionOptions,
+    cache: Arc<Cache>,
+}
+
+impl Server {
+    pub(super) fn new() -> Server {
+        Server::over(Memory::new())
+    }
+
+    pub(super) fn over(files: Memory) -> Server {
+        let world = World::simulated(1, WallTime(1_000_000));
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        let (log, _) = wal::Log::open(world.clone(), shared, FileName::new("WALs"), wal::Options::default())
+            .expect("a log");
+        let options = RegionOptions { compaction_size_min: Some(0), ..RegionOptions::default() };
+        let cache = Arc::new(Cache::with_bytes(1 << 20));
+        Server { files, log: Arc::new(log), world, options, cache }
+    }
+
+    pub(super) fn info(table: &str, id: u64) -> RegionInfo {
+        RegionInfo::new(table.parse().expect("a name"), Bytes::new(), Bytes::new(), RegionId(id))
+            .expect("a region")
+    }
+
+    pub(super) fn folder(info: &RegionInfo) -> FileName {
+        let table = info.table();
+        let table = FileName::new("data").join(table.namespace()).join(table.qualifier());
+        table.join(info.encoded_name().as_str())
+    }
+
+    pub(super) fn opening(&self, info: &RegionInfo, family: FamilyDescriptor) -> Opening {
+        let mut table = TableDescriptor::new(info.table().clone());
+        table.set_family(family);
+        Opening {
+            info: info.clone(),
+            table: Arc::new(table),
+            files: Arc::new(self.files.clone()),
+            folder: Server::folder(info),
+            log: Arc::clone(&self.log),
+            cache: Arc::clone(&self.cache),
+            world: self.world.clone(),
+            options: self.options.clone(),
+            recovered: None,
+        }
+    }
+
+    pub(super) fn open(&self, info: &RegionInfo, family: FamilyDescriptor) -> Arc<Region> {
+        Region::open(self.opening(info, family)).expect("opened")
+    }
+
+    pub(super) fn janitor(&self) -> Janitor {
+        Janitor::new(Arc::new(self.files.clone()), Arc::clone(&self.options.open_files))
+    }
+
+    /// The files that have cells, by their places.
+    fn stored(&self) -> Vec<String> {
+        let all = self.files.list(&FileName::root()).expect("listed");
+        let is_stored = |name: &str| name.contains("/f/") && !name.contains(".filelist");
+        all.into_iter().map(|entry| entry.name.to_string()).filter(|name| is_stored(name)).collect()
+    }
+}
+
+fn f() -> FamilyDescriptor {
+    FamilyDescriptor::new("f").expect("a name")
+}
+
+pub(super) fn put(region: &Arc<Region>, row: &str) {
+    let put = mutation(MutationKind::Put, row, &[("f:q", 1, CellType::Put, b"v")]);
+    let applied = region.apply(&[put], ReadMode::Any).expect("serving");
+    applied.outcomes.into_iter().for_each(|outcome| outcome.expect("good"));
+    applied.pending.wait_blocking().expect("durable");
+}
+
+/// A region with one file for each of these rows.
+fn region_of(server: &Server, table: &str, rows: &[&str]) -> Arc<Region> {
+    let region = server.open(&Server::info(table, 1), f());
+    for row in rows {
+        put(&region, row);
+        region.flush(FlushReason::Requested).expect("flushed");
+    }
+    region
+}
+
+fn rows(region: &Arc<Region>) -> String {
+    let mut scanner = region.scanner(Scan::default()).expect("serving");
+    let mut shown = Shown::default();
+    while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+    shown.0.iter().map(|cell| cell.split('/').next().expect("a row")).collect::<Vec<_>>().join(" ")
+}
+
+fn half(half: Half, row: &str) -> Inherits {
+    Inherits::Half(Reference { half, split_row: Bytes::copy_from_slice(row.as_bytes()) })
+}
+
+/// The daughters of a region, cut at `row`; their ranges are not cut, so that the files' bounds alone tell.
+fn split(server: &Server, parent: &Arc<Region>, row: &str) -> [Arc<Region>; 2] {
+    [(Half::Bottom, 2), (Half::Top, 3)].map(|(side, id)| {
+        let info = Server::info(&parent.info().table().to_string(), id);
+        parent.write_heir(&Server::folder(&info), &half(side, row)).expect("written");
+        server.open(&info, f())
+    })
+}
+
+#[test]
+fn daughters_have_each_their_half_and_compaction_makes_it_their_own() {
+    let server = Server::new();
+    let parent = region_of(&server, "ns:t", &["a", "c", "m", "z"]);
+    let [bottom, top] = split(&server, &parent, "m");
+    assert_eq!((rows(&bottom), rows(&top)), ("a c".to_owned(), "m z".to_owned()));
+    let region = parent.info().encoded_name().to_string();
+    let names = server.stored();
+    let references = names.iter().filter(|name| name.ends_with(&format!(".{region}"))).count();
+    assert_eq!(references, 8, "{names:?}");
+    // Nobody has the parent's files any more but the daughters.
+    parent.close().expect("closed");
+    let parent_folder = Server::folder(parent.info());
+    drop(parent);
+    for daughter in [&bottom, &top] {
+        daughter.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    }
+    assert_eq!((rows(&bottom), rows(&top)), ("a c".to_owned(), "m z".to_owned()));
+    let janitor = server.janitor();
+    for daughter in [&bottom, &top] {
+        assert_eq!(daughter.clean(&janitor, Search::GivenUp).expect("cleaned"), 4, "the references");
+    }
+    assert!(!bottom.has_references() && !top.has_references());
+    janitor.drop_folder(&parent_folder).expect("dropped");
+    assert_eq!(server.stored().len(), 2, "{:?}", server.stored());
+    assert!(server.files.list(&FileName::new("archive")).expect("listed").is_empty());
+}
+
+#[test]
+fn a_parents_files_stay_for_as_long_as_a_daughter_refers_to_them() {
+    let server = Server::new();
+    let parent = region_of(&server, "t", &["a", "z"]);
+    let [bottom, top] = split(&server, &parent, "m");
+    parent.close().expect("closed");
+    let files = parent.file_names(&[]).expect("a family");
+    drop(parent);
+    drop((bottom, top));
+    // Nothing is open: what the lists on disk say is all there is.
+    let janitor = server.janitor();
+    assert!(janitor.collect(&files).expect("asked").is_empty());
+    let top = server.open(&Server::info("t", 3), f());
+    top.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    // The catalog has forgotten the parent, and the other daughter has not compacted yet.
+    janitor.drop_folder(&Server::folder(&Server::info("t", 1))).expect("dropped");
+    let archived = server.stored().into_iter().filter(|name| name.starts_with("archive/")).count();
+    assert_eq!(archived, 2, "{:?}", server.stored());
+    assert_eq!(janitor.clean_archive(&FileName::root()).expect("cleaned"), 0);
+    let bottom = server.open(&Server::info("t", 2), f());
+    assert_eq!((rows(&bottom), rows(&top)), ("a".to_owned(), "z".to_owned()));
+    bottom.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    assert_eq!(janitor.clean_archive(&FileName::root()).expect("cleaned"), 2);
+    assert_eq!((rows(&bottom), rows(&top)), ("a".to_owned(), "z".to_owned()));
+}
+
+#[test]
+fn a_scanner_that_began_before_a_compaction_keeps_its_files() {
+    let server = Server::new();
+    let region = region_of(&server, "t", &["a", "b", "c"]);
+    let janitor = server.janitor();
+    let mut scanner = region.scanner(Scan { max_versions: 2, ..Scan::default() }).expect("serving");
+    let mut shown = Shown::default();
+    scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read");
+    region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    assert_eq!((region.clean(&janitor, Search::Folders).expect("cleaned"), server.stored().len()), (0, 4));
+    while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+    assert_eq!(shown.0.len(), 3);
+    drop(scanner);
+    assert_eq!((region.clean(&janitor, Search::GivenUp).expect("cleaned"), server.stored().len()), (3, 1));
+}
+
+#[test]
+fn a_clone_reads_by_links_and_its_files_outlive_the_table_in_the_archive() {
+    let server = Server::new();
+    let region = region_of(&server, "ns:t", &["a", "b"]);
+    let clone = Server::info("other", 9);
+    region.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    // Again, as after a crash.
+    region.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    let opened = server.open(&clone, f());
+    assert_eq!(rows(&opened), "a b");
+    let folder = Server::folder(region.info());
+    region.close().expect("closed");
+    drop(region);
+    let janitor = server.janitor();
+    janitor.drop_folder(&FileName::new("data/ns/t")).expect("dropped");
+    // After a crash it is done again.
+    janitor.drop_folder(&FileName::new("data/ns/t")).expect("dropped");
+    assert!(server.files.list(&folder).expect("listed").is_empty());
+    assert_eq!(janitor.clean_archive(&FileName::root()).expect("cleaned"), 0, "the clone has them");
+    drop(opened);
+    assert_eq!(janitor.clean_archive(&FileName::root()).expect("cleaned"), 0, "its list names them");
+    let opened = server.open(&clone, f());
+    assert_eq!(rows(&opened), "a b");
+    opened.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    assert_eq!(opened.clean(&janitor, Search::GivenUp).expect("cleaned"), 2, "the links");
+    assert_eq!(janitor.clean_archive(&FileName::root()).expect("cleaned"), 2);
+    assert!(server.files.list(&FileName::new("archive")).expect("listed").is_empty());
+    assert_eq!((rows(&opened), server.stored().len()), ("a b".to_owned(), 1));
+}
+
+#[test]
+fn a_link_to_a_half_is_that_half() {
+    let server = Server::new();
+    let parent = region_of(&server, "t", &["a", "z"]);
+    let [_bottom, top] = split(&server, &parent, "m");
+    let clone = Server::info("other", 9);
+    top.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    assert_eq!(rows(&server.open(&clone, f())), "z");
+    let again = top.write_heir(&Server::folder(&Server::info("t", 4)), &half(Half::Top, "zz"));
+    assert!(matches!(again, Err(Error::BadRequest(_))), "{again:?}");
+}
+
+#[test]
+fn a_dropped_table_leaves_nothing_that_nobody_holds() {
+    let server = Server::new();
+    let region = region_of(&server, "t", &["a", "b"]);
+    region.close().expect("closed");
+    drop(region);
+    server.janitor().drop_folder(&FileName::new("data/default/t")).expect("dropped");
+    let left: Vec<_> = server.files.list(&FileName::new("data")).expect("listed");
+    assert!(left.is_empty() && server.stored().is_empty(), "{left:?}");
+}
+
+/// Says that it needs everything, or that it cannot tell.
+struct Stubborn(bool);
+
+impl FileHolder for Stubborn {
+    fn mark_held(&self, _: &[FileName], held: &mut [bool]) -> Result<()> {
+        held.fill(true);
+        if self.0 { Ok(()) } else { Err(Error::Broken("the manifest cannot be read".to_owned())) }
+    }
+}
+
+#[test]
+fn what_some_holder_needs_or_cannot_tell_of_stays() {
+    for knows in [true, false] {
+        let server = Server::new();
+        let region = region_of(&server, "t", &["a", "b"]);
+        region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+        let janitor = server.janitor().asking(Arc::new(Stubborn(knows)));
+        assert_eq!(region.clean(&janitor, Search::GivenUp).ok(), knows.then_some(0));
+        assert_eq!(server.stored().len(), 3);
+        assert_eq!(region.clean(&server.janitor(), Search::GivenUp).expect("cleaned"), 2);
+    }
+}
+
+#[test]
+fn a_list_that_cannot_be_read_keeps_everything() {
+    let server = Server::new();
+    let region = region_of(&server, "t", &["a", "b"]);
+    let other = Server::info("t", 7);
+    region.write_heir(&Server::folder(&other), &half(Half::Top, "b")).expect("written");
+    let lists = server.files.list(&Server::folder(&other).join("f/.filelist")).expect("listed");
+    server.files.damage(&lists[0].name, |bytes| bytes[6] ^= 1);
+    region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    let outcome = region.clean(&server.janitor(), Search::Folders);
+    assert!(matches!(outcome, Err(Error::Corrupt { .. })), "{outcome:?}");
+    assert_eq!(server.stored().len(), 5);
+}
