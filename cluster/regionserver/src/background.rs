@@ -29,7 +29,7 @@ use bytes::Bytes;
 use env::sync::{Condvar, Mutex, MutexGuard};
 use env::{Crew, Moment, Priority};
 use proto::EncodedName;
-use region::{CompactionRequest, FlushReason, InMemory, Region, Search};
+use region::{CompactionRequest, FlushDecision, FlushReason, FlushUrgency, InMemory, Region, Search};
 use storage::FileName;
 
 use failure::{attempt, tell_failure};
@@ -415,13 +415,12 @@ impl RegionServer {
     fn reason_to_flush(&self, region: &Region) -> FlushReason {
         let name = region.info().encoded_name().as_str().as_bytes();
         let holds_back = || self.regions_holding_back().iter().any(|region| **region == *name);
-        if self.background.memory() >= self.options().memstore_bytes_max || region.fullness() >= 1.0 {
-            FlushReason::MemoryShort
-        } else if self.is_old(&region.load()) || holds_back() {
-            FlushReason::Periodic
-        } else {
-            FlushReason::MemstoreSize
-        }
+        let urgency = FlushUrgency {
+            is_short: self.background.memory() >= self.options().memstore_bytes_max
+                || region.fullness() >= 1.0,
+            is_overdue: self.is_old(&region.load()) || holds_back(),
+        };
+        region.reason_to_flush(self.memory_pressure(), urgency)
     }
 
     /// The regions because of which the log has more files than it should.
@@ -491,7 +490,9 @@ impl RegionServer {
         for region in &regions {
             let load = region.load();
             self.background.account(region);
-            if self.is_old(&load) || region.needs_flush(self.memory_pressure()) {
+            let urgency = FlushUrgency { is_overdue: self.is_old(&load), ..FlushUrgency::default() };
+            let decision = region.decide_flush(region.memory(), self.memory_pressure(), urgency);
+            if matches!(decision, FlushDecision::Flush(_)) {
                 self.background.request_flush(region);
             }
             if region.asks_for_memory_compaction() {

@@ -51,6 +51,7 @@ use hfile::ReadOptions;
 use memstore::{Action, Cleaning, Compacted, Cursor, Level, Policy, Pool, Segment, Trust};
 use proto::descriptor::KeepDeletedCells;
 
+use crate::flush_decision::{FlushDecision, FlushFacts, FlushUrgency, decide_flush, flush_limit};
 use crate::heap::{Heap, Source};
 use crate::open::Access;
 use crate::region::Region;
@@ -59,7 +60,7 @@ use crate::store::{Sealed, Store, View};
 use crate::store_file::StoreFile;
 use crate::swept::{Late, Sweep, Swept};
 use crate::young::{Allowance, Split, Young};
-use crate::{RegionOptions, Result};
+use crate::{FlushReason, RegionOptions, Result};
 
 pub use figures::{MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
 
@@ -330,28 +331,38 @@ impl Region {
 
     /// The same of what was looked up before.
     pub fn needs_flush_of(&self, memory: InMemory, pressure: f64) -> bool {
-        if self.access == Access::Reader {
-            return false;
+        matches!(self.decide_flush(memory, pressure, FlushUrgency::default()), FlushDecision::Flush(_))
+    }
+
+    /// Whether it is time to flush, and why, of what was [looked up](Region::memory) before. Where memory can be made smaller
+    /// instead, what can is sealed.
+    pub fn decide_flush(&self, memory: InMemory, pressure: f64, urgency: FlushUrgency) -> FlushDecision {
+        let facts = self.flush_facts(memory, pressure, urgency);
+        let decision = decide_flush(&facts, || self.is_memory_shrinking() || self.squeeze());
+        self.await_room(decision == FlushDecision::Shrink);
+        decision
+    }
+
+    /// Why the region is flushed that its server has chosen. One that need not be by itself makes room for others.
+    pub fn reason_to_flush(&self, pressure: f64, urgency: FlushUrgency) -> FlushReason {
+        match decide_flush(&self.flush_facts(self.memory(), pressure, urgency), || false) {
+            FlushDecision::Flush(reason) => reason,
+            FlushDecision::Wait | FlushDecision::Shrink => FlushReason::MemstoreSize,
         }
-        // A list of markers is for files, where it is not in the way.
-        if memory.has_many_markers {
-            return true;
-        }
+    }
+
+    fn flush_facts(&self, memory: InMemory, pressure: f64, urgency: FlushUrgency) -> FlushFacts {
         let bytes = memory.bytes;
-        // What is being flushed is still among these bytes; how much came meanwhile is looked at when it has ended.
-        if bytes < self.flush_size || self.flushing.is_locked() {
-            self.await_room(false);
-            return false;
+        FlushFacts {
+            is_reader: self.access == Access::Reader,
+            bytes,
+            // Below the flush size the limit is not reached, whatever it is.
+            limit: if bytes < self.flush_size { self.flush_size } else { self.flush_limit(pressure) },
+            has_many_markers: memory.has_many_markers,
+            // What is being flushed is still among these bytes; how much came meanwhile is looked at when it has ended.
+            is_flushing: self.flushing.is_locked(),
+            urgency,
         }
-        let limit = self.flush_limit(pressure);
-        if bytes < limit {
-            self.await_room(false);
-            return false;
-        }
-        let awaits =
-            bytes < limit.saturating_add(limit / 4) && (self.is_memory_shrinking() || self.squeeze());
-        self.await_room(awaits);
-        !awaits
     }
 
     /// What it has in memory.
@@ -477,12 +488,8 @@ impl Region {
     /// Bytes in memory at which it is time to flush.
     pub(crate) fn flush_limit(&self, pressure: f64) -> u64 {
         let stretch = self.options.stretch.min(self.options.block_multiplier as f64 / 2.0);
-        let room = (1.0 - 2.0 * pressure).clamp(0.0, 1.0);
         let compacts = |store: &Store| store.accordion.policy().level != Level::None;
-        if stretch <= 1.0 || room == 0.0 || !self.stores.iter().all(compacts) {
-            return self.flush_size;
-        }
-        (self.flush_size as f64 * (1.0 + (stretch - 1.0) * room)) as u64
+        flush_limit(self.flush_size, stretch, self.stores.iter().all(compacts), pressure)
     }
 
     /// Seals what stores have in their active segments if compacting them may free something. Says whether it may.

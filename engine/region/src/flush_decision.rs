@@ -1,0 +1,154 @@
+//! When a region is flushed, and why: one decision over plain numbers.
+//!
+//! The caller gathers the [facts](FlushFacts) and does what is [decided](FlushDecision); nothing here looks at a clock or a
+//! region. In the order in which they count:
+//!
+//! 1. What was opened for reading is never flushed.
+//! 2. While the server's memory is full, or the region's, everything goes: writes wait for it.
+//! 3. Edits that are too old, or hold back the log, go whole.
+//! 4. A list of dropped delete markers that has grown long goes to a file.
+//! 5. A region that is being flushed is looked at again when that has ended.
+//! 6. A region that has reached its limit is flushed, unless its memory can be made smaller instead and is not over the limit
+//!    by more than a quarter.
+//!
+//! The limit is the flush size; where every store compacts in memory it is up to [`RegionOptions::stretch`] flush sizes while
+//! the server's memory has room.
+//!
+//! [`RegionOptions::stretch`]: crate::RegionOptions::stretch
+
+use crate::FlushReason;
+
+/// What is known of a region and its server.
+#[derive(Clone, Copy, Debug)]
+pub struct FlushFacts {
+    /// Whether the region was opened for reading.
+    pub is_reader: bool,
+    /// Bytes in its memory, those that are being flushed included.
+    pub bytes: u64,
+    /// Bytes at which it should be flushed: see [`flush_limit`].
+    pub limit: u64,
+    /// Whether a list of dropped markers has outgrown its share of memory.
+    pub has_many_markers: bool,
+    /// Whether it is being flushed.
+    pub is_flushing: bool,
+    /// What its server knows.
+    pub urgency: FlushUrgency,
+}
+
+/// What only the server of a region knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlushUrgency {
+    /// Whether the region, or all memstores of the server together, have reached the size at which writes are refused.
+    pub is_short: bool,
+    /// Whether the region's oldest edit is older than edits may get, or holds back the log.
+    pub is_overdue: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushDecision {
+    /// Nothing.
+    Wait,
+    /// Compact its memory, and decide again.
+    Shrink,
+    /// Flush it, for this reason.
+    Flush(FlushReason),
+}
+
+/// Decides whether a region is to be flushed. Whether its memory can be made smaller is asked only where that matters.
+pub fn decide_flush(facts: &FlushFacts, may_shrink: impl FnOnce() -> bool) -> FlushDecision {
+    let FlushFacts { bytes, limit, .. } = *facts;
+    if facts.is_reader || bytes == 0 && !facts.has_many_markers {
+        FlushDecision::Wait
+    } else if facts.urgency.is_short {
+        FlushDecision::Flush(FlushReason::MemoryShort)
+    } else if facts.urgency.is_overdue {
+        FlushDecision::Flush(FlushReason::Periodic)
+    } else if facts.has_many_markers {
+        FlushDecision::Flush(FlushReason::MemstoreSize)
+    } else if facts.is_flushing || bytes < limit {
+        FlushDecision::Wait
+    } else if bytes < limit.saturating_add(limit / 4) && may_shrink() {
+        FlushDecision::Shrink
+    } else {
+        FlushDecision::Flush(FlushReason::MemstoreSize)
+    }
+}
+
+/// Bytes in memory at which a region should be flushed. `pressure` says how full the memory of all memstores is, from 0 to 1
+/// at the lower mark; from half of it on the limit is the flush size for every region.
+pub(crate) fn flush_limit(flush_size: u64, stretch: f64, compacts: bool, pressure: f64) -> u64 {
+    let room = (1.0 - 2.0 * pressure).clamp(0.0, 1.0);
+    if stretch <= 1.0 || room == 0.0 || !compacts {
+        return flush_size;
+    }
+    (flush_size as f64 * (1.0 + (stretch - 1.0) * room)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One line for each case: what differs from a region of 60 bytes with a limit of 100, and what is decided.
+    const GOLDEN: &str = "\
+                                  -> Wait
+bytes=99                          -> Wait
+bytes=100                         -> Flush(MemstoreSize)
+bytes=100 shrink                  -> Shrink
+bytes=124 shrink                  -> Shrink
+bytes=125 shrink                  -> Flush(MemstoreSize)
+bytes=100 flushing                -> Wait
+bytes=125 shrink flushing         -> Wait
+markers                           -> Flush(MemstoreSize)
+markers flushing                  -> Flush(MemstoreSize)
+markers bytes=0                   -> Flush(MemstoreSize)
+overdue                           -> Flush(Periodic)
+overdue bytes=0                   -> Wait
+overdue bytes=200                 -> Flush(Periodic)
+overdue markers                   -> Flush(Periodic)
+overdue flushing                  -> Flush(Periodic)
+short                             -> Flush(MemoryShort)
+short bytes=0                     -> Wait
+short overdue bytes=200           -> Flush(MemoryShort)
+reader bytes=200                  -> Wait
+reader short overdue markers      -> Wait
+";
+
+    #[test]
+    fn decisions_are_these() {
+        let mut found = String::new();
+        for line in GOLDEN.lines() {
+            let (case, _) = line.split_once("->").expect("a case and a decision");
+            let mut facts = FlushFacts {
+                is_reader: false,
+                bytes: 60,
+                limit: 100,
+                has_many_markers: false,
+                is_flushing: false,
+                urgency: FlushUrgency::default(),
+            };
+            let mut may_shrink = false;
+            for word in case.split_whitespace() {
+                match word {
+                    "reader" => facts.is_reader = true,
+                    "markers" => facts.has_many_markers = true,
+                    "flushing" => facts.is_flushing = true,
+                    "shrink" => may_shrink = true,
+                    "short" => facts.urgency.is_short = true,
+                    "overdue" => facts.urgency.is_overdue = true,
+                    bytes => facts.bytes = bytes["bytes=".len()..].parse().expect("a number"),
+                }
+            }
+            found += &format!("{case}-> {:?}\n", decide_flush(&facts, || may_shrink));
+        }
+        assert_eq!(found, GOLDEN);
+    }
+
+    #[test]
+    fn the_limit_falls_to_the_flush_size_while_memory_fills() {
+        let limits = [0.0, 0.1, 0.25, 0.49, 0.5, 1.0].map(|pressure| flush_limit(100, 2.0, true, pressure));
+        assert_eq!(limits, [200, 180, 150, 102, 100, 100]);
+        assert_eq!(flush_limit(100, 2.0, false, 0.0), 100, "a store that does not compact in memory");
+        assert_eq!(flush_limit(100, 1.0, true, 0.0), 100);
+    }
+}
