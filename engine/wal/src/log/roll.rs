@@ -9,7 +9,7 @@ use super::Shared;
 use super::back::{
     Back, begin_file, file_name, index_batch, make_file, own_record, remove_spares, void_header,
 };
-use crate::format::{Header, Kind, VERSION_OVER};
+use crate::format::{HEADER_LENGTH, Header, Kind, VERSION_OVER};
 use crate::{Error, Result};
 
 /// What a thread does that finds the file full.
@@ -208,8 +208,16 @@ impl Shared {
         }
     }
 
+    /// Whether `name` is a spare file that this owner has made.
+    fn is_own_spare(&self, name: &FileName) -> bool {
+        let mut header = [0; HEADER_LENGTH];
+        let read = self.files.open(name).and_then(|file| file.read_at(0, &mut header));
+        let own = void_header(self.claim.owner.epoch);
+        read.is_ok() && Header::parse(&header) == Some(own)
+    }
+
     /// Makes a spare of `old`, if the log may use as many files. Returns whether it did.
-    fn make_spare(&self, old: &FileName) -> bool {
+    pub(super) fn make_spare(&self, old: &FileName) -> bool {
         // A dead log makes no files: somebody else may own the folder.
         if self.front.lock().failure.is_some() {
             return false;
@@ -236,8 +244,9 @@ impl Shared {
                 }
                 tracing::warn!(target: "wal", file = %old, cause = %error, tried_again = again,
                     "the space of a log file cannot be reused; bellows.wal.reuse=false turns reuse off");
-                // The file may have its new name all the same. If it stays, the next owner finds it.
-                if error.kind() != storage::Kind::Exists {
+                // The file may have its new name all the same. A file of that name may also be another owner's: this log may
+                // be losing its right just now. If ours stays, the next owner finds it.
+                if self.is_own_spare(&name) {
                     let _left = self.files.delete(&name);
                 }
                 false

@@ -137,6 +137,26 @@ fn whoever_seals_a_log_reads_it_and_its_owner_ends_with_its_next_act() {
 }
 
 #[test]
+fn an_owner_that_loses_its_log_while_it_makes_a_spare_removes_no_file_of_the_next() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, options(0));
+    for sequence in 1..=40 {
+        let ticket = log.append(&edit("a", sequence, &[1; 60])).expect("alive");
+        log.sync_blocking(ticket, Level::Os).expect("alive");
+    }
+    // The next owner comes between the look at the owner's object and the making of a spare, and removes the old file.
+    let (next, recovered) = in_memory(&place, options(1));
+    let number = next.file_number();
+    log.shared.back().number_tried = number - 1;
+    assert!(!log.shared.make_spare(&super::back::file_name(&folder(), 999)), "the old file is gone");
+    let ticket = next.append(&edit("a", 41, b"in the file of that number")).expect("alive");
+    next.sync_blocking(ticket, Level::Disk).expect("alive");
+    drop((log, next, recovered));
+    let (_log, recovered) = in_memory(&place, options(2));
+    assert_eq!(replayed(&recovered, "a").len(), 41);
+}
+
+#[test]
 fn a_seal_survives_the_loss_of_power() {
     for seed in 0..20 {
         let place = Memory::new();
