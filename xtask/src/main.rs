@@ -42,6 +42,7 @@ mod readpath;
 mod regex;
 mod release;
 mod server;
+mod sim;
 mod startup;
 mod talk;
 mod tools;
@@ -91,6 +92,11 @@ const PARTS: &[Part] = &[
     ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
     ("loadtest", "HBase's LoadTestTool writes, updates and verifies (JDK and Maven)", || loadtest::run(&[])),
+    (
+        "sim",
+        "a cluster in one thread from 200 seeds: judges find nothing, each seed goes one way",
+        sim::short,
+    ),
     ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5, None)),
     ("fuzz", "readers of bytes from outside over bent inputs, some seconds", || fuzz(30, None)),
     (
@@ -143,6 +149,7 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
+        ["sim", ref words @ ..] => report("sim", &sim::run(words)),
         ["packages", ref lists @ ..] => report("packages", &packages::run(lists)),
         ["diff", ref options @ ..] => report("diff", &diff::run(options)),
         ["configuration"] => report("configuration", &configuration::write()),
@@ -191,7 +198,7 @@ fn rounds_and_seed(options: &[&str]) -> Option<(Option<u32>, Option<u64>)> {
 }
 
 fn usage() -> ExitCode {
-    let others = [compare::USAGE, accordion::USAGE, readpath::USAGE, churn::USAGE, flame::USAGE];
+    let others = [sim::USAGE, compare::USAGE, accordion::USAGE, readpath::USAGE, churn::USAGE, flame::USAGE];
     eprintln!("{USAGE}\n{}", others.join("\n"));
     ExitCode::FAILURE
 }

@@ -2,7 +2,7 @@
 //!
 //! A task that is ready runs when the random numbers of the simulation choose it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,8 @@ type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// See the file.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
-    ready: Mutex<VecDeque<Arc<Task>>>,
+    /// By their numbers: the order in which they were woken is not decided by a seed, for tokio has random numbers of its own.
+    ready: Mutex<BTreeMap<u64, Arc<Task>>>,
     /// All tasks that have not ended, in the order of their beginning.
     tasks: Mutex<(u64, BTreeMap<u64, Weak<Task>>)>,
     thread: Mutex<Option<ThreadId>>,
@@ -43,7 +44,7 @@ impl Wake for Task {
     fn wake(self: Arc<Task>) {
         if !self.is_queued.swap(true, Ordering::AcqRel) {
             let executor = Arc::clone(&self.executor);
-            executor.ready.lock().push_back(self);
+            executor.ready.lock().insert(self.number, self);
             executor.wake();
         }
     }
@@ -91,7 +92,7 @@ impl Executor {
     pub(crate) fn run(self: &Arc<Self>) {
         *self.thread.lock() = simulation::current();
         simulation::set_executor(Some(Arc::clone(self)));
-        // Also when the thread is killed.
+        // Also after a panic.
         let _dropped = DropTasks(self);
         while !self.stopping.load(Ordering::Acquire) {
             let Some(task) = self.next() else {
@@ -113,14 +114,12 @@ impl Executor {
 
     fn next(&self) -> Option<Arc<Task>> {
         let mut ready = self.ready.lock();
-        match ready.len() {
-            0 => None,
-            1 => ready.pop_front(),
-            count => {
-                let chosen = simulation::with(|director| director.random()).unwrap_or(0) as usize % count;
-                ready.remove(chosen)
-            }
-        }
+        let chosen = match ready.len() {
+            0 | 1 => 0,
+            count => simulation::with(|director| director.random()).unwrap_or(0) as usize % count,
+        };
+        let number = *ready.keys().nth(chosen)?;
+        ready.remove(&number)
     }
 }
 

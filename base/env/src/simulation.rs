@@ -74,6 +74,8 @@ pub trait Director {
     fn planted(&self) -> u32;
     /// A state that tests should reach was reached.
     fn reached(&self, state: &'static str);
+    /// Code panicked, and went on after that.
+    fn panicked(&self, words: &str);
 }
 
 thread_local! {
@@ -81,10 +83,6 @@ thread_local! {
     static ACTIVE: Cell<bool> = const { Cell::new(false) };
     static EXECUTOR: RefCell<Option<Arc<Executor>>> = const { RefCell::new(None) };
 }
-
-/// The panic by which the threads of a killed machine end. It is nobody's failure and must not be caught.
-#[derive(Debug)]
-pub struct Killed;
 
 /// Enters a simulation until the guard is dropped.
 pub fn enter(director: Rc<dyn Director>) -> Entered {
@@ -135,6 +133,11 @@ pub(crate) fn park(limit: Option<Duration>) {
 /// Lets a thread run on.
 pub(crate) fn unpark(thread: ThreadId) {
     with(|director| director.unpark(thread));
+}
+
+/// A thread has ended without a word: nobody waits for it, and it waits for nothing.
+pub fn forget(thread: ThreadId) {
+    crate::sync::forget(thread);
 }
 
 /// Lets others run first.

@@ -10,6 +10,8 @@ pub use parking_lot::{
 };
 
 #[cfg(debug_assertions)]
+pub(crate) use simulated::forget;
+#[cfg(debug_assertions)]
 pub use simulated::{
     Condvar, MappedMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
     WaitTimeoutResult,
@@ -46,7 +48,7 @@ mod simulated {
         static WAITERS: RefCell<HashMap<usize, Vec<ThreadId>>> = RefCell::default();
     }
 
-    /// A thread that waits, until it is woken or this is dropped: also when its machine is killed meanwhile.
+    /// A thread that waits, until it is woken or this is dropped.
     struct Waiting {
         address: usize,
         thread: ThreadId,
@@ -72,6 +74,16 @@ mod simulated {
         fn drop(&mut self) {
             self.give_up();
         }
+    }
+
+    /// A thread waits for nothing any more.
+    pub(crate) fn forget(thread: ThreadId) {
+        WAITERS.with_borrow_mut(|all| {
+            all.retain(|_, waiting| {
+                waiting.retain(|waiting| *waiting != thread);
+                !waiting.is_empty()
+            });
+        });
     }
 
     /// Whether it had waited until now.

@@ -49,9 +49,7 @@ impl<T> Thread<T> {
         match self.0 {
             Started::System(thread) => thread.join(),
             #[cfg(debug_assertions)]
-            Started::Simulated(_, ended) => {
-                block_on(ended).unwrap_or_else(|_| Err(Box::new("the thread was killed")))
-            }
+            Started::Simulated(_, ended) => block_on(ended).expect("a thread ends with a result"),
         }
     }
 
@@ -64,12 +62,12 @@ impl<T> Thread<T> {
         }
     }
 
-    /// Whether this is the calling thread.
-    fn is_current(&self) -> bool {
+    /// Whether the calling thread may wait for it: not for itself, and in a simulation not from outside of all threads.
+    fn can_be_joined(&self) -> bool {
         match &self.0 {
-            Started::System(thread) => thread.thread().id() == thread::current().id(),
+            Started::System(thread) => thread.thread().id() != thread::current().id(),
             #[cfg(debug_assertions)]
-            Started::Simulated(thread, _) => simulation::current() == Some(*thread),
+            Started::Simulated(thread, _) => simulation::current().is_some_and(|current| current != *thread),
         }
     }
 }
@@ -178,15 +176,12 @@ fn spawn_simulated<T: Send + 'static>(
 
 /// Runs `work`, and catches a panic in it, as [`std::panic::catch_unwind`] does; for work that can be given up as a whole.
 ///
-/// The end of a simulated machine is no panic of `work`, and goes on.
+/// A simulation hears of every panic.
 pub fn catch_unwind<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     #[cfg(debug_assertions)]
-    if let Err(panic) = caught {
-        if panic.is::<simulation::Killed>() {
-            std::panic::resume_unwind(panic);
-        }
-        return Err(panic);
+    if let Err(panic) = &caught {
+        simulation::with(|director| director.panicked(&words_of(&**panic)));
     }
     caught
 }
@@ -461,7 +456,7 @@ impl Runtime {
         }
         if let Some(thread) = self.thread.take() {
             // A runtime that is dropped by one of its own tasks cannot wait for itself.
-            if !thread.is_current() {
+            if thread.can_be_joined() {
                 let _panicked = thread.join();
             }
         }
@@ -505,8 +500,8 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
         return match ended.await {
             Ok(Ok(result)) => result,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // The machine is killed.
-            Err(_) => std::future::pending().await,
+            // A killed machine drops nothing.
+            Err(_) => unreachable!("a thread of the pool ends with a result"),
         };
     }
     match tokio::task::spawn_blocking(work).await {

@@ -280,6 +280,11 @@ impl Memory {
         ReadCounts { begun: begun.reads, running: begun.running, running_most: begun.running_most }
     }
 
+    /// How many bytes all files together have.
+    pub fn bytes(&self) -> u64 {
+        self.state.lock().files.values().map(|file| file.bytes.lock().len() as u64).sum()
+    }
+
     /// How many bytes all files together may have; a write beyond fails as on a full disk.
     pub fn set_bytes_max(&self, bytes_max: Option<u64>) {
         self.state.lock().bytes_max = bytes_max;

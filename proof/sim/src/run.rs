@@ -1,0 +1,212 @@
+//! One run: a seed, a server, clients, faults, and the judges' word.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use env::Runtime;
+use parking_lot::Mutex;
+
+use crate::faults::Faults;
+use crate::random::Random;
+use crate::scheduler::Scheduler;
+use crate::server::{Server, Settings};
+use crate::transcript::Transcript;
+use crate::workload::{self, Job, Scene, Workload};
+
+/// How long clients may take to come to their end, and the judges to theirs, once all is mended.
+const LIVENESS: Duration = Duration::from_secs(600);
+
+/// What a run came to.
+pub struct Report {
+    /// What was wrong; nothing if all was well.
+    pub failures: Vec<String>,
+    /// Everything that happened.
+    pub transcript: Transcript,
+    /// Simulated time.
+    pub simulated: Duration,
+    /// Steps of the scheduler.
+    pub steps: u64,
+}
+
+/// Runs a seed, and shows its transcript: with `Some(true)` also the steps of the scheduler.
+pub fn run(seed: u64, planted: u32, shows: Option<bool>) -> Report {
+    // In a thread of its own: what threads keep for themselves begins empty, as in a process of its own.
+    let thread = env::spawn_thread("sim", env::Priority::Foreground, move || {
+        let mut random = Random::new(seed ^ 0x6265_6c6c_6f77_7321);
+        let (scheduler, running) = Scheduler::start(
+            random.next(),
+            planted,
+            shows.map_or_else(|| Transcript::new(false), Transcript::shown),
+        );
+        let mut failures = act(&scheduler, &mut random);
+        failures.extend(scheduler.take_panics().into_iter().map(|words| format!("panic: {words}")));
+        let (simulated, steps) = (Duration::from_nanos(scheduler.now()), scheduler.steps());
+        drop(running);
+        failures
+            .extend(scheduler.take_panics().into_iter().map(|words| format!("panic at the end: {words}")));
+        let transcript = scheduler.take_transcript();
+        Report { failures, transcript, simulated, steps }
+    });
+    thread.expect("a thread").join().unwrap_or_else(|_| Report {
+        failures: vec!["the simulation itself panicked".to_owned()],
+        transcript: Transcript::default(),
+        simulated: Duration::ZERO,
+        steps: 0,
+    })
+}
+
+/// A part of a run that clients do, and whether it is done.
+struct Part {
+    left: Arc<AtomicUsize>,
+}
+
+impl Part {
+    fn begin(runtime: &Arc<Mutex<Option<Runtime>>>, jobs: Vec<Job<()>>) -> Part {
+        let left = Arc::new(AtomicUsize::new(jobs.len()));
+        let runtime = runtime.lock();
+        for job in jobs {
+            let left = Arc::clone(&left);
+            runtime.as_ref().expect("it runs").spawn(async move {
+                job.await;
+                left.fetch_sub(1, Ordering::AcqRel);
+            });
+        }
+        Part { left }
+    }
+
+    fn is_done(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+}
+
+fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random) -> Vec<String> {
+    let server_machine = scheduler.machine("server");
+    let clients_machine = scheduler.machine("clients");
+    let settings = Settings::draw(random);
+    scheduler.note(|| format!("settings: {settings:?}"));
+    let server = Server::new(scheduler, server_machine, settings);
+    let mut faults = Faults::draw(scheduler, &server, clients_machine, Random::new(random.next()));
+    scheduler.note(|| format!("faults: {:?}", faults.kinds()));
+    let mut workloads = workload::draw(random);
+    if workloads.is_empty() {
+        workloads = workload::draw(&mut Random::new(0));
+    }
+    let names: Vec<_> = workloads.iter().map(|workload| workload.name()).collect();
+    scheduler.note(|| format!("workloads: {names:?}"));
+    let length = Duration::from_millis(random.spread(3_000, 60_000));
+    let scene = Scene::new(server_machine, scheduler.world_of(clients_machine));
+    server.start();
+
+    let runtime: Arc<Mutex<Option<Runtime>>> = Arc::default();
+    let started = Arc::new(AtomicBool::new(false));
+    let (into, told) = (Arc::clone(&runtime), Arc::clone(&started));
+    let begin = move || {
+        *into.lock() = Some(Runtime::start("clients", 1).expect("a simulated thread"));
+        told.store(true, Ordering::Release);
+    };
+    scheduler.spawn_on(clients_machine, "begin", Box::new(begin));
+    scheduler.run_until(Duration::from_secs(1), || started.load(Ordering::Acquire));
+
+    // Tables first, without faults.
+    let wrong = Arc::new(Mutex::new(Vec::new()));
+    let tables = {
+        let (scene, workloads, wrong) = (scene.clone(), workloads.clone(), Arc::clone(&wrong));
+        Box::pin(async move {
+            let admin = scene.client(Duration::from_secs(60)).admin();
+            for (table, splits) in workloads.iter().flat_map(|workload| workload.tables()) {
+                if let Err(error) = admin.create_table(&table, &splits).await {
+                    wrong.lock().push(format!("table {} cannot be made: {error}", table.name()));
+                }
+            }
+        }) as Job<()>
+    };
+    let part = Part::begin(&runtime, vec![tables]);
+    if !scheduler.run_until(LIVENESS, || part.is_done()) {
+        return vec!["the tables are not made in time".to_owned()];
+    }
+    let failures = wrong.lock().clone();
+    if !failures.is_empty() {
+        return failures;
+    }
+
+    // Then clients beside faults.
+    let jobs = workloads.iter().flat_map(|workload| Arc::clone(workload).clients(&scene)).collect();
+    let part = Part::begin(&runtime, jobs);
+    faults.begin();
+    let end = scheduler.now() + length.as_nanos() as u64;
+    let mut failures = Vec::new();
+    while scheduler.now() < end && failures.is_empty() {
+        scheduler.run_until(faults.until_next(), || false);
+        faults.act();
+        failures.extend(faults.supervise().map(|words| format!("the server ends without need: {words}")));
+        failures.extend(scheduler.take_panics().into_iter().map(|words| format!("panic: {words}")));
+        failures.extend(scene.failures());
+    }
+    if !failures.is_empty() {
+        return failures;
+    }
+    scene.end();
+    faults.end();
+    let failures = settle(scheduler, &mut faults, "clients come to their end", &scene, || part.is_done());
+    if !failures.is_empty() {
+        return failures;
+    }
+
+    // At last the judges, twice: before and after a life that ended without warning.
+    for round in 0..2 {
+        let wrong = Arc::new(Mutex::new(Vec::new()));
+        let judges = workloads.iter().map(|workload| judge(workload, &scene, &wrong)).collect();
+        let part = Part::begin(&runtime, judges);
+        let mut failures =
+            settle(scheduler, &mut faults, "judges come to their end", &scene, || part.is_done());
+        failures.extend(wrong.lock().clone());
+        if !failures.is_empty() {
+            return failures;
+        }
+        if round == 0 {
+            match scheduler.below(3) {
+                0 => server.lose_power(),
+                1 => server.kill(),
+                _ => break,
+            }
+            server.start();
+        }
+    }
+    Vec::new()
+}
+
+fn judge(workload: &Arc<dyn Workload>, scene: &Scene, wrong: &Arc<Mutex<Vec<String>>>) -> Job<()> {
+    let (workload, scene, wrong) = (Arc::clone(workload), scene.clone(), Arc::clone(wrong));
+    Box::pin(async move {
+        if let Err(words) = workload.judge(scene).await {
+            wrong.lock().push(words);
+        }
+    })
+}
+
+/// Runs until something is done; says what went wrong on the way.
+fn settle(
+    scheduler: &Scheduler,
+    faults: &mut Faults,
+    what: &str,
+    scene: &Scene,
+    is_done: impl Fn() -> bool,
+) -> Vec<String> {
+    let end = scheduler.now() + LIVENESS.as_nanos() as u64;
+    loop {
+        let done = scheduler.run_until(faults.until_next(), &is_done);
+        faults.act();
+        let mut failures: Vec<String> = Vec::new();
+        failures.extend(faults.supervise().map(|words| format!("the server ends without need: {words}")));
+        failures.extend(scheduler.take_panics().into_iter().map(|words| format!("panic: {words}")));
+        failures.extend(scene.failures());
+        if done || !failures.is_empty() {
+            return failures;
+        }
+        if scheduler.now() > end {
+            let waiting = scheduler.waiting().join(", ");
+            return vec![format!("not within {LIVENESS:?} after all was mended: {what}; threads: {waiting}")];
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! A machine with the whole server: master, region server and registry in one process, as `bellows start` wires them.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cache::Cache;
+use master::{Master, MasterService};
+use parking_lot::Mutex;
+use prost::Message;
+use proto::{ServerName, pb};
+use region::RegionOptions;
+use regionserver::{
+    AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, Foundation,
+    LocalServers, MetaLocation, RegionServer,
+};
+use storage::{FileName, Files, Memory};
+
+use crate::disk::{Conduct, Disk};
+use crate::random::Random;
+use crate::scheduler::{Health, MachineId, Scheduler};
+
+/// The options of a server that differ from seed to seed.
+#[derive(Clone)]
+pub struct Settings {
+    pub(crate) rpc_threads: usize,
+    pub(crate) cache_bytes: u64,
+    pub(crate) region: RegionOptions,
+    pub(crate) log: wal::Options,
+    pub(crate) server: regionserver::Options,
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Settings { rpc_threads, cache_bytes, region, log, server } = self;
+        write!(
+            f,
+            "rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
+             files {}..{}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}",
+            region.flush_size,
+            region.block_multiplier,
+            region.in_memory_compaction,
+            region.flush_keeps,
+            region.stretch,
+            region.drop_markers,
+            region.compaction_files_min,
+            region.compaction_files_max,
+            log.file_bytes_max,
+            log.files_max,
+            log.reuse,
+            log.idle_write,
+            server.flushers,
+            server.compactors,
+        )
+    }
+}
+
+impl Settings {
+    /// Drawn at random: small limits, so that everything happens often.
+    pub fn draw(random: &mut Random) -> Settings {
+        let flush_size = random.spread(4 << 10, 1 << 20);
+        let chunk_bytes = [64 << 10, 256 << 10, 2 << 20][random.below(3) as usize];
+        let region = RegionOptions {
+            flush_size,
+            block_multiplier: 2 + random.below(4),
+            memory: region::Pool::new(chunk_bytes, 4),
+            in_memory_compaction: random.choose(&model::in_process::LEVELS),
+            in_memory_flush_factor: random.choose(&[0.0, 0.02, 0.1, 0.5]),
+            pipeline_segments_max: 1 + random.below(4) as usize,
+            stretch: random.choose(&[1.0, 1.5, 2.0]),
+            flush_keeps: random.choose(&[0.0, 0.5, 1.0]),
+            flush_keeps_gain_min: random.choose(&[0.0, 0.25]),
+            drop_markers: random.one_in(2),
+            compaction_files_min: 2 + random.below(3) as usize,
+            compaction_files_max: 3 + random.below(8) as usize,
+            blocking_files: 4 + random.below(12) as usize,
+            major_period: Duration::from_secs(random.spread(5, 100_000)),
+            ..RegionOptions::default()
+        };
+        let log = wal::Options {
+            file_bytes_max: random.spread(4 << 10, 1 << 20),
+            files_max: 2 + random.below(8) as usize,
+            files_min: 2,
+            idle_write: Duration::from_millis(random.spread(10, 2_000)),
+            reuse: random.one_in(2),
+            ..wal::Options::default()
+        };
+        let server = regionserver::Options {
+            flushers: 1 + random.below(2),
+            compactors: 1 + random.below(2),
+            memory_compactors: 1,
+            wake_period: Duration::from_millis(random.spread(50, 2_000)),
+            flush_period: Duration::from_secs(random.spread(2, 3_600)),
+            unnamed_files_period: Duration::from_secs(random.spread(1, 600)),
+            log_roll_period: Duration::from_secs(random.spread(2, 3_600)),
+            memstore_bytes_max: 64 << 20,
+            ..regionserver::Options::default()
+        };
+        Settings {
+            rpc_threads: 1 + random.below(3) as usize,
+            cache_bytes: random.spread(32 << 10, 4 << 20),
+            region,
+            log,
+            server,
+        }
+    }
+}
+
+/// Ports of the one server.
+pub const RPC_PORT: u16 = 16_020;
+/// The master's.
+pub const MASTER_PORT: u16 = 16_000;
+/// The registry's.
+pub const REGISTRY_PORT: u16 = 2_181;
+
+/// See the file.
+pub struct Server {
+    scheduler: Rc<Scheduler>,
+    machine: MachineId,
+    settings: Settings,
+    place: Mutex<Memory>,
+    /// How its disk is now.
+    pub conduct: Arc<Mutex<Conduct>>,
+    life: Mutex<Arc<Life>>,
+    lives: Mutex<u64>,
+}
+
+/// One process from its start to its end.
+#[derive(Default)]
+pub struct Life {
+    /// Clients can be served.
+    pub ready: AtomicBool,
+    /// It shall end in order.
+    stopping: tokio::sync::Notify,
+    /// It has ended by itself: in order, or because it could not start.
+    pub ended: AtomicBool,
+    /// Why it did not start, or did not end well.
+    pub failure: Mutex<Option<String>>,
+}
+
+impl Server {
+    /// A machine with an empty disk, on which nothing runs.
+    pub fn new(scheduler: &Rc<Scheduler>, machine: MachineId, settings: Settings) -> Rc<Server> {
+        Rc::new(Server {
+            scheduler: Rc::clone(scheduler),
+            machine,
+            settings,
+            place: Mutex::new(Memory::new()),
+            conduct: Arc::default(),
+            life: Mutex::default(),
+            lives: Mutex::default(),
+        })
+    }
+
+    /// Its machine.
+    pub fn machine(&self) -> MachineId {
+        self.machine
+    }
+
+    /// The process that runs, or ran last.
+    pub fn life(&self) -> Arc<Life> {
+        Arc::clone(&self.life.lock())
+    }
+
+    /// What lies on its disk.
+    pub fn place(&self) -> Memory {
+        self.place.lock().clone()
+    }
+
+    /// Starts the process.
+    pub fn start(&self) {
+        let life = Arc::<Life>::default();
+        *self.life.lock() = Arc::clone(&life);
+        *self.lives.lock() += 1;
+        let number = *self.lives.lock();
+        self.scheduler.revive(self.machine);
+        self.scheduler.note(|| format!("server starts, life {number}"));
+        let disk = Disk::new(self.place.lock().clone(), Arc::clone(&self.conduct));
+        let (settings, machine) = (self.settings.clone(), self.machine);
+        let work = Box::new(move || {
+            if let Err(failure) = serve(&settings, machine, disk, &life) {
+                *life.failure.lock() = Some(failure);
+            }
+            life.ended.store(true, Ordering::Release);
+        });
+        self.scheduler.spawn_on(self.machine, "main", work);
+    }
+
+    /// Asks the process to end in order.
+    pub fn stop(&self) {
+        self.scheduler.note(|| "server is asked to stop".to_owned());
+        self.life.lock().stopping.notify_one();
+    }
+
+    /// `kill -9`: the system keeps what was written.
+    pub fn kill(&self) {
+        self.scheduler.note(|| "fault  kill -9".to_owned());
+        self.scheduler.count("fault: kill -9");
+        let next = self.place.lock().kill();
+        self.end_life(next, Health::Killed);
+    }
+
+    /// The power goes: what was not synced may be lost or torn.
+    pub fn lose_power(&self) {
+        self.scheduler.note(|| "fault  power is lost".to_owned());
+        self.scheduler.count("fault: power lost");
+        let seed = self.scheduler.below(u64::MAX);
+        let next = self.place.lock().crash(seed);
+        self.end_life(next, Health::Dark);
+    }
+
+    /// Clears away what is left of a process that has ended.
+    pub fn exit(&self) {
+        let next = self.place.lock().kill();
+        self.end_life(next, Health::Killed);
+    }
+
+    fn end_life(&self, next: Memory, how: Health) {
+        *self.place.lock() = next;
+        self.scheduler.kill(self.machine, how);
+        self.scheduler.announce_death(self.machine, how);
+        self.life.lock().ended.store(true, Ordering::Release);
+    }
+}
+
+/// Nobody reads tables' states from the registry here.
+struct NoMirror;
+
+impl master::TableStateMirror for NoMirror {
+    fn set(&self, _table: &proto::TableName, _state: Option<proto::catalog::TableState>) {}
+}
+
+/// What the process does, from its start to its end.
+fn serve(settings: &Settings, machine: MachineId, disk: Disk, life: &Life) -> Result<(), String> {
+    let words = |error: &dyn std::fmt::Display| error.to_string();
+    let world = env::World::real();
+    let at = |port| SocketAddr::new(machine.ip(), port);
+    let options = rpc::Options { threads: settings.rpc_threads, ..rpc::Options::default() };
+    let bound = rpc::Server::bind(world.clone(), options, &[at(RPC_PORT), at(MASTER_PORT)]);
+    let rpc = bound.map_err(|error| words(&error))?;
+    let registry = registry::Server::bind(world.clone(), registry::Options::default(), at(REGISTRY_PORT));
+    let registry = registry.map_err(|error| words(&error))?;
+
+    let files: Arc<dyn Files> = Arc::new(disk);
+    let opened =
+        wal::Log::open(world.clone(), Arc::clone(&files), FileName::new("WALs"), settings.log.clone());
+    let (log, recovered) = opened.map_err(|error| words(&error))?;
+    let log = Arc::new(log);
+    let start_code = u64::try_from(world.now().0).unwrap_or(0);
+    let name =
+        |port| ServerName::from_address(&format!("{}:{port}", machine.ip()), start_code).expect("a name");
+    let (server_name, master_name) = (name(RPC_PORT), name(MASTER_PORT));
+    let foundation = Foundation {
+        world: world.clone(),
+        files: Arc::clone(&files),
+        log: Arc::clone(&log),
+        cache: Arc::new(Cache::with_bytes(settings.cache_bytes as usize)),
+        region_options: settings.region.clone(),
+        recovered: (!recovered.is_empty()).then(|| Arc::new(recovered)),
+    };
+    let server = RegionServer::new(server_name.clone(), foundation, settings.server.clone());
+    let servers = LocalServers::new(Arc::clone(&server)).map_err(|error| words(&error))?;
+    let options = master::Options::default();
+    let master = Master::start(
+        world.clone(),
+        options,
+        files,
+        Arc::new(servers),
+        Arc::new(NoMirror),
+        master_name.clone(),
+    );
+    let master = master.map_err(|error| words(&error))?;
+    server.start().map_err(|error| words(&error))?;
+
+    let meta = master.meta_location();
+    let view = Arc::new(ClusterView::new());
+    view.set_cluster_id(master.cluster_id());
+    view.set_masters(Some(master_name.clone()), Vec::new());
+    view.set_region_servers(vec![server_name.clone()]);
+    view.set_meta(vec![MetaLocation {
+        region: meta.region.clone(),
+        server: Some(server_name.clone()),
+        open_sequence: meta.open_sequence.unwrap_or(0),
+    }]);
+    let services = rpc::Services::new()
+        .with("ClientService", Arc::new(ClientService::new(Arc::clone(&server))))
+        .with("AdminService", Arc::new(AdminService::new(Arc::clone(&server))))
+        .with("ClientMetaService", Arc::new(ClientMetaService::new(Arc::clone(&view), 10)))
+        .with("BootstrapNodeService", Arc::new(BootstrapNodeService::new(view)))
+        .with("MasterService", Arc::new(MasterService::new(Arc::clone(&master))))
+        .with_cluster_id(master.cluster_id());
+    let rpc = rpc.serve(services);
+    let tree = Arc::new(registry::Tree::new(world.clone()));
+    let set = |path: &str, message: Vec<u8>| {
+        let writer = format!("master:{master_name}");
+        tree.set(&format!("/hbase/{path}"), registry::payload::wrap(&writer, world.random(), &message));
+    };
+    set("hbaseid", pb::ClusterId { cluster_id: master.cluster_id().to_owned() }.encode_to_vec());
+    let of_master = pb::Master { master: (&master_name).into(), rpc_version: Some(0), info_port: None };
+    set("master", of_master.encode_to_vec());
+    let of_meta = pb::MetaRegionServer {
+        server: (&server_name).into(),
+        rpc_version: Some(0),
+        state: Some(pb::region_state::State::Open as i32),
+    };
+    set("meta-region-server", of_meta.encode_to_vec());
+    let _registry = registry.serve(tree);
+    life.ready.store(true, Ordering::Release);
+    env::sometimes("server: ready");
+
+    env::block_on(life.stopping.notified());
+    life.ready.store(false, Ordering::Release);
+    server.stop();
+    rpc.stop();
+    master.wait_idle();
+    server.close_all().map_err(|error| words(&error))?;
+    log.close().map_err(|error| words(&error))?;
+    env::sometimes("server: stopped in order");
+    Ok(())
+}

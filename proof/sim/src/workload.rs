@@ -1,0 +1,192 @@
+//! Workloads, each with its judge.
+//!
+//! A workload makes tables, has clients that act until the scene is over, and judges afterwards what it finds. It learns
+//! of a mistake also while it runs: then it tells the scene at once.
+
+mod appends;
+mod bank;
+mod churn;
+mod counters;
+mod list;
+mod register;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use client::{Cluster, Options, Registry, Table};
+use env::World;
+use parking_lot::Mutex;
+use proto::{FamilyDescriptor, TableDescriptor};
+
+use crate::random::Random;
+use crate::scheduler::{MachineId, scheduler};
+use crate::server::MASTER_PORT;
+
+/// A client's work, or a part of the judge's.
+pub type Job<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What all clients of a run share.
+#[derive(Clone)]
+pub struct Scene(Arc<Shared>);
+
+struct Shared {
+    server: MachineId,
+    world: World,
+    is_over: AtomicBool,
+    /// Counts calls and returns, for histories.
+    turns: AtomicU64,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Scene {
+    /// A scene of clients in `world`, whose server is on that machine.
+    pub fn new(server: MachineId, world: World) -> Scene {
+        Scene(Arc::new(Shared {
+            server,
+            world,
+            is_over: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            failures: Mutex::default(),
+        }))
+    }
+
+    /// A client that tries again for as long as `patience`; zero for one that gives up at the first error.
+    pub fn client(&self, patience: Duration) -> Cluster {
+        let master = format!("{}:{MASTER_PORT}", self.0.server.ip());
+        let mut options = Options::new(Registry::rpc([master]));
+        options.call_max = Duration::from_secs(5);
+        options.operation_max = patience;
+        options.retries = if patience.is_zero() { 0 } else { u32::MAX };
+        options.connection.connect_max = Duration::from_secs(3);
+        // No longer than it takes to see that a server is back.
+        options.pause = Duration::from_millis(20);
+        Cluster::connect(self.0.world.clone(), options)
+    }
+
+    /// Whether clients should come to an end.
+    pub fn is_over(&self) -> bool {
+        self.0.is_over.load(Ordering::Acquire)
+    }
+
+    /// Lets clients come to an end.
+    pub fn end(&self) {
+        self.0.is_over.store(true, Ordering::Release);
+    }
+
+    /// The next turn of the one counter of calls and returns.
+    pub fn turn(&self) -> u64 {
+        self.0.turns.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// A mistake was found.
+    pub fn fail(&self, words: impl Into<String>) {
+        let words = words.into();
+        scheduler().note(|| format!("JUDGE  {words}"));
+        self.0.failures.lock().push(words);
+    }
+
+    /// The mistakes that were found.
+    pub fn failures(&self) -> Vec<String> {
+        self.0.failures.lock().clone()
+    }
+
+    /// A source of random numbers for one client.
+    pub fn random(&self) -> Random {
+        Random::new(self.0.world.random())
+    }
+
+    /// Waits a little.
+    pub async fn pause(&self, random: &mut Random, up_to_ms: u64) {
+        env::sleep(Duration::from_micros(random.spread(10, up_to_ms * 1_000))).await;
+    }
+}
+
+/// A kind of load with its judge.
+pub trait Workload: Send + Sync {
+    /// What it is called.
+    fn name(&self) -> &'static str;
+    /// The tables it needs, with the keys at which they are split.
+    fn tables(&self) -> Vec<(TableDescriptor, Vec<Bytes>)>;
+    /// Its clients.
+    fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>>;
+    /// Judges what is there when no client acts any more.
+    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>>;
+}
+
+/// Some of the workloads, with random options.
+pub fn draw(random: &mut Random) -> Vec<Arc<dyn Workload>> {
+    let mut all: Vec<Arc<dyn Workload>> = Vec::new();
+    let which = random.next();
+    for kind in 0..6 {
+        if which >> kind & 1 == 1 || which & 63 == 0 {
+            let workload: Arc<dyn Workload> = match kind {
+                0 => Arc::new(register::Registers::new(random)),
+                1 => Arc::new(list::List::new(random)),
+                2 => Arc::new(counters::Counters::new(random)),
+                3 => Arc::new(appends::Appends::new(random)),
+                4 => Arc::new(bank::Bank::new(random)),
+                _ => Arc::new(churn::Churn::new(random)),
+            };
+            all.push(workload);
+        }
+    }
+    all
+}
+
+/// A table with random options for its families.
+pub(crate) fn table(name: &str, families: &[&str], random: &mut Random) -> TableDescriptor {
+    let mut table = TableDescriptor::new(name.parse().expect("a name"));
+    for family in families {
+        let mut descriptor = FamilyDescriptor::new(family.to_string())
+            .expect("a name")
+            .with("BLOCKSIZE", random.spread(1 << 10, 16 << 10))
+            .with(
+                "DATA_BLOCK_ENCODING",
+                random.choose(&["NONE", "PREFIX", "DIFF", "FAST_DIFF", "ROW_INDEX_V1"]),
+            )
+            .with("COMPRESSION", random.choose(&["NONE", "NONE", "SNAPPY", "LZ4", "ZSTD", "GZ"]))
+            .with("BLOOMFILTER", random.choose(&["NONE", "ROW", "ROWCOL"]))
+            .with("VERSIONS", random.choose(&[1, 1, 3]));
+        if random.one_in(2) {
+            let level = random.choose(&["NONE", "BASIC", "EAGER", "ADAPTIVE"]);
+            descriptor = descriptor.with("IN_MEMORY_COMPACTION", level);
+        }
+        table.set_family(descriptor);
+    }
+    table
+}
+
+/// Two or three keys that cut a table whose rows begin with a letter or digit, or none.
+pub(crate) fn splits(random: &mut Random) -> Vec<Bytes> {
+    let mut keys: Vec<Bytes> =
+        (0..random.below(3)).map(|_| Bytes::from(vec![random.choose(b"2468acegikmoqsuwy")])).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// Flushes and compacts a table now and then.
+pub(crate) fn stir(scene: &Scene, table: Table) -> Job<()> {
+    let scene = scene.clone();
+    let admin = scene.client(Duration::ZERO).admin();
+    Box::pin(async move {
+        let mut random = scene.random();
+        while !scene.is_over() {
+            scene.pause(&mut random, 5_000).await;
+            let done = match random.below(3) {
+                0 | 1 => admin.flush(table.name()).await,
+                _ => {
+                    let major = random.one_in(2);
+                    admin.compact(table.name(), major).await
+                }
+            };
+            if done.is_ok() {
+                env::sometimes("client: a flush or compaction that it asked for was taken");
+            }
+        }
+    })
+}

@@ -1,0 +1,122 @@
+//! Logs that clients append words to, trying again under the same nonce: each acknowledged word is there once, each other
+//! one at most once, and those of one client are in the order in which it said them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use client::{Append, Get};
+use parking_lot::Mutex;
+use proto::TableDescriptor;
+
+use super::{Job, Scene, Workload, stir, table};
+use crate::random::Random;
+
+const TABLE: &str = "appends";
+
+/// See the file.
+pub(super) struct Appends {
+    table: TableDescriptor,
+    clients: u64,
+    rows: u64,
+    /// Words by row and client, with whether they were acknowledged.
+    words: Mutex<BTreeMap<(u64, u64), Vec<bool>>>,
+}
+
+impl Appends {
+    pub(super) fn new(random: &mut Random) -> Appends {
+        Appends {
+            table: table(TABLE, &["f"], random),
+            clients: 1 + random.below(3),
+            rows: 1 + random.below(4),
+            words: Mutex::default(),
+        }
+    }
+
+    async fn client(self: Arc<Self>, scene: Scene, client: u64) {
+        let table = scene.client(Duration::from_secs(15)).table(TABLE).expect("a name");
+        let mut random = scene.random();
+        while !scene.is_over() {
+            let row = random.below(self.rows);
+            let number = {
+                let mut words = self.words.lock();
+                let own = words.entry((row, client)).or_default();
+                own.push(false);
+                own.len() - 1
+            };
+            let word = format!("{client}.{number} ");
+            match table.append(Append::row(format!("l{row}")).add("f", "q", word.clone())).await {
+                Ok(answer) => {
+                    self.words.lock().get_mut(&(row, client)).expect("it was made")[number] = true;
+                    let value = answer.value("f", "q").unwrap_or_default();
+                    if !value.ends_with(word.as_bytes()) {
+                        scene.fail(format!(
+                            "appends: l{row} answers {:?} to an append of {word:?}",
+                            value.escape_ascii().to_string()
+                        ));
+                    }
+                }
+                // A word that comes later than this client's next would be out of order: it says no more here.
+                Err(_) => return,
+            }
+            scene.pause(&mut random, 400).await;
+        }
+    }
+}
+
+impl Workload for Appends {
+    fn name(&self) -> &'static str {
+        "appends"
+    }
+
+    fn tables(&self) -> Vec<(TableDescriptor, Vec<Bytes>)> {
+        vec![(self.table.clone(), Vec::new())]
+    }
+
+    fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>> {
+        let mut all: Vec<Job<()>> = (0..self.clients)
+            .map(|client| Box::pin(Arc::clone(&self).client(scene.clone(), client)) as Job<()>)
+            .collect();
+        all.push(stir(scene, scene.client(Duration::ZERO).table(TABLE).expect("a name")));
+        all
+    }
+
+    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>> {
+        Box::pin(async move {
+            let table = scene.client(Duration::from_secs(120)).table(TABLE).expect("a name");
+            for row in 0..self.rows {
+                let found = table.get(Get::row(format!("l{row}"))).await;
+                let found = found.map_err(|error| format!("appends: l{row} cannot be read: {error}"))?;
+                let text = String::from_utf8_lossy(found.value("f", "q").unwrap_or_default()).into_owned();
+                let mut next: BTreeMap<u64, usize> = BTreeMap::new();
+                let mut seen: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+                for word in text.split_whitespace() {
+                    let parsed = word.split_once('.').and_then(|(client, number)| {
+                        Some((client.parse::<u64>().ok()?, number.parse::<usize>().ok()?))
+                    });
+                    let (client, number) =
+                        parsed.ok_or_else(|| format!("appends: l{row} has {word:?} in it"))?;
+                    let at_least = next.entry(client).or_default();
+                    if number < *at_least {
+                        return Err(format!("appends: l{row} has {word} twice or out of order: {text}"));
+                    }
+                    *at_least = number + 1;
+                    seen.entry(client).or_default().push(number);
+                }
+                let words = self.words.lock();
+                for ((_, client), own) in words.iter().filter(|((of, _), _)| *of == row) {
+                    let seen = seen.remove(client).unwrap_or_default();
+                    let lost = own.iter().enumerate().find(|(number, said)| **said && !seen.contains(number));
+                    if let Some((number, _)) = lost {
+                        return Err(format!("appends: l{row} has lost {client}.{number}: {text}"));
+                    }
+                    if let Some(number) = seen.iter().find(|number| **number >= own.len()) {
+                        return Err(format!("appends: l{row} has {client}.{number}, which nobody said"));
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}

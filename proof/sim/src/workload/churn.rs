@@ -1,0 +1,167 @@
+//! Tables that come and go: made, written to, disabled, truncated, deleted. What was acknowledged is so until the next
+//! change begins; a table that was made again has nothing of the one before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use client::{Put, Scan};
+use parking_lot::Mutex;
+use proto::TableDescriptor;
+
+use super::{Job, Scene, Workload, splits, table};
+use crate::random::Random;
+
+/// What must be seen of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Known {
+    /// It is not there.
+    Absent,
+    /// It is there, with rows of these numbers at least, and those of none below the first.
+    Present { rows: Vec<u64>, from: u64 },
+    /// A change has failed: nobody knows.
+    Unknown,
+}
+
+/// See the file.
+pub(super) struct Churn {
+    table: TableDescriptor,
+    splits: Vec<Bytes>,
+    known: Mutex<Known>,
+    seed: u64,
+}
+
+impl Churn {
+    pub(super) fn new(random: &mut Random) -> Churn {
+        Churn {
+            table: table("churn", &["f"], random),
+            splits: splits(random),
+            known: Mutex::new(Known::Absent),
+            seed: random.next(),
+        }
+    }
+
+    async fn client(self: Arc<Self>, scene: Scene) {
+        let cluster = scene.client(Duration::from_secs(20));
+        let (admin, rows) = (cluster.admin(), cluster.table("churn").expect("a name"));
+        let name = self.table.name().clone();
+        let mut random = Random::new(self.seed);
+        let mut next = 0;
+        while !scene.is_over() {
+            scene.pause(&mut random, 2_000).await;
+            let known = self.known.lock().clone();
+            match known {
+                Known::Unknown => {
+                    // By what is there the client finds its way again.
+                    match admin.table_exists(&name).await {
+                        Ok(true) => {
+                            let _either = admin.disable_table(&name).await;
+                            if admin.delete_table(&name).await.is_ok() {
+                                *self.known.lock() = Known::Absent;
+                            }
+                        }
+                        Ok(false) => *self.known.lock() = Known::Absent,
+                        Err(_) => {}
+                    }
+                }
+                Known::Absent => {
+                    *self.known.lock() = Known::Unknown;
+                    if admin.create_table(&self.table, &self.splits).await.is_ok() {
+                        env::sometimes("churn: a table was made");
+                        *self.known.lock() = Known::Present { rows: Vec::new(), from: next };
+                    }
+                }
+                Known::Present { rows: mut there, from } => match random.below(8) {
+                    0 => {
+                        *self.known.lock() = Known::Unknown;
+                        if admin.disable_table(&name).await.is_ok() && admin.delete_table(&name).await.is_ok()
+                        {
+                            env::sometimes("churn: a table was deleted");
+                            *self.known.lock() = Known::Absent;
+                        }
+                    }
+                    1 => {
+                        *self.known.lock() = Known::Unknown;
+                        if admin.disable_table(&name).await.is_ok()
+                            && admin.truncate_table(&name, true).await.is_ok()
+                        {
+                            env::sometimes("churn: a table was truncated");
+                            *self.known.lock() = Known::Present { rows: Vec::new(), from: next };
+                        }
+                    }
+                    2 => {
+                        *self.known.lock() = Known::Unknown;
+                        if admin.disable_table(&name).await.is_ok() && admin.enable_table(&name).await.is_ok()
+                        {
+                            env::sometimes("churn: a table was disabled and enabled");
+                            *self.known.lock() = Known::Present { rows: there, from };
+                        }
+                    }
+                    3 => {
+                        if let Ok(found) = rows.scan(Scan::new()).collect().await
+                            && let Err(words) = Churn::check(&found, &there, from)
+                        {
+                            scene.fail(format!("churn: {words}"));
+                        }
+                    }
+                    _ => {
+                        next += 1;
+                        let key = format!("{}{next}", random.choose(&["1", "6", "b", "k", "v"]));
+                        if rows.put(Put::row(key).set("f", "q", next.to_be_bytes().to_vec())).await.is_ok() {
+                            there.push(next);
+                            *self.known.lock() = Known::Present { rows: there, from };
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    fn check(found: &[client::Row], there: &[u64], from: u64) -> Result<(), String> {
+        let found: Vec<u64> =
+            found.iter().filter_map(|row| row.number("f", "q")).map(|number| number as u64).collect();
+        if let Some(old) = found.iter().find(|number| **number <= from) {
+            return Err(format!("row {old} is from before the table was made again, after {from}"));
+        }
+        match there.iter().find(|number| !found.contains(number)) {
+            Some(lost) => Err(format!("row {lost} was acknowledged and is missing")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Workload for Churn {
+    fn name(&self) -> &'static str {
+        "churn"
+    }
+
+    fn tables(&self) -> Vec<(TableDescriptor, Vec<Bytes>)> {
+        Vec::new()
+    }
+
+    fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>> {
+        vec![Box::pin(Arc::clone(&self).client(scene.clone()))]
+    }
+
+    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>> {
+        Box::pin(async move {
+            let cluster = scene.client(Duration::from_secs(120));
+            let known = self.known.lock().clone();
+            let exists = cluster.admin().table_exists(self.table.name()).await;
+            let exists =
+                exists.map_err(|error| format!("churn: nobody says whether the table is there: {error}"))?;
+            match known {
+                Known::Unknown => Ok(()),
+                Known::Absent if exists => Err("churn: a table is there that was deleted".to_owned()),
+                Known::Absent => Ok(()),
+                Known::Present { .. } if !exists => Err("churn: a table is gone that was made".to_owned()),
+                Known::Present { rows, from } => {
+                    let table = cluster.table("churn").expect("a name");
+                    let found = table.scan(Scan::new()).collect().await;
+                    let found = found.map_err(|error| format!("churn: the table cannot be read: {error}"))?;
+                    Churn::check(&found, &rows, from).map_err(|words| format!("churn: {words}"))
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! Registers: rows with one value, which clients read, set, compare and set, increment, append to and delete at the same
+//! time. The judge looks for an order that explains all answers (`model::linear`).
+//!
+//! Clients do not try again by themselves, for an operation that takes effect twice has no one moment. What has no answer
+//! may have happened or not, then or later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use client::{Append, CheckAndMutate, Delete, Get, Increment, Put, Table};
+use model::linear::{self, Answer, Entry, Operation, State};
+use parking_lot::Mutex;
+use proto::TableDescriptor;
+
+use super::{Job, Scene, Workload, splits, stir, table};
+use crate::random::Random;
+
+const TABLE: &str = "registers";
+/// More operations on one row make the judge slow.
+const OPERATIONS_MAX: usize = 120;
+
+/// See the file.
+pub(super) struct Registers {
+    table: TableDescriptor,
+    splits: Vec<Bytes>,
+    clients: u64,
+    rows: Vec<String>,
+    histories: Vec<Mutex<Vec<Entry>>>,
+}
+
+impl Registers {
+    pub(super) fn new(random: &mut Random) -> Registers {
+        let rows: Vec<String> = (0..1 + random.below(6))
+            .map(|row| format!("{}{row}", random.choose(&["a", "g", "m", "t"])))
+            .collect();
+        let mut table = table(TABLE, &["f"], random);
+        // Within a millisecond what is written later wins.
+        let family = table.family(b"f").expect("it was made").clone();
+        table.set_family(family.with("NEW_VERSION_BEHAVIOR", true));
+        Registers {
+            table,
+            splits: splits(random),
+            clients: 2 + random.below(4),
+            histories: rows.iter().map(|_| Mutex::default()).collect(),
+            rows,
+        }
+    }
+
+    async fn act(table: &Table, row: &str, operation: &Operation) -> client::Result<Answer> {
+        let (row, f, q) = (row.to_owned(), "f", "q");
+        let value = |row: &client::Row| row.value(f, q).map(<[u8]>::to_vec);
+        Ok(match operation {
+            Operation::Put(new) => {
+                table.put(Put::row(row).set(f, q, new.clone())).await?;
+                Answer::Done
+            }
+            Operation::Delete => {
+                table.delete(Delete::row(row).family(f)).await?;
+                Answer::Done
+            }
+            Operation::Get => Answer::Value(value(&table.get(Get::row(row)).await?)),
+            Operation::Increment(by) => {
+                Answer::Value(value(&table.increment(Increment::row(row).add(f, q, *by)).await?))
+            }
+            Operation::Append(more) => {
+                Answer::Value(value(&table.append(Append::row(row).add(f, q, more.clone())).await?))
+            }
+            Operation::CheckAndPut(expected, new) => {
+                let check = CheckAndMutate::column(row.clone(), f, q);
+                let check = match expected {
+                    Some(expected) => check.equals(expected.clone()),
+                    None => check,
+                };
+                let (passed, _) =
+                    table.check_and_mutate(check.then(Put::row(row).set(f, q, new.clone()))).await?;
+                Answer::Passed(passed)
+            }
+        })
+    }
+
+    async fn client(self: Arc<Self>, scene: Scene) {
+        let table = scene.client(Duration::ZERO).table(TABLE).expect("a name");
+        let mut random = scene.random();
+        let mut known: Vec<State> = vec![None; self.rows.len()];
+        while !scene.is_over() {
+            let at = random.below(self.rows.len() as u64) as usize;
+            // Numbers of eight bytes alone, so that every operation fits every state.
+            let number = (random.next() >> 1).to_be_bytes().to_vec();
+            let operation = match random.below(12) {
+                0..=2 => Operation::Put(number),
+                3..=5 => Operation::Get,
+                6..=8 => Operation::CheckAndPut(known[at].clone(), number),
+                9..=10 => Operation::Increment(1 + random.below(9) as i64),
+                _ => Operation::Delete,
+            };
+            let index = {
+                let mut history = self.histories[at].lock();
+                if history.len() >= OPERATIONS_MAX {
+                    None
+                } else {
+                    history.push(Entry {
+                        called: scene.turn(),
+                        returned: None,
+                        operation: operation.clone(),
+                    });
+                    Some(history.len() - 1)
+                }
+            };
+            let Some(index) = index else {
+                scene.pause(&mut random, 1_000).await;
+                continue;
+            };
+            match Registers::act(&table, &self.rows[at], &operation).await {
+                Ok(answer) => {
+                    known[at] = match (&operation, &answer) {
+                        (Operation::Put(new), _) => Some(new.clone()),
+                        (Operation::CheckAndPut(_, new), Answer::Passed(true)) => Some(new.clone()),
+                        (_, Answer::Value(value)) => value.clone(),
+                        (Operation::Delete, _) => None,
+                        _ => known[at].clone(),
+                    };
+                    self.histories[at].lock()[index].returned = Some((scene.turn(), answer));
+                }
+                // It may have happened. To know that it did not would make the judge sharper, not more right.
+                Err(_) => scene.pause(&mut random, 500).await,
+            }
+            scene.pause(&mut random, 200).await;
+        }
+    }
+}
+
+impl Workload for Registers {
+    fn name(&self) -> &'static str {
+        "registers"
+    }
+
+    fn tables(&self) -> Vec<(TableDescriptor, Vec<Bytes>)> {
+        vec![(self.table.clone(), self.splits.clone())]
+    }
+
+    fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>> {
+        let mut all: Vec<Job<()>> =
+            (0..self.clients).map(|_| Box::pin(Arc::clone(&self).client(scene.clone())) as Job<()>).collect();
+        all.push(stir(scene, scene.client(Duration::ZERO).table(TABLE).expect("a name")));
+        all
+    }
+
+    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>> {
+        Box::pin(async move {
+            let table = scene.client(Duration::from_secs(120)).table(TABLE).expect("a name");
+            for (row, history) in self.rows.iter().zip(&self.histories) {
+                let called = scene.turn();
+                let last = Registers::act(&table, row, &Operation::Get).await;
+                let last = last.map_err(|error| format!("registers: row {row} cannot be read: {error}"))?;
+                let mut history = history.lock().clone();
+                history.push(Entry {
+                    called,
+                    returned: Some((scene.turn(), last)),
+                    operation: Operation::Get,
+                });
+                if history.iter().filter(|entry| entry.returned.is_some()).count() > 20 {
+                    env::sometimes("registers: a history of more than 20 answers");
+                }
+                linear::check(&history).map_err(|refused| format!("registers: row {row}: {refused}"))?;
+            }
+            Ok(())
+        })
+    }
+}
