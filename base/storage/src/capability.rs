@@ -23,7 +23,7 @@ pub enum Capability {
     ReuseSpace,
     /// A file that is open for reading can be read after it was deleted.
     ///
-    /// Without it a read of a deleted file fails with [`Kind::NotFound`](crate::Kind::NotFound): whoever deletes must know
+    /// Without it a read of a deleted file may fail with [`Kind::NotFound`](crate::Kind::NotFound): whoever deletes must know
     /// that nobody reads.
     ReadAfterDelete,
     /// [`Files::bytes_free`](crate::Files::bytes_free) returns how much can still be written.

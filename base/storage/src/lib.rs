@@ -138,8 +138,8 @@ pub trait Files: Send + Sync + 'static {
     /// `new` holds something that no other writer writes: the owner and its term, or a nonce.
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version>;
 
-    /// Decides what became of a [`swap`](Files::swap) with the same arguments that may have happened. What it returns stays
-    /// true after a crash.
+    /// Decides what became of a [`swap`](Files::swap) with the same arguments that may have happened, if need be by swapping
+    /// again. What it returns stays true after a crash.
     ///
     /// Fails when it cannot be decided now; it may be called again.
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled>;
@@ -210,7 +210,8 @@ pub trait FileWriter: Send {
 
 /// A file open for reading.
 ///
-/// After the file was deleted, reads go on with [`Capability::ReadAfterDelete`] and fail with [`Kind::NotFound`] without.
+/// After the file was deleted, reads go on with [`Capability::ReadAfterDelete`]; without it they may fail with
+/// [`Kind::NotFound`].
 pub trait FileReader: Send + Sync {
     /// Size in bytes at the time when the file was opened.
     fn size(&self) -> u64;

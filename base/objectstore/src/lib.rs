@@ -1,0 +1,388 @@
+//! Files in an S3-compatible object store.
+//!
+//! [`Bucket`] implements [`storage::Files`] with none of the optional capabilities: a file appears, whole, when it is
+//! finished, and a reader of a deleted file fails.
+//!
+//! - A file of at most [`PART_BYTES`] is one conditional PUT. A longer one is a multipart upload, whose parts are sent
+//!   while the file is written ([`upload`]).
+//! - Opening a file is one GET of its last [`TAIL_BYTES`], which also gives the size. Reads that lie there ask the store
+//!   nothing more.
+//! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. A lost reply is resolved by sending the
+//!   same bytes again and, when the store refuses them, by reading the object ([`swap`]).
+//! - Reads can be awaited; at most [`Options::reads_max`] run at once.
+//!
+//! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
+
+mod swap;
+mod upload;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use env::Runtime;
+use futures::TryStreamExt;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, RetryConfig};
+use storage::{
+    AwaitedRead, Capabilities, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome,
+    Result, Settled, Version,
+};
+use tokio::sync::Semaphore;
+
+use upload::Upload;
+
+/// Size of a part of a multipart upload, and the largest file that is one PUT, in bytes.
+pub const PART_BYTES: usize = 16 << 20;
+
+/// Bytes that are read when a file is opened: an HFile's trailer and, mostly, its index root and bloom metadata.
+pub const TAIL_BYTES: u64 = 64 << 10;
+
+/// Where a bucket is, and its limits. What is `None` comes from the environment and the provider's usual chain:
+/// `AWS_ACCESS_KEY_ID`, a web identity, the container's or the instance's metadata.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The bucket.
+    pub bucket: String,
+    /// The folder of all files in the bucket; may be empty.
+    pub prefix: String,
+    /// The store's URL, for stores other than Amazon's.
+    pub endpoint: Option<String>,
+    /// The region.
+    pub region: Option<String>,
+    /// Access key and secret key.
+    pub keys: Option<(String, String)>,
+    /// Whether the bucket stands in the URL's path and not in its host name, as MinIO, versitygw and Ceph want it.
+    pub path_style: bool,
+    /// How many reads run at once.
+    pub reads_max: usize,
+    /// How long a swap or upload whose outcome is unknown is repeated.
+    pub settle_time: Duration,
+}
+
+impl Options {
+    /// A bucket with everything else from the environment.
+    pub fn new(bucket: impl Into<String>, prefix: impl Into<String>) -> Options {
+        Options {
+            bucket: bucket.into(),
+            prefix: prefix.into(),
+            endpoint: None,
+            region: None,
+            keys: None,
+            path_style: false,
+            reads_max: 64,
+            settle_time: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Requests that were sent, by kind; repetitions by the HTTP client are not counted again.
+#[derive(Debug, Default)]
+pub struct RequestCounts {
+    puts: AtomicU64,
+    gets: AtomicU64,
+    lists: AtomicU64,
+    deletes: AtomicU64,
+    /// Requests of multipart uploads.
+    multipart: AtomicU64,
+}
+
+impl RequestCounts {
+    /// PUT, GET, LIST, DELETE and multipart requests so far.
+    pub fn all(&self) -> [u64; 5] {
+        [&self.puts, &self.gets, &self.lists, &self.deletes, &self.multipart]
+            .map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Files below one prefix of one bucket. Clones share it.
+#[derive(Clone)]
+pub struct Bucket(Arc<Shared>);
+
+struct Shared {
+    /// Repeats requests that may be repeated without harm.
+    store: AmazonS3,
+    /// Repeats nothing: every reply that is not an answer reaches the caller.
+    once: AmazonS3,
+    options: Options,
+    requests: RequestCounts,
+    reads: Semaphore,
+    runtime: Runtime,
+}
+
+impl Bucket {
+    /// Connects to nothing yet: the first request does.
+    pub fn new(options: Options) -> Result<Bucket> {
+        let failed = |error: String| {
+            Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "open the bucket of")
+                .because(error)
+        };
+        // A second call finds the provider installed, which is as good.
+        let _installed = rustls::crypto::ring::default_provider().install_default();
+        let builder = |retry: RetryConfig| {
+            let mut builder = AmazonS3Builder::from_env()
+                .with_bucket_name(&options.bucket)
+                .with_virtual_hosted_style_request(!options.path_style)
+                .with_retry(retry);
+            if let Some(endpoint) = &options.endpoint {
+                builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http:"));
+            }
+            if let Some(region) = &options.region {
+                builder = builder.with_region(region);
+            }
+            if let Some((access, secret)) = &options.keys {
+                builder = builder.with_access_key_id(access).with_secret_access_key(secret);
+            }
+            builder.build().map_err(|error| failed(error.to_string()))
+        };
+        let retry = RetryConfig { retry_timeout: options.settle_time, ..RetryConfig::default() };
+        let store = builder(retry)?;
+        let once = builder(RetryConfig { max_retries: 0, ..RetryConfig::default() })?;
+        let runtime = Runtime::start("objectstore", 1).map_err(|error| failed(error.to_string()))?;
+        let reads = Semaphore::new(options.reads_max);
+        let requests = RequestCounts::default();
+        Ok(Bucket(Arc::new(Shared { store, once, options, requests, reads, runtime })))
+    }
+
+    /// Requests so far.
+    pub fn requests(&self) -> &RequestCounts {
+        &self.0.requests
+    }
+
+    /// Runs `work` on the bucket's runtime and waits for it.
+    fn wait<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let (done, result) = mpsc::sync_channel(1);
+        drop(self.0.runtime.spawn(async move {
+            // Nobody else waits: the receiver is in this call.
+            let _received = done.send(work.await);
+        }));
+        result.recv().expect("the bucket's runtime runs as long as the bucket")
+    }
+
+    fn path(&self, name: &FileName, act: &'static str) -> Result<Path> {
+        let prefix = self.0.options.prefix.trim_matches('/');
+        let whole = match (prefix.is_empty(), name.as_str()) {
+            (true, name) => name.to_owned(),
+            (false, "") => prefix.to_owned(),
+            (false, name) => format!("{prefix}/{name}"),
+        };
+        Path::parse(whole).map_err(|error| {
+            Error::new(Kind::Failed, Outcome::DidNotHappen, name, act).because(error.to_string())
+        })
+    }
+
+    /// The object at `path`, whole, unless it is longer than `bytes_max`.
+    async fn get(&self, name: &FileName, path: &Path, bytes_max: usize) -> Result<Object> {
+        count(&self.0.requests.gets);
+        let failed = |error| of_store(&error, Outcome::DidNotHappen, name, "read");
+        let found = self.0.store.get(path).await.map_err(failed)?;
+        if found.meta.size > bytes_max as u64 {
+            return Err(Error::new(Kind::TooLarge, Outcome::DidNotHappen, name, "read")
+                .because(format!("{} bytes, at most {bytes_max} expected", found.meta.size)));
+        }
+        let version = version_of(found.meta.e_tag.clone(), name)?;
+        let content = found.bytes().await.map_err(failed)?.to_vec();
+        Ok(Object { content, version })
+    }
+
+    /// The last bytes of the object and its size.
+    async fn tail(&self, name: &FileName, path: &Path, act: &'static str) -> Result<(Bytes, u64)> {
+        let failed = |error| of_store(&error, Outcome::DidNotHappen, name, act);
+        count(&self.0.requests.gets);
+        let options = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
+        match self.0.store.get_opts(path, options).await {
+            Ok(found) => {
+                let size = found.meta.size;
+                Ok((found.bytes().await.map_err(failed)?, size))
+            }
+            Err(error @ object_store::Error::NotFound { .. }) => Err(failed(error)),
+            // A range of an empty object is refused.
+            Err(_) => {
+                count(&self.0.requests.gets);
+                let size = self.0.store.head(path).await.map_err(failed)?.size;
+                if size > 0 {
+                    return Err(Error::new(Kind::Failed, Outcome::DidNotHappen, name, act)
+                        .because(format!("the store returned no range of an object of {size} bytes")));
+                }
+                Ok((Bytes::new(), 0))
+            }
+        }
+    }
+}
+
+/// The version that the store's entity tag makes.
+fn version_of(tag: Option<String>, name: &FileName) -> Result<Version> {
+    tag.map(|tag| Version::new(tag.into_bytes())).ok_or_else(|| {
+        Error::new(Kind::Failed, Outcome::MayHaveHappened, name, "read")
+            .because("the store returned no entity tag; it cannot hold this data")
+    })
+}
+
+/// Classifies an error of the store.
+fn of_store(source: &object_store::Error, outcome: Outcome, name: &FileName, act: &'static str) -> Error {
+    use object_store::Error as Store;
+    let (kind, outcome) = match source {
+        Store::NotFound { .. } => (Kind::NotFound, Outcome::DidNotHappen),
+        Store::AlreadyExists { .. } => (Kind::Exists, outcome),
+        Store::Precondition { .. } => (Kind::Conflict, outcome),
+        Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
+            (Kind::ReadOnly, Outcome::DidNotHappen)
+        }
+        _ => (Kind::Failed, outcome),
+    };
+    Error::new(kind, outcome, name, act).because(source.to_string())
+}
+
+impl Files for Bucket {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::NONE
+    }
+
+    fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        let path = self.path(name, "create")?;
+        Ok(Box::new(Upload::new(self.clone(), name.clone(), path)))
+    }
+
+    fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
+        let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "open")?);
+        let at = path.clone();
+        let (tail, size) = self.wait(async move { bucket.tail(&file, &at, "open").await })?;
+        Ok(Arc::new(Reader { bucket: self.clone(), name: name.clone(), path, size, tail }))
+    }
+
+    fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
+        let (bucket, at, path) = (self.clone(), folder.clone(), self.path(folder, "list")?);
+        let skipped = match self.path(&FileName::root(), "list")?.as_ref() {
+            "" => 0,
+            prefix => prefix.len() + 1,
+        };
+        self.wait(async move {
+            count(&bucket.0.requests.lists);
+            let found = bucket.0.store.list(Some(&path)).map_ok(|meta| Entry {
+                name: FileName::new(&meta.location.as_ref()[skipped..]),
+                size: meta.size,
+            });
+            let mut entries: Vec<Entry> = found
+                .try_collect()
+                .await
+                .map_err(|error| of_store(&error, Outcome::DidNotHappen, &at, "list"))?;
+            entries.sort_by(|left, right| left.name.cmp(&right.name));
+            Ok(entries)
+        })
+    }
+
+    fn delete(&self, name: &FileName) -> Result<()> {
+        let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "delete")?);
+        self.wait(async move {
+            count(&bucket.0.requests.deletes);
+            match bucket.0.store.delete(&path).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(of_store(&error, Outcome::MayHaveHappened, &file, "delete")),
+            }
+        })
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "read")?);
+        self.wait(async move { bucket.get(&file, &path, bytes_max).await })
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
+        let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "swap")?);
+        let (expected, new) = (expected.cloned(), Bytes::copy_from_slice(new));
+        self.wait(async move { bucket.swap_object(&file, &path, expected.as_ref(), new, false).await })
+    }
+
+    /// Sends the same bytes again: the swap happens now if it had not, so a late first request can no longer change anything.
+    fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
+        let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "settle")?);
+        let (expected, new) = (expected.cloned(), Bytes::copy_from_slice(new));
+        self.wait(async move {
+            match bucket.swap_object(&file, &path, expected.as_ref(), new, true).await {
+                Ok(version) => Ok(Settled::Happened(version)),
+                Err(error) if error.kind() == Kind::Conflict => Ok(Settled::Replaced),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn place(&self) -> String {
+        format!("s3://{}/{}", self.0.options.bucket, self.0.options.prefix.trim_matches('/'))
+    }
+}
+
+#[derive(Clone)]
+struct Reader {
+    bucket: Bucket,
+    name: FileName,
+    path: Path,
+    size: u64,
+    /// The file's last bytes.
+    tail: Bytes,
+}
+
+impl Reader {
+    async fn range(&self, offset: u64, length: usize) -> Result<Bytes> {
+        let end = offset.saturating_add(length as u64);
+        if end > self.size {
+            return Err(Error::new(Kind::TooShort, Outcome::DidNotHappen, &self.name, "read")
+                .because(format!("{length} bytes at offset {offset} expected, the file has {}", self.size)));
+        }
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
+        let _permit = self.bucket.0.reads.acquire().await.expect("the semaphore is never closed");
+        count(&self.bucket.0.requests.gets);
+        let bytes = self.bucket.0.store.get_range(&self.path, offset..end).await;
+        let bytes = bytes.map_err(|error| of_store(&error, Outcome::DidNotHappen, &self.name, "read"))?;
+        if bytes.len() != length {
+            return Err(Error::new(Kind::TooShort, Outcome::DidNotHappen, &self.name, "read").because(
+                format!("{length} bytes at offset {offset} expected, the store returned {}", bytes.len()),
+            ));
+        }
+        Ok(bytes)
+    }
+}
+
+impl FileReader for Reader {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let tail_from = self.size - self.tail.len() as u64;
+        let in_tail = offset.checked_sub(tail_from).and_then(|from| {
+            let from = usize::try_from(from).ok()?;
+            self.tail.get(from..from.checked_add(buffer.len())?)
+        });
+        if let Some(bytes) = in_tail
+            && !buffer.is_empty()
+        {
+            buffer.copy_from_slice(bytes);
+            return Ok(());
+        }
+        let (reader, length) = (self.clone(), buffer.len());
+        let bytes = self.bucket.wait(async move { reader.range(offset, length).await })?;
+        buffer.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn read_awaited(&self, offset: u64, length: usize) -> Option<AwaitedRead> {
+        let reader = self.clone();
+        Some(Box::pin(async move {
+            let (bucket, name) = (reader.bucket.clone(), reader.name.clone());
+            let read = bucket.0.runtime.spawn(async move { reader.range(offset, length).await });
+            read.await.unwrap_or_else(|error| {
+                Err(Error::new(Kind::Failed, Outcome::DidNotHappen, &name, "read").because(error.to_string()))
+            })
+        }))
+    }
+}

@@ -1,0 +1,164 @@
+//! Files that are written: one conditional PUT, or a multipart upload.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use env::Task;
+use object_store::path::Path;
+use object_store::{MultipartUpload, ObjectStoreExt};
+use storage::{Error, FileName, FileWriter, Kind, Outcome, Result};
+use tokio::sync::Mutex;
+
+use crate::{Bucket, PART_BYTES, TAIL_BYTES, count, of_store};
+
+/// Parts that are sent at once. The writer waits for the oldest when it has one more.
+const PARTS_AT_ONCE: usize = 4;
+
+type Multipart = Arc<Mutex<Box<dyn MultipartUpload>>>;
+
+/// A file in the making.
+pub(crate) struct Upload {
+    bucket: Bucket,
+    name: FileName,
+    path: Path,
+    size: u64,
+    /// Bytes that no part has yet.
+    rest: BytesMut,
+    /// The last bytes that were written, to know the object again.
+    tail: BytesMut,
+    multipart: Option<Multipart>,
+    sending: VecDeque<Task<object_store::Result<()>>>,
+}
+
+impl Upload {
+    pub(crate) fn new(bucket: Bucket, name: FileName, path: Path) -> Upload {
+        Upload {
+            bucket,
+            name,
+            path,
+            size: 0,
+            rest: BytesMut::new(),
+            tail: BytesMut::new(),
+            multipart: None,
+            sending: VecDeque::new(),
+        }
+    }
+
+    fn failed(&self, error: &object_store::Error, act: &'static str) -> Error {
+        of_store(error, Outcome::MayHaveHappened, &self.name, act)
+    }
+
+    fn note_tail(&mut self, bytes: &[u8]) {
+        let limit = TAIL_BYTES as usize;
+        let bytes = &bytes[bytes.len().saturating_sub(limit)..];
+        let surplus = (self.tail.len() + bytes.len()).saturating_sub(limit);
+        let _dropped = self.tail.split_to(surplus.min(self.tail.len()));
+        self.tail.extend_from_slice(bytes);
+    }
+
+    /// Sends `part`, after the upload was begun.
+    fn send(&mut self, part: Bytes) -> Result<()> {
+        let multipart = match &self.multipart {
+            Some(multipart) => Arc::clone(multipart),
+            None => {
+                count(&self.bucket.0.requests.multipart);
+                let (bucket, path) = (self.bucket.clone(), self.path.clone());
+                let begun = self.bucket.wait(async move { bucket.0.store.put_multipart(&path).await });
+                let begun = Arc::new(Mutex::new(begun.map_err(|error| self.failed(&error, "write"))?));
+                self.multipart = Some(Arc::clone(&begun));
+                begun
+            }
+        };
+        if self.sending.len() >= PARTS_AT_ONCE {
+            self.wait_for_part()?;
+        }
+        count(&self.bucket.0.requests.multipart);
+        // The number of a part is its place among the calls, so they are made in order, here.
+        let sent = self.bucket.wait(async move { multipart.lock().await.put_part(part.into()) });
+        self.sending.push_back(self.bucket.0.runtime.spawn(sent));
+        Ok(())
+    }
+
+    fn wait_for_part(&mut self) -> Result<()> {
+        let Some(part) = self.sending.pop_front() else { return Ok(()) };
+        match self.bucket.wait(part) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(self.failed(&error, "write")),
+            Err(error) => Err(Error::new(Kind::Failed, Outcome::MayHaveHappened, &self.name, "write")
+                .because(error.to_string())),
+        }
+    }
+
+    /// Makes the object of its parts. A lost reply is resolved by the object's size and last bytes.
+    fn complete(&mut self, multipart: Multipart) -> Result<()> {
+        let rest = self.rest.split().freeze();
+        if !rest.is_empty() {
+            self.send(rest)?;
+        }
+        while !self.sending.is_empty() {
+            self.wait_for_part()?;
+        }
+        count(&self.bucket.0.requests.multipart);
+        let completed = self.bucket.wait(async move { multipart.lock().await.complete().await });
+        let Err(error) = completed else { return Ok(()) };
+        let (bucket, name, path) = (self.bucket.clone(), self.name.clone(), self.path.clone());
+        let found = self.bucket.wait(async move { bucket.tail(&name, &path, "finish").await });
+        match found {
+            Ok((tail, size)) if size == self.size && tail == self.tail => Ok(()),
+            _ => Err(self.failed(&error, "finish")),
+        }
+    }
+}
+
+impl FileWriter for Upload {
+    fn name(&self) -> &FileName {
+        &self.name
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.size += bytes.len() as u64;
+        self.note_tail(bytes);
+        while self.rest.len() + bytes.len() > PART_BYTES {
+            let (front, back) = bytes.split_at(PART_BYTES - self.rest.len());
+            self.rest.extend_from_slice(front);
+            let part = self.rest.split().freeze();
+            self.send(part)?;
+            bytes = back;
+        }
+        self.rest.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// A multipart upload has no condition: a file that is longer than a part needs a name that nobody else writes.
+    fn finish(mut self: Box<Self>) -> Result<u64> {
+        if let Some(multipart) = self.multipart.clone() {
+            self.complete(multipart)?;
+            return Ok(self.size);
+        }
+        let (bucket, name, path) = (self.bucket.clone(), self.name.clone(), self.path.clone());
+        let content = self.rest.split().freeze();
+        let put =
+            self.bucket.wait(async move { bucket.swap_object(&name, &path, None, content, false).await });
+        match put {
+            Ok(_) => Ok(self.size),
+            Err(error) if error.kind() == Kind::Conflict => {
+                Err(Error::new(Kind::Exists, error.outcome(), &self.name, "finish"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn abandon(mut self: Box<Self>) {
+        self.sending.clear();
+        if let Some(multipart) = self.multipart.take() {
+            count(&self.bucket.0.requests.multipart);
+            // Parts that stay are collected by the bucket's rule for unfinished uploads.
+            let _left = self.bucket.wait(async move { multipart.lock().await.abort().await });
+        }
+    }
+}

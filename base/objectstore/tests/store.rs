@@ -1,0 +1,208 @@
+//! Against a real store: `cargo xtask test --only s3` starts one and says where it is.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use objectstore::{Bucket, Options, PART_BYTES};
+use storage::{FileName, Files, Kind, Outcome, Settled};
+
+fn endpoint() -> String {
+    std::env::var("BELLOWS_S3_ENDPOINT")
+        .expect("BELLOWS_S3_ENDPOINT, as `cargo xtask test --only s3` sets it")
+}
+
+/// A prefix that no other test and no earlier run uses.
+fn bucket_at(endpoint: String, test: &str) -> Bucket {
+    static RUN: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    let run = RUN.get_or_init(|| env::World::real().random());
+    Bucket::new(Options {
+        endpoint: Some(endpoint),
+        region: Some("us-east-1".to_owned()),
+        keys: Some(("bellows".to_owned(), "bellowssecret".to_owned())),
+        path_style: true,
+        settle_time: Duration::from_secs(5),
+        ..Options::new("bellows", format!("{run:x}/{test}"))
+    })
+    .expect("a bucket")
+}
+
+fn bucket(test: &str) -> Bucket {
+    bucket_at(endpoint(), test)
+}
+
+fn name(text: &str) -> FileName {
+    FileName::new(text)
+}
+
+#[test]
+fn it_keeps_the_rules_of_storage() {
+    storage::conformance::check(&bucket("rules"));
+}
+
+#[test]
+fn a_small_file_a_swap_and_an_opening_are_one_request_each() {
+    let bucket = bucket("requests");
+    let mut writer = bucket.create(&name("f")).expect("new");
+    writer.write(&[7; 100_000]).expect("written");
+    writer.finish().expect("durable");
+    assert_eq!(bucket.requests().all(), [1, 0, 0, 0, 0]);
+    let first = bucket.swap(&name("list"), None, b"one").expect("new");
+    bucket.swap(&name("list"), Some(&first), b"two").expect("as expected");
+    assert_eq!(bucket.requests().all(), [3, 0, 0, 0, 0]);
+    let reader = bucket.open(&name("f")).expect("there");
+    reader.read_at(99_000, &mut [0; 1_000]).expect("what came with the opening");
+    assert_eq!(bucket.requests().all(), [3, 1, 0, 0, 0]);
+    reader.read_at(0, &mut [0; 1_000]).expect("a range");
+    assert_eq!(bucket.requests().all(), [3, 2, 0, 0, 0]);
+}
+
+#[test]
+fn a_large_file_is_sent_in_parts_and_read_in_ranges() {
+    let bucket = bucket("parts");
+    let pattern = |at: usize| (at / 1_000 % 251) as u8;
+    let size = 2 * PART_BYTES + 12_345;
+    let content: Vec<u8> = (0..size).map(pattern).collect();
+    let mut writer = bucket.create(&name("large")).expect("new");
+    content.chunks(1 << 20).for_each(|chunk| writer.write(chunk).expect("written"));
+    assert_eq!(bucket.open(&name("large")).err().expect("not finished").kind(), Kind::NotFound);
+    assert_eq!(writer.finish().expect("durable"), size as u64);
+    assert_eq!(bucket.requests().all()[4], 1 + 3 + 1);
+    let reader = bucket.open(&name("large")).expect("there");
+    let runtime = env::Runtime::start("reader", 1).expect("a runtime");
+    for (offset, length) in [(0, 10), (PART_BYTES - 5, 10), (size - 70_000, 70_000), (size - 10, 10)] {
+        let mut found = vec![0; length];
+        reader.read_at(offset as u64, &mut found).expect("inside");
+        assert_eq!(found, content[offset..offset + length]);
+        let read = reader.read_awaited(offset as u64, length).expect("reads can be awaited");
+        let (done, awaited) = std::sync::mpsc::channel();
+        drop(runtime.spawn(async move { done.send(read.await) }));
+        assert_eq!(awaited.recv().expect("it ends").expect("inside"), content[offset..offset + length]);
+    }
+    let mut writer = bucket.create(&name("given-up")).expect("new");
+    writer.write(&content).expect("written");
+    writer.abandon();
+    assert_eq!(bucket.list(&FileName::root()).expect("listed").len(), 1);
+}
+
+#[test]
+fn of_two_writers_of_one_object_one_wins_each_round() {
+    let (one, other) = (bucket("race"), bucket("race"));
+    let mut version = one.swap(&name("list"), None, b"start").expect("new");
+    for round in 0..30 {
+        let swap = |bucket: &Bucket, who: &str| {
+            bucket.swap(&name("list"), Some(&version), format!("{who} {round}").as_bytes())
+        };
+        let (first, second) = std::thread::scope(|scope| {
+            let second = scope.spawn(|| swap(&other, "other"));
+            (swap(&one, "one"), second.join().expect("no panic"))
+        });
+        let winner = match (first, second) {
+            (Ok(version), Err(error)) | (Err(error), Ok(version)) => {
+                assert_eq!((error.kind(), error.outcome()), (Kind::Conflict, Outcome::DidNotHappen));
+                version
+            }
+            both => panic!("round {round}: {both:?}"),
+        };
+        assert_eq!(one.load(&name("list"), 100).expect("there").version, winner);
+        version = winner;
+    }
+}
+
+/// Forwards connections to the store, and breaks those whose replies a test wants lost.
+struct Lossy {
+    endpoint: String,
+    /// How many of the next replies are lost.
+    losses: Arc<AtomicUsize>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Lossy {
+    fn new() -> Lossy {
+        let store = endpoint().trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
+        let (losses, stopped) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let (told, ended) = (Arc::clone(&losses), Arc::clone(&stopped));
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                if ended.load(Ordering::Acquire) {
+                    break;
+                }
+                let client = client.expect("accepted");
+                let server = TcpStream::connect(&store).expect("the store");
+                let (from, to) =
+                    (client.try_clone().expect("a handle"), server.try_clone().expect("a handle"));
+                std::thread::spawn(move || forward(from, to, None));
+                let told = Arc::clone(&told);
+                std::thread::spawn(move || forward(server, client, Some(told)));
+            }
+        });
+        Lossy { endpoint, losses, stopped }
+    }
+}
+
+impl Drop for Lossy {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Release);
+        let _woken = TcpStream::connect(self.endpoint.trim_start_matches("http://"));
+    }
+}
+
+fn forward(mut from: TcpStream, mut to: TcpStream, losses: Option<Arc<AtomicUsize>>) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        let is_lost = losses.as_ref().is_some_and(|losses| {
+            losses.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok()
+        });
+        if is_lost || to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    // Both ways: the client sees a broken connection instead of a reply.
+    let _ended = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+#[test]
+fn a_swap_whose_reply_is_lost_is_resolved_by_reading() {
+    let lossy = Lossy::new();
+    let bucket = bucket_at(lossy.endpoint.clone(), "lost");
+    let mut version = None;
+    for round in 0..20 {
+        lossy.losses.store(1, Ordering::Release);
+        let content = format!("owner 7, term {round}");
+        version = Some(
+            bucket
+                .swap(&name("list"), version.as_ref(), content.as_bytes())
+                .unwrap_or_else(|error| panic!("round {round}: {error}")),
+        );
+        assert_eq!(lossy.losses.load(Ordering::Acquire), 0, "a reply was lost");
+        let found = bucket.load(&name("list"), 100).expect("there");
+        assert_eq!((found.content, Some(found.version)), (content.into_bytes(), version.clone()));
+    }
+    // The same for a file that is one request.
+    lossy.losses.store(1, Ordering::Release);
+    let mut writer = bucket.create(&name("f")).expect("new");
+    writer.write(b"content of my own").expect("written");
+    writer.finish().expect("it is there, and ours");
+    assert_eq!(bucket.read(&name("f"), 100).expect("there"), b"content of my own");
+}
+
+#[test]
+fn a_swap_that_cannot_be_resolved_says_so_and_is_settled_later() {
+    let lossy = Lossy::new();
+    let bucket = bucket_at(lossy.endpoint.clone(), "unknown");
+    let first = bucket.swap(&name("list"), None, b"term 1").expect("new");
+    lossy.losses.store(usize::MAX, Ordering::Release);
+    let error = bucket.swap(&name("list"), Some(&first), b"term 2").expect_err("no reply ever comes");
+    assert_eq!(error.outcome(), Outcome::MayHaveHappened);
+    lossy.losses.store(0, Ordering::Release);
+    let settled = bucket.settle(&name("list"), Some(&first), b"term 2").expect("decided");
+    let Settled::Happened(second) = settled else { panic!("{settled:?}") };
+    assert_eq!(bucket.load(&name("list"), 100).expect("there").version, second);
+    bucket.swap(&name("list"), Some(&second), b"term 3").expect("as expected");
+    let late = bucket.settle(&name("list"), Some(&first), b"term 2").expect("decided");
+    assert_eq!(late, Settled::Replaced);
+}

@@ -1,0 +1,93 @@
+//! The object store's own tests, against a real S3 server: versitygw, built once from its Go module.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::java::succeed;
+use crate::{NOT_RUN, Outcome};
+
+/// The server, with its version.
+const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
+/// Where it is built and keeps its buckets.
+const FOLDER: &str = "target/s3";
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// A server that ends with this value.
+struct Store {
+    server: Child,
+    endpoint: String,
+}
+
+impl Store {
+    /// Starts the server on a port of its own, with an empty bucket `bellows`.
+    fn start() -> Result<Store, String> {
+        let folder = std::path::absolute(FOLDER).map_err(|error| format!("{FOLDER}: {error}"))?;
+        let program = install(&folder)?;
+        let buckets = folder.join("buckets");
+        let failed = |error: std::io::Error| format!("{}: {error}", buckets.display());
+        if buckets.exists() {
+            std::fs::remove_dir_all(&buckets).map_err(failed)?;
+        }
+        std::fs::create_dir_all(buckets.join("bellows")).map_err(failed)?;
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let address = port.map_err(|error| format!("no port is free: {error}"))?;
+        let server = Command::new(&program)
+            .args(["--port", &address.to_string(), "--keep-alive", "--quiet", "posix"])
+            .arg(&buckets)
+            .env("ROOT_ACCESS_KEY", "bellows")
+            .env("ROOT_SECRET_KEY", "bellowssecret")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        let store = Store { server, endpoint: format!("http://{address}") };
+        let began = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if began.elapsed() > START_MAX {
+                return Err(format!("versitygw did not listen on {address} within {START_MAX:?}"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(store)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // One that has ended by itself needs no end.
+        let _ended = (self.server.kill(), self.server.wait());
+    }
+}
+
+/// Builds the server unless it is there.
+fn install(folder: &std::path::Path) -> Result<PathBuf, String> {
+    let program = folder.join("versitygw");
+    if program.exists() {
+        return Ok(program);
+    }
+    if Command::new("go").arg("version").stdout(Stdio::null()).status().is_err() {
+        return Err(format!("{NOT_RUN}Go is not installed, and the S3 server is built with it"));
+    }
+    let mut build = Command::new("go");
+    build.args(["install", VERSITYGW]).env("GOBIN", folder);
+    succeed("go install", build)?;
+    Ok(program)
+}
+
+/// The tests of `base/objectstore`, which is built apart from the workspace.
+pub(crate) fn suite() -> Outcome {
+    let store = Store::start()?;
+    let mut tests = Command::new("cargo");
+    tests
+        .args([
+            "test",
+            "--manifest-path",
+            "base/objectstore/Cargo.toml",
+            "--target-dir",
+            "target/objectstore",
+        ])
+        .env("BELLOWS_S3_ENDPOINT", &store.endpoint);
+    succeed("the tests of the object store", tests)
+}
