@@ -223,15 +223,17 @@ pub(crate) fn spark(history: &History, name: &str, range: Range) -> Markup {
     let series = &values.series[0];
     let top = series.iter().copied().filter(|value| value.is_finite()).fold(0.0_f32, f32::max).max(1e-9);
     let step = series.len().div_ceil(60).max(1);
-    let mut line = String::new();
+    let (mut line, mut is_down) = (String::new(), false);
     for (at, chunk) in series.chunks(step).enumerate() {
-        let value = chunk.iter().copied().filter(|value| !value.is_nan()).fold(0.0_f32, f32::max);
+        let value = chunk.iter().copied().filter(|value| !value.is_nan()).fold(f32::NAN, f32::max);
+        if value.is_nan() {
+            is_down = false;
+            continue;
+        }
         let x = at as f64 * 100.0 / (series.len().div_ceil(step).max(2) - 1) as f64;
-        line.push_str(&format!(
-            "{}{x:.1} {:.1}",
-            if at == 0 { 'M' } else { 'L' },
-            19.0 - f64::from(value / top) * 18.0
-        ));
+        let y = 19.0 - f64::from(value / top) * 18.0;
+        line.push_str(&format!("{}{x:.1} {y:.1}", if is_down { 'L' } else { 'M' }));
+        is_down = true;
     }
     html! {
         svg.spark viewBox="0 0 100 20" preserveAspectRatio="none" aria-hidden="true" {
@@ -273,6 +275,12 @@ mod tests {
         assert_eq!([nice(0.0), nice(0.7), nice(11.0), nice(50.0)], [1.0, 1.0, 20.0, 50.0]);
         let drawn = spark(&history(), "a", Range::Minutes).into_string();
         assert!(drawn.contains("M0.0") && drawn.contains("L100.0 1.0"), "{drawn}");
+        let gap = History::default();
+        for second in [0, 1, 100, 101] {
+            gap.push(1_700_000_000 + second, [("a", Fold::Mean, 5.0)].into_iter());
+        }
+        let drawn = spark(&gap, "a", Range::Minutes).into_string();
+        assert_eq!(drawn.matches('M').count(), 2, "a gap is no zero: {drawn}");
         assert!(!spark(&history(), "none", Range::Minutes).into_string().contains("NaN"));
     }
 }
