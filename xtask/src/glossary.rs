@@ -1,4 +1,4 @@
-//! Checks in its tests that `docs/glossary.md` names types that exist. There is nothing to run.
+//! Checks in its tests that `docs/glossary.md` names types, and `ARCHITECTURE.md` files, that exist. There is nothing to run.
 
 #[cfg(test)]
 mod tests {
@@ -57,5 +57,13 @@ mod tests {
         }
         assert!(count > 50, "{count} names were found in the glossary; is it still a table?");
         assert_eq!(missing, [""; 0], "renamed or gone: update docs/glossary.md");
+    }
+
+    #[test]
+    fn every_file_of_the_architecture_exists() {
+        let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page is there");
+        let paths = page.split('`').skip(1).step_by(2).filter(|name| name.contains("/src/"));
+        let missing: Vec<&str> = paths.filter(|path| !root().join(path).exists()).collect();
+        assert_eq!(missing, [""; 0], "moved or gone: update \"Where it is decided\" in ARCHITECTURE.md");
     }
 }
