@@ -214,8 +214,9 @@ impl Region {
     pub fn apply_together(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Pending> {
         self.check_writable()?;
         mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))?;
-        let locks = self.locks.lock(mutations.iter().map(|mutation| &mutation.row[..]), mode)?;
+        let locks = self.lock_rows(mutations.iter(), std::iter::empty(), mode)?;
         let now = self.world.now();
+        self.note_deletes(mutations.iter(), now);
         let bytes = mutations.iter().map(|mutation| mutation.cells.bytes().len()).sum();
         let mut edits = Edits::with_capacity(bytes, 1);
         for mutation in mutations {
