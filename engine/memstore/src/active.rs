@@ -26,13 +26,14 @@ use std::sync::{Arc, OnceLock};
 
 use cell::{Cell, Comparator, Position, SequenceId};
 
-use crate::Pool;
-use crate::arena::{Fill, Filler, Place, Source};
+use crate::arena::{Filler, Source};
 use crate::chunk::Appender;
 use crate::flat::{Builder, Flat};
-use crate::head::{Heads, common_prefix};
+use crate::head::{Heads, TOGETHER, common_prefix};
+use crate::place::{Fill, Place};
+use crate::pool::Pool;
 use crate::records::Records;
-use crate::segment::{Span, TOGETHER};
+use crate::span::Span;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::tree::{Run, Trail, Tree};
 

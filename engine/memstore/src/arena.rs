@@ -1,141 +1,19 @@
-//! The memory of a segment's cells: each is copied once, one after the other, into chunks.
+//! Copies the cells of a segment into chunks, one after the other.
 //!
-//! ```text
-//!   record:  [ sequence id 40 bits | length 24 bits ]  cell in KeyValue layout  padding to 4
-//!   where sequence id or length do not fit:
-//!            [ 0 | 2²⁴-1 ] [ sequence id 64 bits ] [ length 64 bits ]  cell  padding to 4
-//! ```
-//!
-//! A [`Place`] is the 32-bit address of a record: the number of its chunk, and a quarter of its offset there. A cell
-//! too large for its share of a chunk has a chunk of its own. A segment can address 8,192 chunks: at the usual size
-//! this is at least 2 GB and mostly 16 GB, at the smallest size as little as 4 MB. An active segment uses at most half
-//! of them ([`Filler::has_room`]); later writes go to its successor.
+//! Cells too large for a share of a chunk get a chunk of their own. A segment reaches 8,192 chunks: of the usual size that is
+//! at least 2 GB and mostly 16, of the smallest size as little as 4 MB. A segment that takes writes uses at most half of
+//! them ([`Filler::has_room`]); further cells go to its successor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cell::{Cell, SequenceId};
+use cell::SequenceId;
 use env::sync::Mutex;
 
-use crate::Pool;
-use crate::chunk::{Appender, Chunk};
-use crate::pool::CHUNK_SIZE_MAX;
+use crate::chunk::Appender;
+use crate::place::{CHUNKS_FILLED_MAX, GRAIN, LENGTH_BITS, LENGTH_ESCAPE, Place, fits};
+use crate::pool::Pool;
 use crate::records::Records;
-
-/// Bits of a place that hold the offset.
-const OFFSET_BITS: u32 = (CHUNK_SIZE_MAX / GRAIN).trailing_zeros();
-/// Records begin at multiples of this, in bytes.
-const GRAIN: usize = 4;
-/// Maximum number of chunks that a segment can address.
-pub(crate) const CHUNKS_MAX: u32 = 1 << (32 - OFFSET_BITS);
-/// Maximum number of chunks that an active segment fills. Half remains, so that a reordered copy of its cells, which
-/// may need more chunks, is one segment too.
-pub(crate) const CHUNKS_FILLED_MAX: u32 = CHUNKS_MAX / 2;
-/// Bytes in a cache line.
-pub(crate) const LINE: usize = 64;
-/// Cache lines that contain most keys: the record's head and 60 to 120 bytes.
-pub(crate) const KEY_LINES: usize = 2;
-const LENGTH_BITS: u32 = 24;
-const LENGTH_ESCAPE: u64 = (1 << LENGTH_BITS) - 1;
-
-/// The address of a record within its segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(pub(crate) u32);
-
-impl Place {
-    #[inline]
-    fn new(chunk: u32, offset: usize) -> Place {
-        debug_assert!(chunk < CHUNKS_MAX && offset.is_multiple_of(GRAIN) && offset < CHUNK_SIZE_MAX);
-        Place(chunk << OFFSET_BITS | (offset / GRAIN) as u32)
-    }
-
-    #[inline]
-    pub(crate) fn chunk(self) -> u32 {
-        self.0 >> OFFSET_BITS
-    }
-
-    #[inline]
-    fn offset(self) -> usize {
-        (self.0 & ((1 << OFFSET_BITS) - 1)) as usize * GRAIN
-    }
-
-    /// Returns the same record's place after its chunk was renumbered.
-    #[inline]
-    pub(crate) fn in_chunk(self, chunk: u32) -> Place {
-        Place(chunk << OFFSET_BITS | self.0 & ((1 << OFFSET_BITS) - 1))
-    }
-}
-
-/// Returns the cell at `place` in `chunk`, which must be the chunk that the place names.
-///
-/// # Panics
-/// When no record begins there.
-#[inline]
-pub(crate) fn cell_in(chunk: &Chunk, place: Place) -> Cell<'_> {
-    cell_among(chunk.bytes(), place)
-}
-
-/// Like [`cell_in`], for a caller that has the chunk's bytes.
-#[inline]
-pub(crate) fn cell_among(bytes: &[u8], place: Place) -> Cell<'_> {
-    let (word, bytes) = word(&bytes[place.offset()..]);
-    let length = word & LENGTH_ESCAPE;
-    if length != LENGTH_ESCAPE {
-        return Cell::trusted(&bytes[..length as usize], SequenceId(word >> LENGTH_BITS));
-    }
-    let (sequence, bytes) = self::word(bytes);
-    let (length, bytes) = self::word(bytes);
-    Cell::trusted(&bytes[..length as usize], SequenceId(sequence))
-}
-
-/// Whether sequence id and length of a cell fit one word.
-#[inline]
-fn fits(length: usize, sequence: SequenceId) -> bool {
-    (length as u64) < LENGTH_ESCAPE && sequence.0 < 1 << (u64::BITS - LENGTH_BITS)
-}
-
-/// Returns the size of a cell's record, in bytes.
-#[inline]
-pub(crate) fn record_bytes(cell: Cell<'_>) -> u64 {
-    let length = cell.bytes().len();
-    let head = if fits(length, cell.sequence()) { 8 } else { 24 };
-    (head + length).next_multiple_of(GRAIN) as u64
-}
-
-/// Returns the approximate number of cache lines of a cell's record, limited to those worth prefetching: after a few
-/// consecutive lines a processor prefetches by itself.
-#[inline]
-pub(crate) fn lines_of(length: usize) -> usize {
-    const LINES_MAX: usize = 32;
-    // The record's head precedes the cell.
-    (length / LINE + KEY_LINES).min(LINES_MAX)
-}
-
-/// Prefetches the first cache lines of the record at `place` in `chunk`.
-#[inline]
-pub(crate) fn fetch_in(chunk: &Chunk, place: Place, lines: usize) {
-    (0..lines).for_each(|line| chunk.fetch(place.offset() + line * LINE));
-}
-
-/// Prefetches the key of the record at `place` in a chunk with these bytes, and the bytes after it that a comparison
-/// reads at once.
-#[inline]
-pub(crate) fn fetch_key(bytes: &[u8], place: Place) {
-    cell::fetch(bytes, place.offset());
-}
-
-/// Prefetches this many cache lines of the record.
-#[inline]
-pub(crate) fn fetch_among(bytes: &[u8], place: Place, lines: usize) {
-    let start = bytes.as_ptr().wrapping_add(place.offset());
-    (0..lines).for_each(|line| cell::fetch_line(start.wrapping_add(line * LINE)));
-}
-
-#[inline]
-fn word(bytes: &[u8]) -> (u64, &[u8]) {
-    let (word, rest) = bytes.split_first_chunk::<8>().expect("a record begins with a word");
-    (u64::from_le_bytes(*word), rest)
-}
 
 /// Provides the fillers of a segment with chunks.
 pub(crate) struct Source {
@@ -167,15 +45,6 @@ impl Source {
     pub(crate) fn take_left(&self) -> Vec<Appender> {
         std::mem::take(&mut *self.left_open.lock())
     }
-}
-
-/// Bytes of records in one chunk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fill {
-    /// Bytes of records that the index names.
-    pub(crate) live: u64,
-    /// Bytes of records that the index does not name any more.
-    pub(crate) dead: u64,
 }
 
 /// The chunk that a filler fills.
@@ -281,8 +150,9 @@ impl Filler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::record_bytes;
     use crate::sample;
-    use cell::Comparator;
+    use cell::{Cell, Comparator};
 
     fn cell(row: &str, value: usize) -> Vec<u8> {
         sample::cell(row.as_bytes(), b"q", 1, &vec![b'v'; value])

@@ -14,16 +14,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::pool::{Free, Memory};
+use crate::free_list::{ChunkMemory, FreeList};
 
 /// A run of memory: its front is published and shared, its rest belongs to the appender. It has a cache line of its
 /// own, since appenders publish all the time.
 #[repr(align(64))]
 pub(crate) struct Chunk {
-    memory: Memory,
+    memory: ChunkMemory,
     published: AtomicUsize,
     /// Receives the memory after the last use; empty for a chunk made for one large cell.
-    home: Weak<Free>,
+    home: Weak<FreeList>,
 }
 
 /// The right to fill a chunk. Each chunk has one appender.
@@ -33,7 +33,7 @@ pub(crate) struct Appender {
 
 impl Chunk {
     /// Creates an empty chunk over `memory`, and its appender.
-    pub(crate) fn over(memory: Memory, home: Weak<Free>) -> Appender {
+    pub(crate) fn over(memory: ChunkMemory, home: Weak<FreeList>) -> Appender {
         Appender { chunk: Arc::new(Chunk { memory, published: AtomicUsize::new(0), home }) }
     }
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use cell::{Cell, KeyBuf, Position};
 
-use crate::Segment;
-use crate::arena;
-use crate::segment::Spot;
+use crate::place;
+use crate::segment::{Segment, Spot};
 use crate::standing::Standing;
 
 /// A step prefetches the cell this many entries ahead, which may be anywhere in memory.
@@ -72,7 +71,7 @@ impl Cursor {
     #[inline]
     pub fn fetch_ahead(&self) {
         if let Some(cell) = self.standing.cell() {
-            let lines = arena::lines_of(cell.bytes().len());
+            let lines = place::lines_of(cell.bytes().len());
             self.standing.owner().fetch_lines_behind(&self.spot, AHEAD, lines);
         }
     }

@@ -25,10 +25,9 @@ use std::cmp::Ordering;
 
 use cell::{Cell, Position};
 
-use crate::arena::{Fill, LINE, Place};
-use crate::head::Heads;
+use crate::head::{Heads, TOGETHER};
+use crate::place::{Fill, LINE, Place};
 use crate::records::Records;
-use crate::segment::TOGETHER;
 
 /// Number of entries in a piece, 1.5 MB.
 const PIECE: usize = 1 << 17;

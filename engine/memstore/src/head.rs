@@ -7,6 +7,9 @@
 
 use cell::Comparator;
 
+/// Number of rows that are prefetched together.
+pub(crate) const TOGETHER: usize = 16;
+
 /// How the heads of one index are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heads {

@@ -14,7 +14,8 @@ use cell::{Comparator, KeyBuf, SequenceId, Timestamp};
 
 use crate::Pool;
 use crate::active::Active;
-use crate::arena::{Filler, Place, Source};
+use crate::arena::{Filler, Source};
+use crate::place::Place;
 use crate::head::Heads;
 use crate::records::Records;
 use crate::sample;

@@ -32,13 +32,16 @@ mod arena;
 mod chunk;
 mod cursor;
 mod flat;
+mod free_list;
 mod head;
 mod merge;
 mod nodes;
+mod place;
 mod policy;
 mod pool;
 mod records;
 mod segment;
+mod span;
 mod standing;
 mod sync;
 mod table;
@@ -46,9 +49,11 @@ mod tree;
 mod walk;
 
 pub use cursor::Cursor;
+pub use free_list::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
+pub use merge::{Cleaning, Compacted};
 pub use policy::{Action, Level, Policy, Trust};
-pub use pool::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, Pool, PoolUse};
-pub use segment::{Cleaning, Compacted, Segment};
+pub use pool::{Pool, PoolUse};
+pub use segment::Segment;
 
 #[cfg(test)]
 mod interleavings;

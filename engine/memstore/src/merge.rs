@@ -17,16 +17,91 @@ use env::HashMap;
 
 use cell::{Cell, CellType, Comparator, Timestamp};
 
-use crate::Pool;
-use crate::arena::{
-    CHUNKS_FILLED_MAX, CHUNKS_MAX, Fill, Filler, Place, Source, cell_among, fetch_among, lines_of,
-    record_bytes,
-};
+use crate::arena::{Filler, Source};
 use crate::chunk::Chunk;
 use crate::flat::Builder;
+use crate::place::{
+    CHUNKS_FILLED_MAX, CHUNKS_MAX, Fill, Place, cell_among, fetch_among, lines_of, record_bytes,
+};
+use crate::pool::Pool;
 use crate::records::Records;
-use crate::segment::{Cleaning, Compacted, Segment, Span};
+use crate::segment::Segment;
+use crate::span::Span;
 use crate::walk::Walk;
+
+/// Which chunks a compaction empties to free their memory. Their live cells are copied; other chunks stay with the
+/// dropped cells in them. Chunks with the greatest dead fraction come first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cleaning {
+    /// Number of bytes to free in any case, as far as there are dead ones.
+    pub free_min: u64,
+    /// Beyond that, the minimum dead fraction of a chunk, from 0 to 1.
+    pub dead_min: f64,
+}
+
+impl Cleaning {
+    /// Empties every chunk that contains a dead byte.
+    pub const ALL: Cleaning = Cleaning { free_min: u64::MAX, dead_min: 0.0 };
+}
+
+/// The result of a compaction.
+#[derive(Debug)]
+pub struct Compacted {
+    /// The kept cells.
+    pub segment: Segment,
+    /// Number of bytes copied.
+    pub bytes_copied: u64,
+}
+
+impl Segment {
+    /// Merges sealed `segments`, newest first, into one flat segment; the cells stay where they are. `None` when one
+    /// segment cannot address all their chunks.
+    pub fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
+        merged(segments)
+    }
+
+    /// Compacts sealed `segments`, newest first, into one flat segment with the cells for which `keeps` returns true.
+    /// Cells in chunks that `cleaning` empties are copied to new chunks of `pool`; the others stay where they are.
+    /// `keeps` is called once for each cell, in order. `None` as for [`Segment::merged`], at half as many chunks. A
+    /// value is marked as rewritten when older versions of its column were dropped after it.
+    pub fn compacted(
+        segments: &[Arc<Segment>],
+        pool: &Arc<Pool>,
+        cleaning: Cleaning,
+        keeps: impl FnMut(Cell<'_>) -> bool,
+    ) -> Option<Compacted> {
+        compacted(segments, pool, cleaning, None, keeps)
+    }
+
+    /// Like [`compacted`](Segment::compacted), but keeps a cell without calling `keeps` if it is the only cell of its
+    /// row, a value without tags, and not older than `lone_since`. In a segment that has only such values, cells whose
+    /// row head is unique are not read.
+    pub fn compacted_keeping_lone(
+        segments: &[Arc<Segment>],
+        pool: &Arc<Pool>,
+        cleaning: Cleaning,
+        lone_since: Timestamp,
+        keeps: impl FnMut(Cell<'_>) -> bool,
+    ) -> Option<Compacted> {
+        compacted(segments, pool, cleaning, Some(lone_since), keeps)
+    }
+
+    /// Whether `other`, a later cell, is a value of the same column as the value `cell`.
+    pub fn is_older_version(cell: Cell<'_>, other: Cell<'_>) -> bool {
+        is_older_version(cell, other)
+    }
+
+    /// Whether [`Segment::compacted`] can make one segment of these.
+    pub fn fit_one(segments: &[Arc<Segment>]) -> bool {
+        fit_one(segments)
+    }
+
+    /// Calls `each` for every cell of sealed `segments`, newest first, once and in order. The flag says whether the
+    /// cell is known to be rewritten: whether a compaction dropped an older version after it.
+    pub fn visit<'a>(segments: &'a [Arc<Segment>], each: impl FnMut(Cell<'a>, bool)) {
+        visit(segments, each);
+    }
+}
 
 /// A cell is prefetched as a whole this many copies ahead. With only its first two lines prefetched, a copy of 1 KB
 /// took 150 ns in place of 95.

@@ -15,7 +15,7 @@
 //! may read a cell. So a place is stored with release after the cell's bytes and loaded with acquire: the cell of every
 //! place that a reader sees is there.
 
-use crate::arena::{LINE, Place};
+use crate::place::{LINE, Place};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Patience, fence};
 use crate::table::Table;
 

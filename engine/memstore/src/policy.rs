@@ -19,7 +19,7 @@
 //! A dropped cell is not written by the flush and the three or four compactions after it, about 1 µs together. So
 //! before a flush, an eighth of redundant cells pays for copying the rest.
 
-use crate::Cleaning;
+use crate::merge::Cleaning;
 
 /// How a store compacts in memory: HBase's `MemoryCompactionPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cell::{Cell, Comparator};
 
-use crate::arena::{CHUNKS_MAX, Place, cell_in, fetch_in};
 use crate::chunk::Chunk;
+use crate::place::{CHUNKS_MAX, Place, cell_in, fetch_in};
 use crate::table::Table;
 
 /// The cells of a segment, by place.

@@ -3,16 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use cell::{Cell, CellType, Comparator, Position, SequenceId, Timestamp};
+use cell::{Cell, Comparator, Position, SequenceId, Timestamp};
 
 use crate::active::{self, Active};
-use crate::arena::{Fill, KEY_LINES, lines_of};
 use crate::flat::Flat;
+use crate::head::TOGETHER;
+use crate::place::{Fill, KEY_LINES, lines_of};
+use crate::pool::Pool;
 use crate::records::Records;
-use crate::{Pool, merge};
-
-/// Number of rows that are prefetched together.
-pub(crate) const TOGETHER: usize = 16;
+use crate::span::Span;
 
 /// The position of a cursor in a segment.
 #[derive(Clone, Debug)]
@@ -37,21 +36,6 @@ enum Body {
     Flat(Flat, u64, Span),
 }
 
-/// Which chunks a compaction empties to free their memory. Their live cells are copied; other chunks stay with the
-/// dropped cells in them. Chunks with the greatest dead fraction come first.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cleaning {
-    /// Number of bytes to free in any case, as far as there are dead ones.
-    pub free_min: u64,
-    /// Beyond that, the minimum dead fraction of a chunk, from 0 to 1.
-    pub dead_min: f64,
-}
-
-impl Cleaning {
-    /// Empties every chunk that contains a dead byte.
-    pub const ALL: Cleaning = Cleaning { free_min: u64::MAX, dead_min: 0.0 };
-}
-
 /// A flat index of a segment.
 pub(crate) enum Index<'a> {
     Own(&'a Flat),
@@ -67,54 +51,6 @@ impl std::ops::Deref for Index<'_> {
             Index::Own(flat) => flat,
             Index::Made(flat) => flat,
         }
-    }
-}
-
-/// The result of a compaction.
-#[derive(Debug)]
-pub struct Compacted {
-    /// The kept cells.
-    pub segment: Segment,
-    /// Number of bytes copied.
-    pub bytes_copied: u64,
-}
-
-/// What is known of some cells without reading them: the oldest and the newest timestamp, whether a marker among them
-/// deletes a whole family of its row, and whether all are values without tags. It may cover more cells than there are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
-    pub(crate) oldest: i64,
-    pub(crate) newest: i64,
-    pub(crate) deletes_families: bool,
-    pub(crate) is_plain: bool,
-}
-
-impl Default for Span {
-    fn default() -> Span {
-        Span { oldest: i64::MAX, newest: i64::MIN, deletes_families: false, is_plain: true }
-    }
-}
-
-impl Span {
-    #[inline]
-    pub(crate) fn take(&mut self, cell: Cell<'_>) {
-        let timestamp = cell.timestamp();
-        (self.oldest, self.newest) = (self.oldest.min(timestamp.0), self.newest.max(timestamp.0));
-        let cell_type = cell.cell_type();
-        self.deletes_families |= cell_type.is_some_and(CellType::is_family_delete);
-        self.is_plain &= cell_type == Some(CellType::Put) && cell.tags().is_empty();
-    }
-
-    /// Extends the span by another one.
-    pub(crate) fn join(&mut self, other: Span) {
-        (self.oldest, self.newest) = (self.oldest.min(other.oldest), self.newest.max(other.newest));
-        self.deletes_families |= other.deletes_families;
-        self.is_plain &= other.is_plain;
-    }
-
-    /// Returns the oldest and newest timestamp; `None` for no cells.
-    pub(crate) fn ends(self) -> Option<(Timestamp, Timestamp)> {
-        (self.oldest <= self.newest).then_some((Timestamp(self.oldest), Timestamp(self.newest)))
     }
 }
 
@@ -142,54 +78,6 @@ impl Segment {
     pub fn flattened(&self) -> Segment {
         let active = self.taking_writes();
         Segment::flat(active.flattened(active.cells() as usize), active.record_bytes(), active.span())
-    }
-
-    /// Merges sealed `segments`, newest first, into one flat segment; the cells stay where they are. `None` when one
-    /// segment cannot address all their chunks.
-    pub fn merged(segments: &[Arc<Segment>]) -> Option<Segment> {
-        merge::merged(segments)
-    }
-
-    /// Compacts sealed `segments`, newest first, into one flat segment with the cells for which `keeps` returns true.
-    /// Cells in chunks that `cleaning` empties are copied to new chunks of `pool`; the others stay where they are.
-    /// `keeps` is called once for each cell, in order. `None` as for [`Segment::merged`], at half as many chunks. A
-    /// value is marked as rewritten when older versions of its column were dropped after it.
-    pub fn compacted(
-        segments: &[Arc<Segment>],
-        pool: &Arc<Pool>,
-        cleaning: Cleaning,
-        keeps: impl FnMut(Cell<'_>) -> bool,
-    ) -> Option<Compacted> {
-        merge::compacted(segments, pool, cleaning, None, keeps)
-    }
-
-    /// Like [`compacted`](Segment::compacted), but keeps a cell without calling `keeps` if it is the only cell of its
-    /// row, a value without tags, and not older than `lone_since`. In a segment that has only such values, cells whose
-    /// row head is unique are not read.
-    pub fn compacted_keeping_lone(
-        segments: &[Arc<Segment>],
-        pool: &Arc<Pool>,
-        cleaning: Cleaning,
-        lone_since: Timestamp,
-        keeps: impl FnMut(Cell<'_>) -> bool,
-    ) -> Option<Compacted> {
-        merge::compacted(segments, pool, cleaning, Some(lone_since), keeps)
-    }
-
-    /// Whether `other`, a later cell, is a value of the same column as the value `cell`.
-    pub fn is_older_version(cell: Cell<'_>, other: Cell<'_>) -> bool {
-        merge::is_older_version(cell, other)
-    }
-
-    /// Whether [`Segment::compacted`] can make one segment of these.
-    pub fn fit_one(segments: &[Arc<Segment>]) -> bool {
-        merge::fit_one(segments)
-    }
-
-    /// Calls `each` for every cell of sealed `segments`, newest first, once and in order. The flag says whether the
-    /// cell is known to be rewritten: whether a compaction dropped an older version after it.
-    pub fn visit<'a>(segments: &'a [Arc<Segment>], each: impl FnMut(Cell<'a>, bool)) {
-        merge::visit(segments, each);
     }
 
     pub(crate) fn flat(flat: Flat, record_bytes: u64, span: Span) -> Segment {

@@ -401,7 +401,7 @@ fn several_writers_make_one_ordered_set() {
         });
         let model: BTreeSet<Known> = cells.iter().cloned().collect();
         check(&segment, &model, &mut chance);
-        let record_bytes = |known: &Known| crate::arena::record_bytes(known.cell());
+        let record_bytes = |known: &Known| crate::place::record_bytes(known.cell());
         assert_eq!(segment.record_bytes(), model.iter().map(record_bytes).sum::<u64>());
         let timestamps = model.iter().map(|known| known.cell().timestamp());
         assert_eq!(segment.timestamps(), timestamps.clone().min().zip(timestamps.max()));
@@ -430,7 +430,7 @@ fn writers_in_turn_share_a_chunk() {
 #[test]
 fn several_writers_have_no_more_chunks_than_one() {
     let pool = Pool::new(4 << 10, 4);
-    let most = crate::arena::CHUNKS_FILLED_MAX as u64;
+    let most = crate::place::CHUNKS_FILLED_MAX as u64;
     let segment = Segment::new(Comparator::Table, &pool);
     let taken = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -508,7 +508,7 @@ fn read_once(segment: &Arc<Segment>, cells: &[Known], begun: u64, chance: &mut C
 #[test]
 fn a_segment_that_has_all_chunks_that_it_can_tell_apart_leaves_the_rest_to_its_successor() {
     let pool = Pool::new(4 << 10, 4);
-    let most = crate::arena::CHUNKS_FILLED_MAX as usize;
+    let most = crate::place::CHUNKS_FILLED_MAX as usize;
     let row = |number: usize| format!("row{number:06}");
     let cells: Vec<Vec<u8>> = (0..most + 3)
         .map(|number| {
@@ -539,7 +539,7 @@ fn check_fills(segment: &Segment) {
     let (index, fills) = (segment.index(), segment.fills());
     let mut live = vec![0; fills.len()];
     for place in (0..).map_while(|at| index.place(at)) {
-        live[place.chunk() as usize] += crate::arena::record_bytes(segment.records().cell(place));
+        live[place.chunk() as usize] += crate::place::record_bytes(segment.records().cell(place));
     }
     assert_eq!(fills.iter().map(|fill| fill.live).collect::<Vec<_>>(), live);
     assert_eq!(fills.iter().map(|fill| fill.live + fill.dead).sum::<u64>(), segment.record_bytes());

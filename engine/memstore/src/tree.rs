@@ -44,11 +44,10 @@ use std::cmp::Ordering as Is;
 
 use cell::Position;
 
-use crate::arena::Place;
-use crate::head::Heads;
+use crate::head::{Heads, TOGETHER};
+use crate::place::Place;
 use crate::nodes::{Inner, Keys, Leaf, NONE, Nodes, Order, SLOTS, begin};
 use crate::records::Records;
-use crate::segment::TOGETHER;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// Maximum number of inner levels: with seven children each this exceeds every possible place.

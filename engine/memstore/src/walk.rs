@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use cell::{Cell, Comparator};
 
-use crate::arena::{KEY_LINES, Place, cell_among, fetch_key};
+use crate::place::{KEY_LINES, Place, cell_among, fetch_key};
 use crate::flat::Builder;
 use crate::head::{Heads, common_prefix};
 use crate::records::Records;
