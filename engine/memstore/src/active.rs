@@ -1,16 +1,16 @@
 //! The active segment, which accepts writes: cells copied into chunks, and the index over them.
 //!
-//! Each writer uses a *desk*, which has the chunk that the writer fills, its path through the index, and counters of
+//! Each writer uses a *slot*, which has the chunk that the writer fills, its path through the index, and counters of
 //! what it has added.
 //!
-//! 1. A writer that is alone finds the first desk free every time, whichever thread it runs on. As long as no two
-//!    writers have met there, the owner of that desk is the only writer, locks nothing in the index, and fills one
+//! 1. A writer that is alone finds the first slot free every time, whichever thread it runs on. As long as no two
+//!    writers have met there, the owner of that slot is the only writer, locks nothing in the index, and fills one
 //!    chunk after the other.
-//! 2. A writer that finds the first desk taken waits this once, and then marks the segment as shared. From then on each
-//!    writer locks the leaf that it changes, and a writer that finds a desk taken moves to the next one and returns to
+//! 2. A writer that finds the first slot taken waits this once, and then marks the segment as shared. From then on each
+//!    writer locks the leaf that it changes, and a writer that finds a slot taken moves to the next one and returns to
 //!    that. Two writers then share no cache line except those of nodes and of [`crate::tree`]'s shape.
-//! 3. A writer that changes the whole segment (seals it, or rebuilds the index) takes all desks, in order. No writer
-//!    waits for a desk while it holds another one, except in that order.
+//! 3. A writer that changes the whole segment (seals it, or rebuilds the index) takes all slots, in order. No writer
+//!    waits for a slot while it holds another one, except in that order.
 //!
 //! In a server the writers of a region are serialized, so segments are not shared.
 //!
@@ -40,11 +40,11 @@ use crate::tree::{Run, Trail, Tree};
 /// Numbers of cells at which the common row prefix is computed. They are small, so that no writer waits long.
 const LEARN_AT: [u64; 2] = if cfg!(any(miri, shuttle)) { [4, 12] } else { [32, 1_024] };
 /// Maximum number of concurrent writers.
-const DESKS: usize = if cfg!(any(miri, shuttle)) { 2 } else { 4 };
+const WRITER_SLOTS: usize = if cfg!(any(miri, shuttle)) { 2 } else { 4 };
 
 /// The position of a cursor in an active segment.
 #[derive(Clone, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct ActivePosition {
     /// The index that the cursor walks.
     index: u32,
     run: Run,
@@ -55,18 +55,18 @@ pub(crate) struct Active {
     records: Records,
     source: Source,
     indexes: [OnceLock<Tree>; 1 + LEARN_AT.len()],
-    /// Changed only by the owner of all desks, like the next field.
+    /// Changed only by the owner of all slots, like the next field.
     current: AtomicU32,
     /// How often the prefix was computed.
     looked: AtomicU32,
-    /// Whether desks other than the first may be taken. Set once, by the owner of the first desk.
+    /// Whether slots other than the first may be taken. Set once, by the owner of the first slot.
     is_shared: AtomicBool,
-    desks: [Desk; DESKS],
+    slots: [WriterSlot; WRITER_SLOTS],
 }
 
 /// The state of one writer, on cache lines that no other writer uses.
 #[repr(align(128))]
-struct Desk {
+struct WriterSlot {
     writing: Mutex<Writing>,
     figures: Figures,
 }
@@ -76,11 +76,11 @@ struct Writing {
     trail: Trail,
     /// Whether the segment accepts no more writes.
     sealed: bool,
-    /// Whether no writer has ever used another desk. Can be true for the first desk only.
+    /// Whether no writer has ever used another slot. Can be true for the first slot only.
     alone: bool,
 }
 
-/// Counters of one desk. Its owner changes them; any thread reads them.
+/// Counters of one slot. Its owner changes them; any thread reads them.
 struct Figures {
     cells: AtomicU64,
     record_bytes: AtomicU64,
@@ -124,10 +124,10 @@ impl Figures {
 
 #[cfg(not(shuttle))]
 thread_local! {
-    /// The segment, by address, in which this thread had to move to another desk, and the index of that desk. If
-    /// another shared segment is later allocated at that address, the thread begins at that desk, which is only a
+    /// The segment, by address, in which this thread had to move to another slot, and the index of that slot. If
+    /// another shared segment is later allocated at that address, the thread begins at that slot, which is only a
     /// detour.
-    static DESK: std::cell::Cell<(usize, usize)> = const { std::cell::Cell::new((0, 0)) };
+    static LAST_SLOT: std::cell::Cell<(usize, usize)> = const { std::cell::Cell::new((0, 0)) };
 }
 
 impl Active {
@@ -139,10 +139,10 @@ impl Active {
         prefix: &[u8],
         left_open: Vec<Appender>,
     ) -> Active {
-        let desk = |number| {
+        let slot = |number| {
             let (filler, trail) = (Filler::default(), Trail::new());
             let writing = Writing { filler, trail, sealed: false, alone: number == 0 };
-            Desk { writing: Mutex::new(writing), figures: Figures::new() }
+            WriterSlot { writing: Mutex::new(writing), figures: Figures::new() }
         };
         let active = Active {
             records: Records::new(comparator),
@@ -151,7 +151,7 @@ impl Active {
             current: AtomicU32::new(0),
             looked: AtomicU32::new(0),
             is_shared: AtomicBool::new(false),
-            desks: std::array::from_fn(desk),
+            slots: std::array::from_fn(slot),
         };
         active.put_index(0, Tree::new(Heads::new(comparator, prefix)));
         active
@@ -185,21 +185,21 @@ impl Active {
         &self.records
     }
 
-    /// Returns a free desk, or one that this thread waited for, and its index.
+    /// Returns a free slot, or one that this thread waited for, and its index.
     #[inline]
     fn enter(&self) -> (usize, MutexGuard<'_, Writing>) {
         #[cfg(not(shuttle))]
-        let first = match DESK.get() {
-            (segment, desk)
+        let first = match LAST_SLOT.get() {
+            (segment, slot)
                 if segment == std::ptr::from_ref(self).addr() && self.is_shared.load(Ordering::Acquire) =>
             {
-                desk
+                slot
             }
             _ => 0,
         };
         #[cfg(shuttle)]
         let first = 0;
-        match self.desks[first].writing.try_lock() {
+        match self.slots[first].writing.try_lock() {
             Some(writing) => (first, writing),
             None => self.enter_another(first),
         }
@@ -208,30 +208,30 @@ impl Active {
     #[cold]
     fn enter_another(&self, first: usize) -> (usize, MutexGuard<'_, Writing>) {
         if !self.is_shared.load(Ordering::Acquire) {
-            let mut writing = self.desks[0].writing.lock();
+            let mut writing = self.slots[0].writing.lock();
             writing.alone = false;
             self.is_shared.store(true, Ordering::Release);
             return (0, writing);
         }
-        for number in (1..DESKS).map(|turn| (first + turn) % DESKS) {
-            if let Some(writing) = self.desks[number].writing.try_lock() {
+        for number in (1..WRITER_SLOTS).map(|turn| (first + turn) % WRITER_SLOTS) {
+            if let Some(writing) = self.slots[number].writing.try_lock() {
                 #[cfg(not(shuttle))]
-                DESK.set((std::ptr::from_ref(self).addr(), number));
+                LAST_SLOT.set((std::ptr::from_ref(self).addr(), number));
                 return (number, writing);
             }
         }
-        (first, self.desks[first].writing.lock())
+        (first, self.slots[first].writing.lock())
     }
 
     /// Copies validated cells, and inserts them under `sequence`. A cell that is present already is skipped. Where
     /// chunks run out, the remaining cells are not taken from the iterator. Returns whether there is room for another
     /// cell.
     pub(crate) fn insert<'a>(&self, cells: impl IntoIterator<Item = &'a [u8]>, sequence: SequenceId) -> bool {
-        let (number, desk) = self.enter();
-        assert!(!desk.sealed, "a sealed segment of {} cells takes no writes", self.cells());
-        let has_room = match desk.alone {
-            true => self.insert_at::<true>(number, desk, cells.into_iter(), sequence),
-            false => self.insert_at::<false>(number, desk, cells.into_iter(), sequence),
+        let (number, slot) = self.enter();
+        assert!(!slot.sealed, "a sealed segment of {} cells takes no writes", self.cells());
+        let has_room = match slot.alone {
+            true => self.insert_at::<true>(number, slot, cells.into_iter(), sequence),
+            false => self.insert_at::<false>(number, slot, cells.into_iter(), sequence),
         };
         if self.look_at().is_some_and(|look_at| self.cells() >= look_at) {
             self.learn_now();
@@ -243,14 +243,14 @@ impl Active {
     fn insert_at<'a, const ALONE: bool>(
         &self,
         number: usize,
-        mut desk: MutexGuard<'_, Writing>,
+        mut slot: MutexGuard<'_, Writing>,
         mut cells: impl Iterator<Item = &'a [u8]>,
         sequence: SequenceId,
     ) -> bool {
         let (mut tree, mut look_at) = (self.index(self.current()), self.look_at());
         let (mut count, mut record_bytes, mut span) = (0, 0, Span::default());
         let has_room = loop {
-            let Writing { filler, trail, .. } = &mut *desk;
+            let Writing { filler, trail, .. } = &mut *slot;
             if !filler.has_room(&self.source) {
                 break false;
             }
@@ -266,28 +266,28 @@ impl Active {
             // Set before the cell becomes visible, so that a reader that checks this first and then reads misses no
             // marker.
             if span.deletes_families {
-                self.desks[number].figures.deletes_families.store(true, Ordering::Release);
+                self.slots[number].figures.deletes_families.store(true, Ordering::Release);
             }
             tree.add(trail, found, probe.head, place, &self.records);
             count += 1;
             record_bytes += taken as u64;
             if look_at.is_some_and(|look_at| self.cells() + count >= look_at)
-                && self.learn_if_nobody_writes(number, &mut desk)
+                && self.learn_if_nobody_writes(number, &mut slot)
             {
                 (tree, look_at) = (self.index(self.current()), self.look_at());
             }
         };
-        self.desks[number].figures.count(count, record_bytes, span);
+        self.slots[number].figures.count(count, record_bytes, span);
         has_room
     }
 
-    /// Rebuilds the index if that needs no wait, and returns whether it did. It must not wait for another desk, whose
+    /// Rebuilds the index if that needs no wait, and returns whether it did. It must not wait for another slot, whose
     /// owner may be waiting for this one.
-    fn learn_if_nobody_writes(&self, number: usize, desk: &mut Writing) -> bool {
-        let others = (0..DESKS).filter(|other| *other != number);
-        let others: Option<Vec<_>> = others.map(|other| self.desks[other].writing.try_lock()).collect();
+    fn learn_if_nobody_writes(&self, number: usize, slot: &mut Writing) -> bool {
+        let others = (0..WRITER_SLOTS).filter(|other| *other != number);
+        let others: Option<Vec<_>> = others.map(|other| self.slots[other].writing.try_lock()).collect();
         let Some(mut others) = others else { return false };
-        self.learn(others.iter_mut().map(|other| &mut **other).chain([desk]));
+        self.learn(others.iter_mut().map(|other| &mut **other).chain([slot]));
         true
     }
 
@@ -296,7 +296,7 @@ impl Active {
     fn learn_now(&self) {
         let mut all = self.enter_all();
         if !all[0].sealed && self.look_at().is_some_and(|look_at| self.cells() >= look_at) {
-            self.learn(all.iter_mut().map(|desk| &mut **desk));
+            self.learn(all.iter_mut().map(|slot| &mut **slot));
         }
     }
 
@@ -309,13 +309,13 @@ impl Active {
     /// Pretends that two writers have met.
     #[cfg(test)]
     pub(crate) fn share(&self) {
-        self.desks[0].writing.lock().alone = false;
+        self.slots[0].writing.lock().alone = false;
         self.is_shared.store(true, Ordering::Release);
     }
 
-    /// Waits for all desks and takes them.
-    fn enter_all(&self) -> [MutexGuard<'_, Writing>; DESKS] {
-        std::array::from_fn(|number| self.desks[number].writing.lock())
+    /// Waits for all slots and takes them.
+    fn enter_all(&self) -> [MutexGuard<'_, Writing>; WRITER_SLOTS] {
+        std::array::from_fn(|number| self.slots[number].writing.lock())
     }
 
     /// The number of cells at which the prefix is computed next, if any.
@@ -324,8 +324,8 @@ impl Active {
         LEARN_AT.get(self.looked.load(Ordering::Relaxed) as usize).copied()
     }
 
-    /// Rebuilds the index if rows have another prefix than it expects. The caller owns all `desks`.
-    fn learn<'d>(&self, desks: impl Iterator<Item = &'d mut Writing>) {
+    /// Rebuilds the index if rows have another prefix than it expects. The caller owns all `slots`.
+    fn learn<'d>(&self, slots: impl Iterator<Item = &'d mut Writing>) {
         self.looked.store(self.looked.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let number = self.current();
         let old = self.index(number);
@@ -342,18 +342,18 @@ impl Active {
             old.advance(&mut run, &self.records);
         }
         // The old paths lead through the old index.
-        desks.for_each(|desk| desk.trail = Trail::new());
+        slots.for_each(|slot| slot.trail = Trail::new());
         self.put_index(number + 1, tree);
     }
 
     /// Returns the number of cells.
     pub(crate) fn cells(&self) -> u64 {
-        self.desks.iter().map(|desk| desk.figures.cells.load(Ordering::Acquire)).sum()
+        self.slots.iter().map(|slot| slot.figures.cells.load(Ordering::Acquire)).sum()
     }
 
     /// Returns the size of the records, in bytes.
     pub(crate) fn record_bytes(&self) -> u64 {
-        self.desks.iter().map(|desk| desk.figures.record_bytes.load(Ordering::Acquire)).sum()
+        self.slots.iter().map(|slot| slot.figures.record_bytes.load(Ordering::Acquire)).sum()
     }
 
     /// Returns the size of all indexes, in bytes, including old ones that readers may still use. An empty index has
@@ -366,13 +366,13 @@ impl Active {
     /// Returns the range of timestamps.
     pub(crate) fn span(&self) -> Span {
         let mut all = Span::default();
-        self.desks.iter().for_each(|desk| all.join(desk.figures.span()));
+        self.slots.iter().for_each(|slot| all.join(slot.figures.span()));
         all
     }
 
     /// Whether the cells may include a marker that deletes a whole family of its row.
     pub(crate) fn may_delete_families(&self) -> bool {
-        self.desks.iter().any(|desk| desk.figures.deletes_families.load(Ordering::Acquire))
+        self.slots.iter().any(|slot| slot.figures.deletes_families.load(Ordering::Acquire))
     }
 
     /// Returns the common prefix of all rows.
@@ -389,13 +389,13 @@ impl Active {
         }
     }
 
-    /// Seals the segment. Returns the chunks that are not full for the next segment, that of the first desk last.
+    /// Seals the segment. Returns the chunks that are not full for the next segment, that of the first slot last.
     pub(crate) fn seal(&self) -> Vec<Appender> {
-        let mut desks = self.enter_all();
+        let mut slots = self.enter_all();
         let mut left_open = self.source.take_left();
-        for desk in desks.iter_mut().rev() {
-            desk.sealed = true;
-            left_open.extend(desk.filler.take_open());
+        for slot in slots.iter_mut().rev() {
+            slot.sealed = true;
+            left_open.extend(slot.filler.take_open());
         }
         left_open
     }
@@ -403,8 +403,8 @@ impl Active {
     /// Returns the bytes in each chunk, by chunk number. Valid once the segment is sealed.
     pub(crate) fn fills(&self) -> Vec<Fill> {
         let mut fills = vec![Fill::default(); self.records.chunks().count()];
-        for desk in self.enter_all().iter() {
-            desk.filler
+        for slot in self.enter_all().iter() {
+            slot.filler
                 .left()
                 .iter()
                 .for_each(|&(number, bytes)| fills[number as usize].live += bytes as u64);
@@ -417,7 +417,7 @@ impl Active {
     /// # Panics
     /// When the segment is not sealed.
     pub(crate) fn flattened(&self, expected: usize) -> Flat {
-        assert!(self.desks[0].writing.lock().sealed, "a segment is flattened when it takes no more writes");
+        assert!(self.slots[0].writing.lock().sealed, "a segment is flattened when it takes no more writes");
         let tree = self.index(self.current());
         let heads = Heads::new(self.records.comparator(), &self.prefix());
         let same_heads = heads == *tree.heads();
@@ -430,35 +430,35 @@ impl Active {
     }
 
     /// Returns the position of the first cell.
-    pub(crate) fn first(&self) -> Spot {
+    pub(crate) fn first(&self) -> ActivePosition {
         let index = self.current();
-        Spot { index, run: self.index(index).first(&self.records) }
+        ActivePosition { index, run: self.index(index).first(&self.records) }
     }
 
     /// Returns the position of the first cell at or after `position`.
     #[inline]
-    pub(crate) fn seek(&self, position: Position<'_>) -> Spot {
+    pub(crate) fn seek(&self, position: Position<'_>) -> ActivePosition {
         let index = self.current();
         let tree = self.index(index);
-        Spot { index, run: tree.seek(&tree.probe(position), false, &self.records) }
+        ActivePosition { index, run: tree.seek(&tree.probe(position), false, &self.records) }
     }
 
     /// Like [`seek`](Self::seek), but returns nothing if the row's head shows that the row is absent.
     #[inline]
-    pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Option<Spot> {
+    pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Option<ActivePosition> {
         let index = self.current();
         let tree = self.index(index);
         let run = tree.seek_in_row(&tree.probe(position), &self.records)?;
-        Some(Spot { index, run })
+        Some(ActivePosition { index, run })
     }
 
     #[inline]
-    pub(crate) fn advance(&self, spot: &mut Spot) {
+    pub(crate) fn advance(&self, spot: &mut ActivePosition) {
         self.index(spot.index).advance(&mut spot.run, &self.records);
     }
 
     #[inline]
-    pub(crate) fn place_at(&self, spot: &Spot) -> Option<Place> {
+    pub(crate) fn place_at(&self, spot: &ActivePosition) -> Option<Place> {
         spot.run.place()
     }
 
@@ -482,17 +482,17 @@ mod tests {
             active.insert([&sample::cell(row, b"", 1, b"")[..]], SequenceId(1));
         };
         let cells =
-            || active.desks.each_ref().map(|desk| desk.figures.cells.load(Ordering::Relaxed))[..2].to_vec();
+            || active.slots.each_ref().map(|slot| slot.figures.cells.load(Ordering::Relaxed))[..2].to_vec();
         // As if an earlier segment at this address had left it.
-        DESK.set((std::ptr::from_ref(&active).addr(), 1));
+        LAST_SLOT.set((std::ptr::from_ref(&active).addr(), 1));
         insert(b"a");
         assert_eq!(cells(), [1, 0]);
         active.share();
         insert(b"b");
         assert_eq!(cells(), [1, 1]);
-        let desk = active.desks[1].writing.lock();
+        let slot = active.slots[1].writing.lock();
         insert(b"c");
-        drop(desk);
+        drop(slot);
         assert_eq!((active.cells(), cells()[1]), (3, 1));
     }
 }

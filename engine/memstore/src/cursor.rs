@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use cell::{Cell, KeyBuf, Position};
 
+use crate::pinned::PinnedCell;
 use crate::place;
-use crate::segment::{Segment, Spot};
-use crate::standing::Standing;
+use crate::segment::{Segment, SegmentPosition};
 
 /// A step prefetches the cell this many entries ahead, which may be anywhere in memory.
 const AHEAD: usize = 2;
@@ -14,52 +14,52 @@ const AHEAD: usize = 2;
 /// A position in a segment, and the cells from there on. Before the first seek it has no position. It keeps the segment
 /// and all its cells alive.
 pub struct Cursor {
-    standing: Standing<Segment>,
-    spot: Spot,
+    pinned: PinnedCell<Segment>,
+    spot: SegmentPosition,
 }
 
 impl Cursor {
     /// Creates a cursor over `segment`.
     pub fn new(segment: Arc<Segment>) -> Cursor {
-        Cursor { standing: Standing::new(segment), spot: Spot::Nowhere }
+        Cursor { pinned: PinnedCell::new(segment), spot: SegmentPosition::Nowhere }
     }
 
     /// Returns the current cell.
     #[inline]
     pub fn peek(&self) -> Option<Cell<'_>> {
-        self.standing.cell()
+        self.pinned.cell()
     }
 
     #[inline]
-    fn stand(&mut self) {
+    fn pin(&mut self) {
         let spot = &self.spot;
-        self.standing.stand(|segment| segment.cell_at(spot));
+        self.pinned.pin(|segment| segment.cell_at(spot));
     }
 
     /// Moves to the first cell at or after `position`.
     pub fn seek(&mut self, position: Position<'_>) {
-        self.spot = self.standing.owner().seek(position);
-        self.stand();
+        self.spot = self.pinned.owner().seek(position);
+        self.pin();
     }
 
     /// Moves to the first cell at or after `position` if it belongs to that row; otherwise to a cell after the row, or
     /// to no cell.
     #[inline]
     pub fn seek_in_row(&mut self, position: Position<'_>) {
-        self.spot = self.standing.owner().seek_in_row(position);
-        self.stand();
+        self.spot = self.pinned.owner().seek_in_row(position);
+        self.pin();
     }
 
     /// Returns the segment.
     pub fn segment(&self) -> &Segment {
-        self.standing.owner()
+        self.pinned.owner()
     }
 
     /// Moves to the next cell.
     #[inline]
     pub fn advance(&mut self) {
         let spot = &mut self.spot;
-        self.standing.stand(|segment| {
+        self.pinned.pin(|segment| {
             segment.advance(spot);
             segment.fetch_behind(spot, AHEAD);
             segment.cell_at(spot)
@@ -70,22 +70,22 @@ impl Cursor {
     /// as well, and has just read this one.
     #[inline]
     pub fn fetch_ahead(&self) {
-        if let Some(cell) = self.standing.cell() {
+        if let Some(cell) = self.pinned.cell() {
             let lines = place::lines_of(cell.bytes().len());
-            self.standing.owner().fetch_lines_behind(&self.spot, AHEAD, lines);
+            self.pinned.owner().fetch_lines_behind(&self.spot, AHEAD, lines);
         }
     }
 
     /// Moves to the first cell of the last row before `row`, or of the last row of all. Returns whether there is one.
     pub fn seek_row_before(&mut self, row: Option<&[u8]>) -> bool {
-        let segment = Arc::clone(self.standing.owner());
+        let segment = Arc::clone(self.pinned.owner());
         let end = row.map(KeyBuf::first_on_row);
         let last = segment.last_before(end.as_ref().map(KeyBuf::position));
         match last {
             Some(last) => self.seek(KeyBuf::first_on_row(last.row()).position()),
             None => {
-                self.spot = Spot::Nowhere;
-                self.stand();
+                self.spot = SegmentPosition::Nowhere;
+                self.pin();
             }
         }
         last.is_some()

@@ -16,7 +16,7 @@
 //! place that a reader sees is there.
 
 use crate::place::{LINE, Place};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, Patience, fence};
+use crate::sync::{AtomicU32, AtomicU64, Backoff, Ordering, fence};
 use crate::table::Table;
 
 /// Number of slots of a node. Interleaving tests use few, so that nodes split soon.
@@ -153,7 +153,7 @@ impl Keys {
     /// Waits until the node is free, and holds it. Returns the order, which no other writer changes until the node is
     /// released.
     pub(crate) fn hold(&self) -> Order {
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         loop {
             let order = Order(self.order.load(Ordering::Relaxed));
             if !order.is_held()
@@ -165,7 +165,7 @@ impl Keys {
                 begin();
                 return order.held();
             }
-            patience.wait();
+            backoff.wait();
         }
     }
 

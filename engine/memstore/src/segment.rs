@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cell::{Cell, Comparator, Position, SequenceId, Timestamp};
 
-use crate::active::{self, Active};
+use crate::active::{Active, ActivePosition};
 use crate::flat::Flat;
 use crate::head::TOGETHER;
 use crate::place::{Fill, KEY_LINES, lines_of};
@@ -15,9 +15,9 @@ use crate::span::Span;
 
 /// The position of a cursor in a segment.
 #[derive(Clone, Debug)]
-pub(crate) enum Spot {
+pub(crate) enum SegmentPosition {
     Nowhere,
-    Active(active::Spot),
+    Active(ActivePosition),
     Flat(usize),
 }
 
@@ -209,28 +209,32 @@ impl Segment {
     }
 
     /// Returns the position of the first cell.
-    pub(crate) fn first(&self) -> Spot {
+    pub(crate) fn first(&self) -> SegmentPosition {
         match &self.body {
-            Body::Active(active) => Spot::Active(active.first()),
-            Body::Flat(..) => Spot::Flat(0),
+            Body::Active(active) => SegmentPosition::Active(active.first()),
+            Body::Flat(..) => SegmentPosition::Flat(0),
         }
     }
 
     #[inline]
-    pub(crate) fn seek(&self, position: Position<'_>) -> Spot {
+    pub(crate) fn seek(&self, position: Position<'_>) -> SegmentPosition {
         match &self.body {
-            Body::Active(active) => Spot::Active(active.seek(position)),
-            Body::Flat(flat, ..) => Spot::Flat(flat.lower_bound(position)),
+            Body::Active(active) => SegmentPosition::Active(active.seek(position)),
+            Body::Flat(flat, ..) => SegmentPosition::Flat(flat.lower_bound(position)),
         }
     }
 
     /// Like [`seek`](Self::seek), for a caller that needs only the row of `position`: returns no position if the row's
     /// head is absent, without reading a cell.
     #[inline]
-    pub(crate) fn seek_in_row(&self, position: Position<'_>) -> Spot {
+    pub(crate) fn seek_in_row(&self, position: Position<'_>) -> SegmentPosition {
         match &self.body {
-            Body::Active(active) => active.seek_in_row(position).map_or(Spot::Nowhere, Spot::Active),
-            Body::Flat(flat, ..) => flat.find_in_row(position).map_or(Spot::Nowhere, Spot::Flat),
+            Body::Active(active) => {
+                active.seek_in_row(position).map_or(SegmentPosition::Nowhere, SegmentPosition::Active)
+            }
+            Body::Flat(flat, ..) => {
+                flat.find_in_row(position).map_or(SegmentPosition::Nowhere, SegmentPosition::Flat)
+            }
         }
     }
 
@@ -248,35 +252,35 @@ impl Segment {
     }
 
     #[inline]
-    pub(crate) fn advance(&self, spot: &mut Spot) {
+    pub(crate) fn advance(&self, spot: &mut SegmentPosition) {
         match (&self.body, spot) {
-            (Body::Active(active), Spot::Active(spot)) => active.advance(spot),
-            (Body::Flat(..), Spot::Flat(index)) => *index += 1,
+            (Body::Active(active), SegmentPosition::Active(spot)) => active.advance(spot),
+            (Body::Flat(..), SegmentPosition::Flat(index)) => *index += 1,
             _ => {}
         }
     }
 
     #[inline]
-    pub(crate) fn cell_at(&self, spot: &Spot) -> Option<Cell<'_>> {
+    pub(crate) fn cell_at(&self, spot: &SegmentPosition) -> Option<Cell<'_>> {
         match (&self.body, spot) {
-            (Body::Active(active), Spot::Active(spot)) => {
+            (Body::Active(active), SegmentPosition::Active(spot)) => {
                 active.place_at(spot).map(|place| active.records().cell(place))
             }
-            (Body::Flat(flat, ..), Spot::Flat(index)) => flat.cell(*index),
+            (Body::Flat(flat, ..), SegmentPosition::Flat(index)) => flat.cell(*index),
             _ => None,
         }
     }
 
     /// Prefetches the first bytes of the cell `far` entries later.
     #[inline]
-    pub(crate) fn fetch_behind(&self, spot: &Spot, far: usize) {
+    pub(crate) fn fetch_behind(&self, spot: &SegmentPosition, far: usize) {
         self.fetch_lines_behind(spot, far, KEY_LINES);
     }
 
     /// Prefetches this many cache lines of that cell.
     #[inline]
-    pub(crate) fn fetch_lines_behind(&self, spot: &Spot, far: usize, lines: usize) {
-        if let (Body::Flat(flat, ..), Spot::Flat(index)) = (&self.body, spot)
+    pub(crate) fn fetch_lines_behind(&self, spot: &SegmentPosition, far: usize, lines: usize) {
+        if let (Body::Flat(flat, ..), SegmentPosition::Flat(index)) = (&self.body, spot)
             && let Some((_, place)) = flat.entry(index + far)
         {
             flat.records().fetch(place, lines);

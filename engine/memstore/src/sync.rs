@@ -12,11 +12,11 @@ pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU
 
 /// Waits for something that another thread is about to do: first by spinning, then by yielding.
 #[derive(Default)]
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     waited: u32,
 }
 
-impl Patience {
+impl Backoff {
     /// Several times as long as adding an entry takes.
     #[cfg(not(shuttle))]
     const AWAKE: u32 = 200;
@@ -24,7 +24,7 @@ impl Patience {
     pub(crate) fn wait(&mut self) {
         self.waited += 1;
         #[cfg(not(shuttle))]
-        if self.waited <= Patience::AWAKE {
+        if self.waited <= Backoff::AWAKE {
             std::hint::spin_loop();
         } else {
             std::thread::yield_now();

@@ -45,8 +45,8 @@ use std::cmp::Ordering as Is;
 use cell::Position;
 
 use crate::head::{Heads, TOGETHER};
-use crate::place::Place;
 use crate::nodes::{Inner, Keys, Leaf, NONE, Nodes, Order, SLOTS, begin};
+use crate::place::Place;
 use crate::records::Records;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 

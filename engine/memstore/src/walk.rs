@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use cell::{Cell, Comparator};
 
-use crate::place::{KEY_LINES, Place, cell_among, fetch_key};
 use crate::flat::Builder;
 use crate::head::{Heads, common_prefix};
+use crate::place::{KEY_LINES, Place, cell_among, fetch_key};
 use crate::records::Records;
 use crate::segment::{Index, Segment};
 

@@ -7,15 +7,15 @@ use cell::{Cell, SequenceId};
 
 /// An owner, and possibly a cell inside it, so that a cursor looks its current cell up once.
 ///
-/// The safe twin looks the cell up at every [`Standing::cell`]; the tests of cursors compare both.
-pub(crate) struct Standing<T> {
+/// The safe twin looks the cell up at every [`PinnedCell::cell`]; the tests of cursors compare both.
+pub(crate) struct PinnedCell<T> {
     owner: Arc<T>,
     found: Option<(NonNull<[u8]>, SequenceId)>,
 }
 
-impl<T> Standing<T> {
-    pub(crate) fn new(owner: Arc<T>) -> Standing<T> {
-        Standing { owner, found: None }
+impl<T> PinnedCell<T> {
+    pub(crate) fn new(owner: Arc<T>) -> PinnedCell<T> {
+        PinnedCell { owner, found: None }
     }
 
     #[inline]
@@ -25,7 +25,7 @@ impl<T> Standing<T> {
 
     /// Sets the cell to what `find` returns. The cell is inside the owner, whatever the lifetime.
     #[inline]
-    pub(crate) fn stand(&mut self, find: impl for<'a> FnOnce(&'a T) -> Option<Cell<'a>>) {
+    pub(crate) fn pin(&mut self, find: impl for<'a> FnOnce(&'a T) -> Option<Cell<'a>>) {
         self.found = find(&self.owner).map(|cell| (NonNull::from(cell.bytes()), cell.sequence()));
     }
 
@@ -38,7 +38,7 @@ impl<T> Standing<T> {
     #[inline]
     #[expect(unsafe_code, reason = "a borrow that lives as long as its owner")]
     fn borrow(_owner: &Self, bytes: NonNull<[u8]>) -> &[u8] {
-        // SAFETY: `bytes` was borrowed in `stand` from `&'a T` for an `'a` of our choice. The `T` lies behind an `Arc`
+        // SAFETY: `bytes` was borrowed in `pin` from `&'a T` for an `'a` of our choice. The `T` lies behind an `Arc`
         // that this value holds and never gives out as `&mut`, so that borrow could have lasted until now: the bytes
         // are there and nobody writes them. The borrow given here ends with that of `self`.
         unsafe { bytes.as_ref() }
@@ -48,7 +48,7 @@ impl<T> Standing<T> {
 // SAFETY: the pointer is a shared borrow of what `owner` owns (see `borrow`); sending it is sending `&T`, which needs
 // what `Arc<T>` needs.
 #[expect(unsafe_code, reason = "a pointer that stands for a shared borrow")]
-unsafe impl<T: Send + Sync> Send for Standing<T> {}
-// SAFETY: as above; through `&Standing` the bytes are only read.
+unsafe impl<T: Send + Sync> Send for PinnedCell<T> {}
+// SAFETY: as above; through `&PinnedCell` the bytes are only read.
 #[expect(unsafe_code, reason = "a pointer that stands for a shared borrow")]
-unsafe impl<T: Send + Sync> Sync for Standing<T> {}
+unsafe impl<T: Send + Sync> Sync for PinnedCell<T> {}
