@@ -15,6 +15,7 @@ use hfile::{ReadOptions, ReadType, StoreFileInfo};
 use crate::commit::Commit;
 use crate::flush::Made;
 use crate::heap::{Heap, Source};
+use crate::markers::change;
 use crate::open::Access;
 use crate::region::Region;
 use crate::rewrite::{Rewrite, RewriteKind};
@@ -225,6 +226,8 @@ impl Region {
         };
         self.commit(store, commit)?;
         drop(pin);
+        let last = self.write.lock().last_sequence;
+        self.mark(wal::Kind::Compaction, last, vec![change(store, &[Arc::clone(&made)], &chosen)]);
         // In a cache that was full those that went have made room. Of a region that closes they would only be in the way.
         if !self.write.lock().closing {
             let _read = made.reader.warm_blocks(&warm, true);

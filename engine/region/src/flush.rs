@@ -20,9 +20,11 @@ use cell::{KeyBuf, SequenceId};
 use hfile::{StoreFileInfo, Writer};
 use memstore::{Cleaning, Pool, Segment};
 use storage::FileName;
+use wal::Kind;
 
 use crate::commit::Commit;
 use crate::heap::{Heap, Source};
+use crate::markers::change;
 use crate::memory::MemoryAct;
 use crate::mvcc::Awaits;
 use crate::open_files::PinnedFile;
@@ -122,9 +124,23 @@ impl Region {
             self.mvcc.complete_through(sequence, Awaits::Log(level));
         }
         let mut flushed = Flushed { sequence, ..Flushed::default() };
+        let to_flush = || chosen().filter(|store| !store.view.load().snapshot.is_empty());
+        let stores: Vec<_> = to_flush().map(|store| change(store, &[], &[])).collect();
+        if !stores.is_empty() {
+            self.mark(Kind::FlushStart, sequence, stores);
+        }
         for store in chosen() {
-            let done = self.flush_store(store, sequence, self.allowance(store, reason, unlogged))?;
+            let done = self.flush_store(store, sequence, self.allowance(store, reason, unlogged));
+            // The stores before this one are committed.
+            let done = done.inspect_err(|_| {
+                self.mark(
+                    Kind::FlushAbort,
+                    sequence,
+                    to_flush().map(|store| change(store, &[], &[])).collect(),
+                );
+            })?;
             if let Some(file) = done.file {
+                self.mark(Kind::FlushCommit, done.through, vec![change(store, &[Arc::clone(&file)], &[])]);
                 flushed.files += 1;
                 flushed.bytes += file.size();
                 flushed.cells += file.reader.entries();
@@ -352,6 +368,7 @@ impl Region {
         match &flushed {
             Ok(_) => {
                 self.closed.store(true, Ordering::Release);
+                self.mark(Kind::RegionClose, self.write.lock().last_sequence, self.all_files());
                 let files = |store: &Store| store.view.load().files.clone();
                 self.stores.iter().flat_map(files).for_each(|file| file.reader.cached().close());
             }

@@ -24,6 +24,7 @@ mod heap;
 mod janitor;
 mod ledger;
 mod locks;
+mod markers;
 mod matcher;
 mod memory;
 mod mvcc;

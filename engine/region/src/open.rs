@@ -136,6 +136,7 @@ impl Region {
             // Everything the log has of the region is in files: no log file need wait for a flush.
             region.log.flushed(region.info.encoded_name().as_str().as_bytes(), last);
         }
+        region.mark(wal::Kind::RegionOpen, open_sequence, region.all_files());
         Ok(Arc::new(region))
     }
 

@@ -18,6 +18,7 @@ mod gets;
 mod given;
 mod halves;
 mod held;
+mod markers;
 mod memory;
 mod merged;
 mod outcomes;
