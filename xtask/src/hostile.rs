@@ -35,11 +35,16 @@ const OPTIONS: &[&str] = &[
     "bellows.ipc.server.write.timeout.short=1000",
 ];
 /// Where the services' methods are read, so that a new one is not forgotten.
-const SERVICES: [(&str, &str); 4] = [
+const SERVICES: [(&str, &str); 9] = [
     ("ClientService", "cluster/regionserver/src/client_service.rs"),
     ("AdminService", "cluster/regionserver/src/admin_service.rs"),
     ("ClientMetaService", "cluster/regionserver/src/client_meta.rs"),
-    ("MasterService", "cluster/master/src/service.rs"),
+    ("MasterService", "cluster/master/src/service/cluster.rs"),
+    ("MasterService", "cluster/master/src/service/namespaces.rs"),
+    ("MasterService", "cluster/master/src/service/procedures.rs"),
+    ("MasterService", "cluster/master/src/service/regions.rs"),
+    ("MasterService", "cluster/master/src/service/switches.rs"),
+    ("MasterService", "cluster/master/src/service/tables.rs"),
 ];
 /// Methods that end the server when they are understood.
 const LAST: [&str; 3] = ["StopServer", "StopMaster", "Shutdown"];
@@ -220,8 +225,14 @@ fn methods() -> Result<Vec<(&'static str, String)>, String> {
     let mut all = Vec::new();
     for (service, file) in SERVICES {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-        for line in text.lines().map(str::trim).filter(|line| line.starts_with('"')) {
-            let Some((names, _)) = line.split_once("=>") else { continue };
+        for line in text.lines().map(str::trim) {
+            // An arm of a match, or an entry of a table of handlers.
+            let arm = line.starts_with('"').then(|| line.split_once("=>")).flatten().map(|(names, _)| names);
+            let entry = line
+                .strip_prefix('(')
+                .filter(|rest| rest.starts_with('"'))
+                .and_then(|rest| rest.split_once(','));
+            let Some(names) = arm.or(entry.map(|(name, _)| name)) else { continue };
             let names = names.split('"').skip(1).step_by(2);
             all.extend(names.filter(|name| !LAST.contains(name)).map(|name| (service, name.to_owned())));
         }
