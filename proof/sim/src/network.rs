@@ -154,9 +154,8 @@ impl Network {
     fn delay(&mut self, from: MachineId, to: MachineId, bytes: usize) -> u64 {
         let link = *self.link(from, to);
         let mut delay = link.latency.0 + self.random.below(link.latency.1 + 1);
-        if link.rate > 0 {
-            delay += bytes as u64 * 1_000_000_000 / link.rate;
-        }
+        // A rate of zero has no limit.
+        delay += (bytes as u64 * 1_000_000_000).checked_div(link.rate).unwrap_or(0);
         let mut again = SEND_AGAIN;
         while self.random.below(1_000) < link.lost_of_1000 && again < GIVE_UP {
             delay += again;

@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,7 +21,7 @@ impl Random {
 
     /// A number below `bound`; 0 for a bound of 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.next() % bound }
+        if bound == 0 { 0 } else { self.bits() % bound }
     }
 
     /// True once in `times`.
@@ -37,7 +37,7 @@ impl Random {
     /// A number from `from` to `to`, both within, small ones as often as large ones of each magnitude.
     pub fn spread(&mut self, from: u64, to: u64) -> u64 {
         let (low, high) = ((from.max(1) as f64).ln(), (to.max(1) as f64).ln());
-        let at = low + (high - low) * (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let at = low + (high - low) * (self.bits() >> 11) as f64 / (1u64 << 53) as f64;
         (at.exp() as u64).clamp(from, to)
     }
 }

@@ -35,7 +35,7 @@ pub fn run(seed: u64, planted: u32, shows: Option<bool>) -> Report {
     let thread = env::spawn_thread("sim", env::Priority::Foreground, move || {
         let mut random = Random::new(seed ^ 0x6265_6c6c_6f77_7321);
         let (scheduler, running) = Scheduler::start(
-            random.next(),
+            random.bits(),
             planted,
             shows.map_or_else(|| Transcript::new(false), Transcript::shown),
         );
@@ -86,7 +86,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random) -> Vec<String> {
     let settings = Settings::draw(random);
     scheduler.note(|| format!("settings: {settings:?}"));
     let server = Server::new(scheduler, server_machine, settings);
-    let mut faults = Faults::draw(scheduler, &server, clients_machine, Random::new(random.next()));
+    let mut faults = Faults::draw(scheduler, &server, clients_machine, Random::new(random.bits()));
     scheduler.note(|| format!("faults: {:?}", faults.kinds()));
     let mut workloads = workload::draw(random);
     if workloads.is_empty() {

@@ -185,9 +185,9 @@ impl Scheduler {
     /// Begins a simulation in this thread.
     pub fn start(seed: u64, planted: u32, transcript: Transcript) -> (Rc<Scheduler>, Running) {
         let mut random = Random::new(seed);
-        let world = World::simulated(random.next(), WallTime(1_700_000_000_000));
+        let world = World::simulated(random.bits(), WallTime(1_700_000_000_000));
         let interrupt_one_in = [0, 0, 10, 100, 1_000][random.below(5) as usize];
-        let network = Network::new(Random::new(random.next()));
+        let network = Network::new(Random::new(random.bits()));
         let scheduler = Rc::new(Scheduler {
             start: world.moment(),
             world,
@@ -218,7 +218,7 @@ impl Scheduler {
     /// A new machine, on which nothing runs yet.
     pub fn machine(&self, name: &'static str) -> MachineId {
         let mut state = self.state.borrow_mut();
-        let world = self.world.beside(state.random.next());
+        let world = self.world.beside(state.random.bits());
         state.machines.push(Machine { name, world, health: Health::Up, held: Vec::new() });
         MachineId(state.machines.len() - 1)
     }
@@ -535,7 +535,7 @@ impl Director for Scheduler {
     }
 
     fn random(&self) -> u64 {
-        self.state.borrow_mut().random.next()
+        self.state.borrow_mut().random.bits()
     }
 
     fn spawn(&self, name: &str, work: Box<dyn FnOnce()>) -> io::Result<ThreadId> {

@@ -120,7 +120,7 @@ pub trait Workload: Send + Sync {
 /// Some of the workloads, with random options.
 pub fn draw(random: &mut Random) -> Vec<Arc<dyn Workload>> {
     let mut all: Vec<Arc<dyn Workload>> = Vec::new();
-    let which = random.next();
+    let which = random.bits();
     for kind in 0..6 {
         if which >> kind & 1 == 1 || which & 63 == 0 {
             let workload: Arc<dyn Workload> = match kind {

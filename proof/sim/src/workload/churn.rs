@@ -37,7 +37,7 @@ impl Churn {
             table: table("churn", &["f"], random),
             splits: splits(random),
             known: Mutex::new(Known::Absent),
-            seed: random.next(),
+            seed: random.bits(),
         }
     }
 

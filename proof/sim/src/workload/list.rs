@@ -53,7 +53,7 @@ impl List {
             let mut keys = Vec::new();
             for _ in 0..batch {
                 let key =
-                    format!("{}{:012x}", random.choose(&["a", "h", "p", "x", "1", "5"]), random.next() >> 16);
+                    format!("{}{:012x}", random.choose(&["a", "h", "p", "x", "1", "5"]), random.bits() >> 16);
                 let load: Vec<u8> = (0..random.below(self.load_max)).map(|at| (at % 251) as u8).collect();
                 let node = Node { before: last.clone(), load: load.clone(), is_acknowledged: false };
                 self.nodes.lock().insert(key.clone(), node);

@@ -86,7 +86,7 @@ impl Registers {
         while !scene.is_over() {
             let at = random.below(self.rows.len() as u64) as usize;
             // Numbers of eight bytes alone, so that every operation fits every state.
-            let number = (random.next() >> 1).to_be_bytes().to_vec();
+            let number = (random.bits() >> 1).to_be_bytes().to_vec();
             let operation = match random.below(12) {
                 0..=2 => Operation::Put(number),
                 3..=5 => Operation::Get,
