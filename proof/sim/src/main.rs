@@ -1,6 +1,10 @@
 //! `sim --seeds FROM..TO`, `sim --seed N [--transcript]`, `sim --planted N --seeds FROM..TO`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people")]
+#![cfg_attr(
+    not(debug_assertions),
+    expect(dead_code, unused_imports, reason = "release builds have no simulation")
+)]
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -19,6 +19,8 @@ use crate::random::Random;
 const TABLE: &str = "registers";
 /// More operations on one row make the judge slow.
 const OPERATIONS_MAX: usize = 120;
+/// More operations without an answer on one row make it endless: each may have happened at any time since.
+const UNKNOWN_MAX: usize = 8;
 
 /// See the file.
 pub(super) struct Registers {
@@ -96,7 +98,8 @@ impl Registers {
             };
             let index = {
                 let mut history = self.histories[at].lock();
-                if history.len() >= OPERATIONS_MAX {
+                let unknown = history.iter().filter(|entry| entry.returned.is_none()).count();
+                if history.len() >= OPERATIONS_MAX || unknown >= UNKNOWN_MAX {
                     None
                 } else {
                     history.push(Entry {
