@@ -14,6 +14,7 @@ const HUGE: usize = 300 << 20;
 /// Frames whose length no server can mean.
 const ABSURD: [u32; 5] = [u32::MAX, 0x8000_0000, i32::MAX as u32, 0x4000_0000, (256 << 20) + 1];
 
+const NOT_SERVING: &str = "org.apache.hadoop.hbase.NotServingRegionException";
 const FATAL: &str = "org.apache.hadoop.hbase.ipc.FatalConnectionException";
 const NO_RETRY: &str = "org.apache.hadoop.hbase.DoNotRetryIOException";
 const TOO_BIG: &str = "org.apache.hadoop.hbase.exceptions.RequestTooBigException";
@@ -206,18 +207,26 @@ fn absurd_frames(scene: &Scene<'_>) -> Outcome {
 
 fn absurd_insides(scene: &Scene<'_>) -> Outcome {
     for length in [u64::MAX, 1 << 63, u64::from(u32::MAX), i32::MAX as u64, 1_000] {
-        // The request header's own length: nobody knows where anything else begins.
+        // The request header's own length. As in HBase its low 32 bits count: a negative one ends the connection, any other
+        // leaves an empty header, which asks for nothing that can be answered.
         let mut body = Vec::new();
         varint(&mut body, length);
         let mut peer = Peer::open(scene.address, CLIENT, "")?;
         peer.tell(&framed(&body));
-        expect_end(&format!("a request header of {length} bytes"), &mut peer, -1, FATAL)?;
+        let what = format!("a request header of {length} bytes");
+        if (length as i32) < 0 {
+            expect_end(&what, &mut peer, -1, FATAL)?;
+        } else {
+            expect(&what, &peer.answer()?, 0, NO_RETRY)?;
+        }
         // The parameter's and the cell block's: one call goes wrong, the connection stays.
         let mut body = request_header(5, "Get", None).delimited();
         varint(&mut body, length);
         let mut peer = Peer::open(scene.address, CLIENT, "")?;
         peer.tell(&framed(&body));
-        expect(&format!("a parameter of {length} bytes"), &peer.answer()?, 5, NO_RETRY)?;
+        // A negative length is refused. Any other leaves an empty Get, whose region has no name.
+        let class = if (length as i32) < 0 { NO_RETRY } else { NOT_SERVING };
+        expect(&format!("a parameter of {length} bytes"), &peer.answer()?, 5, class)?;
         expect_alive("a parameter of no length", &mut peer)?;
         let mut body = request_header(6, "Get", Some(length)).delimited();
         body.push(0);
