@@ -80,6 +80,11 @@ impl Disk {
     }
 }
 
+/// What lies on the disk changes at one moment: no other thread runs meanwhile, and no death leaves it half changed.
+fn calm<T>(act: impl FnOnce() -> T) -> T {
+    scheduler().without_interruption(act)
+}
+
 fn after<T>(failure: Option<Error>, done: T) -> Result<T> {
     failure.map_or(Ok(done), Err)
 }
@@ -91,7 +96,7 @@ impl Files for Disk {
 
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         let failure = self.call("create", name, false)?;
-        let inner = self.place.create(name)?;
+        let inner = calm(|| self.place.create(name))?;
         after(
             failure,
             Box::new(Writer { inner, disk: self.clone(), name: name.clone() }) as Box<dyn FileWriter>,
@@ -105,7 +110,7 @@ impl Files for Disk {
         marker: &[u8],
     ) -> Result<Box<dyn FileWriter>> {
         let failure = self.call("reuse", name, true)?;
-        let inner = self.place.reuse_space(name, given_up, marker)?;
+        let inner = calm(|| self.place.reuse_space(name, given_up, marker))?;
         after(
             failure,
             Box::new(Writer { inner, disk: self.clone(), name: name.clone() }) as Box<dyn FileWriter>,
@@ -114,7 +119,7 @@ impl Files for Disk {
 
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
         let failure = self.call("open", name, false)?;
-        let inner = self.place.open(name)?;
+        let inner = calm(|| self.place.open(name))?;
         after(
             failure,
             Arc::new(Reader { inner, disk: self.clone(), name: name.clone() }) as Arc<dyn FileReader>,
@@ -123,37 +128,37 @@ impl Files for Disk {
 
     fn sync(&self, name: &FileName) -> Result<()> {
         let failure = self.call("sync", name, true)?;
-        after(failure, self.place.sync(name)?)
+        after(failure, calm(|| self.place.sync(name))?)
     }
 
     fn seal(&self, name: &FileName) -> Result<()> {
         let failure = self.call("seal", name, true)?;
-        after(failure, self.place.seal(name)?)
+        after(failure, calm(|| self.place.seal(name))?)
     }
 
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
         let failure = self.call("list", folder, false)?;
-        after(failure, self.place.list(folder)?)
+        after(failure, calm(|| self.place.list(folder))?)
     }
 
     fn delete(&self, name: &FileName) -> Result<()> {
         let failure = self.call("delete", name, false)?;
-        after(failure, self.place.delete(name)?)
+        after(failure, calm(|| self.place.delete(name))?)
     }
 
     fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
         let failure = self.call("load", name, false)?;
-        after(failure, self.place.load(name, bytes_max)?)
+        after(failure, calm(|| self.place.load(name, bytes_max))?)
     }
 
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
         let failure = self.call("swap", name, true)?;
-        after(failure, self.place.swap(name, expected, new)?)
+        after(failure, calm(|| self.place.swap(name, expected, new))?)
     }
 
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         let failure = self.call("settle", name, true)?;
-        after(failure, self.place.settle(name, expected, new)?)
+        after(failure, calm(|| self.place.settle(name, expected, new))?)
     }
 
     fn place(&self) -> String {
@@ -161,7 +166,7 @@ impl Files for Disk {
     }
 
     fn bytes_free(&self) -> Result<u64> {
-        self.place.bytes_free()
+        calm(|| self.place.bytes_free())
     }
 }
 
@@ -178,17 +183,17 @@ impl FileWriter for Writer {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let failure = self.disk.call("write", &self.name, false)?;
-        after(failure, self.inner.write(bytes)?)
+        after(failure, calm(|| self.inner.write(bytes))?)
     }
 
     fn cut(&mut self, size: u64) -> Result<()> {
         let failure = self.disk.call("cut", &self.name, false)?;
-        after(failure, self.inner.cut(size)?)
+        after(failure, calm(|| self.inner.cut(size))?)
     }
 
     fn sync(&mut self) -> Result<()> {
         let failure = self.disk.call("sync", &self.name, true)?;
-        after(failure, self.inner.sync()?)
+        after(failure, calm(|| self.inner.sync())?)
     }
 
     fn size(&self) -> u64 {
@@ -197,11 +202,11 @@ impl FileWriter for Writer {
 
     fn finish(self: Box<Self>) -> Result<u64> {
         let failure = self.disk.call("finish", &self.name, true)?;
-        after(failure, self.inner.finish()?)
+        after(failure, calm(|| self.inner.finish())?)
     }
 
     fn abandon(self: Box<Self>) {
-        self.inner.abandon();
+        calm(|| self.inner.abandon());
     }
 }
 
@@ -218,7 +223,7 @@ impl FileReader for Reader {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.disk.call("read", &self.name, false)?;
-        self.inner.read_at(offset, buffer)?;
+        calm(|| self.inner.read_at(offset, buffer))?;
         let flipped = self.disk.conduct.lock().flipped_of_10_000;
         let scheduler = scheduler();
         if flipped > 0 && scheduler.below(10_000) < flipped && !buffer.is_empty() {

@@ -138,6 +138,8 @@ pub struct Scheduler {
     start: env::Moment,
     state: RefCell<State>,
     current: Cell<Option<u64>>,
+    /// No lock is interrupted now.
+    is_calm: Cell<bool>,
     pub(crate) network: RefCell<Network>,
     transcript: RefCell<Transcript>,
 }
@@ -206,6 +208,7 @@ impl Scheduler {
                 panics: Vec::new(),
             }),
             current: Cell::new(None),
+            is_calm: Cell::new(false),
             network: RefCell::new(network),
             transcript: RefCell::new(transcript),
         });
@@ -251,6 +254,14 @@ impl Scheduler {
     /// What panicked, the death of machines aside.
     pub fn take_panics(&self) -> Vec<String> {
         std::mem::take(&mut self.state.borrow_mut().panics)
+    }
+
+    /// Lets no other thread run during `act`, unless it waits.
+    pub fn without_interruption<T>(&self, act: impl FnOnce() -> T) -> T {
+        let before = self.is_calm.replace(true);
+        let done = act();
+        self.is_calm.set(before);
+        done
     }
 
     /// One line of the transcript.
@@ -599,6 +610,9 @@ impl Director for Scheduler {
     }
 
     fn interrupts(&self) -> bool {
+        if self.is_calm.get() {
+            return false;
+        }
         let mut state = self.state.borrow_mut();
         let one_in = state.interrupt_one_in;
         one_in > 0 && state.random.below(one_in) == 0
