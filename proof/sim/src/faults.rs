@@ -82,6 +82,8 @@ pub struct Faults {
     due: Vec<Due>,
     ahead_ms: i64,
     is_down: bool,
+    /// The disk had faults while this process ran.
+    disk_was_faulty: bool,
 }
 
 impl Faults {
@@ -110,6 +112,7 @@ impl Faults {
             due: Vec::new(),
             ahead_ms: 0,
             is_down: false,
+            disk_was_faulty: false,
         };
         faults.set_links(Link::default());
         faults
@@ -190,6 +193,7 @@ impl Faults {
     fn start(&mut self) {
         if self.is_down {
             self.is_down = false;
+            self.disk_was_faulty = self.has_disk_faults();
             self.server.start();
         }
     }
@@ -208,6 +212,7 @@ impl Faults {
             scheduler.count(what);
             scheduler.note(|| what.to_owned());
         };
+        self.disk_was_faulty |= matches!(kind, Kind::FailingDisk | Kind::WrongBits | Kind::FullDisk);
         match kind {
             Kind::Kill => self.go_down(Server::kill, 3_000),
             Kind::Power => self.go_down(Server::lose_power, 5_000),
@@ -294,7 +299,7 @@ impl Faults {
         self.server.exit();
         self.is_down = true;
         self.later(500, Act::Start);
-        failure.filter(|_| !self.has_disk_faults())
+        failure.filter(|_| !self.disk_was_faulty && !self.has_disk_faults())
     }
 
     /// Whether a process may end because of its disk.
