@@ -72,7 +72,9 @@ pub(crate) fn is_event(line: &LogLine) -> bool {
         "recovering from the log",
         "done from the web page",
     ];
-    matches!(line.level, "WARN" | "ERROR")
+    // Slow and large calls come by the hundred and have a page of their own.
+    let is_call = line.text.contains("(responseTooSlow)") || line.text.contains("(responseTooLarge)");
+    (matches!(line.level, "WARN" | "ERROR") && !is_call)
         || (line.level == "INFO" && TURNS.iter().any(|turn| line.text.contains(turn)))
 }
 
@@ -268,6 +270,14 @@ mod tests {
         assert_eq!(drawn.matches("<tr>").count(), 13);
         let empty = draw(&History::default(), &chart, Range::Minutes, &[]).into_string();
         assert!(empty.contains("being measured"), "{empty}");
+    }
+
+    #[test]
+    fn a_slow_call_is_no_event_and_another_warning_is() {
+        let line = |text: &str| LogLine { time: env::WallTime(0), level: "WARN", text: text.to_owned() };
+        assert!(is_event(&line("wal::log: a sync took 900 ms")));
+        assert!(!is_event(&line("regionserver::watch: (responseTooSlow) method=Scan")));
+        assert!(!is_event(&line("regionserver::watch: (responseTooLarge) method=Scan")));
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::history::{History, Range};
 use crate::node::{Console, Snapshots};
 use crate::query::Query;
 
+/// Events marked on each chart at most. Every chart repeats them, and the page is fetched every few seconds.
+const EVENTS_MAX: usize = 30;
+
 /// Events that are listed.
 const EVENTS: usize = 8;
 
@@ -199,7 +202,7 @@ fn bodies(
 }
 
 fn events(console: &Console) -> Vec<Event> {
-    console.log.lines(200, chart::is_event).iter().map(Event::of).collect()
+    console.log.lines(EVENTS_MAX, chart::is_event).iter().map(Event::of).collect()
 }
 
 /// The page.
