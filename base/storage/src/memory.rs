@@ -70,12 +70,12 @@ pub enum ReadDelay {
 struct DelayedReads {
     delay: ReadDelay,
     limit: Semaphore,
-    begun: Mutex<Begun>,
+    begun: Mutex<ReadProgress>,
     completed: Notify,
 }
 
 #[derive(Default)]
-struct Begun {
+struct ReadProgress {
     reads: u64,
     running: usize,
     running_most: usize,

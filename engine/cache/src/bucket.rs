@@ -130,7 +130,7 @@ pub struct DeviceCounts {
 
 /// The location of a block on the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct BlockLocation {
     pub(crate) file: u64,
     pub(crate) offset: u64,
     pub(crate) at: u64,
@@ -299,7 +299,7 @@ impl Bucket {
     }
 
     /// Returns the location of every written block.
-    pub(crate) fn placed(&self) -> Vec<Placed> {
+    pub(crate) fn placed(&self) -> Vec<BlockLocation> {
         match &self.engine {
             Engine::Memory(_) => Vec::new(),
             Engine::Devices(store) => store.placed(),
@@ -307,7 +307,7 @@ impl Bucket {
     }
 
     /// Restores blocks that are on the devices already. Returns their number.
-    pub(crate) fn restore(&self, blocks: impl Iterator<Item = Placed>) -> usize {
+    pub(crate) fn restore(&self, blocks: impl Iterator<Item = BlockLocation>) -> usize {
         match &self.engine {
             Engine::Memory(_) => 0,
             Engine::Devices(store) => store.restore(blocks),

@@ -89,7 +89,7 @@ pub struct Ask {
 
 /// What all who have a file open share.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct FileEntry {
     pub(crate) id: FileId,
     pub(crate) size: u64,
     /// The hash of its name.
@@ -97,13 +97,13 @@ pub(crate) struct Known {
     gone: AtomicBool,
 }
 
-impl Known {
-    pub(crate) fn new(id: FileId, name: &str, size: u64) -> Known {
+impl FileEntry {
+    pub(crate) fn new(id: FileId, name: &str, size: u64) -> FileEntry {
         // FNV-1a: the same in every life of the process.
         let tag = name.bytes().fold(0xcbf2_9ce4_8422_2325, |tag: u64, byte| {
             (tag ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        Known { id, size, tag, gone: AtomicBool::new(false) }
+        FileEntry { id, size, tag, gone: AtomicBool::new(false) }
     }
 
     pub(crate) fn is_gone(&self) -> bool {
@@ -122,7 +122,7 @@ const READ_PART: u64 = 4;
 #[derive(Debug)]
 pub struct File {
     cache: Arc<Cache>,
-    known: Arc<Known>,
+    known: Arc<FileEntry>,
     name: Box<str>,
     caching: Caching,
     tally: Arc<Tally>,
@@ -131,7 +131,7 @@ pub struct File {
 impl File {
     pub(crate) fn new(
         cache: Arc<Cache>,
-        known: Arc<Known>,
+        known: Arc<FileEntry>,
         name: Box<str>,
         caching: Caching,
         tally: Arc<Tally>,

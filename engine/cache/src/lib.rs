@@ -37,12 +37,12 @@ use bytes::Bytes;
 use env::HashMap;
 use env::sync::Mutex;
 
-use crate::bucket::Placed;
+use crate::bucket::BlockLocation;
 use crate::counts::Tally;
-use crate::file::Known;
+use crate::file::FileEntry;
 use crate::flight::Flights;
 use crate::memory::Memory;
-use crate::persist::{Named, Snapshot};
+use crate::persist::{SavedFile, Snapshot};
 use crate::prefetch::Prefetch;
 
 /// A file, for as long as the cache knows it. Never given to another.
@@ -207,7 +207,7 @@ pub struct Cache {
     bucket: Option<Bucket>,
     persistence: Option<Persistence>,
     flights: Flights,
-    files: Mutex<HashMap<Box<str>, Arc<Known>>>,
+    files: Mutex<HashMap<Box<str>, Arc<FileEntry>>>,
     /// Files after which those are forgotten that nobody has open and of which no block is left.
     sweep_at: AtomicU64,
     tables: Mutex<Vec<Arc<Tally>>>,
@@ -254,12 +254,12 @@ impl Cache {
         for file in snapshot.files {
             let id = FileId(self.last_file.fetch_add(1, Ordering::Relaxed) + 1);
             ids.insert(file.id, id.0);
-            let known = Known::new(id, &file.name, file.size);
+            let known = FileEntry::new(id, &file.name, file.size);
             files.insert(file.name, Arc::new(known));
         }
         drop(files);
         let blocks = snapshot.blocks.into_iter();
-        let found = blocks.filter_map(|block| Some(Placed { file: *ids.get(&block.file)?, ..block }));
+        let found = blocks.filter_map(|block| Some(BlockLocation { file: *ids.get(&block.file)?, ..block }));
         if let Some(bucket) = &self.bucket {
             let blocks = bucket.restore(found);
             tracing::info!(blocks, files = ids.len(), "the bucket cache is warm");
@@ -274,7 +274,7 @@ impl Cache {
         let files = self.files.lock();
         let wanted = files.iter().filter(|(_, known)| !known.is_gone() && bucket.has_blocks_of(known.id));
         let named =
-            wanted.map(|(name, known)| Named { id: known.id.0, size: known.size, name: name.clone() });
+            wanted.map(|(name, known)| SavedFile { id: known.id.0, size: known.size, name: name.clone() });
         let files = named.collect();
         persistence.save(&Snapshot { files, blocks })
     }
@@ -301,7 +301,7 @@ impl Cache {
                     self.forget(before);
                 }
                 let id = FileId(self.last_file.fetch_add(1, Ordering::Relaxed) + 1);
-                let known = Arc::new(Known::new(id, name, size));
+                let known = Arc::new(FileEntry::new(id, name, size));
                 files.insert(name.into(), Arc::clone(&known));
                 known
             }
@@ -324,12 +324,12 @@ impl Cache {
     }
 
     /// Drops the blocks of a file that nobody shall find again.
-    fn forget(&self, known: &Known) -> usize {
+    fn forget(&self, known: &FileEntry) -> usize {
         known.set_gone();
         self.evict_file(known)
     }
 
-    fn evict_file(&self, known: &Known) -> usize {
+    fn evict_file(&self, known: &FileEntry) -> usize {
         self.memory.as_ref().map_or(0, |memory| memory.evict_file(known.id))
             + self.bucket.as_ref().map_or(0, |bucket| bucket.evict_file(known.id))
     }

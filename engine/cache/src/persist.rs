@@ -20,7 +20,7 @@ use env::HashMap;
 use env::sync::Mutex;
 use storage::Device;
 
-use crate::bucket::{Placed, RECORD_MAGIC, checksum};
+use crate::bucket::{BlockLocation, RECORD_MAGIC, checksum};
 
 const MAGIC: &[u8; 4] = b"BKI3";
 const HEADER_LENGTH: usize = 24;
@@ -31,7 +31,7 @@ const BYTES_PER_SLOT: u64 = 128;
 
 /// A file in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct SavedFile {
     pub(crate) id: u64,
     pub(crate) size: u64,
     pub(crate) name: Box<str>,
@@ -40,8 +40,8 @@ pub(crate) struct Named {
 /// The contents of a snapshot.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    pub(crate) files: Vec<Named>,
-    pub(crate) blocks: Vec<Placed>,
+    pub(crate) files: Vec<SavedFile>,
+    pub(crate) blocks: Vec<BlockLocation>,
 }
 
 /// The place where snapshots are saved.
@@ -150,7 +150,7 @@ fn write(snapshot: &Snapshot, room: usize, out: &mut Vec<u8>) {
     out.put_slice(RECORD_MAGIC);
     out.put_u32_le(known.len() as u32);
     out.put_slice(&files);
-    let blocks: Vec<&Placed> = snapshot
+    let blocks: Vec<&BlockLocation> = snapshot
         .blocks
         .iter()
         .filter(|block| known.contains_key(&block.file))
@@ -177,10 +177,10 @@ fn parse(mut bytes: &[u8]) -> Option<Snapshot> {
         let length = usize::from(bytes.try_get_u16_le().ok()?);
         let (name, rest) = bytes.split_at_checked(length)?;
         bytes = rest;
-        snapshot.files.push(Named { id, size, name: std::str::from_utf8(name).ok()?.into() });
+        snapshot.files.push(SavedFile { id, size, name: std::str::from_utf8(name).ok()?.into() });
     }
     for _ in 0..bytes.try_get_u32_le().ok()? {
-        snapshot.blocks.push(Placed {
+        snapshot.blocks.push(BlockLocation {
             file: bytes.try_get_u64_le().ok()?,
             offset: bytes.try_get_u64_le().ok()?,
             at: bytes.try_get_u64_le().ok()?,

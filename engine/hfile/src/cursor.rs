@@ -18,7 +18,7 @@ pub use rows::{Most, Refused};
 
 use crate::ahead::{Ahead, ReadType};
 use crate::heads::{self, Number};
-use crate::held::{Held, Way};
+use crate::held::{BlockAccess, HeldBlocks};
 use crate::{Reader, Result};
 
 /// How blocks are got.
@@ -61,7 +61,7 @@ pub struct Cursor {
     /// Where the cell at `index` lies in the block, and its number: it is looked at again and again.
     cell: Range<usize>,
     sequence: SequenceId,
-    held: Option<Box<Held>>,
+    held: Option<Box<HeldBlocks>>,
     ahead: Option<Box<Ahead>>,
     /// The block behind the open one, which begins where the first number says, if it was looked up already.
     behind: Option<Behind>,
@@ -117,7 +117,7 @@ impl Cursor {
     /// From now on blocks that were looked at are held, so that they are not looked up again: for whoever reads many rows
     /// and is soon done.
     pub fn hold_blocks(&mut self) {
-        self.held.get_or_insert_with(|| Box::new(Held::new()));
+        self.held.get_or_insert_with(|| Box::new(HeldBlocks::new()));
     }
 
     /// From now on it is known of open blocks [whether they lay in the cache](Cursor::lay_in_cache).
@@ -131,8 +131,8 @@ impl Cursor {
         self.lay_in_cache
     }
 
-    fn way(&self) -> Way<'_> {
-        Way { options: self.options, held: self.held.as_deref() }
+    fn way(&self) -> BlockAccess<'_> {
+        BlockAccess { options: self.options, held: self.held.as_deref() }
     }
 
     /// Whether the file may have cells of `row`.

@@ -25,11 +25,11 @@ type Place = Option<(u64, Option<Arc<Block>>)>;
 
 /// The kept blocks; see the module documentation.
 #[derive(Debug)]
-pub(crate) struct Held(RefCell<[Place; PLACES]>);
+pub(crate) struct HeldBlocks(RefCell<[Place; PLACES]>);
 
-impl Held {
-    pub(crate) fn new() -> Held {
-        Held(RefCell::new([const { None }; PLACES]))
+impl HeldBlocks {
+    pub(crate) fn new() -> HeldBlocks {
+        HeldBlocks(RefCell::new([const { None }; PLACES]))
     }
 
     /// Returns the block at `at`, a kept one or the result of `look`, which is then kept.
@@ -64,13 +64,13 @@ fn place_of(at: u64) -> usize {
 
 /// How blocks are loaded, and which are kept.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way<'a> {
+pub(crate) struct BlockAccess<'a> {
     pub(crate) options: ReadOptions,
-    pub(crate) held: Option<&'a Held>,
+    pub(crate) held: Option<&'a HeldBlocks>,
 }
 
-impl From<ReadOptions> for Way<'_> {
+impl From<ReadOptions> for BlockAccess<'_> {
     fn from(options: ReadOptions) -> Self {
-        Way { options, held: None }
+        BlockAccess { options, held: None }
     }
 }

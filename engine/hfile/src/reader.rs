@@ -20,7 +20,7 @@ use crate::compress::Compression;
 use crate::cursor::{Cursor, ReadOptions};
 use crate::facts::{Sizes, note_data};
 use crate::format::{BlockHeader, BlockType, Encoding, HEADER_LENGTH, TRAILER_LENGTH, read_vlong};
-use crate::held::Way;
+use crate::held::BlockAccess;
 use crate::index::{Entries, Leaf, Ordered};
 use crate::info::{FileInfo, TimeSpan, name};
 use crate::worth::Worth;
@@ -387,7 +387,7 @@ impl Reader {
         at: u64,
         disk_length: Option<u32>,
         expected: BlockKind,
-        way: Way<'_>,
+        way: BlockAccess<'_>,
     ) -> Result<Arc<Block>> {
         let block = match way.held {
             None => self.look(at, disk_length, expected, way.options)?,
@@ -408,7 +408,7 @@ impl Reader {
         &self,
         at: u64,
         disk_length: Option<u32>,
-        way: Way<'_>,
+        way: BlockAccess<'_>,
         pick: impl FnOnce(&Part) -> Range<usize>,
     ) -> Result<Cells> {
         if !self.keeps_packed()
@@ -587,7 +587,11 @@ impl Reader {
     }
 
     /// Where the data block begins that would hold `position`, or the first one when it lies before all.
-    pub(crate) fn find_block(&self, position: Position<'_>, way: Way<'_>) -> Result<Option<(u64, u32)>> {
+    pub(crate) fn find_block(
+        &self,
+        position: Position<'_>,
+        way: BlockAccess<'_>,
+    ) -> Result<Option<(u64, u32)>> {
         if self.root.is_empty() {
             return Ok(None);
         }
@@ -619,7 +623,7 @@ impl Reader {
 
     /// The first cells of the data block right behind the one at `at`, which takes so much of the file, or all of it, where
     /// a part of it can be had or it lies in memory.
-    pub(crate) fn part_after(&self, at: u64, disk_length: u32, way: Way<'_>) -> Option<(u64, Cells)> {
+    pub(crate) fn part_after(&self, at: u64, disk_length: u32, way: BlockAccess<'_>) -> Option<(u64, Cells)> {
         let next = at + u64::from(disk_length);
         if next > self.last_data || !way.held.is_none_or(|held| held.is_first(next)) {
             return None;

@@ -31,11 +31,11 @@ const TOGETHER_MAX: usize = 16;
 /// Operations that are due on one of the generator's threads, by connection.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    lanes: Box<[Lane]>,
+    lanes: Box<[ConnectionQueue]>,
 }
 
 #[derive(Debug)]
-struct Lane {
+struct ConnectionQueue {
     due: Mutex<VecDeque<Moment>>,
     ready: Semaphore,
 }
@@ -70,7 +70,7 @@ impl Pace {
         schedule: Schedule,
         connections: usize,
     ) -> std::io::Result<Arc<Pace>> {
-        let lane = |_| Lane { due: Mutex::default(), ready: Semaphore::new(0) };
+        let lane = |_| ConnectionQueue { due: Mutex::default(), ready: Semaphore::new(0) };
         let pace = Arc::new(Pace { lanes: (0..connections).map(lane).collect() });
         let alarm = {
             let _within = runtime.handle().enter();

@@ -60,7 +60,7 @@ const COMPARED_MAX: usize = 64;
 
 /// The buckets of one device.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lane {
+struct DeviceBuckets {
     buckets: u64,
     /// Number of used slots, and their bytes.
     used: u64,
@@ -142,7 +142,7 @@ impl ByFill {
 pub(super) struct Allocator {
     bucket_size: u64,
     buckets: Vec<Bucket>,
-    lanes: Vec<Lane>,
+    lanes: Vec<DeviceBuckets>,
     /// Unassigned buckets, and some stale entries. Removing the entry of each bucket that is taken singly after a start
     /// would search the whole list every time.
     nobodys: VecDeque<u32>,
@@ -174,7 +174,7 @@ impl Allocator {
         let buckets = each as u32 * devices as u32;
         Allocator {
             bucket_size,
-            lanes: vec![Lane { buckets: each, ..Lane::default() }; devices],
+            lanes: vec![DeviceBuckets { buckets: each, ..DeviceBuckets::default() }; devices],
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             nobodys: (0..buckets).rev().collect(),
             #[cfg(test)]
@@ -336,7 +336,7 @@ impl Allocator {
         let counts = &mut self.counts[class];
         let slot = ((offset % self.bucket_size) / u64::from(counts.size)) as u32;
         debug_assert!(!bucket.free.contains(&slot), "slot {slot} of bucket {at} is given back twice");
-        let Lane { is_closed, used, bytes, .. } = &mut self.lanes[lane];
+        let DeviceBuckets { is_closed, used, bytes, .. } = &mut self.lanes[lane];
         *used -= 1;
         *bytes -= u64::from(counts.size);
         if bucket.free.is_empty() && !*is_closed {

@@ -70,7 +70,7 @@ pub(crate) enum Cause {
 
 /// The fields that a lookup reads, and no more: with blocks as values two entries fit a cache line.
 #[derive(Debug)]
-struct Kept<V> {
+struct LookupEntry<V> {
     key: BlockKey,
     /// `None` for a free entry.
     value: Option<V>,
@@ -113,7 +113,7 @@ pub(crate) struct Spot(u32);
 /// beside it.
 #[derive(Debug)]
 pub(crate) struct Shelf<V> {
-    kept: Vec<Kept<V>>,
+    kept: Vec<LookupEntry<V>>,
     /// All entries, used or free.
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -262,7 +262,7 @@ impl<V> Shelf<V> {
             return;
         }
         let place = if in_memory { Place::InMemory } else { Place::Window };
-        let kept = Kept { key, value: Some(value), marks: 0 };
+        let kept = LookupEntry { key, value: Some(value), marks: 0 };
         let entry = Entry {
             hash,
             weight,

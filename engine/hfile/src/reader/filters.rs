@@ -6,7 +6,7 @@ use super::Reader;
 use crate::Result;
 use crate::bloom::{BloomType, Filter, column_key};
 use crate::cursor::ReadOptions;
-use crate::held::Way;
+use crate::held::BlockAccess;
 
 impl Reader {
     /// Whether the file may contain cells of `row`.
@@ -14,7 +14,7 @@ impl Reader {
         self.row_may_be_here(row, options.into())
     }
 
-    pub(crate) fn row_may_be_here(&self, row: &[u8], way: Way<'_>) -> Result<bool> {
+    pub(crate) fn row_may_be_here(&self, row: &[u8], way: BlockAccess<'_>) -> Result<bool> {
         match &self.bloom {
             Some((kind, filter)) => kind.key_of_row(row).map_or(Ok(true), |key| self.ask(filter, key, way)),
             None => Ok(true),
@@ -46,7 +46,12 @@ impl Reader {
         self.column_may_be_here(row, qualifier, options.into())
     }
 
-    pub(crate) fn column_may_be_here(&self, row: &[u8], qualifier: &[u8], way: Way<'_>) -> Result<bool> {
+    pub(crate) fn column_may_be_here(
+        &self,
+        row: &[u8],
+        qualifier: &[u8],
+        way: BlockAccess<'_>,
+    ) -> Result<bool> {
         match &self.bloom {
             Some((BloomType::RowColumn, filter)) => {
                 self.ask(filter, column_key(row, qualifier).key().bytes(), way)
@@ -60,14 +65,14 @@ impl Reader {
         self.families_may_be_deleted(row, options.into())
     }
 
-    pub(crate) fn families_may_be_deleted(&self, row: &[u8], way: Way<'_>) -> Result<bool> {
+    pub(crate) fn families_may_be_deleted(&self, row: &[u8], way: BlockAccess<'_>) -> Result<bool> {
         if self.deletes_no_family {
             return Ok(false);
         }
         self.delete_bloom.as_ref().map_or(Ok(true), |filter| self.ask(filter, row, way))
     }
 
-    fn ask(&self, filter: &Filter, key: &[u8], way: Way<'_>) -> Result<bool> {
+    fn ask(&self, filter: &Filter, key: &[u8], way: BlockAccess<'_>) -> Result<bool> {
         let Some((offset, length)) = filter.chunk_of(key) else { return Ok(false) };
         let chunk = self.block(offset, Some(length), BlockKind::Bloom, way)?;
         Ok(filter.may_hold(&chunk.bytes, key))

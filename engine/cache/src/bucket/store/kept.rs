@@ -3,7 +3,7 @@
 use env::sync::MutexGuard;
 
 use super::{Entry, Slot, State, Store};
-use crate::bucket::{Placed, record};
+use crate::bucket::{BlockLocation, record};
 use crate::memory::{Admission, Cause, hash_of};
 use crate::{BlockKey, FileId};
 
@@ -16,7 +16,7 @@ impl Store {
     /// So it is no picture of one moment. A block that comes meanwhile may be missing, or be there twice, of which the first
     /// is taken when it is restored; and one that goes is there where another lies then. All of this happens to an index
     /// that is read a moment after it was kept, too: what does not lie where it should fails its check when it is read.
-    pub(in crate::bucket) fn placed(&self) -> Vec<Placed> {
+    pub(in crate::bucket) fn placed(&self) -> Vec<BlockLocation> {
         let mut placed = Vec::with_capacity(self.0.state.lock().index.len());
         // What waits for the lock does not wait for memory.
         let mut slice = Vec::with_capacity(SLICE);
@@ -25,7 +25,7 @@ impl Store {
             let state = self.0.state.lock();
             let written = state.index.entries(places.clone()).filter_map(|(key, entry, in_memory)| {
                 let Slot { at, length, head, sum, .. } = entry.slot()?;
-                Some(Placed { file: key.file.0, offset: key.offset, at, length, head, sum, in_memory })
+                Some(BlockLocation { file: key.file.0, offset: key.offset, at, length, head, sum, in_memory })
             });
             slice.extend(written);
             let is_done = places.end >= state.index.places();
@@ -39,9 +39,9 @@ impl Store {
         }
     }
 
-    pub(in crate::bucket) fn restore(&self, blocks: impl Iterator<Item = Placed>) -> usize {
+    pub(in crate::bucket) fn restore(&self, blocks: impl Iterator<Item = BlockLocation>) -> usize {
         let mut state = self.0.state.lock();
-        for Placed { file, offset, at, length, head, sum, in_memory } in blocks {
+        for BlockLocation { file, offset, at, length, head, sum, in_memory } in blocks {
             let key = BlockKey { file: FileId(file), offset };
             let class = state.slots.class_of(length as usize);
             let Some(class) = class.filter(|_| !state.index.has(key)) else { continue };
