@@ -388,7 +388,7 @@ impl Region {
         };
         self.counters.rows_written(edits.edits.len() as u64);
         self.account.wrote(edits.bytes.len() as u64, log_bytes as u64);
-        let _set = self.oldest_edit.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
+        let _set = self.memstore.oldest_edit.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
         let durable = match (awaits, ticket) {
             (Awaits::Log(level), Some(ticket)) => Some(self.log.sync(ticket, level)),
             (awaits, _) => {

@@ -13,15 +13,15 @@ use cell::{SequenceId, Timestamp};
 use hfile::{ReadOptions, ReadType, StoreFileInfo};
 
 use crate::commit::Commit;
-use crate::flush::Made;
+use crate::compaction_matcher::{CompactionMatcher, CompactionScope};
+use crate::dropped_markers::DroppedMarkers;
+use crate::flush::NewFile;
 use crate::heap::{Heap, Source};
 use crate::markers::change;
 use crate::open::Access;
 use crate::region::Region;
-use crate::rewrite::{Rewrite, RewriteKind};
 use crate::store::{Store, View};
 use crate::store_file::StoreFile;
-use crate::swept::Swept;
 use crate::{Error, FlushReason, RegionOptions, Result};
 
 /// What is asked of a compaction.
@@ -117,7 +117,7 @@ impl Region {
         }
         for store in &self.stores {
             if request.families.is_empty() || request.families.contains(&store.family) {
-                if request.major && store.accordion.has_young() {
+                if request.major && store.accordion.has_retained() {
                     self.flush_stores(std::slice::from_ref(&store.family), FlushReason::Requested)?;
                 }
                 taken += self.compact_store(store, request.major)?;
@@ -162,7 +162,7 @@ impl Region {
             return Ok(0);
         }
         // What markers have masked would be replayed without them, where the log still has it.
-        let all = (run.len() == files.len() && !store.accordion.has_young()) || env::planted(7);
+        let all = (run.len() == files.len() && !store.accordion.has_retained()) || env::planted(7);
         let chosen: Vec<Arc<StoreFile>> = files[run].to_vec();
         let cells: u64 = chosen.iter().map(|file| file.entries()).sum();
         self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);
@@ -175,7 +175,7 @@ impl Region {
             heap.watch_cache();
         }
         let kind = if all {
-            RewriteKind::All {
+            CompactionScope::All {
                 purge_deletes_after: store.tuning.load().purge_deletes_after,
                 earliest_put: chosen
                     .iter()
@@ -184,21 +184,20 @@ impl Region {
                     .unwrap_or(Timestamp::LATEST),
             }
         } else {
-            RewriteKind::Some
+            CompactionScope::Some
         };
-        let rewrite = Rewrite::new(store.keeping, kind, self.world.now().0);
+        let rewrite = CompactionMatcher::new(store.scan_info, kind, self.world.now().0);
         let codec = if all { store.options.compression_major } else { store.options.compression_minor };
         let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
-        let swept = Swept::merged(chosen.iter().map(|file| &file.swept));
+        let dropped_markers = DroppedMarkers::merged(chosen.iter().map(|file| &file.dropped_markers));
         // As markers that lie in the files: of all files none stays that need not.
-        let swept = match kind {
-            RewriteKind::Some => swept,
-            RewriteKind::All { purge_deletes_after: ..=0, .. } => Swept::default(),
-            RewriteKind::All { purge_deletes_after, .. } => {
-                swept.since(self.world.now().0.saturating_sub(purge_deletes_after).saturating_sub(1))
-            }
+        let dropped_markers = match kind {
+            CompactionScope::Some => dropped_markers,
+            CompactionScope::All { purge_deletes_after: ..=0, .. } => DroppedMarkers::default(),
+            CompactionScope::All { purge_deletes_after, .. } => dropped_markers
+                .since(self.world.now().0.saturating_sub(purge_deletes_after).saturating_sub(1)),
         };
-        let info = StoreFileInfo { max_sequence: newest, major: all, more: swept.fact() };
+        let info = StoreFileInfo { max_sequence: newest, major: all, more: dropped_markers.fact() };
         let made = self.write_file(store, heap, rewrite, codec.as_str(), info, &mut |cells| {
             self.counters.compacted_cells.fetch_add(cells, Ordering::Relaxed);
         });
@@ -208,7 +207,7 @@ impl Region {
             Err(_) if self.write.lock().closing => return Err(overtaken()),
             made => made?,
         };
-        let Made { file: made, warm, pin } = made;
+        let NewFile { file: made, warm, pin } = made;
         let bytes = chosen.iter().map(|file| file.size()).sum();
         // What a family wants kept and cannot be read back is told to whoever asks for it.
         let _read = made.reader.warm(made.reader.cached().kept_of_compaction(bytes), true);

@@ -9,13 +9,13 @@
 use cell::{Cell, CellType, Timestamp};
 use proto::descriptor::KeepDeletedCells;
 
-use crate::matcher::{Deletes, Keeping, Masked, is_cell_expired};
+use crate::matcher::{Deletes, Masked, ScanInfo, is_cell_expired};
 
 /// Judges the cells of one family on their way into a new file.
 #[derive(Debug)]
-pub(crate) struct Rewrite {
-    keeping: Keeping,
-    kind: RewriteKind,
+pub(crate) struct CompactionMatcher {
+    scan_info: ScanInfo,
+    kind: CompactionScope,
     now: i64,
     row: Vec<u8>,
     any: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Rewrite {
 
 /// Which files take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RewriteKind {
+pub(crate) enum CompactionScope {
     /// Some, or none but memory.
     Some,
     /// All, so that markers may go.
@@ -41,15 +41,15 @@ pub(crate) enum RewriteKind {
     },
 }
 
-impl Rewrite {
-    pub(crate) fn new(keeping: Keeping, kind: RewriteKind, now: i64) -> Rewrite {
-        Rewrite {
-            keeping,
+impl CompactionMatcher {
+    pub(crate) fn new(scan_info: ScanInfo, kind: CompactionScope, now: i64) -> CompactionMatcher {
+        CompactionMatcher {
+            scan_info,
             kind,
             now,
             row: Vec::new(),
             any: false,
-            deletes: Deletes::of(&keeping),
+            deletes: Deletes::of(&scan_info),
             column: Vec::new(),
             versions: 0,
             last: None,
@@ -58,18 +58,18 @@ impl Rewrite {
     }
 
     /// From which timestamp on a value without tags that is the only cell of its row is kept, and need not be shown to
-    /// [`Rewrite::keeps`]. Of what was known of a row nothing is left at the next.
+    /// [`CompactionMatcher::keeps`]. Of what was known of a row nothing is left at the next.
     pub(crate) fn lone_since(&self) -> Timestamp {
-        match self.keeping.ttl {
+        match self.scan_info.ttl {
             // What has expired stays, too, where a version or more is to stay.
-            Some(ttl) if self.keeping.min_versions == 0 => Timestamp(self.now.saturating_sub(ttl)),
+            Some(ttl) if self.scan_info.min_versions == 0 => Timestamp(self.now.saturating_sub(ttl)),
             _ => Timestamp::OLDEST,
         }
     }
 
     /// Whether the cell goes into the new file.
     pub(crate) fn keeps(&mut self, cell: Cell<'_>) -> bool {
-        if self.keeping.new_versions && self.kind == RewriteKind::Some {
+        if self.scan_info.new_versions && self.kind == CompactionScope::Some {
             return true;
         }
         let key = cell.key();
@@ -93,9 +93,9 @@ impl Rewrite {
         }
         let timestamp = key.timestamp();
         let kind = key.cell_type().unwrap_or(CellType::Put);
-        let is_expired = self.keeping.is_expired(timestamp, self.now);
+        let is_expired = self.scan_info.is_expired(timestamp, self.now);
         // Where what was written later wins, also markers that have expired are known.
-        if is_expired && self.keeping.min_versions == 0 && !self.keeping.new_versions {
+        if is_expired && self.scan_info.min_versions == 0 && !self.scan_info.new_versions {
             return self.end_column();
         }
         if is_cell_expired(cell, self.now) {
@@ -103,7 +103,7 @@ impl Rewrite {
         }
         if kind.is_delete() {
             // Whoever keeps deleted cells keeps them until their markers expire, if these do.
-            let masks = match self.keeping.keep_deleted {
+            let masks = match self.scan_info.keep_deleted {
                 KeepDeletedCells::False => true,
                 KeepDeletedCells::True => false,
                 KeepDeletedCells::Ttl => is_expired,
@@ -111,7 +111,7 @@ impl Rewrite {
             if masks {
                 self.deletes.add(cell);
             }
-            let RewriteKind::All { purge_deletes_after, earliest_put } = self.kind else { return true };
+            let CompactionScope::All { purge_deletes_after, earliest_put } = self.kind else { return true };
             if purge_deletes_after > 0 && self.now.saturating_sub(timestamp.0) <= purge_deletes_after {
                 return true;
             }
@@ -135,8 +135,8 @@ impl Rewrite {
         if !kind.is_delete() {
             self.versions += 1;
         }
-        if self.versions > self.keeping.max_versions
-            || (is_expired && self.versions > self.keeping.min_versions)
+        if self.versions > self.scan_info.max_versions
+            || (is_expired && self.versions > self.scan_info.min_versions)
         {
             return self.end_column();
         }
@@ -178,7 +178,7 @@ mod tests {
     /// nothing but markers, of versions that have expired, of what markers mask, in every order.
     #[test]
     fn lone_values_need_not_be_shown() {
-        let plain = Keeping {
+        let plain = ScanInfo {
             max_versions: 1,
             min_versions: 0,
             ttl: None,
@@ -187,11 +187,11 @@ mod tests {
         };
         let keepings = [
             plain,
-            Keeping { ttl: Some(300), ..plain },
-            Keeping { ttl: Some(300), min_versions: 1, max_versions: 2, ..plain },
-            Keeping { ttl: Some(i64::MAX), keep_deleted: KeepDeletedCells::Ttl, ..plain },
-            Keeping { ttl: Some(300), keep_deleted: KeepDeletedCells::True, max_versions: 2, ..plain },
-            Keeping { ttl: Some(300), new_versions: true, ..plain },
+            ScanInfo { ttl: Some(300), ..plain },
+            ScanInfo { ttl: Some(300), min_versions: 1, max_versions: 2, ..plain },
+            ScanInfo { ttl: Some(i64::MAX), keep_deleted: KeepDeletedCells::Ttl, ..plain },
+            ScanInfo { ttl: Some(300), keep_deleted: KeepDeletedCells::True, max_versions: 2, ..plain },
+            ScanInfo { ttl: Some(300), new_versions: true, ..plain },
         ];
         let shapes: [&[(i64, CellType)]; 8] = [
             &[(900, CellType::Put)],
@@ -203,8 +203,8 @@ mod tests {
             &[(900, CellType::Put), (800, CellType::DeleteColumn), (700, CellType::Put)],
             &[(900, CellType::Put), (900, CellType::Put), (500, CellType::Put), (400, CellType::Put)],
         ];
-        for keeping in keepings {
-            let new = || Rewrite::new(keeping, RewriteKind::Some, NOW);
+        for scan_info in keepings {
+            let new = || CompactionMatcher::new(scan_info, CompactionScope::Some, NOW);
             let (mut all, mut some, mut word, mut unseen) = (new(), new(), 1u64, 0);
             for row in 0..2_000 {
                 word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -219,10 +219,10 @@ mod tests {
                     let kept = all.keeps(cell);
                     unseen += u32::from(is_unseen);
                     let same = if is_unseen { kept } else { kept == some.keeps(cell) };
-                    assert!(same, "{keeping:?}: {:?}, kept: {kept}", cell.key());
+                    assert!(same, "{scan_info:?}: {:?}, kept: {kept}", cell.key());
                 }
             }
-            assert!(unseen > 200, "{keeping:?}: {unseen}");
+            assert!(unseen > 200, "{scan_info:?}: {unseen}");
         }
     }
 }

@@ -75,26 +75,28 @@ fn row_digest(row: &[u8]) -> [u8; WHAT] {
 
 /// A sorted list of markers that went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Swept(Bytes);
+pub(crate) struct DroppedMarkers(Bytes);
 
-impl Swept {
+impl DroppedMarkers {
     /// What a file says; what is left of bytes that are no list is none.
-    pub(crate) fn of_fact(bytes: Option<&Bytes>) -> Swept {
-        Swept(bytes.filter(|bytes| bytes.len().is_multiple_of(ENTRY)).cloned().unwrap_or_default())
+    pub(crate) fn of_fact(bytes: Option<&Bytes>) -> DroppedMarkers {
+        DroppedMarkers(bytes.filter(|bytes| bytes.len().is_multiple_of(ENTRY)).cloned().unwrap_or_default())
     }
 
     /// One list of all of them.
-    pub(crate) fn merged<'a>(lists: impl IntoIterator<Item = &'a Swept>) -> Swept {
-        let lists: Vec<&Swept> = lists.into_iter().filter(|list| !list.is_empty()).collect();
+    pub(crate) fn merged<'a>(lists: impl IntoIterator<Item = &'a DroppedMarkers>) -> DroppedMarkers {
+        let lists: Vec<&DroppedMarkers> = lists.into_iter().filter(|list| !list.is_empty()).collect();
         match &lists[..] {
-            [] => Swept::default(),
+            [] => DroppedMarkers::default(),
             [only] => (*only).clone(),
             // Runs that are sorted already are merged, not sorted again.
-            many => Swept::of_entries(many.iter().flat_map(|list| list.entries().copied()).collect()),
+            many => {
+                DroppedMarkers::of_entries(many.iter().flat_map(|list| list.entries().copied()).collect())
+            }
         }
     }
 
-    fn of_entries(mut entries: Vec<Entry>) -> Swept {
+    fn of_entries(mut entries: Vec<Entry>) -> DroppedMarkers {
         entries.sort();
         entries.dedup_by(|later, earlier| {
             let is_same = later[..WHAT] == earlier[..WHAT];
@@ -104,13 +106,13 @@ impl Swept {
             }
             is_same && *later == *earlier
         });
-        Swept(entries.into_flattened().into())
+        DroppedMarkers(entries.into_flattened().into())
     }
 
     /// Those entries whose timestamp is after `since`.
-    pub(crate) fn since(&self, since: i64) -> Swept {
+    pub(crate) fn since(&self, since: i64) -> DroppedMarkers {
         let is_after = |entry: &&Entry| timestamp_of(entry) > since;
-        Swept::of_entries(self.entries().filter(is_after).copied().collect())
+        DroppedMarkers::of_entries(self.entries().filter(is_after).copied().collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -161,7 +163,7 @@ fn timestamp_of(entry: &Entry) -> i64 {
 }
 
 /// The markers that mask `put` in any of `lists`, as cells.
-fn markers_of<'a>(put: Cell<'_>, lists: impl Iterator<Item = &'a Swept> + Clone) -> Vec<Vec<u8>> {
+fn markers_of<'a>(put: Cell<'_>, lists: impl Iterator<Item = &'a DroppedMarkers> + Clone) -> Vec<Vec<u8>> {
     let (row, qualifier) = (put.row(), put.qualifier());
     let (of_row, of_column) = (digest(row, b""), digest(row, qualifier));
     let found = KINDS.into_iter().filter_map(|(kind, up_to)| {
@@ -250,15 +252,18 @@ impl Sweep {
     }
 
     /// The list of those that go, with those that went before.
-    pub(crate) fn with(self, before: &Swept) -> Swept {
-        Swept::merged([before, &Swept::of_entries(self.gone)])
+    pub(crate) fn with(self, before: &DroppedMarkers) -> DroppedMarkers {
+        DroppedMarkers::merged([before, &DroppedMarkers::of_entries(self.gone)])
     }
 }
 
 impl View {
-    fn lists(&self) -> impl Iterator<Item = &Swept> + Clone {
-        let of_files = self.files.iter().map(|file: &Arc<StoreFile>| &file.swept);
-        [&self.swept, &self.swept_snapshot].into_iter().chain(of_files).filter(|list| !list.is_empty())
+    fn lists(&self) -> impl Iterator<Item = &DroppedMarkers> + Clone {
+        let of_files = self.files.iter().map(|file: &Arc<StoreFile>| &file.dropped_markers);
+        [&self.dropped_markers, &self.dropped_of_snapshot]
+            .into_iter()
+            .chain(of_files)
+            .filter(|list| !list.is_empty())
     }
 
     /// Whether some marker of the store is remembered.
@@ -267,7 +272,7 @@ impl View {
     }
 
     /// The markers that `put` would be masked by if they had not gone.
-    pub(crate) fn swept_markers_of(&self, put: Cell<'_>) -> Vec<Vec<u8>> {
+    pub(crate) fn dropped_markers_of(&self, put: Cell<'_>) -> Vec<Vec<u8>> {
         if !self.remembers_markers() {
             return Vec::new();
         }
@@ -294,17 +299,17 @@ mod tests {
         parts.to_vec().expect("within limits")
     }
 
-    fn list(markers: &[(&str, &str, i64, CellType)]) -> Swept {
+    fn list(markers: &[(&str, &str, i64, CellType)]) -> DroppedMarkers {
         let mut sweep = Sweep::new(&Late::default(), i64::MAX).expect("nothing is late");
         for (row, qualifier, timestamp, kind) in markers {
             let bytes = cell(row, qualifier, *timestamp, *kind);
             sweep.drop_marker(Cell::parse(&bytes, SequenceId::ZERO).expect("whole"));
         }
-        sweep.with(&Swept::default())
+        sweep.with(&DroppedMarkers::default())
     }
 
     /// The markers of a put at `row/q`, as kind and timestamp.
-    fn found(lists: &[Swept], row: &str, timestamp: i64) -> Vec<(CellType, i64)> {
+    fn found(lists: &[DroppedMarkers], row: &str, timestamp: i64) -> Vec<(CellType, i64)> {
         let put = cell(row, "q", timestamp, CellType::Put);
         let markers = markers_of(Cell::parse(&put, SequenceId::ZERO).expect("whole"), lists.iter());
         let told = |marker: &Vec<u8>| {
@@ -347,7 +352,7 @@ mod tests {
             list(&[("a", "q", 6, DeleteColumn), ("b", "q", 2, Delete), ("b", "q", 1, Delete)]),
         ];
         assert_eq!((lists[0].len(), lists[1].len()), (2, 3));
-        let one = Swept::merged(&lists);
+        let one = DroppedMarkers::merged(&lists);
         assert_eq!(one.len(), 3, "{one:?}");
         assert_eq!(found(std::slice::from_ref(&one), "a", 6), [(DeleteColumn, 7)]);
         assert_eq!(found(std::slice::from_ref(&one), "b", 1), [(Delete, 1)]);
@@ -355,8 +360,8 @@ mod tests {
         assert_eq!(found(&[one.since(6)], "a", 1), [(DeleteColumn, 7)]);
         assert!(one.since(7).is_empty());
         let [(FACT, bytes)] = &one.fact()[..] else { panic!("one fact") };
-        assert_eq!(Swept::of_fact(Some(bytes)), one);
-        assert!(Swept::of_fact(Some(&bytes.slice(1..))).is_empty());
+        assert_eq!(DroppedMarkers::of_fact(Some(bytes)), one);
+        assert!(DroppedMarkers::of_fact(Some(&bytes.slice(1..))).is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! 2. The writes in the snapshots are made durable in the log and complete: a file holds nothing that a reader may not
 //!    see, and nothing that the log has not.
 //! 3. Each store's snapshot streams into a file at its final name. For the sake of memory alone, what was rewritten may stay:
-//!    it is copied into a segment of its own meanwhile (see [`young`](crate::young)).
+//!    it is copied into a segment of its own meanwhile (see [`retained`](crate::retained_rows)).
 //! 4. The store's list is replaced; from then on the file exists. The view drops the snapshot, and has what stayed.
 //! 5. The log is told what it need not keep.
 //!
@@ -23,18 +23,18 @@ use storage::FileName;
 use wal::Kind;
 
 use crate::commit::Commit;
+use crate::compaction_matcher::{CompactionMatcher, CompactionScope};
+use crate::dropped_markers::DroppedMarkers;
 use crate::heap::{Heap, Source};
 use crate::markers::change;
 use crate::memory::MemoryAct;
 use crate::mvcc::Awaits;
 use crate::open_files::PinnedFile;
 use crate::region::Region;
-use crate::rewrite::{Rewrite, RewriteKind};
+use crate::retained_rows::Allowance;
 use crate::store::{Sealed, Store, View};
 use crate::store_file::{FileOpener, StoreFile};
-use crate::swept::Swept;
 use crate::tracker::Listed;
-use crate::young::Allowance;
 use crate::{Error, Result};
 
 /// Why a region is flushed.
@@ -77,7 +77,7 @@ struct StoreFlushed {
 }
 
 /// A new file.
-pub(crate) struct Made {
+pub(crate) struct NewFile {
     pub(crate) file: Arc<StoreFile>,
     /// The blocks of cells that lay in the cache, and what is needed to find them: see [`hfile::Written::warm`].
     pub(crate) warm: Vec<(u64, u32)>,
@@ -113,7 +113,7 @@ impl Region {
                 store.begin_flush(&self.options.memory, self.sealed(state.last_sequence));
             }
             if families.is_empty() {
-                self.oldest_edit.store(0, Ordering::Relaxed);
+                self.memstore.oldest_edit.store(0, Ordering::Relaxed);
             }
             (state.last_sequence, state.last_ticket, state.last_unlogged, self.level_awaited(&state))
         };
@@ -156,10 +156,10 @@ impl Region {
             self.log.flushed(self.info.encoded_name().as_str().as_bytes(), written);
         }
         if families.is_empty() {
-            let before = self.flushed_at.swap(began.0, Ordering::Relaxed);
+            let before = self.memstore.flushed_at.swap(began.0, Ordering::Relaxed);
             if flushed.stayed > 0 {
                 // What stayed was written after the flush before this one.
-                self.oldest_edit.store(before, Ordering::Relaxed);
+                self.memstore.oldest_edit.store(before, Ordering::Relaxed);
             }
             // What other families have in memory is still needed; each family's files say how far it is in them.
             self.log.flushed(self.info.encoded_name().as_str().as_bytes(), flushed.sequence);
@@ -174,8 +174,8 @@ impl Region {
         let may_stay = reason == FlushReason::MemstoreSize
             && part > 0.0
             && store.accordion.is_adaptive()
-            && store.keeping.max_versions == 1
-            && !store.keeping.new_versions;
+            && store.scan_info.max_versions == 1
+            && !store.scan_info.new_versions;
         if !may_stay {
             return None;
         }
@@ -197,26 +197,26 @@ impl Region {
         sequence: SequenceId,
         allowance: Option<Allowance>,
     ) -> Result<StoreFlushed> {
-        let (snapshot, swept) = {
+        let (snapshot, dropped_markers) = {
             let view = store.view.load();
-            (view.snapshot.clone(), view.swept_snapshot.clone())
+            (view.snapshot.clone(), view.dropped_of_snapshot.clone())
         };
         if snapshot.is_empty() {
             return Ok(StoreFlushed { file: None, through: sequence, stayed: 0 });
         }
         let (began, now) = (self.world.moment(), self.world.now());
-        let rewrite = || Rewrite::new(store.keeping, RewriteKind::Some, now.0);
+        let rewrite = || CompactionMatcher::new(store.scan_info, CompactionScope::Some, now.0);
         let split = allowance
             .filter(|_| Segment::fit_one(&snapshot))
             .and_then(|allowance| store.accordion.split(&snapshot, sequence, allowance, rewrite()));
         let through = split.as_ref().map_or(sequence, |split| split.through);
         let codec = store.options.compression.as_str();
-        let info = StoreFileInfo { max_sequence: through, major: false, more: swept.fact() };
-        let mut young = None;
+        let info = StoreFileInfo { max_sequence: through, major: false, more: dropped_markers.fact() };
+        let mut retained = None;
         let made = match &split {
             Some(split) => self.write_file_by(store, codec, info, |writer| {
                 let (mut fate, mut written) = (split.fates(), Ok(()));
-                young = Segment::compacted(&snapshot, &self.options.memory, Cleaning::ALL, |cell| {
+                retained = Segment::compacted(&snapshot, &self.options.memory, Cleaning::ALL, |cell| {
                     let (goes, stays) = fate(cell);
                     if goes && written.is_ok() {
                         written = writer.append(cell);
@@ -243,7 +243,7 @@ impl Region {
         {
             let _read = file.reader.warm(Kinds::ALL, false);
         }
-        let young = young.map(|young| Arc::new(young.segment));
+        let retained = retained.map(|retained| Arc::new(retained.segment));
         let stayed = split.as_ref().map_or(0, |split| split.bytes);
         if env::planted(16) {
             store.change_view(|view| View { snapshot: Vec::new(), ..view.clone() });
@@ -253,9 +253,9 @@ impl Region {
             add: vec![Arc::clone(&file)],
             view: &|view| View {
                 // It is older than what was sealed since.
-                pipeline: view.pipeline.iter().chain(&young).cloned().collect(),
+                pipeline: view.pipeline.iter().chain(&retained).cloned().collect(),
                 snapshot: Vec::new(),
-                swept_snapshot: Swept::default(),
+                dropped_of_snapshot: DroppedMarkers::default(),
                 horizon: view.horizon.max(sequence),
                 ..view.clone()
             },
@@ -263,8 +263,8 @@ impl Region {
         };
         self.commit(store, commit)?;
         drop(made.pin);
-        let kept = young.zip(split).map(|(young, split)| {
-            self.event(MemoryAct::Kept, &snapshot, &young, Some(split.expected), began, true)
+        let kept = retained.zip(split).map(|(retained, split)| {
+            self.event(MemoryAct::Kept, &snapshot, &retained, Some(split.expected), began, true)
         });
         store.accordion.flush_done(sequence, stayed, kept);
         Ok(StoreFlushed { file: Some(file), through, stayed })
@@ -277,11 +277,11 @@ impl Region {
         &self,
         store: &Store,
         mut heap: Heap,
-        mut rewrite: Rewrite,
+        mut rewrite: CompactionMatcher,
         codec: &str,
         info: StoreFileInfo,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<Made> {
+    ) -> Result<NewFile> {
         self.write_file_by(store, codec, info, |writer| {
             heap.seek(KeyBuf::first_on_row(b"").position())?;
             let mut read = 0u64;
@@ -311,7 +311,7 @@ impl Region {
         codec: &str,
         info: StoreFileInfo,
         write: impl FnOnce(&mut Writer) -> Result<()>,
-    ) -> Result<Made> {
+    ) -> Result<NewFile> {
         let name = format!("{:016x}{:016x}", self.world.random(), self.world.random());
         let path = store.folder.join(&name);
         self.check_owner()?;
@@ -338,7 +338,7 @@ impl Region {
         };
         let listed = Listed { name, size: written.size, reference: None };
         let file = Arc::new(StoreFile::open(&opener, &store.folder, listed)?);
-        Ok(Made { file, warm: written.warm, pin })
+        Ok(NewFile { file, warm: written.warm, pin })
     }
 
     fn begin_file(&self, store: &Store, path: &FileName, codec: &str) -> Result<Writer> {
@@ -348,16 +348,16 @@ impl Region {
 
     /// Flushes and refuses everything from then on. Closing twice succeeds.
     pub fn close(&self) -> Result<Flushed> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.lifecycle.closed.load(Ordering::Acquire) {
             return Ok(Flushed::default());
         }
-        if let Some(cause) = self.aborted.get().cloned() {
-            self.closed.store(true, Ordering::Release);
+        if let Some(cause) = self.lifecycle.aborted.get().cloned() {
+            self.lifecycle.closed.store(true, Ordering::Release);
             return Err(Error::Aborted(cause));
         }
         self.write.lock().closing = true;
         if self.check_owner().is_err() {
-            self.closed.store(true, Ordering::Release);
+            self.lifecycle.closed.store(true, Ordering::Release);
             return Ok(Flushed::default());
         }
         // A compaction that was about to replace files has done so when its lock is free; later ones see the mark.
@@ -367,7 +367,7 @@ impl Region {
         let flushed = self.flush_stores(&[], FlushReason::Closing);
         match &flushed {
             Ok(_) => {
-                self.closed.store(true, Ordering::Release);
+                self.lifecycle.closed.store(true, Ordering::Release);
                 self.mark(Kind::RegionClose, self.write.lock().last_sequence, self.all_files());
                 let files = |store: &Store| store.view.load().files.clone();
                 self.stores.iter().flat_map(files).for_each(|file| file.reader.cached().close());
@@ -392,8 +392,8 @@ impl Store {
             pipeline: Vec::new(),
             snapshot: view.segments().cloned().collect(),
             sealed,
-            swept: Swept::default(),
-            swept_snapshot: Swept::merged([&view.swept, &view.swept_snapshot]),
+            dropped_markers: DroppedMarkers::default(),
+            dropped_of_snapshot: DroppedMarkers::merged([&view.dropped_markers, &view.dropped_of_snapshot]),
             ..view.clone()
         });
         self.accordion.flushed();

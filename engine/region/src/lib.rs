@@ -13,10 +13,13 @@
 //! What it does not know: sockets, clients, protobuf of the wire, other regions. It speaks cells.
 
 mod apply;
+mod cell_place;
 mod clean;
 mod commit;
 mod compact;
+mod compaction_matcher;
 mod delete_times;
+mod dropped_markers;
 mod error;
 mod flush;
 mod flush_decision;
@@ -38,17 +41,15 @@ mod read_modify_write;
 mod refer;
 mod region;
 mod repeats;
-mod rewrite;
+mod retained_rows;
 mod scanner;
 mod store;
 mod store_file;
-mod stored;
-mod swept;
 mod tracker;
-mod young;
 
 pub use apply::{Applied, Durability, Mutation, MutationKind};
 pub use cell::CellSink;
+pub use cell_place::CellPlace;
 pub use clean::Search;
 pub use compact::{CompactionRequest, select_files};
 pub use error::{Error, Result};
@@ -68,7 +69,6 @@ pub use refer::Inherits;
 pub use region::{Load, RecoveredNonce, Region, StoreLoad};
 pub use scanner::{INLINE_TIME, RegionScanner, RowReader, Step};
 pub use store_file::{Half, Reference};
-pub use stored::Lies;
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::new_versions::NewVersions;
 
 /// What a family keeps, as its descriptor says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keeping {
+pub(crate) struct ScanInfo {
     pub(crate) max_versions: u32,
     pub(crate) min_versions: u32,
     /// In milliseconds; `None` keeps for ever.
@@ -25,9 +25,9 @@ pub(crate) struct Keeping {
     pub(crate) new_versions: bool,
 }
 
-impl Keeping {
-    pub(crate) fn of(options: &FamilyOptions) -> Keeping {
-        Keeping {
+impl ScanInfo {
+    pub(crate) fn of(options: &FamilyOptions) -> ScanInfo {
+        ScanInfo {
             max_versions: options.versions_max.max(1),
             min_versions: options.versions_min,
             ttl: options.ttl_ms().map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX)),
@@ -77,8 +77,8 @@ pub(crate) enum Masked {
 }
 
 impl Deletes {
-    pub(crate) fn of(keeping: &Keeping) -> Deletes {
-        let by_write = keeping.new_versions.then(|| Box::new(NewVersions::new(keeping.max_versions)));
+    pub(crate) fn of(scan_info: &ScanInfo) -> Deletes {
+        let by_write = scan_info.new_versions.then(|| Box::new(NewVersions::new(scan_info.max_versions)));
         Deletes { by_write, ..Deletes::default() }
     }
 
@@ -181,7 +181,7 @@ pub(crate) type Wanted<'a> = Option<&'a [Bytes]>;
 /// Judges the cells of one family, row by row.
 #[derive(Debug)]
 pub(crate) struct Matcher {
-    keeping: Keeping,
+    scan_info: ScanInfo,
     range: TimeRange,
     scan_versions: u32,
     raw: bool,
@@ -199,19 +199,19 @@ pub(crate) struct Matcher {
 
 impl Matcher {
     pub(crate) fn new(
-        keeping: Keeping,
+        scan_info: ScanInfo,
         range: TimeRange,
         scan_versions: u32,
         raw: bool,
         now: i64,
     ) -> Matcher {
         Matcher {
-            keeping,
+            scan_info,
             range,
             scan_versions,
             raw,
             now,
-            deletes: Deletes::of(&keeping),
+            deletes: Deletes::of(&scan_info),
             next_wanted: 0,
             column: SmallVec::new(),
             in_column: false,
@@ -253,7 +253,7 @@ impl Matcher {
     /// Where it goes on behind the last version of a column that counts. Whether anything is looked at behind it shows in
     /// what an answer that was cut there says of the rest of its row.
     fn last_version(&mut self, wanted: Wanted<'_>) -> Next {
-        if wanted.is_some() || self.keeping.new_versions { self.column_done(wanted) } else { Next::Version }
+        if wanted.is_some() || self.scan_info.new_versions { self.column_done(wanted) } else { Next::Version }
     }
 
     /// Judges the next cell of the row; `wanted` is the same for all of them.
@@ -276,11 +276,11 @@ impl Matcher {
             self.last = None;
         }
         if !self.raw
-            && self.keeping.min_versions == 0
+            && self.scan_info.min_versions == 0
             // Where what was written later wins, also markers that have expired are known.
-            && !self.keeping.new_versions
+            && !self.scan_info.new_versions
             && !kind.is_family_delete()
-            && self.keeping.is_expired(timestamp, self.now)
+            && self.scan_info.is_expired(timestamp, self.now)
         {
             // Versions come newest first: all that follow in the column are older.
             return Verdict::Skip(self.column_done_unless_early(qualifier, wanted));
@@ -291,7 +291,7 @@ impl Matcher {
         if !self.raw {
             if kind.is_delete() {
                 // Whoever keeps deleted cells sees, with a range in the past, what was there then.
-                let counts = if self.keeping.keep_deleted == KeepDeletedCells::False {
+                let counts = if self.scan_info.keep_deleted == KeepDeletedCells::False {
                     !self.range.is_after(timestamp)
                 } else {
                     !self.range.is_after(timestamp) && !self.range.is_before(timestamp)
@@ -340,23 +340,23 @@ impl Matcher {
             (true, true) => u32::MAX,
             (true, false) => self.scan_versions,
             // Where what was written later wins, HBase counts what the scan asks for before the filter.
-            (false, true) if !self.keeping.new_versions => self.keeping.max_versions,
-            (false, _) => self.keeping.max_versions.min(self.scan_versions),
+            (false, true) if !self.scan_info.new_versions => self.scan_info.max_versions,
+            (false, _) => self.scan_info.max_versions.min(self.scan_versions),
         };
         if !kind.is_delete() {
             self.versions = self.versions.saturating_add(1);
         }
-        let is_expired = !self.raw && self.keeping.is_expired(timestamp, self.now);
-        if wanted && !self.keeping.new_versions {
+        let is_expired = !self.raw && self.scan_info.is_expired(timestamp, self.now);
+        if wanted && !self.scan_info.new_versions {
             // Of a column that was asked for HBase gives one version that has expired, if fewer than MIN_VERSIONS
             // came before it, or as many.
             return Some(
-                self.versions >= limit || (is_expired && self.versions >= self.keeping.min_versions),
+                self.versions >= limit || (is_expired && self.versions >= self.scan_info.min_versions),
             );
         }
-        let is_kept = self.versions <= limit && (!is_expired || self.versions <= self.keeping.min_versions);
+        let is_kept = self.versions <= limit && (!is_expired || self.versions <= self.scan_info.min_versions);
         let is_last = self.versions == limit
-            || (self.keeping.new_versions && is_expired && self.versions == self.keeping.min_versions);
+            || (self.scan_info.new_versions && is_expired && self.versions == self.scan_info.min_versions);
         // A raw scan goes on, for markers may follow.
         is_kept.then_some(!self.raw && is_last)
     }
@@ -391,7 +391,7 @@ impl Matcher {
     ) -> Verdict {
         let code = filter.filter_cell(cell);
         let scan_limit =
-            if self.raw { self.scan_versions } else { self.scan_versions.min(self.keeping.max_versions) };
+            if self.raw { self.scan_versions } else { self.scan_versions.min(self.scan_info.max_versions) };
         match code {
             ReturnCode::Skip if is_last => Verdict::Skip(self.column_done(wanted)),
             ReturnCode::Skip => Verdict::Skip(Next::Cell),

@@ -1,7 +1,7 @@
 //! Opening a region: its files from their lists, the rest from the log.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use cache::{Cache, Kinds};
 use cell::{Cell, CellBlock, Comparator, SequenceId};
@@ -13,9 +13,9 @@ use proto::{FamilyDescriptor, RegionInfo, TableDescriptor};
 use storage::{FileName, Files};
 
 use crate::locks::RowLocks;
-use crate::memory::Asked;
+use crate::memory::LevelChoice;
 use crate::mvcc::Mvcc;
-use crate::region::{Counters, RecoveredNonce, Region, WriteState};
+use crate::region::{Counters, Lifecycle, MemstoreState, RecoveredNonce, Region, WriteState};
 use crate::store::Store;
 use crate::store_file::{FileCursor, FileOpener, StoreFile};
 use crate::tracker::Tracker;
@@ -104,14 +104,10 @@ impl Region {
             flushing: Mutex::default(),
             open_sequence: SequenceId::ZERO,
             replayed: AtomicU64::new(0),
-            closed: AtomicBool::new(false),
-            aborted: OnceLock::new(),
+            lifecycle: Lifecycle::default(),
             account: options.ledger.of(table.name()),
             counters: Counters::default(),
-            accounted: AtomicU64::new(0),
-            oldest_edit: AtomicI64::new(0),
-            awaits_room: AtomicBool::new(false),
-            flushed_at: AtomicI64::new(world.now().0),
+            memstore: MemstoreState::opened(world.now().0),
             clock: AtomicI64::new(i64::MIN),
             recovered_nonces: Mutex::default(),
             options,
@@ -131,7 +127,7 @@ impl Region {
         region.write.get_mut().last_sequence = open_sequence;
         (region.mvcc, region.open_sequence) = (Mvcc::new(open_sequence), open_sequence);
         if region.memstore_bytes() > 0 {
-            region.oldest_edit.store(region.world.now().0, Ordering::Relaxed);
+            region.memstore.oldest_edit.store(region.world.now().0, Ordering::Relaxed);
         } else if access == Access::Owner {
             // Everything the log has of the region is in files: no log file need wait for a flush.
             region.log.flushed(region.info.encoded_name().as_str().as_bytes(), last);
@@ -157,11 +153,11 @@ impl Region {
                 store.view.load().files.iter().map(|file| file.max_sequence()).max().unwrap_or_default()
             })
             .collect();
-        let mut beyond: Vec<Vec<Beyond>> = self
+        let mut beyond: Vec<Vec<LaterWrites>> = self
             .stores
             .iter()
             .zip(&flushed)
-            .map(|(store, flushed)| Beyond::of(&store.view.load().files, *flushed))
+            .map(|(store, flushed)| LaterWrites::of(&store.view.load().files, *flushed))
             .collect();
         let mut last = in_files;
         let flushed = match env::planted(12) {
@@ -238,24 +234,24 @@ fn open_store(
     }
     open.sort_by_key(|file| file.max_sequence());
     let level = family_options.in_memory_compaction.and_then(|level| Level::of_name(level.as_str()));
-    let asked = Asked { is_system: table.name().is_system(), family: level };
+    let asked = LevelChoice { is_system: table.name().is_system(), family: level };
     let share = flush_size / table.families().len().max(1) as u64;
     Store::new(family, comparator_of(info), folder, open, tracker, options, (asked, share))
 }
 
 /// A file that has some of the writes beyond those which all are in files: others of that time had stayed in memory
 /// when it was written.
-struct Beyond {
+struct LaterWrites {
     newest: SequenceId,
     cursor: FileCursor,
 }
 
-impl Beyond {
+impl LaterWrites {
     /// Those of `files` that have something after `flushed`.
-    fn of(files: &[Arc<StoreFile>], flushed: SequenceId) -> Vec<Beyond> {
+    fn of(files: &[Arc<StoreFile>], flushed: SequenceId) -> Vec<LaterWrites> {
         let beyond = |file: &Arc<StoreFile>| {
             let newest = file.reader.newest_sequence().filter(|newest| *newest > flushed)?;
-            Some(Beyond { newest, cursor: file.cursor(ReadOptions::default()) })
+            Some(LaterWrites { newest, cursor: file.cursor(ReadOptions::default()) })
         };
         files.iter().filter_map(beyond).collect()
     }

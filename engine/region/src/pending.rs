@@ -110,7 +110,7 @@ impl Future for Pending {
         if self.region.mvcc.reached(sequence, context.waker()) {
             return Poll::Ready(Ok(()));
         }
-        match self.region.aborted.get().cloned() {
+        match self.region.lifecycle.aborted.get().cloned() {
             Some(cause) => Poll::Ready(Err(Error::Aborted(cause))),
             None => Poll::Pending,
         }

@@ -79,24 +79,49 @@ pub struct Region {
     pub(crate) open_sequence: SequenceId,
     /// Records of the log that were put into memory when it was opened.
     pub(crate) replayed: AtomicU64,
-    pub(crate) closed: AtomicBool,
-    /// Why the region acknowledges nothing any more.
-    pub(crate) aborted: OnceLock<String>,
+    pub(crate) lifecycle: Lifecycle,
     pub(crate) counters: Counters,
     /// What its table costs in bytes written.
     pub(crate) account: Arc<Account>,
-    /// Bytes in memory when it was last asked for the change.
+    pub(crate) memstore: MemstoreState,
+    /// The latest moment of a write, in ms since 1970. It changes under the write lock alone.
+    pub(crate) clock: AtomicI64,
+    /// Nonces that replay met and nobody has asked for yet.
+    pub(crate) recovered_nonces: Mutex<Vec<RecoveredNonce>>,
+}
+
+/// Whether the region still serves.
+#[derive(Debug, Default)]
+pub(crate) struct Lifecycle {
+    /// Whether it was closed.
+    pub(crate) closed: AtomicBool,
+    /// Why it acknowledges nothing any more, once it was aborted.
+    pub(crate) aborted: OnceLock<String>,
+}
+
+/// Facts about the region's memory that decide when it is flushed.
+#[derive(Debug)]
+pub(crate) struct MemstoreState {
+    /// Bytes in memory when [`Region::memory_change`] was last called.
     pub(crate) accounted: AtomicU64,
     /// When the oldest edit in memory was made, in ms since 1970; 0 for none.
     pub(crate) oldest_edit: AtomicI64,
     /// Whether a flush waits for memory to be compacted.
     pub(crate) awaits_room: AtomicBool,
-    /// When the last flush of all of it began that succeeded, or it was opened, in ms since 1970.
+    /// When the last successful flush of all families began, or the region was opened, in ms since 1970.
     pub(crate) flushed_at: AtomicI64,
-    /// The latest moment of a write, in ms since 1970. It changes under the write lock alone.
-    pub(crate) clock: AtomicI64,
-    /// Nonces that replay met and nobody has asked for yet.
-    pub(crate) recovered_nonces: Mutex<Vec<RecoveredNonce>>,
+}
+
+impl MemstoreState {
+    /// The empty memory of a region that is opened at `now`, in ms since 1970.
+    pub(crate) fn opened(now: i64) -> MemstoreState {
+        MemstoreState {
+            accounted: AtomicU64::new(0),
+            oldest_edit: AtomicI64::new(0),
+            awaits_room: AtomicBool::new(false),
+            flushed_at: AtomicI64::new(now),
+        }
+    }
 }
 
 /// A write that an earlier life made under a nonce, as the log tells of it.
@@ -205,10 +230,10 @@ impl Region {
     }
 
     pub(crate) fn check_serving(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.lifecycle.closed.load(Ordering::Acquire) {
             return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
         }
-        match self.aborted.get() {
+        match self.lifecycle.aborted.get() {
             Some(cause) => Err(Error::Aborted(cause.clone())),
             None => Ok(()),
         }
@@ -231,7 +256,7 @@ impl Region {
 
     /// The region acknowledges nothing any more; `cause` says why.
     pub(crate) fn abort(&self, cause: String) -> Error {
-        let cause = self.aborted.get_or_init(|| cause).clone();
+        let cause = self.lifecycle.aborted.get_or_init(|| cause).clone();
         self.mvcc.wake_all();
         Error::Aborted(cause)
     }
@@ -293,7 +318,7 @@ impl Region {
     /// By how many bytes its memory has grown, or shrunk, since this was last asked: for whoever adds regions up.
     pub fn memory_change(&self, memory: InMemory) -> i64 {
         let bytes = memory.bytes;
-        bytes.wrapping_sub(self.accounted.swap(bytes, Ordering::Relaxed)) as i64
+        bytes.wrapping_sub(self.memstore.accounted.swap(bytes, Ordering::Relaxed)) as i64
     }
 
     /// Whether some store has more files than a region that flushes should add to (`hbase.hstore.blockingStoreFiles`).
@@ -356,7 +381,7 @@ impl Region {
                 flushed_sequence: flushed,
             });
         }
-        let edit = self.oldest_edit.load(Ordering::Relaxed);
+        let edit = self.memstore.oldest_edit.load(Ordering::Relaxed);
         load.oldest_edit = (edit != 0 && load.memstore_bytes > 0).then_some(WallTime(edit));
         load.last_major_compaction = oldest_major.map(WallTime);
         load

@@ -15,7 +15,7 @@
 //! file's sequence id: replay begins behind it, and the log is cut there. Up to the newest write in the file, replay asks
 //! it for each cell and passes over those that it has.
 //!
-//! **What must not be lost with what stays.** The rules judge the whole snapshot ([`Rewrite`]): a version that one which stays
+//! **What must not be lost with what stays.** The rules judge the whole snapshot ([`CompactionMatcher`]): a version that one which stays
 //! has replaced goes nowhere. After a crash the younger one comes from the log; so what is not in the log (SKIP_WAL), and
 //! all before it, does not stay. While something stays a compaction of all files keeps markers, for what they have masked may
 //! be in the log; a major one flushes first. Markers that memory has dropped are told in the file whatever their
@@ -38,7 +38,7 @@ use std::sync::Arc;
 use cell::{Cell, SequenceId};
 use memstore::Segment;
 
-use crate::rewrite::Rewrite;
+use crate::compaction_matcher::CompactionMatcher;
 
 /// Runs of sequence ids of which the bytes are told apart.
 const RUNS: u64 = 1_024;
@@ -63,7 +63,7 @@ pub(crate) struct Allowance {
 
 /// What a store knows of the cells that stayed.
 #[derive(Debug)]
-pub(crate) struct Young {
+pub(crate) struct RetainedRows {
     /// The last write when it was flushed last.
     sequence: SequenceId,
     /// Bytes that stayed then.
@@ -74,9 +74,9 @@ pub(crate) struct Young {
     dropped: u64,
 }
 
-impl Default for Young {
-    fn default() -> Young {
-        Young { sequence: SequenceId::ZERO, stayed: 0, gain: GAIN_EXPECTED, dropped: 0 }
+impl Default for RetainedRows {
+    fn default() -> RetainedRows {
+        RetainedRows { sequence: SequenceId::ZERO, stayed: 0, gain: GAIN_EXPECTED, dropped: 0 }
     }
 }
 
@@ -85,13 +85,13 @@ impl Default for Young {
 enum Fate {
     Dropped,
     Goes,
-    /// It was rewritten: it stays if it is young enough.
+    /// It was rewritten: it stays if it is recent enough.
     MayStay,
 }
 
 /// What of a snapshot stays.
 #[derive(Debug)]
-pub(crate) struct Split {
+pub(crate) struct Retention {
     /// Of each cell in order.
     fates: Vec<Fate>,
     /// Only what was written after this stays.
@@ -104,7 +104,7 @@ pub(crate) struct Split {
     pub(crate) expected: f64,
 }
 
-impl Split {
+impl Retention {
     /// Walks over the cells once more, in the same order: for each whether it goes to the file and whether it stays.
     pub(crate) fn fates(&self) -> impl FnMut(Cell<'_>) -> (bool, bool) {
         let mut fates = self.fates.iter();
@@ -149,18 +149,18 @@ impl Ages {
 
     /// The write after which at most `bytes` may stay, the one before the first that does, and how many they are.
     fn cut(&self, bytes: u64) -> (SequenceId, SequenceId, u64) {
-        let (mut stays, mut first, mut young) = (0, SequenceId::MAX, self.runs.len());
-        while let Some(&(more, least)) = young.checked_sub(1).map(|run| &self.runs[run])
+        let (mut stays, mut first, mut recent) = (0, SequenceId::MAX, self.runs.len());
+        while let Some(&(more, least)) = recent.checked_sub(1).map(|run| &self.runs[run])
             && stays + more <= bytes
         {
-            (stays, first, young) = (stays + more, first.min(least), young - 1);
+            (stays, first, recent) = (stays + more, first.min(least), recent - 1);
         }
-        let after = SequenceId(self.floor.0 + young as u64 * self.width);
+        let after = SequenceId(self.floor.0 + recent as u64 * self.width);
         (after, SequenceId(first.0 - 1), stays)
     }
 }
 
-impl Young {
+impl RetainedRows {
     /// Decides over a snapshot that ends at `sequence`, when memory has dropped `dropped` cells since the region was
     /// opened. `rewrite` says what goes to files at all. Says also how many bytes that stayed the last time are gone.
     pub(crate) fn split(
@@ -169,8 +169,8 @@ impl Young {
         sequence: SequenceId,
         dropped: u64,
         allowance: Allowance,
-        mut rewrite: Rewrite,
-    ) -> (Option<Split>, u64) {
+        mut rewrite: CompactionMatcher,
+    ) -> (Option<Retention>, u64) {
         let cells: u64 = snapshot.iter().map(|segment| segment.cells()).sum();
         let dropped = dropped.saturating_sub(self.dropped);
         let is_worth_a_look = dropped as f64 >= (cells + dropped) as f64 * SHARE_MIN;
@@ -214,7 +214,7 @@ impl Young {
         let (after, through, stays) = ages.cut(allowance.bytes);
         let pays =
             self.gain >= allowance.gain_min && stays > 0 && stays as f64 >= ages.all as f64 * SHARE_MIN;
-        (pays.then_some(Split { fates, after, through, bytes: stays, expected: self.gain }), spared)
+        (pays.then_some(Retention { fates, after, through, bytes: stays, expected: self.gain }), spared)
     }
 
     /// Whether something stayed at the last flush.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::{Cell, CellSink, Comparator, KeyBuf, SequenceId, is_same_row};
-use filter::{Filter, Transform};
+use filter::Filter;
 use hfile::ReadOptions;
 use smallvec::SmallVec;
 
@@ -22,8 +22,10 @@ use crate::{Error, Result};
 
 mod patience;
 mod row;
+mod state;
 
 pub use patience::INLINE_TIME;
+use state::{FilterTraits, Progress, Reach, WholeRows};
 
 /// Cells of a row under way that may be judged twice because a block is missing. Behind so many it is gone on with only by
 /// who may wait.
@@ -113,7 +115,7 @@ impl StoreScanner {
 }
 
 /// Where a row goes on of which a part was given.
-struct Standing {
+struct RowPosition {
     /// The place of the store among the scan's.
     store: usize,
     /// Cells of this row and store that were let through, before limit and offset.
@@ -121,7 +123,7 @@ struct Standing {
 }
 
 /// A store that a scan asks.
-struct Asked {
+struct ScannedStore {
     /// Its place among the region's stores.
     store: usize,
     /// Its place among the scan's families; `None` when the scan names none.
@@ -133,31 +135,14 @@ struct Asked {
 pub struct RegionScanner<'q> {
     region: Arc<Region>,
     scan: Cow<'q, Scan>,
-    /// Whether no second row can belong, so that nothing needs to be known of what comes behind the first.
-    one_row: bool,
+    reach: Reach,
     filter: Option<Filter>,
-    /// What is asked of the filter at every row and never changes: whether it may come to its end, whether it judges
-    /// whole rows, and whether it may think for long about a cell.
-    may_end: bool,
-    judges_rows: bool,
-    is_dear: bool,
-    /// Whether cells are likely given as they are, with their values.
-    gives_values: bool,
-    /// Whether it knows more than what belongs to a row: it is kept as it was at the row's start, should that be begun anew.
-    remembers_rows: bool,
-    /// Whether rows that the filter refuses can be passed without being judged cell by cell, and whether that is likely to
-    /// help where it stands.
-    may_pass: bool,
-    refuses: bool,
-    /// Whether rows in which there is nothing to judge can be given as they lie.
-    may_give: bool,
-    /// Whether rows were passed right before the row under way.
-    passed: bool,
+    traits: FilterTraits,
+    /// Whether whole rows can be handled without judging each cell.
+    whole_rows: WholeRows,
     read_point: SequenceId,
-    /// Whether it is only asked for the cells of one row.
-    is_get: bool,
     /// The stores that are asked, as they were when the scanner was opened.
-    asked: SmallVec<[Asked; 1]>,
+    asked: SmallVec<[ScannedStore; 1]>,
     stores: SmallVec<[StoreScanner; 1]>,
     /// Whether the heaps stand where they should.
     positioned: bool,
@@ -168,11 +153,10 @@ pub struct RegionScanner<'q> {
     given: usize,
     judged: u64,
     /// Where the row goes on, if earlier steps began it and nothing came between.
-    standing: Option<Standing>,
+    standing: Option<RowPosition>,
     /// Room for a row that the filter judges as a whole.
     buffer: row::RowBuffer,
-    done: bool,
-    filter_done: bool,
+    progress: Progress,
     counted: u64,
 }
 
@@ -200,14 +184,9 @@ impl<'q> RegionScanner<'q> {
         }
         let scanner = RegionScanner {
             region,
-            may_end: filter.as_ref().is_some_and(Filter::may_end),
-            judges_rows: filter.as_ref().is_some_and(Filter::has_filter_row),
-            is_dear: filter.as_ref().is_some_and(Filter::is_dear),
-            gives_values: filter.as_ref().is_none_or(|filter| filter.transform() == Transform::Keep),
-            remembers_rows: filter.as_ref().is_some_and(Filter::remembers_rows),
+            traits: FilterTraits::of(filter.as_ref()),
             filter,
             read_point,
-            is_get: false,
             asked,
             stores: SmallVec::new(),
             positioned: false,
@@ -216,19 +195,15 @@ impl<'q> RegionScanner<'q> {
             given: 0,
             judged: 0,
             standing: None,
-            may_pass: false,
-            may_give: false,
-            refuses: true,
-            passed: false,
+            whole_rows: WholeRows::Judged,
             buffer: row::RowBuffer::default(),
-            done: false,
-            filter_done: false,
+            progress: Progress::Reading,
             counted: 0,
-            one_row: scan.is_one_row() && scan.include_start && !scan.reversed,
+            reach: Reach::of(&scan),
             scan,
         };
         let stores = &scanner.region.stores;
-        let on_demand = |asked: &Asked| is_on_demand(&scanner.scan, &stores[asked.store].family);
+        let on_demand = |asked: &ScannedStore| is_on_demand(&scanner.scan, &stores[asked.store].family);
         if scanner.scan.reversed && scanner.asked.iter().any(on_demand) {
             return Err(Error::BadRequest(
                 "Reverse scan with loading CFs on demand is not supported".to_owned(),
@@ -238,12 +213,13 @@ impl<'q> RegionScanner<'q> {
     }
 
     /// The stores that `scan` asks, in the order of their families, as they are now.
-    fn ask(region: &Region, scan: &Scan) -> Result<SmallVec<[Asked; 1]>> {
-        let ask = |store: usize, query| Asked { store, query, view: region.stores[store].view.load_full() };
+    fn ask(region: &Region, scan: &Scan) -> Result<SmallVec<[ScannedStore; 1]>> {
+        let ask =
+            |store: usize, query| ScannedStore { store, query, view: region.stores[store].view.load_full() };
         if scan.families.is_empty() {
             return Ok((0..region.stores.len()).map(|store| ask(store, None)).collect());
         }
-        let mut asked: SmallVec<[Asked; 1]> = SmallVec::new();
+        let mut asked: SmallVec<[ScannedStore; 1]> = SmallVec::new();
         for (query, family) in scan.families.iter().enumerate() {
             asked.push(ask(region.store_index(&family.family)?, Some(query)));
         }
@@ -263,7 +239,7 @@ impl<'q> RegionScanner<'q> {
 
     /// Whether the filter wants nothing more of this region.
     pub fn is_filter_done(&self) -> bool {
-        self.filter_done
+        self.progress == Progress::EndedByFilter
     }
 
     /// Gives the next row, or a part of it, to `sink`. A row of which the filter leaves nothing is a step without cells.
@@ -271,34 +247,40 @@ impl<'q> RegionScanner<'q> {
     /// After an error that [would block](Error::would_block) the same step may be repeated in [`ReadMode::Any`], or in memory
     /// when the block was awaited. What `sink` took in the failed step must be dropped.
     pub fn next_row(&mut self, limits: &Limits, sink: &mut dyn CellSink, mode: ReadMode) -> Result<Step> {
-        if self.done {
+        if self.progress != Progress::Reading {
             return Ok(Step::default());
         }
         self.region.check_serving()?;
-        let may_not_begin_anew = self.remembers_rows || self.judged > JUDGED_TWICE_MAX;
-        if mode == ReadMode::MemoryOnly && (self.is_dear || self.standing.is_some() && may_not_begin_anew) {
+        let may_not_begin_anew = self.traits.remembers_rows || self.judged > JUDGED_TWICE_MAX;
+        if mode == ReadMode::MemoryOnly
+            && (self.traits.is_dear || self.standing.is_some() && may_not_begin_anew)
+        {
             return Err(Error::WouldBlock);
         }
         // One that wants nothing from the first is told of the first row all the same, as in HBase.
         let is_begun = !self.row.is_empty();
-        if is_begun && self.may_end && self.filter.as_ref().is_some_and(Filter::filter_all_remaining) {
-            self.filter_done = true;
-            return Ok(self.finish());
+        if is_begun && self.traits.may_end && self.filter.as_ref().is_some_and(Filter::filter_all_remaining) {
+            self.finish();
+            self.progress = Progress::EndedByFilter;
+            return Ok(Step::default());
         }
         // Only here can a step fail and be done again.
-        let as_it_was =
-            if mode == ReadMode::MemoryOnly && self.remembers_rows { self.filter.clone() } else { None };
+        let as_it_was = if mode == ReadMode::MemoryOnly && self.traits.remembers_rows {
+            self.filter.clone()
+        } else {
+            None
+        };
         let mut outcome = self.step(limits, sink, mode);
         if let (Some(filter), Ok(step @ Step { partial: false, .. })) = (&mut self.filter, &mut outcome) {
             // Before it is asked whether it is done: what it counts of a row is of that row.
             filter.reset();
             // Also after the region's last row: of a filter that is done no further region need be asked.
-            if self.may_end && filter.filter_all_remaining() {
-                self.filter_done = true;
+            if self.traits.may_end && filter.filter_all_remaining() {
                 // Behind a row that it took away HBase still shows it the next one.
                 let is_next = step.more && self.positioned;
                 step.rows_filtered += u64::from(is_next && step.rows_filtered > 0 && step.rows_scanned > 0);
                 self.finish();
+                self.progress = Progress::EndedByFilter;
                 step.more = false;
             }
         }
@@ -316,16 +298,16 @@ impl<'q> RegionScanner<'q> {
 
     /// The row of a get. Says how many cells were given.
     pub(crate) fn read_only_row(&mut self, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
-        self.is_get = true;
+        self.reach = Reach::Get;
         let mut counting = CountingSink { count: 0, sink };
         self.next_row(&Limits::NONE, &mut counting, mode)?;
         Ok(counting.count)
     }
 
     fn finish(&mut self) -> Step {
-        self.done = true;
+        self.progress = Progress::Ended;
         self.has_row = false;
-        if !self.one_row {
+        if !self.reach.is_one_row() {
             // Nobody may come back to it for long, and files that are gone shall be gone.
             self.stores.clear();
             self.asked.clear();
@@ -343,8 +325,13 @@ impl<'q> RegionScanner<'q> {
             // All or none: which were opened is not asked again.
             self.open_stores(options).inspect_err(|_| self.stores.clear())?;
             let is_plain = self.is_plain();
-            self.may_pass = is_plain && self.filter.as_ref().is_some_and(Filter::is_plain);
-            self.may_give = is_plain && self.filter.is_none() && self.scan.batch.is_none();
+            self.whole_rows = match &self.filter {
+                Some(filter) if is_plain && filter.is_plain() => {
+                    WholeRows::Refused { likely: true, passed: false }
+                }
+                None if is_plain && self.scan.batch.is_none() => WholeRows::Raw,
+                _ => WholeRows::Judged,
+            };
         }
         for store in &mut self.stores {
             store.heap.set_options(options);
@@ -356,18 +343,23 @@ impl<'q> RegionScanner<'q> {
         if !self.has_row && !self.find_row() {
             return Ok(self.finish());
         }
-        if self.may_pass && std::mem::take(&mut self.refuses) {
-            let rows = self.pass_refused()?;
-            self.passed = rows > 0;
-            if rows > 0 {
-                self.refuses = self.stores.iter().any(|store| store.heap.ran_out());
-                return Ok(self.run_is_over(rows, rows));
+        match self.whole_rows {
+            WholeRows::Judged => {}
+            WholeRows::Refused { likely: false, .. } => {}
+            WholeRows::Refused { likely: true, passed } => {
+                self.whole_rows = WholeRows::Refused { likely: false, passed };
+                let rows = self.pass_refused()?;
+                let likely = rows > 0 && self.stores.iter().any(|store| store.heap.ran_out());
+                self.whole_rows = WholeRows::Refused { likely, passed: rows > 0 };
+                if rows > 0 {
+                    return Ok(self.run_is_over(rows, rows));
+                }
             }
-        }
-        if self.may_give {
-            let rows = self.give_as_they_lie(limits, sink)?;
-            if rows > 0 {
-                return Ok(self.run_is_over(rows, 0));
+            WholeRows::Raw => {
+                let rows = self.give_as_they_lie(limits, sink)?;
+                if rows > 0 {
+                    return Ok(self.run_is_over(rows, 0));
+                }
             }
         }
         let step = self.read_row(limits, sink, mode)?;
@@ -375,10 +367,12 @@ impl<'q> RegionScanner<'q> {
             return Ok(step);
         }
         // A row that is let through among many that are not: those behind it are likely no others than those before it.
-        self.refuses = step.rows_filtered > 0 || std::mem::take(&mut self.passed);
+        if let WholeRows::Refused { likely, passed } = &mut self.whole_rows {
+            *likely = step.rows_filtered > 0 || std::mem::take(passed);
+        }
         (self.has_row, self.given, self.judged) = (false, 0, 0);
         // Nobody needs to ask again only to hear that there is nothing.
-        let more = !self.one_row
+        let more = !self.reach.is_one_row()
             && self.leave_row().map(|()| self.find_row()).unwrap_or_else(|_| {
                 // The row is judged and given, and stays so; what stands behind it is for the next step to find out.
                 self.positioned = false;
@@ -404,7 +398,7 @@ impl<'q> RegionScanner<'q> {
     /// Opens the stores that are asked.
     fn open_stores(&mut self, options: ReadOptions) -> Result<()> {
         let scan = &*self.scan;
-        for Asked { store, query, view } in &self.asked {
+        for ScannedStore { store, query, view } in &self.asked {
             let (store, query) = (&self.region.stores[*store], *query);
             let asked = query.map(|query| &scan.families[query]);
             let range = asked.and_then(|asked| asked.time_range).unwrap_or(scan.time_range);
@@ -413,7 +407,7 @@ impl<'q> RegionScanner<'q> {
             // Where it stays: it is long, and a get opens one for every row.
             self.stores.push(StoreScanner {
                 heap,
-                matcher: Matcher::new(store.keeping, range, versions, scan.raw, now),
+                matcher: Matcher::new(store.scan_info, range, versions, scan.raw, now),
                 query,
                 closed: false,
                 sent: None,
@@ -427,12 +421,12 @@ impl<'q> RegionScanner<'q> {
     /// Stands every heap at the row under way, or at the first one.
     fn position(&mut self) -> Result<()> {
         let fresh = !self.has_row && self.row.is_empty();
-        if self.one_row {
-            let (scan, region, is_get) = (&*self.scan, &*self.region, self.is_get);
+        if self.reach.is_one_row() {
+            let (scan, region, is_get) = (&*self.scan, &*self.region, self.reach == Reach::Get);
             return self.stores.iter_mut().zip(&self.asked).try_for_each(|(store, asked)| {
                 let of = &region.stores[asked.store];
                 let qualifiers = store.wanted(scan).filter(|_| !scan.raw);
-                let newest_counts = !of.keeping.new_versions;
+                let newest_counts = !of.scan_info.new_versions;
                 let (row, family) = (&scan.start, &of.family);
                 store.heap.seek_row(&Aim { row, family, qualifiers, newest_counts, is_get })
             });
@@ -539,7 +533,7 @@ impl RowReader {
     /// When `scan` is no get, or has a filter, which would remember the rows before.
     pub(crate) fn open(region: Arc<Region>, scan: Scan) -> Result<RowReader> {
         let scanner = RegionScanner::open(region, Cow::Owned(scan))?;
-        assert!(scanner.one_row && scanner.filter.is_none(), "no plain get: {:?}", scanner.scan);
+        assert!(scanner.reach.is_one_row() && scanner.filter.is_none(), "no plain get: {:?}", scanner.scan);
         Ok(RowReader { scanner, holds_blocks: false })
     }
 
@@ -554,7 +548,7 @@ impl RowReader {
         let scan = scanner.scan.to_mut();
         (scan.start, scan.stop) = (row.clone(), row.clone());
         scanner.row.clear();
-        (scanner.has_row, scanner.positioned, scanner.done) = (false, false, false);
+        (scanner.has_row, scanner.positioned, scanner.progress) = (false, false, Progress::Reading);
         scanner.read_only_row(mode, sink)
     }
 }

@@ -16,11 +16,11 @@ use proto::{FamilyDescriptor, FamilyOptions, RegionInfo};
 use smallvec::SmallVec;
 use storage::FileName;
 
+use crate::dropped_markers::DroppedMarkers;
 use crate::heap::{Heap, Source, Sources};
-use crate::matcher::Keeping;
-use crate::memory::{Accordion, Asked};
+use crate::matcher::ScanInfo;
+use crate::memory::{Accordion, LevelChoice};
 use crate::store_file::StoreFile;
-use crate::swept::Swept;
 use crate::tracker::Tracker;
 use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
@@ -45,8 +45,8 @@ pub(crate) struct View {
     /// What the sealed segments reach to.
     pub(crate) sealed: Sealed,
     /// The markers that the pipeline had and that went, and those of the snapshot.
-    pub(crate) swept: Swept,
-    pub(crate) swept_snapshot: Swept,
+    pub(crate) dropped_markers: DroppedMarkers,
+    pub(crate) dropped_of_snapshot: DroppedMarkers,
 }
 
 /// How far the segments reach that take no more writes.
@@ -73,7 +73,7 @@ impl View {
     /// Bytes in memory, pipeline and snapshot included.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let cells: u64 = self.segments().map(|segment| segment.bytes()).sum();
-        cells + self.swept.size() + self.swept_snapshot.size()
+        cells + self.dropped_markers.size() + self.dropped_of_snapshot.size()
     }
 }
 
@@ -82,7 +82,7 @@ impl View {
 pub(crate) struct Store {
     pub(crate) family: Bytes,
     pub(crate) options: FamilyOptions,
-    pub(crate) keeping: Keeping,
+    pub(crate) scan_info: ScanInfo,
     pub(crate) comparator: Comparator,
     pub(crate) folder: FileName,
     pub(crate) view: ArcSwap<View>,
@@ -111,7 +111,7 @@ impl Store {
         files: Vec<Arc<StoreFile>>,
         tracker: Tracker,
         region: &RegionOptions,
-        (asked, share): (Asked, u64),
+        (asked, share): (LevelChoice, u64),
     ) -> Result<Store> {
         let options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
         let active = Arc::new(Segment::new(comparator, &region.memory));
@@ -123,13 +123,13 @@ impl Store {
             files,
             horizon: SequenceId::ZERO,
             sealed: Sealed::default(),
-            swept: Swept::default(),
-            swept_snapshot: Swept::default(),
+            dropped_markers: DroppedMarkers::default(),
+            dropped_of_snapshot: DroppedMarkers::default(),
         };
         let tuning = region.families.get(family.name()).unwrap_or(region).clone();
         Ok(Store {
             family: family.name().clone(),
-            keeping: Keeping::of(&options),
+            scan_info: ScanInfo::of(&options),
             options,
             comparator,
             folder,

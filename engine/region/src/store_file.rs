@@ -18,8 +18,8 @@ pub(crate) use cursor::FileCursor;
 pub(crate) use name::{StoreFileName, StorePlace};
 pub use reference::{Half, Reference};
 
+use crate::dropped_markers::{self, DroppedMarkers};
 use crate::open_files::OpenFiles;
-use crate::swept::{self, Swept};
 use crate::tracker::Listed;
 use crate::{Error, Result};
 
@@ -30,7 +30,7 @@ pub(crate) struct StoreFile {
     pub(crate) name: StoreFileName,
     pub(crate) reader: Arc<Reader>,
     /// The markers that memory had dropped before it was written.
-    pub(crate) swept: Swept,
+    pub(crate) dropped_markers: DroppedMarkers,
     half: Option<Arc<Reference>>,
 }
 
@@ -91,10 +91,10 @@ impl StoreFile {
         half: Option<Arc<Reference>>,
     ) -> Result<StoreFile> {
         let reader = Reader::open(file, place, Arc::clone(opener.cache), opener.caching.clone())?;
-        let swept = Swept::of_fact(reader.info().get(swept::FACT.as_bytes()));
+        let dropped_markers = DroppedMarkers::of_fact(reader.info().get(dropped_markers::FACT.as_bytes()));
         let reader = Arc::new(reader);
         opener.open_files.opened(&reader);
-        Ok(StoreFile { listed, name, reader, swept, half })
+        Ok(StoreFile { listed, name, reader, dropped_markers, half })
     }
 
     /// Opens the first of these places that there is.

@@ -26,13 +26,13 @@ mod parts;
 mod passed;
 mod put_after_delete;
 mod put_off;
+mod retained_rows;
 mod seeks;
 mod together;
 mod truncation;
 mod visibility;
 mod warm;
 mod wide;
-mod young;
 
 /// A region over files in memory, and what it takes to open it again.
 struct Bench {

@@ -283,7 +283,7 @@ pub struct Single {
 
 /// A family that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct FamilyRequest {
     /// Its name.
     pub family: &'static str,
     /// Its columns, in order; `None` for all.
@@ -296,7 +296,7 @@ pub struct Asked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
     /// The families in order of their names; none is all.
-    pub families: Vec<Asked>,
+    pub families: Vec<FamilyRequest>,
     /// Versions.
     pub versions: u32,
     /// From (inclusive) and until (exclusive).
@@ -773,7 +773,7 @@ impl Source {
                     of.dedup();
                     of
                 });
-                families.push(Asked { family: name, qualifiers, range: self.maybe_range(6) });
+                families.push(FamilyRequest { family: name, qualifiers, range: self.maybe_range(6) });
             }
         }
         Query {

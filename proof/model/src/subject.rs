@@ -19,7 +19,7 @@ use filter::{ColumnRange, Comparable, CompareOperator, Filter, RowRange};
 use proto::region_info::RegionId;
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName};
 use region::{
-    CellSink, CompactionRequest, Durability, FamilyQuery, FlushReason, Level, Lies, Limits, Mutation,
+    CellPlace, CellSink, CompactionRequest, Durability, FamilyQuery, FlushReason, Level, Limits, Mutation,
     MutationKind, Opening, Pending, ReadMode, Region, RegionOptions, RegionScanner, Scan, TimeRange,
 };
 use storage::{FileName, Files};
@@ -27,8 +27,8 @@ use storage::{FileName, Files};
 use crate::reference::{Given, Place, Reference, Stored, check_holds};
 use crate::rewrite::{Kind, kept};
 use crate::stream::{
-    Act, Asked, BEGIN, Change, Check, Compare, Family, Keep, Memory, Operation, Query, Setup, Sieve, Test,
-    Value, Walk, What,
+    Act, BEGIN, Change, Check, Compare, Family, FamilyRequest, Keep, Memory, Operation, Query, Setup, Sieve,
+    Test, Value, Walk, What,
 };
 
 /// Region and reference differ.
@@ -251,7 +251,7 @@ fn range_of((from, until): (i64, i64)) -> TimeRange {
 }
 
 fn scan_of(query: &Query) -> Scan {
-    let family = |asked: &Asked| FamilyQuery {
+    let family = |asked: &FamilyRequest| FamilyQuery {
         family: bytes(asked.family),
         qualifiers: asked.qualifiers.as_ref().map(|all| all.iter().map(|name| bytes(name)).collect()),
         time_range: asked.range.map(range_of),
@@ -499,7 +499,7 @@ impl<'a> Subject<'a> {
             if part.at.is_none() && part.what == What::Version {
                 let skip = taken.entry((family, part.qualifier)).or_default();
                 let query = Query {
-                    families: vec![Asked {
+                    families: vec![FamilyRequest {
                         family: part.family,
                         qualifiers: Some(vec![part.qualifier]),
                         range: None,
@@ -534,7 +534,8 @@ impl<'a> Subject<'a> {
         deltas.sort_by_key(|part| (part.family, part.qualifier));
         let mut cells = Vec::new();
         for part in deltas {
-            let asked = Asked { family: part.family, qualifiers: Some(vec![part.qualifier]), range: None };
+            let asked =
+                FamilyRequest { family: part.family, qualifiers: Some(vec![part.qualifier]), range: None };
             let query = Query { families: vec![asked], range: change.range, ..Query::all() };
             let found = self.reference.get(change.row, &query, now);
             let old = found.first();
@@ -719,7 +720,7 @@ impl<'a> Subject<'a> {
         let now = self.now();
         let (query, test) = match &check.test {
             Test::Value(family, name, compare, value) => {
-                let asked = Asked { family, qualifiers: Some(vec![name]), range: None };
+                let asked = FamilyRequest { family, qualifiers: Some(vec![name]), range: None };
                 let test = region::Test::Value {
                     family: bytes(family),
                     qualifier: bytes(name),
@@ -817,7 +818,7 @@ impl<'a> Subject<'a> {
         let name = self.reference.families[family].name;
         let mut lying = Lying::new();
         let visited = self.region.visit_stored(name.as_bytes(), &mut |place, cell| {
-            let file = if let Lies::File(name) = place { Some(name.to_owned()) } else { None };
+            let file = if let CellPlace::File(name) = place { Some(name.to_owned()) } else { None };
             let of = lying.entry(file).or_default();
             of.push((cell.sequence().0, given(cell)));
         });
@@ -1023,7 +1024,7 @@ impl<'a> Subject<'a> {
         let mut sealed = Vec::new();
         let name = self.reference.families[family].name.as_bytes();
         let visited = self.region.visit_stored(name, &mut |place, cell| {
-            if place == Lies::Sealed {
+            if place == CellPlace::Sealed {
                 sealed.push((cell.sequence().0, given(cell)));
             }
         });

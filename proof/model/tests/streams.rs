@@ -7,7 +7,9 @@ use model::stream::Operation::{
     Alter, Batch, CheckThen, Crash, Flush, Get, Kill, Major, Minor, Pass, Reopen, Row, Scan, Shrink,
 };
 use model::stream::What::{Column, Value as Set, Version};
-use model::stream::{self, Act, Asked, Change, Family, Operation, Part, Query, Setup, Source, Value, Walk};
+use model::stream::{
+    self, Act, Change, Family, FamilyRequest, Operation, Part, Query, Setup, Source, Value, Walk,
+};
 use model::subject;
 
 fn check(setup: &Setup, stream: &[Operation]) {
@@ -124,7 +126,7 @@ fn with_new_version_behavior_min_versions_are_what_it_says() {
             (family.new_versions, family.versions, family.min_versions, family.ttl) =
                 (new_versions, 5, 1, Some(1));
         });
-        let asked = Asked { family: "f", qualifiers: Some(vec!["q"]), range: None };
+        let asked = FamilyRequest { family: "f", qualifiers: Some(vec!["q"]), range: None };
         let query = Query { versions: 5, families: vec![asked], ..Query::all() };
         let puts = [put("q", stream::BEGIN), put("q", old), put("q", old - 1)];
         let writes = puts.map(|put| Batch(vec![put]));

@@ -8,7 +8,8 @@ use filter::{Filter, Refusal, Transform};
 use hfile::{Most, Refused};
 
 use super::patience::Patience;
-use super::{RegionScanner, Standing, Step};
+use super::state::FilterTraits;
+use super::{RegionScanner, RowPosition, Step};
 use crate::matcher::{Next, Verdict};
 use crate::query::{Limits, ReadMode};
 use crate::{Error, Result};
@@ -182,12 +183,16 @@ impl RegionScanner<'_> {
             return Ok(step);
         }
         let mut part = Part {
-            buffered: self.judges_rows,
+            buffered: self.traits.judges_rows,
             buffer: std::mem::take(&mut self.buffer),
             batch: self.scan.batch.map_or(usize::MAX, |batch| batch as usize),
             row_bytes_max: self.region.options.row_size_max,
             resumed: if standing.is_none() { self.given } else { 0 },
-            ..Part::new(sink, limits, Patience::new(limits, mode, self.judges_rows, self.is_dear))
+            ..Part::new(
+                sink,
+                limits,
+                Patience::new(limits, mode, self.traits.judges_rows, self.traits.is_dear),
+            )
         };
         for index in standing.as_ref().map_or(0, |standing| standing.store)..self.stores.len() {
             if self.stores[index].on_demand || self.stores[index].is_closed() {
@@ -209,7 +214,7 @@ impl RegionScanner<'_> {
                     self.check_filter()?;
                     self.given += part.given;
                     self.judged += part.patience.judged();
-                    self.standing = Some(Standing { store: index, included });
+                    self.standing = Some(RowPosition { store: index, included });
                     (step.partial, step.size_limit) = (true, part.is_cut_by_size);
                     step.time_limit = part.is_cut_by_time;
                     self.buffer = part.buffer;
@@ -244,13 +249,13 @@ impl RegionScanner<'_> {
     /// [passed](RegionScanner::pass_refused) or [given](RegionScanner::give_as_they_lie) as a whole.
     pub(super) fn is_plain(&self) -> bool {
         let (scan, [asked], [store]) = (&*self.scan, &self.asked[..], &self.stores[..]) else { return false };
-        let keeping = &self.region.stores[asked.store].keeping;
+        let scan_info = &self.region.stores[asked.store].scan_info;
         let range = asked.query.and_then(|query| scan.families[query].time_range).unwrap_or(scan.time_range);
-        !(self.one_row || scan.reversed || scan.raw || self.is_dear || store.on_demand)
+        !(self.reach.is_one_row() || scan.reversed || scan.raw || self.traits.is_dear || store.on_demand)
             && (scan.store_limit, scan.store_offset) == (None, 0)
             && range.is_all()
-            && keeping.ttl.is_none()
-            && !keeping.new_versions
+            && scan_info.ttl.is_none()
+            && !scan_info.new_versions
     }
 
     /// Gives the row under way and those behind it, as long as nothing is to be judged in them: most rows of most scans.
@@ -347,7 +352,9 @@ impl RegionScanner<'_> {
 
     /// Reads what a family has of the row, or what is left of it behind `earlier` cells that were let through.
     fn read_family(&mut self, index: usize, earlier: Option<u32>, part: &mut Part<'_>) -> Result<Ended> {
-        let RegionScanner { region, scan, filter, may_end, gives_values, stores, row, one_row, .. } = self;
+        let RegionScanner { region, scan, filter, traits, stores, row, reach, .. } = self;
+        let FilterTraits { may_end, gives_values, .. } = *traits;
+        let is_one_row = reach.is_one_row();
         let (comparator, row) = (region.comparator, &row[..]);
         let store = &mut stores[index];
         let wanted = store.wanted(scan);
@@ -359,7 +366,7 @@ impl RegionScanner<'_> {
             store.matcher.begin_row();
         }
         while let Some(cell) = store.heap.peek().filter(|cell| is_same_row(cell.row(), row)) {
-            if *may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining) {
+            if may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining) {
                 return Ok(Ended::Scan);
             }
             let mut is_full = false;
@@ -368,7 +375,7 @@ impl RegionScanner<'_> {
                 Verdict::Skip(next) => next,
                 Verdict::Include(next) => {
                     included += 1;
-                    if *gives_values && !*one_row {
+                    if gives_values && !is_one_row {
                         store.heap.fetch_ahead();
                     }
                     is_full = included > offset && included <= last && part.give(cell, filter)?.is_break();
@@ -380,7 +387,7 @@ impl RegionScanner<'_> {
                 // Whether the row goes on is said by what lies there, older versions included.
                 Next::Version if is_full => store.heap.advance()?,
                 // Nobody asks what comes behind it.
-                Next::Row if *one_row && !is_full => {}
+                Next::Row if is_one_row && !is_full => {}
                 Next::Row => {
                     store.heap.pass_on(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))?;
                 }
@@ -406,7 +413,7 @@ impl RegionScanner<'_> {
                     // It is for this family alone, be it into a later row: others ask for themselves. A scan that goes
                     // backwards does not go ahead within its row.
                     Some(target) if target.is_after(comparator, cell) && !scan.reversed => {
-                        if !*one_row && target.key().row() != row {
+                        if !is_one_row && target.key().row() != row {
                             store.of_row.sent = Some(Box::new(target.clone()));
                         }
                         store.heap.pass(|cell| target.is_after(comparator, cell), |_| target.clone())?;
@@ -442,15 +449,14 @@ impl RegionScanner<'_> {
             if is_due
                 && part.patience.is_over(region.world.moment())?
                 && part.seen >= part.resumed
-                && !(*may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining))
+                && !(may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining))
             {
                 part.is_cut_by_time = true;
                 return Ok(Ended::Cut { included });
             }
         }
         // HBase looks once more at the filter before it sees that the row is over, but not behind a limit of the family.
-        let is_done =
-            included < last && *may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining);
+        let is_done = included < last && may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining);
         Ok(if is_done { Ended::Scan } else { Ended::Family })
     }
 }

@@ -504,7 +504,7 @@ fn a_long_list_of_markers_goes_to_a_file_and_into_none_of_all_files() {
     assert!(flushes > 8 && cells < written / 10, "{flushes} flushes of {cells} cells of {written}");
     bench.put("r000100", "f:q", 1_000_000, "older than all");
     let view = bench.region.store(b"f").expect("there").view.load();
-    let of_files: usize = view.files.iter().map(|file| file.swept.len()).sum();
+    let of_files: usize = view.files.iter().map(|file| file.dropped_markers.len()).sum();
     assert!(of_files < 3_000, "{of_files} of 6,000 are remembered, after compactions of all files");
 }
 

@@ -41,12 +41,12 @@ impl Bench {
     /// How often each cell of `f` lies where: in memory, in files.
     fn places(&self) -> BTreeMap<(String, SequenceId), (usize, usize)> {
         let mut places = BTreeMap::new();
-        let mut visit = |place: Lies<'_>, cell: Cell<'_>| {
+        let mut visit = |place: CellPlace<'_>, cell: Cell<'_>| {
             let row = String::from_utf8_lossy(cell.row()).into_owned();
             let found: &mut (usize, usize) = places.entry((row, cell.sequence())).or_default();
             match place {
-                Lies::File(_) => found.1 += 1,
-                Lies::Active | Lies::Sealed => found.0 += 1,
+                CellPlace::File(_) => found.1 += 1,
+                CellPlace::Active | CellPlace::Sealed => found.0 += 1,
             }
         };
         self.region.visit_stored(b"f", &mut visit).expect("read");

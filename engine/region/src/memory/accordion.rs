@@ -1,0 +1,171 @@
+//! What a store records of its own memory: its compaction level, the bound of its active segment, and what it did lately.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use cell::SequenceId;
+use env::sync::Mutex;
+use memstore::{Level, Policy, Segment, Trust};
+
+use super::figures::{MemoryCounts, MemoryEvent};
+use crate::RegionOptions;
+use crate::compaction_matcher::CompactionMatcher;
+use crate::dropped_markers::Late;
+use crate::retained_rows::{Allowance, RetainedRows, Retention};
+
+/// Events that a store remembers.
+const EVENTS_MAX: usize = 64;
+/// What the bound of the active segment is of the flush size, where nothing else is said.
+const BOUND_PART: f64 = 0.25;
+
+#[derive(Default)]
+pub(super) struct MemoryHistory {
+    pub(super) trust: Trust,
+    pub(super) counts: MemoryCounts,
+    pub(super) events: VecDeque<MemoryEvent>,
+}
+
+/// What was said of how a store compacts in memory, beside the options.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LevelChoice {
+    /// Whether the table is the system's: then its families have no say.
+    pub(crate) is_system: bool,
+    /// What the family says.
+    pub(crate) family: Option<Level>,
+}
+
+impl LevelChoice {
+    pub(super) fn level(self, options: &RegionOptions) -> Level {
+        if self.is_system {
+            options.in_memory_compaction_of_system
+        } else {
+            self.family.unwrap_or(options.in_memory_compaction)
+        }
+    }
+}
+
+/// What a store knows of its own memory.
+pub(crate) struct Accordion {
+    pub(super) asked: LevelChoice,
+    /// The store's share of the region's flush size.
+    pub(super) share: u64,
+    pub(super) policy: Mutex<Policy>,
+    /// Bytes at which the active segment is sealed; the greatest number for never.
+    pub(super) bound: AtomicU64,
+    /// Whether something waits for the background.
+    pub(super) waiting: AtomicBool,
+    /// Whether somebody was told so.
+    pub(super) told: AtomicBool,
+    /// Whether memory cannot be made much smaller any more before the next flush.
+    pub(super) spent: AtomicBool,
+    /// One at a time works on a store's pipeline.
+    pub(super) working: Mutex<()>,
+    /// Puts that came late. Whoever holds it may let markers go.
+    pub(super) late: Mutex<Late>,
+    pub(super) history: Mutex<MemoryHistory>,
+    /// Of what stayed at the last flush.
+    pub(super) retained: Mutex<RetainedRows>,
+}
+
+impl Accordion {
+    pub(crate) fn new(asked: LevelChoice, share: u64, options: &RegionOptions) -> Accordion {
+        let accordion = Accordion {
+            asked,
+            share,
+            policy: Mutex::new(Policy { level: Level::None, segments_max: 0, unique_max: 0.0 }),
+            bound: AtomicU64::new(u64::MAX),
+            waiting: AtomicBool::new(false),
+            told: AtomicBool::new(false),
+            spent: AtomicBool::new(false),
+            working: Mutex::new(()),
+            late: Mutex::default(),
+            history: Mutex::default(),
+            retained: Mutex::default(),
+        };
+        accordion.tune(options);
+        accordion
+    }
+
+    /// From now on the store follows `options`.
+    pub(crate) fn tune(&self, options: &RegionOptions) {
+        let level = self.asked.level(options);
+        let factor = options.in_memory_flush_factor;
+        let part = if factor > 0.0 { factor } else { BOUND_PART };
+        let bound = (self.share as f64 * part).max(1.0) as u64;
+        *self.policy.lock() = Policy {
+            level,
+            segments_max: options.pipeline_segments_max.max(1),
+            unique_max: options.adaptive_unique_max,
+        };
+        self.bound.store(if level == Level::None { u64::MAX } else { bound }, Ordering::Relaxed);
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        *self.policy.lock()
+    }
+
+    /// A flush takes all there is.
+    pub(crate) fn flushed(&self) {
+        self.spent.store(false, Ordering::Relaxed);
+        self.late.lock().clear();
+    }
+
+    /// Whether it decides by what pays.
+    pub(crate) fn is_adaptive(&self) -> bool {
+        self.policy().level == Level::Adaptive
+    }
+
+    /// What of a snapshot stays in memory, if anything does.
+    pub(crate) fn split(
+        &self,
+        snapshot: &[Arc<Segment>],
+        sequence: SequenceId,
+        allowance: Allowance,
+        rewrite: CompactionMatcher,
+    ) -> Option<Retention> {
+        let dropped = self.history.lock().counts.cells_dropped;
+        let (split, spared) = self.retained.lock().split(snapshot, sequence, dropped, allowance, rewrite);
+        self.history.lock().counts.bytes_spared += spared;
+        split
+    }
+
+    /// Whether the log has writes that were in memory at the last flush and are not in the files up to their sequence ids.
+    pub(crate) fn has_retained(&self) -> bool {
+        self.retained.lock().has_stayed()
+    }
+
+    /// A flush has written the snapshot up to `sequence`, but for `stayed` bytes, if `kept` tells of some.
+    pub(crate) fn flush_done(&self, sequence: SequenceId, stayed: u64, kept: Option<MemoryEvent>) {
+        let mut history = self.history.lock();
+        if let Some(event) = kept {
+            history.counts.kept += 1;
+            history.counts.bytes_kept += stayed;
+            history.remember(event);
+        }
+        self.retained.lock().flushed(sequence, stayed, history.counts.cells_dropped);
+    }
+
+    /// Whether it drops what is redundant.
+    pub(super) fn drops(&self) -> bool {
+        matches!(self.policy().level, Level::Eager | Level::Adaptive)
+    }
+}
+
+impl std::fmt::Debug for Accordion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Accordion")
+            .field("policy", &self.policy())
+            .field("bound", &self.bound)
+            .finish_non_exhaustive()
+    }
+}
+
+impl MemoryHistory {
+    pub(super) fn remember(&mut self, event: MemoryEvent) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+}

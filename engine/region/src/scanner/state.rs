@@ -1,0 +1,81 @@
+//! States of a [`RegionScanner`](super::RegionScanner), and facts about its filter that never change.
+
+use filter::{Filter, Transform};
+
+use crate::query::Scan;
+
+/// How many rows a scanner can return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// A range of rows.
+    Rows,
+    /// One row, so the scanner never looks for a second.
+    OneRow,
+    /// One row, for a get.
+    Get,
+}
+
+impl Reach {
+    pub(super) fn of(scan: &Scan) -> Reach {
+        let is_one_row = scan.is_one_row() && scan.include_start && !scan.reversed;
+        if is_one_row { Reach::OneRow } else { Reach::Rows }
+    }
+
+    pub(super) fn is_one_row(self) -> bool {
+        self != Reach::Rows
+    }
+}
+
+/// How far a scanner is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Reading,
+    /// It has returned all its rows of the region.
+    Ended,
+    /// The filter wants no more rows, from later regions neither.
+    EndedByFilter,
+}
+
+/// How rows can be handled that need no judgement cell by cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WholeRows {
+    /// Each cell is judged.
+    Judged,
+    /// Rows that the filter refuses can be skipped whole.
+    Refused {
+        /// Whether the row at which the scanner stands is likely refused.
+        likely: bool,
+        /// Whether rows were skipped right before the current one.
+        passed: bool,
+    },
+    /// Raw rows can be copied to the answer.
+    Raw,
+}
+
+/// What the scanner asks of its filter for every row; read once, since the answers never change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FilterTraits {
+    /// Whether the filter may end the scan.
+    pub(super) may_end: bool,
+    /// Whether it judges rows as a whole.
+    pub(super) judges_rows: bool,
+    /// Whether one cell may take it long.
+    pub(super) is_dear: bool,
+    /// Whether it keeps values unchanged.
+    pub(super) gives_values: bool,
+    /// Whether it remembers earlier rows: its state at the start of a row is kept, in case the row is read again.
+    pub(super) remembers_rows: bool,
+}
+
+impl FilterTraits {
+    /// Without a filter no scan ends early and all values are kept.
+    pub(super) fn of(filter: Option<&Filter>) -> FilterTraits {
+        FilterTraits {
+            may_end: filter.is_some_and(Filter::may_end),
+            judges_rows: filter.is_some_and(Filter::has_filter_row),
+            is_dear: filter.is_some_and(Filter::is_dear),
+            gives_values: filter.is_none_or(|filter| filter.transform() == Transform::Keep),
+            remembers_rows: filter.is_some_and(Filter::remembers_rows),
+        }
+    }
+}
