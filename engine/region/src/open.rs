@@ -77,11 +77,7 @@ impl Region {
             .collect::<Result<Vec<_>>>()?;
         stores.sort_by(|left, right| left.family.cmp(&right.family));
         // A write that is there is not made again, should the log have lost it.
-        let newest = |file: &Arc<StoreFile>| {
-            file.max_sequence().max(file.reader.newest_sequence().unwrap_or_default())
-        };
-        let in_store = |store: &Store| store.view.load().files.iter().map(newest).max().unwrap_or_default();
-        let in_files = stores.iter().map(in_store).max().unwrap_or_default();
+        let in_files = stores.iter().map(|store| store.view.load().horizon).max().unwrap_or_default();
         let Opening { info, table, files, log, cache, world, options, recovered, folder: _ } = opening;
         let mut region = Region {
             access,

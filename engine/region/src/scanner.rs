@@ -162,19 +162,21 @@ pub struct RegionScanner<'q> {
 
 impl<'q> RegionScanner<'q> {
     pub(crate) fn open(region: Arc<Region>, scan: Cow<'q, Scan>) -> Result<RegionScanner<'q>> {
+        let mut earlier = scan.read_point;
         let (read_point, asked) = loop {
             // First the read point, then the views: they have all that it covers.
-            let read_point = match (scan.isolation, scan.read_point) {
+            let read_point = match (scan.isolation, earlier) {
                 (Isolation::ReadUncommitted, _) => SequenceId::MAX,
                 (Isolation::ReadCommitted, Some(earlier)) => earlier.min(region.mvcc.read_point()),
                 (Isolation::ReadCommitted, None) => region.mvcc.read_point(),
             };
             let asked = Self::ask(&region, &scan)?;
-            // Between the two something may have been dropped that this read point needs: it is taken anew. Who asks for
-            // an earlier one gets what is left of it.
-            if scan.read_point.is_some() || asked.iter().all(|asked| asked.view.horizon <= read_point) {
+            if asked.iter().all(|asked| asked.view.horizon <= read_point) {
                 break (read_point, asked);
             }
+            // Versions that this read point needs were dropped, perhaps of one family of a row and not of another. A scan that
+            // resumes at an earlier read point sees whole rows of a later one instead.
+            earlier = None;
             region.check_serving()?;
             std::hint::spin_loop();
         };

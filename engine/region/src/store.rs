@@ -116,12 +116,14 @@ impl Store {
         let options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
         let active = Arc::new(Segment::new(comparator, &region.memory));
         let (pipeline, snapshot) = (Vec::new(), Vec::new());
+        // What flushes and compactions of an earlier opening dropped is not known.
+        let horizon = files.iter().map(|file| file.newest_sequence()).max().unwrap_or_default();
         let view = View {
             active,
             pipeline,
             snapshot,
             files,
-            horizon: SequenceId::ZERO,
+            horizon,
             sealed: Sealed::default(),
             dropped_markers: DroppedMarkers::default(),
             dropped_of_snapshot: DroppedMarkers::default(),

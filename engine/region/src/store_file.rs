@@ -126,6 +126,11 @@ impl StoreFile {
         Reference::of_file(&bytes).map_err(corrupt)
     }
 
+    /// The newest sequence id in the file, or up to which it says that the store is in files.
+    pub(crate) fn newest_sequence(&self) -> SequenceId {
+        self.max_sequence().max(self.reader.newest_sequence().unwrap_or_default())
+    }
+
     /// Where it stands among the files of its store: they have all writes up to here, and newer ones have newer writes.
     pub(crate) fn max_sequence(&self) -> SequenceId {
         self.reader.max_sequence().unwrap_or(SequenceId::ZERO)
