@@ -1,11 +1,11 @@
-//! Writing: from mutations to the log and the memstore.
+//! Applies mutations to the log and the memstore.
 //!
-//! 1. Each mutation is checked on its own: row, families, sizes, timestamps. One that fails fails alone.
-//! 2. The row locks of all that are left are taken.
-//! 3. "Latest" becomes the clock's time; a delete of the newest version looks for it.
-//! 4. Under the region's write lock all of them get the next sequence id; all go into the log's buffer, then into the
+//! 1. Each mutation is checked: row, families, sizes, timestamps. A mutation that fails does not affect the others.
+//! 2. The row locks of all remaining mutations are taken.
+//! 3. "Latest" timestamps become the clock's time. A delete of the newest version looks that version up.
+//! 4. Under the region's write lock, all of them get the next sequence id and go into the log's buffer, then into the
 //!    memstore.
-//! 5. The locks are released. What is left is waiting for the log: see [`Pending`].
+//! 5. The locks are released. The caller waits for the log by [`Pending`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,70 +28,70 @@ use crate::{Error, Result};
 pub enum MutationKind {
     /// Sets values.
     Put,
-    /// Sets markers.
+    /// Writes delete markers.
     Delete,
-    /// Adds to numbers.
+    /// Adds to 64-bit numbers.
     Increment,
-    /// Adds to the end of values.
+    /// Appends to values.
     Append,
 }
 
-/// How safe a write must be before it is answered.
+/// How durable a write must be before it is acknowledged, from weak to strong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// As the table says, and if it does not, [`Durability::Sync`].
+    /// As the table says; if the table says nothing, [`Durability::Sync`].
     #[default]
     UseDefault,
-    /// Not in the log at all.
+    /// Not in the log.
     Skip,
-    /// In the log, some time later.
+    /// In the log's buffer; synced later.
     Async,
-    /// In the log; how far is the server's setting.
+    /// In the log, synced as far as the server is configured.
     Sync,
-    /// On the disk.
+    /// Synced to the disk.
     Fsync,
 }
 
-/// Changes of one row.
+/// Changes to one row.
 #[derive(Clone, Debug)]
 pub struct Mutation {
     /// What it does.
     pub kind: MutationKind,
     /// The row.
     pub row: Bytes,
-    /// The cells, all of that row. [`Timestamp::LATEST`] stands for the server's time; for a delete of one version it
-    /// stands for the newest one.
+    /// Its cells, all of that row. [`Timestamp::LATEST`] stands for the server's time; in a delete of one version, for
+    /// the newest version.
     pub cells: CellBlock,
-    /// How safe it must be.
+    /// How durable it must be.
     pub durability: Durability,
-    /// Which versions an increment or append looks at.
+    /// The versions that an increment or append reads.
     pub time_range: Option<TimeRange>,
-    /// Whether an increment or append gives back what it made.
+    /// Whether an increment or append returns the new cells.
     pub return_results: bool,
-    /// Nonce group and nonce, for the log.
+    /// Nonce group and nonce, recorded in the log.
     pub nonce: Option<(u64, u64)>,
 }
 
-/// What became of a batch: what each mutation came to, and what is to be waited for.
+/// The result of a batch.
 #[derive(Debug)]
 pub struct Applied {
-    /// For each mutation, in order.
+    /// One for each mutation, in order.
     pub outcomes: Vec<Result<()>>,
-    /// Resolves when those that succeeded are durable and visible.
+    /// Resolves when the successful mutations are durable and visible.
     pub pending: Pending,
 }
 
-/// Atomic writes, each of the cells of a row, or of rows that are written together, with their final timestamps, as they
-/// go into log and memstore. All lie in one run of bytes.
+/// Atomic writes with final timestamps, as they go into the log and the memstore. Each holds the cells of one row, or
+/// of rows that are written together. All share one buffer.
 #[derive(Default)]
 pub(crate) struct Edits {
-    /// `length 4B · cell` again and again.
+    /// `length 4B · cell`, repeated.
     bytes: Vec<u8>,
     edits: Vec<Edit>,
 }
 
 struct Edit {
-    /// Where its cells end; they begin where those of the one before end.
+    /// Where its cells end in the buffer; they begin at the end of the previous edit.
     end: usize,
     durability: Durability,
     nonce: Option<(u64, u64)>,
@@ -106,17 +106,17 @@ impl Edits {
         self.edits.last().map_or(0, |edit| edit.end)
     }
 
-    /// Where the cells of the next one go.
+    /// The buffer; append the cells of the next edit here.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Forgets what came after the last one.
+    /// Drops the cells after the last edit.
     fn undo(&mut self) {
         self.bytes.truncate(self.end());
     }
 
-    /// Makes one of the cells that came after the last one, if there are any.
+    /// Makes an edit of the cells after the last one, if there are any.
     pub(crate) fn make(
         &mut self,
         durability: Durability,
@@ -134,8 +134,8 @@ impl Edits {
         self.edits.push(Edit { end: self.bytes.len(), durability, nonce });
     }
 
-    /// Those of one row as one: of two cells of theirs with one key the later must win, which one sequence id does not
-    /// say.
+    /// Merges edits of the same row into one. Of two cells with one key the later must win, which their common sequence
+    /// id does not express.
     fn with_each_row_once(&self, region: &Region) -> Edits {
         fn row(cells: &[u8]) -> &[u8] {
             split_cell(cells).map_or(&[], |(cell, _)| Cell::trusted(cell, SequenceId::ZERO).row())
@@ -154,7 +154,7 @@ impl Edits {
         once
     }
 
-    /// All of them, with their cells.
+    /// The edits with their cells.
     fn iter(&self) -> impl Iterator<Item = (&Edit, &[u8])> {
         let mut from = 0;
         self.edits.iter().map(move |edit| {
@@ -165,12 +165,13 @@ impl Edits {
 }
 
 impl Region {
-    /// Resolves when everything that was written before this call is durable and visible.
+    /// Resolves when all earlier writes are durable and visible.
     pub fn settled(self: &Arc<Self>) -> Pending {
         Pending::for_reading(self)
     }
 
-    /// Applies puts and deletes, each row atomically, not all of them together. With [`Error::WouldBlock`] none of them.
+    /// Applies puts and deletes, each row atomically, but not all rows together. [`Error::WouldBlock`] means that none
+    /// was applied.
     pub fn apply(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Applied> {
         self.check_writable()?;
         let mut outcomes: Vec<Result<()>> =
@@ -209,8 +210,8 @@ impl Region {
         Ok(Applied { outcomes, pending })
     }
 
-    /// Applies puts and deletes of several rows, all of them or none, also through a crash: they are one record of the log
-    /// under one sequence id, and no reader sees a part of them. With [`Error::WouldBlock`] none of them.
+    /// Applies puts and deletes of several rows atomically, also across a crash: one log record, one sequence id, and
+    /// no reader sees a part. [`Error::WouldBlock`] means that none was applied.
     pub fn apply_together(self: &Arc<Self>, mutations: &[Mutation], mode: ReadMode) -> Result<Pending> {
         self.check_writable()?;
         mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))?;
@@ -235,7 +236,7 @@ impl Region {
         if self.read_only {
             return Err(Error::ReadOnly(self.info.name().escape_ascii().to_string()));
         }
-        // While the disk is full a new write would only wait, in memory, for the room that it needs.
+        // While the disk is full, a new write would only take memory and wait.
         self.log.admits()?;
         let (bytes, limit) =
             (self.memstore_bytes(), self.flush_size.saturating_mul(self.options.block_multiplier));
@@ -248,7 +249,7 @@ impl Region {
         Ok(())
     }
 
-    /// What can be said of a mutation without looking at the row.
+    /// Checks a mutation without reading its row.
     pub(crate) fn check_mutation(&self, mutation: &Mutation) -> Result<()> {
         if mutation.row.is_empty() {
             return Err(Error::BadRequest("Row length can't be 0".to_owned()));
@@ -285,7 +286,7 @@ impl Region {
         }
     }
 
-    /// Appends a put's or delete's cells, with their timestamps, to `block`. The row is locked.
+    /// Appends the cells of a put or delete, with their final timestamps, to `block`. The caller holds the row lock.
     pub(crate) fn prepare(
         self: &Arc<Self>,
         mutation: &Mutation,
@@ -293,7 +294,7 @@ impl Region {
         mode: ReadMode,
         block: &mut Vec<u8>,
     ) -> Result<()> {
-        // Several deletes of the newest version of one column take one version after the other.
+        // Several deletes of a column's newest version in one mutation take successive versions.
         let mut newest_taken: Vec<(&[u8], &[u8], usize)> = Vec::new();
         for cell in mutation.cells.cells() {
             let latest = cell.timestamp() == Timestamp::LATEST;
@@ -311,7 +312,7 @@ impl Region {
                         0
                     }
                 };
-                // Where there is none the marker is of now, and masks nothing.
+                // If there is no such version, the marker gets the present time and masks nothing.
                 if let Some(found) = self.nth_version(&mutation.row, column, skip, mode)? {
                     timestamp = found;
                 }
@@ -321,7 +322,7 @@ impl Region {
         Ok(())
     }
 
-    /// The timestamp of the version of a column with `skip` newer ones before it.
+    /// The timestamp of a column's version that has `skip` newer ones.
     fn nth_version(
         self: &Arc<Self>,
         row: &Bytes,
@@ -344,12 +345,12 @@ impl Region {
         Ok(found.0.get(skip).copied())
     }
 
-    /// Writes edits under one sequence id: what is written together is of one moment, in HBase too, and shows where that
-    /// decides (`NEW_VERSION_BEHAVIOR`). Each is a record of its own, so that a death takes or leaves it whole. Their rows
-    /// are locked, and none has two. It is `now`, or was when the rows had been locked.
+    /// Writes edits under one sequence id, as HBase does for writes that are made together; NEW_VERSION_BEHAVIOR
+    /// depends on it. Each edit is a log record of its own, so a crash keeps or loses it whole. The caller holds the
+    /// row locks, and no two edits have the same row. `now` is the time at which the rows were locked.
     pub(crate) fn write(self: &Arc<Self>, edits: &Edits, now: WallTime) -> Result<Pending> {
         let strength = |edit: &Edit| self.strength(edit.durability);
-        // All of them wait for what the strictest asks.
+        // All edits wait for the strictest durability among them.
         let Some(strictest) = edits.edits.iter().map(strength).max() else {
             return Ok(Pending::nothing(self));
         };
@@ -359,7 +360,7 @@ impl Region {
             Durability::Sync | Durability::Fsync => Awaits::Log(wal::Level::Disk),
         };
         let is_logged = |edit: &Edit| strength(edit) != Durability::Skip;
-        // Before the first of them has a sequence id: what comes after cannot be refused by itself.
+        // Check records before assigning a sequence id: afterwards no single edit can be refused.
         let mut log_bytes = 0;
         for (edit, cells) in edits.iter().filter(|(edit, _)| is_logged(edit)) {
             let record = self.record(edit, cells, SequenceId::ZERO, now);
@@ -399,7 +400,7 @@ impl Region {
         Ok(Pending::for_writing(self, sequence, awaits, durable))
     }
 
-    /// What a durability comes to that a client asked for: the weakest is the least. Never [`Durability::UseDefault`].
+    /// The durability that a client's choice results in with this table; never [`Durability::UseDefault`].
     pub(crate) fn strength(&self, asked: Durability) -> Durability {
         match (asked, self.durability) {
             (Durability::UseDefault, TableDurability::SkipWal) => Durability::Skip,
@@ -412,8 +413,8 @@ impl Region {
         }
     }
 
-    /// How far the log must be synced before every write so far is complete: as far as the server's setting says, or to
-    /// the disk when an incomplete write awaits that. The caller holds the write lock.
+    /// How far the log must be synced to complete every write so far: to the server's configured level, or to the disk
+    /// if an incomplete write awaits that. The caller holds the write lock.
     pub(crate) fn level_awaited(&self, _state: &WriteState) -> wal::Level {
         if self.options.sync_to_disk {
             return wal::Level::Disk;
@@ -424,7 +425,7 @@ impl Region {
         }
     }
 
-    /// What the log gets of an edit.
+    /// The log record of an edit.
     fn record<'a>(
         &'a self,
         edit: &Edit,
@@ -443,8 +444,8 @@ impl Region {
         }
     }
 
-    /// Copies the cells of a block, which are written at `now`, into the memstores of their families, a run of cells of
-    /// one family at a time. The write lock is held.
+    /// Copies the cells of a block, written at `now`, into the memstores of their families, one run of cells of a
+    /// family at a time. The caller holds the write lock.
     pub(crate) fn insert(&self, block: &[u8], sequence: SequenceId, now: WallTime) {
         let clock = self.clock.load(Ordering::Relaxed).max(now.0);
         self.clock.store(clock, Ordering::Relaxed);
@@ -472,20 +473,20 @@ impl Region {
                         store.seal(&self.options.memory, self.sealed(sequence));
                     }
                 }
-                // Only a record of a family that was deleted since can say so.
+                // A log record may name a family that was deleted since.
                 None => cells.for_each(drop),
             }
         }
     }
 }
 
-/// Appends `cell` under `timestamp` to a block of cells with tags.
+/// Appends `cell` with `timestamp` to a block of cells with tags.
 pub(crate) fn write_stamped(block: &mut Vec<u8>, cell: Cell<'_>, timestamp: Timestamp) {
     let at = block.len() + 4;
     let bytes = cell.bytes();
     block.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
     block.extend_from_slice(bytes);
-    // The timestamp stands before the type, at the end of the key.
+    // The timestamp precedes the type byte at the end of the key.
     let end = at + 8 + cell.key().bytes().len();
     block[end - 9..end - 1].copy_from_slice(&timestamp.0.to_be_bytes());
 }

@@ -1,7 +1,7 @@
-//! What a store holds, as it lies: every cell of every segment and file, whoever may still see it.
+//! Visits every stored cell of a store: in each segment and file, also cells that no reader can see any more.
 //!
-//! Readers ask by [`Scan`](crate::Scan), and learn nothing of where a cell is. This is for those who must know what a
-//! flush or a compaction has kept: proofs and tools.
+//! A [`Scan`](crate::Scan) does not show where a cell lies. Tests and tools use this to check what a flush or a
+//! compaction kept.
 
 use cell::{Cell, KeyBuf, SequenceId};
 use hfile::ReadOptions;
@@ -10,19 +10,19 @@ use crate::Result;
 use crate::heap::{Heap, Source, Sources};
 use crate::region::Region;
 
-/// Where a cell lies.
+/// Where a cell is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellPlace<'a> {
-    /// In the segment that takes the writes.
+    /// In the segment that takes writes.
     Active,
-    /// In one that takes none any more.
+    /// In a sealed segment.
     Sealed,
     /// In the file of this name.
     File(&'a str),
 }
 
 impl Region {
-    /// Gives each cell of a family's store to `visit`, and where it lies. The cells of one segment or file come in order.
+    /// Passes each cell of a family's store, and its place, to `visit`. The cells of one segment or file come in order.
     pub fn visit_stored(&self, family: &[u8], visit: &mut dyn FnMut(CellPlace<'_>, Cell<'_>)) -> Result<()> {
         let store = self.store(family)?;
         let view = store.view.load_full();

@@ -1,4 +1,4 @@
-//! What a region leaves to the janitor.
+//! Deletes files that a region no longer lists, through the janitor.
 
 use storage::FileName;
 
@@ -7,18 +7,18 @@ use crate::janitor::Janitor;
 use crate::region::Region;
 use crate::store::Store;
 
-/// How far a region looks for files that nothing names.
+/// Where a region looks for unlisted files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// Those that flushes and compactions have given up since the region was opened.
+    /// Files that flushes and compactions have given up since the region was opened.
     GivenUp,
-    /// Those, and whatever lies in the stores' folders and is not listed: what a crash or a failed deletion has left.
+    /// Those, and all unlisted files in the stores' folders, which a crash or a failed deletion has left.
     Folders,
 }
 
 impl Region {
-    /// Has `janitor` delete the files that the region's lists do not name. A store that is in doubt is left for another time.
-    /// Returns how many went.
+    /// Lets `janitor` delete the files that the region's lists do not name. Skips a store whose list is in doubt.
+    /// Returns the number of deleted files.
     pub fn clean(&self, janitor: &Janitor, search: Search) -> Result<usize> {
         self.check_serving()?;
         self.check_owner()?;
@@ -38,19 +38,19 @@ impl Region {
         Ok(removed)
     }
 
-    /// Whether there are files that flushes and compactions have given up and that are still there.
+    /// Whether files that flushes and compactions have given up still exist.
     pub fn has_given_up_files(&self) -> bool {
         self.stores.iter().any(|store| !store.unlisted.lock().is_empty())
     }
 
     fn remove_stale_lists(&self, store: &Store) -> Result<usize> {
         let tracker = store.tracker.lock();
-        // Whoever opens the region next may be about to write a list.
+        // The region's next owner may be writing a list.
         if self.write.lock().closing { Ok(0) } else { tracker.remove_stale() }
     }
 
-    /// The files in the store's folder that its list does not name. One that is being written is among them; the janitor
-    /// finds it pinned.
+    /// The files in the store's folder that its list does not name. A file that is being written is among them; it is
+    /// pinned, so the janitor keeps it.
     fn unlisted_in_folder(&self, store: &Store) -> Result<Vec<FileName>> {
         let tracker = store.tracker.lock();
         if tracker.is_in_doubt() {

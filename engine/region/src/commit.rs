@@ -1,11 +1,11 @@
-//! The one act by which a store's files change: a new list is written, then readers get a new view.
+//! The only operation that changes a store's files: it writes a new list, then gives readers a new view.
 //!
-//! 1. The new files are whole and at their final places; nothing names them.
-//! 2. The list is replaced: some files are named no more, some are. From here on that is so for whoever opens the store.
-//! 3. The view is replaced: readers that begin now see the new files.
-//! 4. What is named no more is noted for the janitor. Readers that began before go on reading it.
+//! 1. The new files are complete and at their final places; no list names them.
+//! 2. The list is replaced. From here on an opening of the store finds the new files and not the removed ones.
+//! 3. The view is replaced: new readers use the new files.
+//! 4. The removed files are left to the janitor. Earlier readers continue to read them.
 //!
-//! When 2 fails the new files are left to the janitor, too. When it may have happened nothing is left to it until a
+//! If step 2 fails, the new files are left to the janitor. If it may have happened, the janitor gets nothing until a
 //! later list has ended the [doubt](crate::Error::InDoubt).
 
 use std::sync::Arc;
@@ -18,22 +18,23 @@ use crate::store_file::StoreFile;
 use crate::tracker::Listed;
 use crate::{Error, Result};
 
-/// Which files go and which come, and what else changes of the view with that.
+/// The files to remove and to add, and the other changes of the view.
 pub(crate) struct Commit<'a> {
-    /// Files of the view.
+    /// Files of the current view.
     pub(crate) remove: &'a [Arc<StoreFile>],
-    /// New files, which take the place of those that go, or come last.
+    /// New files. They take the place of the removed ones, or come last.
     pub(crate) add: Vec<Arc<StoreFile>>,
-    /// Makes the new view of the old one, but for its files.
+    /// Makes the new view from the old one, except its files.
     pub(crate) view: &'a dyn Fn(&View) -> View,
-    /// Whether it is still done when the region closes.
+    /// Whether the commit is also made while the region closes.
     pub(crate) while_closing: bool,
 }
 
 impl Region {
-    /// Changes which files a store has. Durable when this returns.
+    /// Changes a store's files. Durable when this returns.
     ///
-    /// Fails with [`Error::NotServing`] when the region closes: whoever opens it next may have read the list already.
+    /// Fails with [`Error::NotServing`] if the region is closing, because its next owner may have read the list
+    /// already.
     pub(crate) fn commit(&self, store: &Store, commit: Commit<'_>) -> Result<()> {
         self.check_owner()?;
         let Commit { remove, add, view, while_closing } = commit;
@@ -51,7 +52,7 @@ impl Region {
             refused();
             return Err(Error::Broken(format!("{} has no longer the files that are replaced", store.folder)));
         }
-        // Those that were added since the removed ones were chosen came last, and still do.
+        // Files that flushes have added meanwhile are last, and stay last.
         let place = place.unwrap_or(files.len());
         files.splice(place..place, add.iter().cloned());
         let named = match remove.is_empty() {
@@ -75,25 +76,25 @@ impl Region {
 }
 
 impl Store {
-    /// Leaves a new file that nothing will name to the janitor.
+    /// Leaves a new file that no list will name to the janitor.
     pub(crate) fn give_up(&self, file: &Arc<StoreFile>) {
         file.forget_blocks();
         self.leave_to_janitor(std::slice::from_ref(file));
     }
 
-    /// Notes files for the janitor, who asks everybody before it deletes one.
+    /// Records files for the janitor, which asks all holders before it deletes one.
     fn leave_to_janitor(&self, files: &[Arc<StoreFile>]) {
         let places = files.iter().map(|file| self.folder.join(&file.listed.name));
         self.unlisted.lock().extend(places);
     }
 
-    /// The files that the list has ceased to name, for the janitor to look at. None while the list is in doubt.
+    /// The files that the list no longer names, for the janitor. Empty while the list is in doubt.
     pub(crate) fn unlisted(&self) -> Vec<FileName> {
         let tracker = self.tracker.lock();
         if tracker.is_in_doubt() { Vec::new() } else { self.unlisted.lock().clone() }
     }
 
-    /// These files are gone.
+    /// Forgets files that the janitor has deleted.
     pub(crate) fn forget_unlisted(&self, gone: &[FileName]) {
         self.unlisted.lock().retain(|name| !gone.contains(name));
     }

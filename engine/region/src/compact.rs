@@ -1,8 +1,8 @@
-//! Compaction: several files of a store become one.
+//! Compaction: writes several files of a store as one.
 //!
-//! Which ones is a pure function, HBase's exploring policy: of all runs of neighbouring files, in the order of their
-//! age, that are neither too few nor too many and in which no file is larger than the others together times a ratio, the
-//! one with the most files, and among those the one with the least bytes.
+//! The choice of files is a pure function, HBase's exploring policy. It considers all runs of neighbouring files,
+//! ordered by age, within the configured minimum and maximum number, in which no file is larger than the others
+//! together times a ratio. It takes the run with the most files, and among those the one with the fewest bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,24 +24,24 @@ use crate::store::{Store, View};
 use crate::store_file::StoreFile;
 use crate::{Error, FlushReason, RegionOptions, Result};
 
-/// What is asked of a compaction.
+/// What a compaction should do.
 #[derive(Clone, Debug, Default)]
 pub struct CompactionRequest {
-    /// All files of a store, and markers go for good.
+    /// Whether all files of a store are compacted, and delete markers dropped.
     pub major: bool,
-    /// Which families; empty for all.
+    /// The families to compact; empty for all.
     pub families: Vec<Bytes>,
 }
 
-/// Which of a store's files, oldest first, a minor compaction takes: a run of them, perhaps none. `flush_size` is what
-/// flushes of the store measure at most.
+/// The run of a store's files, oldest first, that a minor compaction takes; empty if none qualifies. `flush_size` is
+/// the largest size in bytes of a flushed file.
 pub fn select_files(sizes: &[u64], options: &RegionOptions, flush_size: u64) -> Range<usize> {
     let size_min = options.compaction_size_min.unwrap_or(flush_size);
-    // Files that are too large stand in nobody's run; what is older than the newest of them is left alone.
+    // No run contains a file above the maximum size, so only files newer than the last such file count.
     let first =
         sizes.iter().rposition(|&size| size > options.compaction_size_max).map_or(0, |index| index + 1);
     let (least, most) = (options.compaction_files_min.max(2), options.compaction_files_max.max(2));
-    // With very many files any run is better than none.
+    // With too many files, any run is better than none.
     let stuck = sizes.len() - first >= options.blocking_files;
     let mut best: Option<(Range<usize>, u64)> = None;
     let mut smallest: Option<(Range<usize>, u64)> = None;
@@ -68,19 +68,19 @@ pub fn select_files(sizes: &[u64], options: &RegionOptions, flush_size: u64) -> 
     best.or(smallest).map_or(0..0, |(run, _)| run)
 }
 
-/// What a rewrite of a store's files is for.
+/// The purpose of rewriting a store's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compaction {
-    /// Fewer files: a run of them becomes one.
+    /// A run of files becomes one.
     Minor,
-    /// One file, without what markers have deleted.
+    /// All files become one, without deleted cells.
     Major,
-    /// No rows: one file without cells.
+    /// All rows are removed: the result is one file without cells.
     Truncation,
 }
 
 impl Region {
-    /// Whether a store has halves of other regions' files. Such a region can be neither split nor merged before it is
+    /// Whether a store has halves of another region's files. Such a region can be neither split nor merged before it is
     /// compacted.
     pub fn has_references(&self) -> bool {
         self.stores.iter().any(|store| store.view.load().files.iter().any(|file| file.is_half()))
@@ -92,10 +92,10 @@ impl Region {
             && self.stores.iter().any(|store| !self.select_run(store, &store.view.load().files).is_empty())
     }
 
-    /// The families whose time for a major compaction has come: the oldest file is as old as the period, give or take a
-    /// share that follows from the files' names, so that stores which were written together are not rewritten together.
-    /// One file that a major compaction has made is left alone, unless something in it may be out of its time to live.
-    /// Source: HBase's `RatioBasedCompactionPolicy.shouldPerformMajorCompaction`.
+    /// The families that are due for a major compaction: the oldest file is older than the period, which varies by a
+    /// share derived from the files' names, so that stores written together are not rewritten together. A single file
+    /// written by a major compaction is skipped, unless some cell in it may have expired. Source: HBase's
+    /// `RatioBasedCompactionPolicy.shouldPerformMajorCompaction`.
     pub fn due_for_major(&self) -> Vec<Bytes> {
         if self.access == Access::Reader {
             return Vec::new();
@@ -108,7 +108,7 @@ impl Region {
             .collect()
     }
 
-    /// Compacts, store by store. Says how many files went into new ones.
+    /// Compacts store by store. Returns the number of files that were replaced.
     pub fn compact(&self, request: &CompactionRequest) -> Result<usize> {
         self.check_serving()?;
         let mut taken = 0;
@@ -126,8 +126,8 @@ impl Region {
         Ok(taken)
     }
 
-    /// Which of `files`, all that the store had at one moment, a minor compaction takes.
-    /// All of them while there are halves of a parent's files: those are to become the store's own soon.
+    /// The run of `files`, all files of the store, that a minor compaction takes. All of them if some are halves of a
+    /// parent's files, which should soon be replaced by the store's own.
     fn select_run(&self, store: &Store, files: &[Arc<StoreFile>]) -> Range<usize> {
         if files.iter().any(|file| file.is_half()) {
             return 0..files.len();
@@ -136,9 +136,9 @@ impl Region {
         select_files(&sizes, &store.tuning.load(), self.flush_size)
     }
 
-    /// Removes every row, from memory and from files. Each store that had files keeps one without cells: it says up to
-    /// which sequence id the store is in files, so that no record of the log counts again. For a region that nobody writes
-    /// to; what is written meanwhile may stay.
+    /// Removes every row from memory and files. Each store that had files keeps one without cells, which records up to
+    /// which sequence id the store is in files, so that no log record is replayed. For regions without writers:
+    /// concurrent writes may survive.
     pub fn truncate(&self) -> Result<()> {
         self.check_serving()?;
         self.flush_stores(&[], FlushReason::Requested)?;
@@ -149,11 +149,11 @@ impl Region {
         self.rewrite_store(store, if major { Compaction::Major } else { Compaction::Minor })
     }
 
-    /// Writes a new file in the place of some of the store's files. Returns how many it replaces.
+    /// Writes one new file in place of some of the store's files. Returns the number of files replaced.
     fn rewrite_store(&self, store: &Store, compaction: Compaction) -> Result<usize> {
         let _alone = store.compacting.lock();
         let files = store.view.load().files.clone();
-        // Of the files at hand: a flush may add another one at any moment.
+        // Only these files: a flush may add another at any moment.
         let run = match compaction {
             Compaction::Minor => self.select_run(store, &files),
             Compaction::Major | Compaction::Truncation => 0..files.len(),
@@ -161,7 +161,7 @@ impl Region {
         if run.is_empty() {
             return Ok(0);
         }
-        // What markers have masked would be replayed without them, where the log still has it.
+        // Retained rows are still in the log: replay would uncover cells whose markers were dropped.
         let all = (run.len() == files.len() && !store.accordion.has_retained()) || env::planted(7);
         let chosen: Vec<Arc<StoreFile>> = files[run].to_vec();
         let cells: u64 = chosen.iter().map(|file| file.entries()).sum();
@@ -190,7 +190,7 @@ impl Region {
         let codec = if all { store.options.compression_major } else { store.options.compression_minor };
         let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
         let dropped_markers = DroppedMarkers::merged(chosen.iter().map(|file| &file.dropped_markers));
-        // As markers that lie in the files: of all files none stays that need not.
+        // Dropped markers follow the rule for markers in files: a major compaction keeps none that have expired.
         let dropped_markers = match kind {
             CompactionScope::Some => dropped_markers,
             CompactionScope::All { purge_deletes_after: ..=0, .. } => DroppedMarkers::default(),
@@ -203,15 +203,15 @@ impl Region {
         });
         let overtaken = || Error::NotServing(self.info.name().escape_ascii().to_string());
         let made = match made {
-            // The region's next opening removes what its list does not name, files that are being made included.
+            // The region's next opening deletes files that its list does not name, including unfinished ones.
             Err(_) if self.write.lock().closing => return Err(overtaken()),
             made => made?,
         };
         let NewFile { file: made, warm, pin } = made;
         let bytes = chosen.iter().map(|file| file.size()).sum();
-        // What a family wants kept and cannot be read back is told to whoever asks for it.
+        // A read error is ignored here; the next reader of the block reports it.
         let _read = made.reader.warm(made.reader.cached().kept_of_compaction(bytes), true);
-        // What is being read is not let go for what cannot be read.
+        // Do not replace files that are being read by one that cannot be read.
         if let Err(error) = made.reader.warm_blocks(&warm, false) {
             store.give_up(&made);
             return Err(error.into());
@@ -227,7 +227,7 @@ impl Region {
         drop(pin);
         let last = self.write.lock().last_sequence;
         self.mark(wal::Kind::Compaction, last, vec![change(store, &[Arc::clone(&made)], &chosen)]);
-        // In a cache that was full those that went have made room. Of a region that closes they would only be in the way.
+        // The replaced files have freed room in a full cache. Skipped when the region closes.
         if !self.write.lock().closing {
             let _read = made.reader.warm_blocks(&warm, true);
         }
@@ -254,7 +254,7 @@ impl Store {
         !only.reader.is_major() || self.options.ttl_ms().is_some_and(is_out_of_time)
     }
 
-    /// A number from 0 to 1 that stays the same while the files do.
+    /// A number from 0 to 1, derived from the names of the store's files.
     fn chance_of_files(&self) -> f64 {
         let mut state = 0xcbf2_9ce4_8422_2325_u64;
         for file in &self.view.load().files {
@@ -288,10 +288,10 @@ mod tests {
         check(&[100, 50, 23, 12, 12], &[100, 50, 23, 12, 12]);
         check(&[200, 50, 23, 12, 12], &[50, 23, 12, 12]);
         check(&[1_000, 12, 12, 12, 12], &[12, 12, 12, 12]);
-        // The older files outweigh the rest.
+        // The two older files outweigh the rest.
         check(&[1_000, 100, 10], &[]);
         check(&[50, 49, 48, 47, 46, 45, 44], &[48, 47, 46, 45, 44]);
-        // Small files are taken whatever their proportions.
+        // Runs below the minimum size qualify whatever the ratio.
         check(&[6, 1, 1], &[6, 1, 1]);
     }
 

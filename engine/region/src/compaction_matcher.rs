@@ -1,10 +1,9 @@
-//! What a flush or a compaction keeps.
+//! Decides which cells a flush or a compaction keeps.
 //!
-//! Whatever happens, versions beyond the family's, cells past their time and masked cells that nobody can ask for again
-//! need not be written. Markers stay unless every file takes part (a major compaction), for only then is it certain
-//! that nothing older is left for them to mask. Where what was written later wins (`NEW_VERSION_BEHAVIOR`) everything stays
-//! until then: a version that is masked itself may be what has pushed out an older one that lies in another file. HBase
-//! does the same (`IncludeAllCompactionQueryMatcher`).
+//! Dropped are versions beyond the family's limit, expired cells, and masked cells that no reader can ask for. Delete
+//! markers stay unless all files take part (a major compaction): only then nothing older is left for them to mask. With
+//! NEW_VERSION_BEHAVIOR everything stays until then, because a masked version may have displaced an older one in
+//! another file. HBase does the same (`IncludeAllCompactionQueryMatcher`).
 
 use cell::{Cell, CellType, Timestamp};
 use proto::descriptor::KeepDeletedCells;
@@ -23,20 +22,20 @@ pub(crate) struct CompactionMatcher {
     column: Vec<u8>,
     versions: u32,
     last: Option<(Timestamp, CellType)>,
-    /// Whether nothing of the rest of the column is kept, markers included.
+    /// Whether the rest of the column is dropped, including markers.
     column_is_done: bool,
 }
 
-/// Which files take part.
+/// Which of a store's files are rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompactionScope {
-    /// Some, or none but memory.
+    /// Some files, or only memory.
     Some,
-    /// All, so that markers may go.
+    /// All files, so that markers may be dropped.
     All {
-        /// How long markers stay nevertheless, in ms.
+        /// Time in ms for which markers stay nevertheless.
         purge_deletes_after: i64,
-        /// The oldest put of them; a marker from before masks nothing.
+        /// The oldest put in them; a marker with an older timestamp masks nothing.
         earliest_put: Timestamp,
     },
 }
@@ -57,17 +56,17 @@ impl CompactionMatcher {
         }
     }
 
-    /// From which timestamp on a value without tags that is the only cell of its row is kept, and need not be shown to
-    /// [`CompactionMatcher::keeps`]. Of what was known of a row nothing is left at the next.
+    /// The oldest timestamp at which a value without tags that is the only cell of its row is certainly kept. Such
+    /// cells need not be passed to [`CompactionMatcher::keeps`], since no state carries over to the next row.
     pub(crate) fn lone_since(&self) -> Timestamp {
         match self.scan_info.ttl {
-            // What has expired stays, too, where a version or more is to stay.
+            // With MIN_VERSIONS expired cells may stay too.
             Some(ttl) if self.scan_info.min_versions == 0 => Timestamp(self.now.saturating_sub(ttl)),
             _ => Timestamp::OLDEST,
         }
     }
 
-    /// Whether the cell goes into the new file.
+    /// Whether the cell is written to the new file. Cells come in order.
     pub(crate) fn keeps(&mut self, cell: Cell<'_>) -> bool {
         if self.scan_info.new_versions && self.kind == CompactionScope::Some {
             return true;
@@ -94,7 +93,7 @@ impl CompactionMatcher {
         let timestamp = key.timestamp();
         let kind = key.cell_type().unwrap_or(CellType::Put);
         let is_expired = self.scan_info.is_expired(timestamp, self.now);
-        // Where what was written later wins, also markers that have expired are known.
+        // With NEW_VERSION_BEHAVIOR expired markers still count.
         if is_expired && self.scan_info.min_versions == 0 && !self.scan_info.new_versions {
             return self.end_column();
         }
@@ -102,7 +101,7 @@ impl CompactionMatcher {
             return false;
         }
         if kind.is_delete() {
-            // Whoever keeps deleted cells keeps them until their markers expire, if these do.
+            // With KEEP_DELETED_CELLS cells stay until their markers expire; with TTL these do.
             let masks = match self.scan_info.keep_deleted {
                 KeepDeletedCells::False => true,
                 KeepDeletedCells::True => false,
@@ -128,7 +127,7 @@ impl CompactionMatcher {
                 Masked::Rest => return self.end_column(),
             }
         }
-        // Of two writes with one timestamp the older can be seen by nobody: readers that may want it hold the old files.
+        // Of two writes with one timestamp no new reader sees the older; old readers hold the old files.
         if self.last == Some((timestamp, kind)) {
             return false;
         }
@@ -144,8 +143,8 @@ impl CompactionMatcher {
         true
     }
 
-    /// Nothing that comes later in this column can be seen, as HBase has it: its markers go with the rest. Among the
-    /// versions of the column without a name there may be markers of the whole family, so that it is looked at to its end.
+    /// Drops the rest of the column, including its markers, as HBase does. The column with the empty name is read to
+    /// its end, because family markers lie among its versions.
     fn end_column(&mut self) -> bool {
         self.column_is_done = !self.column.is_empty();
         false
@@ -174,8 +173,8 @@ mod tests {
         parts.to_vec().expect("within limits")
     }
 
-    /// A lone value that is not shown is one that would have been kept, and what is said of all others is the same: rows of
-    /// nothing but markers, of versions that have expired, of what markers mask, in every order.
+    /// A lone value that is skipped would have been kept, and skipping it changes nothing for other cells. Tested with
+    /// rows of markers only, expired versions and masked cells, in random order.
     #[test]
     fn lone_values_need_not_be_shown() {
         let plain = ScanInfo {

@@ -1,12 +1,12 @@
 //! Keeps a put apart from a delete of the same row in the same millisecond.
 //!
-//! A delete marker hides every cell of its column with the same or an older timestamp, so that a put which the server
-//! stamps with the delete's own millisecond is acknowledged and never seen. HBase has the same rule (HBASE-25975); a
-//! server that answers in microseconds meets it with half of all quick put-delete-put sequences.
+//! A delete marker hides every cell of its column with the same or an older timestamp. A put that the server stamps
+//! with the delete's own millisecond would be acknowledged and never seen. HBase has the same rule (HBASE-25975). A
+//! server that answers in microseconds hits it in half of all quick put-delete-put sequences.
 //!
-//! With [`RegionOptions::put_waits_for_delete`](crate::RegionOptions::put_waits_for_delete) such a put waits for the next
-//! millisecond. A delete after a put waits for nothing: it hides what it should. What one write does at once to a row, as a
-//! RowMutations does, has one timestamp as before.
+//! With [`RegionOptions::put_waits_for_delete`](crate::RegionOptions::put_waits_for_delete) such a put waits for the
+//! next millisecond. A delete after a put does not wait, since it hides what it should. All mutations of one
+//! RowMutations keep one timestamp.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::locks::Held;
 use crate::region::Region;
 use crate::{Error, Mutation, MutationKind, ReadMode, Result};
 
-/// Number of remembered rows. A multiple of the number of row locks, so that one lock guards each of them.
+/// Number of slots for deleted rows. A multiple of the number of row locks, so that one lock guards each slot.
 const SLOTS: u64 = 8192;
-/// Bits of a slot that tell rows apart; the others are the time in ms.
+/// Bits of a slot that hold a tag of the row; the other bits hold the time in ms.
 const TAG_BITS: u32 = 20;
-/// The tag of a slot that several rows share.
+/// Tag of a slot in which two rows were deleted in one millisecond.
 const ANY_ROW: u64 = 0;
-/// Most ms that a put waits for. A delete that is further in the future was made before the clock was set back.
+/// Longest time in ms that a put waits. A delete further in the future was made before the clock was set back.
 const AHEAD_MAX_MS: i64 = 10;
-/// How long a put waits before it looks at the clock again.
+/// Time between two readings of the clock while a put waits.
 const PAUSE: Duration = Duration::from_micros(250);
 
-/// When rows were last deleted from.
+/// When rows were last deleted.
 pub(crate) struct DeleteTimes {
     /// Time of the newest delete of any row, in ms.
     newest: AtomicI64,
@@ -48,7 +48,7 @@ impl DeleteTimes {
         (&self.slots[(hash % SLOTS) as usize], (hash >> (u64::BITS - TAG_BITS)) | 1)
     }
 
-    /// Remembers a delete. The row is locked.
+    /// Records a delete. The caller holds the row's lock.
     fn note(&self, hash: u64, now: WallTime) {
         let (slot, tag) = self.slot(hash);
         let (time, noted) = (now.0.max(0) as u64, slot.load(Relaxed));
@@ -57,7 +57,8 @@ impl DeleteTimes {
         self.newest.fetch_max(now.0, Relaxed);
     }
 
-    /// Whether a put at `now` would be hidden. The row is locked; the hash is asked for if any row was deleted from just now.
+    /// Whether a put at `now` would be hidden. The caller holds the row's lock. `hash` is called only if some row was
+    /// deleted just now.
     fn hide(&self, hash: impl FnOnce() -> u64, now: WallTime) -> bool {
         if self.newest.load(Relaxed) < now.0 {
             return false;
@@ -69,7 +70,7 @@ impl DeleteTimes {
     }
 }
 
-/// Whether cells of a mutation get the server's time and can be hidden by a delete of the same time.
+/// Whether the server stamps cells of the mutation, so that a delete with the same timestamp can hide them.
 fn is_stamped(mutation: &Mutation) -> bool {
     match mutation.kind {
         MutationKind::Delete => false,
@@ -79,9 +80,9 @@ fn is_stamped(mutation: &Mutation) -> bool {
 }
 
 impl Region {
-    /// Locks the rows of mutations, and of `others` that are only read. If a delete would hide what is written now, the locks
-    /// are released and taken again in the next millisecond; where only memory may be waited for, it is
-    /// [`Error::WouldBlock`].
+    /// Locks the rows of `mutations`, and of `others`, which are only read. If a delete would hide what is written now,
+    /// it releases the locks and takes them again in the next millisecond, or fails with [`Error::WouldBlock`] in
+    /// [`ReadMode::MemoryOnly`].
     pub(crate) fn lock_rows<'m>(
         &self,
         mutations: impl Iterator<Item = &'m Mutation> + Clone,
@@ -107,7 +108,7 @@ impl Region {
         }
     }
 
-    /// Remembers the deletes of a write that is stamped with `now`. Their rows are locked.
+    /// Records the deletes of a write that is stamped with `now`. The caller holds the locks of their rows.
     pub(crate) fn note_deletes<'m>(&self, mutations: impl Iterator<Item = &'m Mutation>, now: WallTime) {
         if let Some(deletes) = self.locks.deletes() {
             let of_deletes = mutations.filter(|mutation| mutation.kind == MutationKind::Delete);
@@ -131,7 +132,7 @@ mod tests {
             times.hide(hash(1), WallTime(4)) && !times.hide(hash(1), WallTime(-6)),
             "clocks that were set back"
         );
-        // Two rows of one slot in one millisecond: nobody knows which.
+        // Two rows of one slot in one millisecond: either may be hidden.
         times.note(hash(2)(), WallTime(5));
         assert!(times.hide(hash(1), WallTime(5)) && times.hide(hash(3), WallTime(5)));
         times.note(hash(3)(), WallTime(6));

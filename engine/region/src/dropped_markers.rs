@@ -1,26 +1,25 @@
-//! Delete markers that memory has dropped together with all that they masked, and how they come back.
+//! Delete markers that memory has dropped together with all cells they masked, and how they come back.
 //!
-//! A queue is put, read and deleted. With its markers kept, as HBase's memstores keep them at every level, half of what is
-//! written reaches the disk to say that something is gone which never was there. But a marker masks what comes later as
-//! well: a put with an older timestamp stays hidden until a major compaction drops the marker. So a marker that goes is
-//! remembered, in 24 bytes, for as long as it would have been kept:
+//! A queue puts, reads and deletes each row. HBase's memstores keep delete markers at every level, so half of what such
+//! a table writes to disk says that cells are gone which never reached it. But a marker also masks later writes: a put
+//! with an older timestamp stays hidden until a major compaction drops the marker. So a dropped marker is recorded, in
+//! 24 bytes, for as long as it would have been kept:
 //!
 //! ```text
 //! kind 1B · the first 15 bytes of MD5(row length 4B · row · qualifier) · timestamp 8B        sorted, one after the other
 //! ```
 //!
-//! 1. Compaction in memory drops a marker, and adds it to the list of the store's [`View`], if nothing else can be masked
-//!    by it: no flush is under way, each file's filter says that it has not the row, all sealed writes are complete,
-//!    and nothing that came after them can be as old ([`Late`]).
-//! 2. A flush writes the list into its file, as a fact of the file ([`FACT`]); HBase, which knows no such fact, passes it
-//!    over. A compaction of some files makes one list of theirs; one of all files, which drops markers, drops it.
-//! 3. A put that is older than the moment is looked up in the lists. If one has a marker for it, that marker is
-//!    written again, right beside the put and under its sequence id: reads, flushes and compactions meet it as they would
-//!    have met the first. The log needs nothing for this. Whoever replays the put has replayed the marker before it, or
-//!    opened the file that remembers it.
+//! 1. A memory compaction drops a marker and adds it to the list of the store's [`View`], if the marker masks nothing
+//!    elsewhere: no flush is running, each file's filter excludes the row, all sealed writes are complete, and no newer
+//!    put can have a timestamp as old ([`Late`]).
+//! 2. A flush writes the list into its file, as a file-info entry ([`FACT`]) that HBase ignores. A compaction of some
+//!    files merges their lists. A major compaction, which drops markers, drops the list.
+//! 3. A put whose timestamp is older than the present is looked up in the lists. If a recorded marker masks it, the
+//!    marker is inserted again beside the put, under the put's sequence id, and then works as before. It needs no log
+//!    record: whoever replays the put has replayed the marker, or opened the file that lists it.
 //!
-//! A raw scan does not see what was dropped, neither markers nor versions. What two rows would have to share for a put to
-//! be taken for another's are 120 bits.
+//! A raw scan does not see dropped markers or versions. A put is mistaken for another row's only if 120 bits of MD5
+//! collide.
 
 use std::sync::Arc;
 
@@ -33,17 +32,17 @@ use md5::{Digest, Md5};
 use crate::store::View;
 use crate::store_file::StoreFile;
 
-/// The fact of a file that lists the markers which went before it was written.
+/// Name of the file-info entry that lists markers dropped before the file was written.
 pub(crate) const FACT: &str = "BELLOWS_SWEPT_MARKERS";
-/// Bytes of an entry, and those of them that say what was masked.
+/// Size of an entry in bytes, and the part of it that identifies what is masked.
 const ENTRY: usize = 24;
 const WHAT: usize = 16;
-/// Rows that late puts may name before nothing is dropped until the next flush.
+/// Number of late rows after which no marker is dropped until the next flush.
 const LATE_ROWS_MAX: usize = 4_096;
 
 type Entry = [u8; ENTRY];
 
-/// The kinds of markers, each with what it masks: all versions up to its timestamp, or the one that has it.
+/// The kinds of markers, and whether each masks all versions up to its timestamp or only the one that has it.
 const KINDS: [(CellType, bool); 4] = [
     (CellType::DeleteFamily, true),
     (CellType::DeleteColumn, true),
@@ -63,33 +62,33 @@ fn entry(kind: CellType, digest: &[u8; WHAT], timestamp: Timestamp) -> Entry {
     let mut entry = [0; ENTRY];
     entry[0] = kind.code();
     entry[1..WHAT].copy_from_slice(&digest[..WHAT - 1]);
-    // No timestamp is negative, so that their bytes are in their order.
+    // No timestamp is negative, so big-endian bytes sort in their order.
     entry[WHAT..].copy_from_slice(&timestamp.0.to_be_bytes());
     entry
 }
 
-/// What a row is known by in [`Late`].
+/// The key of a row in [`Late`].
 fn row_digest(row: &[u8]) -> [u8; WHAT] {
     digest(row, b"")
 }
 
-/// A sorted list of markers that went.
+/// A sorted list of dropped markers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DroppedMarkers(Bytes);
 
 impl DroppedMarkers {
-    /// What a file says; what is left of bytes that are no list is none.
+    /// The list in a file's info; empty if the bytes have no whole number of entries.
     pub(crate) fn of_fact(bytes: Option<&Bytes>) -> DroppedMarkers {
         DroppedMarkers(bytes.filter(|bytes| bytes.len().is_multiple_of(ENTRY)).cloned().unwrap_or_default())
     }
 
-    /// One list of all of them.
+    /// Merges lists into one.
     pub(crate) fn merged<'a>(lists: impl IntoIterator<Item = &'a DroppedMarkers>) -> DroppedMarkers {
         let lists: Vec<&DroppedMarkers> = lists.into_iter().filter(|list| !list.is_empty()).collect();
         match &lists[..] {
             [] => DroppedMarkers::default(),
             [only] => (*only).clone(),
-            // Runs that are sorted already are merged, not sorted again.
+            // The sort merges runs that are already sorted.
             many => {
                 DroppedMarkers::of_entries(many.iter().flat_map(|list| list.entries().copied()).collect())
             }
@@ -100,7 +99,7 @@ impl DroppedMarkers {
         entries.sort();
         entries.dedup_by(|later, earlier| {
             let is_same = later[..WHAT] == earlier[..WHAT];
-            // Of those that mask up to their timestamp the last masks all that the others do.
+            // Of markers that mask up to their timestamp, the newest masks what the others do.
             if is_same && masks_up_to(later[0]) {
                 *earlier = *later;
             }
@@ -109,7 +108,7 @@ impl DroppedMarkers {
         DroppedMarkers(entries.into_flattened().into())
     }
 
-    /// Those entries whose timestamp is after `since`.
+    /// The entries with a timestamp after `since`, in ms.
     pub(crate) fn since(&self, since: i64) -> DroppedMarkers {
         let is_after = |entry: &&Entry| timestamp_of(entry) > since;
         DroppedMarkers::of_entries(self.entries().filter(is_after).copied().collect())
@@ -119,7 +118,7 @@ impl DroppedMarkers {
         self.0.is_empty()
     }
 
-    /// What a file says of it.
+    /// The list as a file-info entry; none if it is empty.
     pub(crate) fn fact(&self) -> Vec<(&'static str, Bytes)> {
         if self.is_empty() { Vec::new() } else { vec![(FACT, self.0.clone())] }
     }
@@ -128,7 +127,7 @@ impl DroppedMarkers {
         self.0.len() as u64
     }
 
-    /// How many markers it remembers.
+    /// The number of markers.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.len() / ENTRY
@@ -138,7 +137,7 @@ impl DroppedMarkers {
         self.0.as_chunks::<ENTRY>().0.iter()
     }
 
-    /// The timestamp of a marker of this kind that masks `timestamp`.
+    /// The timestamp of a recorded marker of this kind that masks `timestamp`.
     fn find(
         &self,
         kind: CellType,
@@ -162,7 +161,7 @@ fn timestamp_of(entry: &Entry) -> i64 {
     entry.last_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
-/// The markers that mask `put` in any of `lists`, as cells.
+/// The markers in any of `lists` that mask `put`, as cells.
 fn markers_of<'a>(put: Cell<'_>, lists: impl Iterator<Item = &'a DroppedMarkers> + Clone) -> Vec<Vec<u8>> {
     let (row, qualifier) = (put.row(), put.qualifier());
     let (of_row, of_column) = (digest(row, b""), digest(row, qualifier));
@@ -185,8 +184,8 @@ fn markers_of<'a>(put: Cell<'_>, lists: impl Iterator<Item = &'a DroppedMarkers>
     found.collect()
 }
 
-/// Rows of puts that were older than the moment they came at, since the last flush: what is in memory for them may be
-/// masked by a marker that is judged without them.
+/// Rows of late puts since the last flush. A memory compaction that does not see such a put may not drop markers of its
+/// row.
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     rows: HashSet<[u8; WHAT]>,
@@ -201,42 +200,42 @@ impl Late {
         }
     }
 
-    /// A flush takes what is in memory.
+    /// Forgets all rows: a flush has taken the memory.
     pub(crate) fn clear(&mut self) {
         *self = Late::default();
     }
 }
 
-/// Markers that a compaction in memory is about to drop.
+/// Markers that a memory compaction is about to drop.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    /// Only markers before this moment may go.
+    /// Only markers with a timestamp below this may be dropped, in ms since 1970.
     below: i64,
-    /// What was known of late puts when it began.
+    /// Rows of late puts when the compaction began.
     late: HashSet<[u8; WHAT]>,
     gone: Vec<Entry>,
-    /// Their rows.
+    /// Rows of the dropped markers.
     rows: HashSet<[u8; WHAT]>,
 }
 
 impl Sweep {
-    /// `None` when nothing may go until the next flush.
+    /// `None` when no marker may be dropped before the next flush.
     pub(crate) fn new(late: &Late, below: i64) -> Option<Sweep> {
         let sweep = || Sweep { below, late: late.rows.clone(), gone: Vec::new(), rows: HashSet::default() };
         (!late.many).then(sweep)
     }
 
-    /// Whether a marker can go as far as it is about itself.
+    /// Whether a marker's own timestamp and tags allow dropping it.
     pub(crate) fn takes(&self, marker: Cell<'_>) -> bool {
         marker.timestamp().0 < self.below && marker.tags().is_empty()
     }
 
-    /// Whether a put that may lie elsewhere in memory has named the row.
+    /// Whether a late put, which may be elsewhere in memory, has this row.
     pub(crate) fn is_late(&self, row: &[u8]) -> bool {
         !self.late.is_empty() && self.late.contains(&row_digest(row))
     }
 
-    /// The marker goes.
+    /// Records the marker as dropped.
     pub(crate) fn drop_marker(&mut self, marker: Cell<'_>) {
         let Some(kind) = marker.cell_type() else { return };
         let row = row_digest(marker.row());
@@ -245,13 +244,13 @@ impl Sweep {
         self.rows.insert(row);
     }
 
-    /// Whether a put came since it began for which one of its markers must stay.
+    /// Whether a late put came meanwhile for the row of a dropped marker.
     pub(crate) fn is_overtaken(&self, late: &Late) -> bool {
         !self.gone.is_empty()
             && (late.many || late.rows.difference(&self.late).any(|row| self.rows.contains(row)))
     }
 
-    /// The list of those that go, with those that went before.
+    /// The list of these markers merged with those dropped before.
     pub(crate) fn with(self, before: &DroppedMarkers) -> DroppedMarkers {
         DroppedMarkers::merged([before, &DroppedMarkers::of_entries(self.gone)])
     }
@@ -266,12 +265,12 @@ impl View {
             .filter(|list| !list.is_empty())
     }
 
-    /// Whether some marker of the store is remembered.
+    /// Whether the store has recorded a dropped marker.
     pub(crate) fn remembers_markers(&self) -> bool {
         self.lists().next().is_some()
     }
 
-    /// The markers that `put` would be masked by if they had not gone.
+    /// The dropped markers that mask `put`, as cells.
     pub(crate) fn dropped_markers_of(&self, put: Cell<'_>) -> Vec<Vec<u8>> {
         if !self.remembers_markers() {
             return Vec::new();
@@ -308,7 +307,7 @@ mod tests {
         sweep.with(&DroppedMarkers::default())
     }
 
-    /// The markers of a put at `row/q`, as kind and timestamp.
+    /// The markers that mask a put at `row/q`, as kind and timestamp.
     fn found(lists: &[DroppedMarkers], row: &str, timestamp: i64) -> Vec<(CellType, i64)> {
         let put = cell(row, "q", timestamp, CellType::Put);
         let markers = markers_of(Cell::parse(&put, SequenceId::ZERO).expect("whole"), lists.iter());

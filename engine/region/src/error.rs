@@ -1,18 +1,18 @@
-//! What can go wrong in a region. Which exception a client sees is decided by the region server, in one place.
+//! Errors of a region. The region server maps them to exceptions, in one place.
 
-/// The result of an act on a region.
+/// The result of an operation on a region.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the region could not do it.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The row lies outside: the caller's picture of the regions is old.
+    /// The row is outside the region: the caller's region locations are old.
     #[error(
         "Requested row out of range for {what} on HRegion {region}, startKey='{start}', getEndKey()='{end}', row='{row}'"
     )]
     WrongRegion {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The region's name.
         region: String,
@@ -33,16 +33,16 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
-    /// The memstore is over its limit, or a row is locked too long: try again.
+    /// The memstore is over its limit, or a row lock is held too long: the caller may retry.
     #[error("{0}")]
     TooBusy(String),
     /// The region is closed or closing.
     #[error("{0} is closed")]
     NotServing(String),
-    /// The value that shall be incremented is not eight bytes long.
+    /// The value to increment is not 8 bytes long.
     #[error("Field is not a long, it's {0} bytes wide")]
     NotALong(usize),
-    /// The cell is over the limit.
+    /// The cell is larger than the limit.
     #[error("Cell with size {size} exceeds limit of {limit} bytes")]
     CellTooLarge {
         /// Its size in bytes.
@@ -53,7 +53,7 @@ pub enum Error {
     /// A filter cannot judge a cell.
     #[error(transparent)]
     Filter(filter::Failure),
-    /// The whole row is too big to be read at once.
+    /// The row is larger than a read may return at once.
     #[error("Max row size allowed: {limit}, but the row is bigger than that: {row}")]
     RowTooBig {
         /// The limit in bytes.
@@ -67,24 +67,24 @@ pub enum Error {
     /// The table takes no writes.
     #[error("region is read only: {0}")]
     ReadOnly(String),
-    /// A timestamp further in the future than is allowed.
+    /// A timestamp is further in the future than allowed.
     #[error("Timestamp for KV out of range {cell} (too.new={slop})")]
     BadTimestamp {
         /// The cell.
         cell: String,
-        /// How far is allowed, in milliseconds.
+        /// How far is allowed, in ms.
         slop: i64,
     },
-    /// The log failed or was fenced: this region acknowledges nothing any more.
+    /// The log failed or was fenced: the region acknowledges nothing any more.
     #[error("region aborted: {0}")]
     Aborted(String),
-    /// Something that always holds did not, here or in a file: the act was given up, and changed nothing.
+    /// An invariant is violated, in memory or in a file: the operation was abandoned and changed nothing.
     #[error("an invariant is broken: {0}")]
     Broken(String),
     /// A block is not in memory, and the caller must not wait for it.
     #[error("a block must be read from storage")]
     WouldBlock,
-    /// A block is not in memory, and can be awaited. Then the read is repeated.
+    /// A block is not in memory, and can be awaited. Afterwards the read is repeated.
     #[error("{} bytes at offset {} of {} must be read from storage", .0.length(), .0.offset(), .0.file())]
     Missing(hfile::MissingBlock),
     /// A store file is damaged or cannot be read or written.
@@ -96,8 +96,8 @@ pub enum Error {
     /// A file cannot be read or written.
     #[error(transparent)]
     Storage(#[from] storage::Error),
-    /// Writing a store's file list failed and may have happened. The store keeps all its files, and writes no list until
-    /// its place can be read again.
+    /// Writing a store's file list failed and may have happened. The store keeps all its files and writes no list until
+    /// its folder can be read again.
     #[error(
         "cannot tell whether the file list {list} was written: {cause}; nothing is deleted from the store, and no flush \
          or compaction of it succeeds until its folder can be read and written again"
@@ -105,7 +105,7 @@ pub enum Error {
     InDoubt {
         /// The list.
         list: storage::FileName,
-        /// Why its writing failed, or why it cannot be read.
+        /// Why it could not be written or read.
         cause: storage::Error,
     },
     /// A file list or a region's own file is damaged.
@@ -115,15 +115,15 @@ pub enum Error {
         file: String,
         /// What is wrong.
         what: &'static str,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
     },
 }
 
 impl Error {
-    /// Whether the call would succeed if it could wait: for a block, a row's lock or a processor.
+    /// Whether the call would succeed if it could block: for a block, a row lock or processor time.
     pub fn would_block(&self) -> bool {
         matches!(self, Error::WouldBlock | Error::Missing(_))
     }

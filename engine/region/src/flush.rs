@@ -1,15 +1,16 @@
-//! Flush: memory becomes files.
+//! Flush: writes memory to files.
 //!
-//! 1. Under the write lock every store's active segment and pipeline become its snapshot, and a new segment takes their
-//!    place: a swap of pointers. From here on new writes go elsewhere.
-//! 2. The writes in the snapshots are made durable in the log and complete: a file holds nothing that a reader may not
-//!    see, and nothing that the log has not.
-//! 3. Each store's snapshot streams into a file at its final name. For the sake of memory alone, what was rewritten may stay:
-//!    it is copied into a segment of its own meanwhile (see [`retained`](crate::retained_rows)).
-//! 4. The store's list is replaced; from then on the file exists. The view drops the snapshot, and has what stayed.
-//! 5. The log is told what it need not keep.
+//! 1. Under the write lock every store's active segment and pipeline become its snapshot, and a new segment replaces
+//!    them. This swaps pointers; new writes go to the new segment.
+//! 2. The flush makes the writes in the snapshots durable in the log and completes them. So no file holds a cell that a
+//!    reader may not see, or that the log does not have.
+//! 3. Each store's snapshot streams into a file at its final name. A flush that only frees memory may retain rewritten
+//!    rows, which it copies into a segment of their own (see [`retained`](crate::retained_rows)).
+//! 4. The store's file list is replaced; from then on the file exists. The view drops the snapshot and gets the
+//!    retained segment.
+//! 5. The log learns up to which sequence id it may drop records.
 //!
-//! When 2, 3 or 4 fails, the snapshot stays and is flushed, together with what came since, by the next flush.
+//! If step 2, 3 or 4 fails, the snapshot stays, and the next flush writes it together with newer cells.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,59 +41,59 @@ use crate::{Error, Result};
 /// Why a region is flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushReason {
-    /// Somebody asked for it.
+    /// An operator or a client asked for it.
     Requested,
-    /// Its memory is full, or it takes too much of the server's: the one reason for which something may stay in memory.
+    /// Its memory is full, or the server needs the memory. The only reason for which rows may be retained.
     MemstoreSize,
-    /// The server refuses writes until it has memory.
+    /// The server refuses writes until memory is free.
     MemoryShort,
-    /// Its edits are old, or hold back the log.
+    /// Its edits are old, or keep log files from being deleted.
     Periodic,
-    /// It closes.
+    /// The region closes.
     Closing,
 }
 
 /// What a flush did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {
-    /// Files it made.
+    /// Files written.
     pub files: usize,
-    /// Bytes of those.
+    /// Their bytes.
     pub bytes: u64,
-    /// Cells in them.
+    /// Their cells.
     pub cells: u64,
-    /// Everything up to and with this one is in files now.
+    /// Sequence id up to which all writes are in files.
     pub sequence: SequenceId,
-    /// Bytes that have stayed in memory, of cells after it.
+    /// Bytes retained in memory, of cells after that sequence id.
     pub stayed: u64,
 }
 
-/// What a flush of a store did.
+/// The result of flushing one store.
 struct StoreFlushed {
     file: Option<Arc<StoreFile>>,
-    /// Everything up to and with this one is in files.
+    /// Sequence id up to which all writes of the store are in files.
     through: SequenceId,
-    /// Bytes that have stayed in memory.
+    /// Bytes retained in memory.
     stayed: u64,
 }
 
 /// A new file.
 pub(crate) struct NewFile {
     pub(crate) file: Arc<StoreFile>,
-    /// The blocks of cells that lay in the cache, and what is needed to find them: see [`hfile::Written::warm`].
+    /// Blocks whose cells were read from cached blocks, to be cached again: see [`hfile::Written::warm`].
     pub(crate) warm: Vec<(u64, u32)>,
-    /// Keeps the janitor from it until a list names it.
+    /// Keeps the janitor from deleting the file until a list names it.
     pub(crate) pin: PinnedFile,
 }
 
 impl Region {
-    /// Writes memory out. Other flushes of the region wait; reads and writes go on.
+    /// Writes all memory to files. Other flushes of the region wait; reads and writes continue.
     pub fn flush(&self, reason: FlushReason) -> Result<Flushed> {
         self.check_serving()?;
         self.flush_stores(&[], reason)
     }
 
-    /// Writes the memory of some families out; of all when none is named.
+    /// Writes the memory of some families to files; of all families if none is named.
     pub fn flush_families(&self, families: &[Bytes]) -> Result<Flushed> {
         self.check_serving()?;
         for family in families {
@@ -131,7 +132,7 @@ impl Region {
         }
         for store in chosen() {
             let done = self.flush_store(store, sequence, self.allowance(store, reason, unlogged));
-            // The stores before this one are committed.
+            // Stores before this one have committed.
             let done = done.inspect_err(|_| {
                 self.mark(
                     Kind::FlushAbort,
@@ -158,16 +159,16 @@ impl Region {
         if families.is_empty() {
             let before = self.memstore.flushed_at.swap(began.0, Ordering::Relaxed);
             if flushed.stayed > 0 {
-                // What stayed was written after the flush before this one.
+                // Retained cells were written after the flush before this one.
                 self.memstore.oldest_edit.store(before, Ordering::Relaxed);
             }
-            // What other families have in memory is still needed; each family's files say how far it is in them.
+            // The log must keep what other families have in memory: this is the least sequence id of all stores.
             self.log.flushed(self.info.encoded_name().as_str().as_bytes(), flushed.sequence);
         }
         Ok(flushed)
     }
 
-    /// How much of a store's snapshot may stay in memory.
+    /// How much of a store's snapshot may be retained; `None` for nothing.
     fn allowance(&self, store: &Store, reason: FlushReason, unlogged: SequenceId) -> Option<Allowance> {
         let tuning = store.tuning.load();
         let part = tuning.flush_keeps.clamp(0.0, 1.0);
@@ -182,7 +183,7 @@ impl Region {
         let of =
             |store: &Store| store.view.load().snapshot.iter().map(|segment| segment.bytes()).sum::<u64>();
         let (bytes, all) = (of(store), self.stores.iter().map(of).sum::<u64>());
-        // What came in excess of what the region may hold goes.
+        // Memory beyond the region's limit is always written.
         let fits = (self.flush_limit(0.0) as f64 / all.max(1) as f64).min(1.0);
         Some(Allowance {
             bytes: (bytes as f64 * fits * part) as u64,
@@ -235,9 +236,10 @@ impl Region {
         };
         let file = made.file;
         let cached = file.reader.cached();
-        // What cannot be read back is told to whoever asks for it.
+        // A read error is ignored here; the next reader of the block reports it.
         let _read = file.reader.warm(cached.kept_of_flush(), true);
-        // What is read of the file before will soon be read of this one, too; not here if the region closes.
+        // The previous file is being read, so this one soon will be too: load its blocks into the cache, unless the
+        // region closes.
         let closes = self.write.lock().closing;
         if !closes && store.view.load().files.last().is_some_and(|file| file.reader.cached().is_being_read())
         {
@@ -252,7 +254,7 @@ impl Region {
             remove: &[],
             add: vec![Arc::clone(&file)],
             view: &|view| View {
-                // It is older than what was sealed since.
+                // The retained segment is older than segments sealed since.
                 pipeline: view.pipeline.iter().chain(&retained).cloned().collect(),
                 snapshot: Vec::new(),
                 dropped_of_snapshot: DroppedMarkers::default(),
@@ -270,9 +272,9 @@ impl Region {
         Ok(StoreFlushed { file: Some(file), through, stayed })
     }
 
-    /// Streams `heap` through `rewrite` into a new file, and opens it. Where nothing is left to write the file has no
-    /// cells, but it still says up to which sequence id the store is in files: without it the log's records of what
-    /// was deleted would count again after a crash, and sequence ids would begin anew.
+    /// Streams `heap` through `rewrite` into a new file, and opens it. Even a file without cells is written: it records
+    /// up to which sequence id the store is in files. Without it, a crash would replay the log's records of deleted
+    /// cells, and sequence ids would begin anew.
     pub(crate) fn write_file(
         &self,
         store: &Store,
@@ -304,7 +306,7 @@ impl Region {
         })
     }
 
-    /// Makes a file of what `write` writes, and opens it.
+    /// Creates a file from what `write` writes, and opens it.
     fn write_file_by(
         &self,
         store: &Store,
@@ -325,7 +327,7 @@ impl Region {
         let written = match writer.finish(info) {
             Ok(written) => written,
             Err(error) => {
-                // Nothing names it: if it cannot be removed now it is when the region is opened.
+                // No list names it: if it cannot be deleted now, the region's next opening deletes it.
                 let _left = self.files.delete(&path);
                 return Err(error.into());
             }
@@ -346,7 +348,7 @@ impl Region {
         Ok(Writer::create(file, path.clone(), store.writer_options(codec, true, self.world.now().0)))
     }
 
-    /// Flushes and refuses everything from then on. Closing twice succeeds.
+    /// Flushes, then refuses all requests. Closing twice succeeds.
     pub fn close(&self) -> Result<Flushed> {
         if self.lifecycle.closed.load(Ordering::Acquire) {
             return Ok(Flushed::default());
@@ -360,7 +362,7 @@ impl Region {
             self.lifecycle.closed.store(true, Ordering::Release);
             return Ok(Flushed::default());
         }
-        // A compaction that was about to replace files has done so when its lock is free; later ones see the mark.
+        // Wait for compactions that are replacing files; later ones see `closing`.
         for store in &self.stores {
             drop(store.tracker.lock());
         }
@@ -372,7 +374,7 @@ impl Region {
                 let files = |store: &Store| store.view.load().files.clone();
                 self.stores.iter().flat_map(files).for_each(|file| file.reader.cached().close());
             }
-            // What could not be flushed stays in the log; the region serves on, so that it can be tried again.
+            // Unflushed writes stay in the log. The region serves on, so that closing can be tried again.
             Err(_) => self.write.lock().closing = false,
         }
         flushed
@@ -380,7 +382,7 @@ impl Region {
 }
 
 impl Store {
-    /// Makes the active segment and the pipeline part of the snapshot, before what an earlier flush has left.
+    /// Moves the active segment and the pipeline into the snapshot, in front of what a failed flush has left there.
     fn begin_flush(&self, memory: &Arc<Pool>, sealed: Sealed) {
         let view = self.view.load_full();
         if view.active.is_empty() && view.pipeline.is_empty() {
@@ -399,7 +401,7 @@ impl Store {
         self.accordion.flushed();
     }
 
-    /// Puts a new view in the place of the old one, whoever else does so at the same time.
+    /// Replaces the view, also against concurrent changes.
     pub(crate) fn change_view(&self, change: impl Fn(&View) -> View) {
         self.view.rcu(|view| change(view));
     }

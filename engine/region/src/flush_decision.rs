@@ -1,61 +1,60 @@
-//! When a region is flushed, and why: one decision over plain numbers.
+//! Decides when a region is flushed, and why, from plain numbers.
 //!
-//! The caller gathers the [facts](FlushFacts) and does what is [decided](FlushDecision); nothing here looks at a clock or a
-//! region. In the order in which they count:
+//! The caller gathers the [facts](FlushFacts) and carries out the [decision](FlushDecision); nothing here reads a clock
+//! or a region. The rules, in order of precedence:
 //!
-//! 1. What was opened for reading is never flushed.
-//! 2. While the server's memory is full, or the region's, everything goes: writes wait for it.
-//! 3. Edits that are too old, or hold back the log, go whole.
-//! 4. A list of dropped delete markers that has grown long goes to a file.
-//! 5. A region that is being flushed is looked at again when that has ended.
-//! 6. A region that has reached its limit is flushed, unless its memory can be made smaller instead and is not over the limit
-//!    by more than a quarter.
+//! 1. A region opened for reading is never flushed.
+//! 2. While the server's memory or the region's memory is full, everything is flushed: writes wait for it.
+//! 3. Edits that are too old, or keep log files from being deleted, are flushed completely.
+//! 4. A long list of dropped delete markers is written to a file.
+//! 5. A region that is being flushed is decided again when that flush has ended.
+//! 6. A region at its limit is flushed, unless its memory can be made smaller and is at most a quarter over the limit.
 //!
-//! The limit is the flush size; where every store compacts in memory it is up to [`RegionOptions::stretch`] flush sizes while
-//! the server's memory has room.
+//! The limit is the flush size. If every store compacts in memory, it is up to [`RegionOptions::stretch`] flush sizes
+//! while the server's memory has room.
 //!
 //! [`RegionOptions::stretch`]: crate::RegionOptions::stretch
 
 use crate::FlushReason;
 
-/// What is known of a region and its server.
+/// The state of a region and its server.
 #[derive(Clone, Copy, Debug)]
 pub struct FlushFacts {
     /// Whether the region was opened for reading.
     pub is_reader: bool,
-    /// Bytes in its memory, those that are being flushed included.
+    /// Bytes in its memory, including those being flushed.
     pub bytes: u64,
-    /// Bytes at which it should be flushed: see [`flush_limit`].
+    /// Bytes at which it is flushed: see [`flush_limit`].
     pub limit: u64,
     /// Whether a list of dropped markers has outgrown its share of memory.
     pub has_many_markers: bool,
-    /// Whether it is being flushed.
+    /// Whether a flush is running.
     pub is_flushing: bool,
-    /// What its server knows.
+    /// The server's part of the facts.
     pub urgency: FlushUrgency,
 }
 
-/// What only the server of a region knows.
+/// Facts that only the server knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlushUrgency {
-    /// Whether the region, or all memstores of the server together, have reached the size at which writes are refused.
+    /// Whether the region, or all memstores of the server together, are at the size at which writes are refused.
     pub is_short: bool,
-    /// Whether the region's oldest edit is older than edits may get, or holds back the log.
+    /// Whether the region's oldest edit is too old, or keeps log files from being deleted.
     pub is_overdue: bool,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushDecision {
     /// Nothing.
     Wait,
-    /// Compact its memory, and decide again.
+    /// Compact its memory, then decide again.
     Shrink,
     /// Flush it, for this reason.
     Flush(FlushReason),
 }
 
-/// Decides whether a region is to be flushed. Whether its memory can be made smaller is asked only where that matters.
+/// Decides whether to flush a region. Calls `may_shrink`, whether its memory can be made smaller, only if that matters.
 pub fn decide_flush(facts: &FlushFacts, may_shrink: impl FnOnce() -> bool) -> FlushDecision {
     let FlushFacts { bytes, limit, .. } = *facts;
     if facts.is_reader || bytes == 0 && !facts.has_many_markers {
@@ -75,8 +74,8 @@ pub fn decide_flush(facts: &FlushFacts, may_shrink: impl FnOnce() -> bool) -> Fl
     }
 }
 
-/// Bytes in memory at which a region should be flushed. `pressure` says how full the memory of all memstores is, from 0 to 1
-/// at the lower mark; from half of it on the limit is the flush size for every region.
+/// Bytes in memory at which a region is flushed. `pressure` is the fill of the server's memory for memstores: 0 to 1,
+/// with 1 at the lower mark. From half of that on, every region's limit is the flush size.
 pub(crate) fn flush_limit(flush_size: u64, stretch: f64, compacts: bool, pressure: f64) -> u64 {
     let room = (1.0 - 2.0 * pressure).clamp(0.0, 1.0);
     if stretch <= 1.0 || room == 0.0 || !compacts {
@@ -89,7 +88,7 @@ pub(crate) fn flush_limit(flush_size: u64, stretch: f64, compacts: bool, pressur
 mod tests {
     use super::*;
 
-    /// One line for each case: what differs from a region of 60 bytes with a limit of 100, and what is decided.
+    /// One line for each case: the differences from a region of 60 bytes with a limit of 100, and the decision.
     const GOLDEN: &str = "\
                                   -> Wait
 bytes=99                          -> Wait

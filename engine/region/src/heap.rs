@@ -1,15 +1,15 @@
-//! Many sorted sources as one.
+//! Merges the sorted sources of a store into one sequence of cells.
 //!
-//! Sources are few (a segment or two, some files), so they stand in a list by their heads. The one that has moved is compared
-//! with the one behind it: runs of cells from one source cost one comparison each. Where it has passed that one it goes down
-//! the list to its place: rows that lie in several sources in turn cost as many comparisons as it passes. Cells newer than the
-//! read point are passed over where they lie.
+//! Sources are few (one or two segments, some files), so they stand in a list ordered by their heads. A source that has
+//! moved is compared with the next one in the list: a run of cells from one source costs one comparison each. If it has
+//! passed the next one, it moves down to its place. Cells newer than the read point are skipped.
 //!
-//! A get of some columns looks into a source only when it must. Sources come newest first, and each knows its newest
-//! timestamp: behind one that has the first column, those that are older than what it has are put off. A place of their time
-//! in that column stands in for their head: before it they have nothing that is asked for. Is no more than one version
-//! wanted, they are never looked into. What has a marker that deletes a whole family of this row (a file), or of any (a
-//! segment), is looked into from the start of the row: the marker stands there.
+//! A get of some columns opens a source only when it must (HBase: lazy seek). Sources come newest first, and each knows
+//! its newest timestamp. Once one source has returned a cell of the first column, every source whose newest timestamp
+//! is older is deferred. A stand-in key with that timestamp in the first column takes the place of its head, since the
+//! source has nothing wanted before that key. If only one version is wanted, deferred sources are never opened. A
+//! source with a marker that deletes a whole family of this row (a file) or of any row (a segment) is opened at the
+//! start of the row, where the marker lies.
 
 use std::cell::Cell as Slot;
 
@@ -21,27 +21,27 @@ use smallvec::SmallVec;
 use crate::Result;
 use crate::store_file::FileCursor;
 
-/// Steps before a seek is worth its price. Where steps have not been enough, the next place will not be near either, and
-/// fewer are tried: a row with thousands of versions of each column is passed by seeks.
+/// Steps tried before a seek. After a failed try, fewer are tried, because the next target is unlikely to be near: a
+/// row with thousands of versions of each column is passed by seeks.
 const STEPS_MAX: usize = 8;
 
 thread_local! {
-    /// Room for the sources of the next heaps. A cursor is long: sources that lay in the heap would be moved with it, again
-    /// and again on its way to whoever reads.
+    /// Memory for the sources of the next heaps. A cursor is large; sources inside the heap would be moved with it
+    /// several times.
     static ROOMS: Slot<Vec<Room>> = const { Slot::new(Vec::new()) };
-    /// Keys for the next heap that needs some: most need none.
+    /// Keys for the next heap that defers a source; most heaps defer none.
     static KEYS: Slot<Vec<KeyBuf>> = const { Slot::new(Vec::new()) };
 }
-/// Rooms that a thread keeps, for so many sources each, and keys.
+/// Source lists that a thread keeps, and the most sources or keys that a kept list may hold.
 const ROOMS_KEPT_MAX: usize = 8;
 const KEPT_MAX: usize = 64;
 
-/// A source, and how it takes part.
+/// A source and its part in the merge.
 struct Lane {
     source: Source,
-    /// Reversed: whether it stands on the current row. Forward: always.
+    /// Whether it takes part. In a forward read always; in a reversed read only if it has the current row.
     active: bool,
-    /// Whether it was not looked into, and a place stands in for its head.
+    /// Whether it is deferred: not opened yet, with a stand-in key for its head.
     put_off: bool,
 }
 
@@ -55,15 +55,16 @@ impl Lane {
     }
 }
 
-/// Room for sources, and for their order.
+/// Memory for sources and their order.
 #[derive(Default)]
 struct Room {
     lanes: Vec<Lane>,
-    /// Those that take part and are not at their end, by where they stand; of two that stand on the same the newer first.
+    /// Indexes of the active sources that are not at their end, ordered by head; of equal heads the newer source comes
+    /// first.
     order: Vec<u32>,
 }
 
-/// What a heap merges, newest first, in room that the thread keeps.
+/// The sources of a heap, newest first, in memory that the thread reuses.
 pub(crate) struct Sources(Room);
 
 impl Sources {
@@ -90,13 +91,13 @@ impl FromIterator<Source> for Sources {
 impl Drop for Sources {
     fn drop(&mut self) {
         let mut room = std::mem::take(&mut self.0);
-        // Blocks and segments are let go of here, whoever keeps the room.
+        // Release blocks and segments now; only the empty list is kept.
         room.lanes.clear();
         room.order.clear();
         if room.lanes.capacity() == 0 || room.lanes.capacity() > KEPT_MAX {
             return;
         }
-        // At its end a thread has nowhere to keep it.
+        // Fails when the thread is ending; then the list is freed.
         let _ended = ROOMS.try_with(|slot| {
             let mut rooms = slot.take();
             if rooms.len() < ROOMS_KEPT_MAX {
@@ -151,21 +152,21 @@ impl Source {
     }
 }
 
-/// What a read of one row asks of a store.
+/// What a read of one row wants from a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aim<'a> {
     pub(crate) row: &'a [u8],
     pub(crate) family: &'a [u8],
-    /// The columns, in order; `None` for all.
+    /// The columns in order; `None` for all.
     pub(crate) qualifiers: Option<&'a [Bytes]>,
-    /// Whether a cell is hidden only by what has its timestamp or a newer one.
+    /// Whether only a cell with the same or a newer timestamp can hide a cell.
     pub(crate) newest_counts: bool,
-    /// Whether nobody is told of a row that has nothing in the columns, as a scan tells how many rows it met.
+    /// Whether the read is a get, so that a row without wanted cells need not be seen. A scan counts such rows.
     pub(crate) is_get: bool,
 }
 
 impl Aim<'_> {
-    /// Whether the row lies between the first and the last of a file.
+    /// Whether the row may be in a file, by the file's first and last key and its filter.
     fn is_within(&self, file: &FileCursor, comparator: Comparator) -> bool {
         let is_behind = |row: &[u8], other: &[u8]| comparator.compare_rows(row, other).is_gt();
         let (first, last) = (file.reader().first_key(), file.reader().last_key());
@@ -174,7 +175,7 @@ impl Aim<'_> {
             && file.has_row(self.row)
     }
 
-    /// Whether a file's filter, if it is one of columns, lets it have something of this.
+    /// Whether the file's row-column Bloom filter, if it has one, admits any of the columns.
     fn columns_may_be_in(&self, file: &FileCursor) -> Result<bool> {
         let by_column = file.reader().bloom() == hfile::BloomType::RowColumn;
         let Some(qualifiers) = self.qualifiers.filter(|_| by_column) else { return Ok(true) };
@@ -186,23 +187,24 @@ impl Aim<'_> {
         Ok(file.may_delete_families_of(self.row)?)
     }
 
-    /// Where the first of the columns begins; `None` where something else of the row counts.
+    /// The first key of the first column; `None` if other parts of the row matter too.
     fn column(&self) -> Option<KeyBuf> {
         let [first, ..] = self.qualifiers.filter(|_| self.newest_counts && self.is_get)? else { return None };
         Some(KeyBuf::first_on_column(self.row, self.family, first))
     }
 
-    /// Whether `cell` is of the first of the columns.
+    /// Whether `cell` is in the first column.
     fn is_in_column(&self, cell: Cell<'_>) -> bool {
         let first = self.qualifiers.and_then(<[Bytes]>::first);
         is_same_row(cell.row(), self.row) && first.is_some_and(|first| cell.qualifier() == first)
     }
 
-    /// Of a source that has nothing of this before its newest timestamp in the first column: that timestamp.
+    /// The newest timestamp of a source that has nothing wanted before that timestamp in the first column; `None` if
+    /// unknown.
     fn newest_in(&self, source: &Source) -> Result<Option<Timestamp>> {
         match source {
-            // The segment that takes writes comes first, when nothing is found yet: that its figures are told behind its cells
-            // puts nothing off wrongly.
+            // The active segment comes first, when nothing is found yet. Its figures may lag behind its cells, but they
+            // defer nothing wrongly.
             Source::Memory(cursor) => {
                 let segment = Some(cursor.segment()).filter(|segment| !segment.may_delete_families());
                 let newest = |(_, newest)| newest;
@@ -219,33 +221,33 @@ impl Aim<'_> {
     }
 }
 
-/// The sources of one store, merged.
+/// The merged sources of one store.
 pub(crate) struct Heap {
     comparator: Comparator,
     read_point: SequenceId,
     sources: Sources,
-    /// Places that stand in for the heads of sources which are put off; those of others mean nothing, and where none was put
-    /// off yet there are none.
+    /// Stand-in keys of the deferred sources; entries of other sources are meaningless. Empty until a source is
+    /// deferred.
     stand_ins: Vec<KeyBuf>,
-    /// Steps that are tried before the next seek.
+    /// Steps to try before the next seek.
     steps: usize,
     /// See [`Heap::ran_out`].
     ran_out: bool,
 }
 
 impl Heap {
-    /// `sources` come newest first: of two cells that are the same in every respect the first source's counts.
+    /// A heap of `sources`, newest first: of two equal cells the first source's wins.
     pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Sources) -> Heap {
         Heap { comparator, read_point, sources, stand_ins: Vec::new(), steps: STEPS_MAX, ran_out: false }
     }
 
-    /// How many sources there are.
+    /// The number of sources.
     #[cfg(test)]
     pub(crate) fn sources(&self) -> usize {
         self.sources.0.lanes.len()
     }
 
-    /// How many of them are put off.
+    /// The number of deferred sources.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.sources.0.lanes.iter().filter(|lane| lane.put_off).count()
@@ -259,7 +261,7 @@ impl Heap {
         }
     }
 
-    /// From now on it is known [whether cells lay in the cache](Heap::lay_in_cache).
+    /// From now on records [whether cells were in the cache](Heap::lay_in_cache).
     pub(crate) fn watch_cache(&mut self) {
         for lane in &mut self.sources.0.lanes {
             if let Source::File(cursor) = &mut lane.source {
@@ -268,14 +270,14 @@ impl Heap {
         }
     }
 
-    /// Whether the cell that it stands on lies in a file's block that lay in the cache, and this is watched.
+    /// Whether the current cell is in a block that was found in the cache. `false` unless the cache is watched.
     #[inline]
     pub(crate) fn lay_in_cache(&self) -> bool {
         let source = self.current().map(|index| &self.sources.0.lanes[index].source);
         matches!(source, Some(Source::File(cursor)) if cursor.lay_in_cache())
     }
 
-    /// From now on blocks of files that were looked at are held.
+    /// From now on keeps the blocks of files that were looked at.
     pub(crate) fn hold_blocks(&mut self) {
         for lane in &mut self.sources.0.lanes {
             if let Source::File(cursor) = &mut lane.source {
@@ -289,7 +291,7 @@ impl Heap {
         self.sources.0.lanes[self.current()?].source.peek()
     }
 
-    /// Asks the memory for a cell that comes soon: for who reads whole cells one after the other.
+    /// Prefetches a cell that comes soon into the processor's cache, for a caller that reads whole cells in sequence.
     #[inline]
     pub(crate) fn fetch_ahead(&self) {
         match self.current().map(|index| &self.sources.0.lanes[index].source) {
@@ -299,19 +301,19 @@ impl Heap {
         }
     }
 
-    /// The source that stands first.
+    /// The source with the first cell.
     #[inline]
     fn current(&self) -> Option<usize> {
         self.sources.0.order.first().map(|index| *index as usize)
     }
 
-    /// The source behind it.
+    /// The source with the second head.
     #[inline]
     fn runner_up(&self) -> Option<usize> {
         self.sources.0.order.get(1).map(|index| *index as usize)
     }
 
-    /// Where the source stands, as far as is known.
+    /// The head of a source, or its stand-in; `None` at its end.
     #[inline]
     fn head(&self, index: usize) -> Option<Position<'_>> {
         let lane = &self.sources.0.lanes[index];
@@ -321,7 +323,7 @@ impl Heap {
         lane.source.peek().map(Position::from)
     }
 
-    /// Stands on the first cell at or after `position`, wherever it stood before.
+    /// Moves to the first cell at or after `position`, from anywhere.
     pub(crate) fn seek(&mut self, position: Position<'_>) -> Result<()> {
         for lane in &mut self.sources.0.lanes {
             lane.source.seek(position)?;
@@ -331,11 +333,11 @@ impl Heap {
         self.settle()
     }
 
-    /// Stands on the first cell of the row that is asked for, or of its columns, wherever it stood before; where there is
-    /// none, anywhere behind.
+    /// Moves to the first cell of the wanted row, or of its columns, from anywhere. If there is none, it stands
+    /// somewhere after it.
     pub(crate) fn seek_row(&mut self, aim: &Aim<'_>) -> Result<()> {
         let (column, mut row) = (aim.column(), None);
-        // The newest that was seen of the first column.
+        // The newest timestamp found in the first column.
         let mut found: Option<Timestamp> = None;
         for index in 0..self.sources.0.lanes.len() {
             let lane = &mut self.sources.0.lanes[index];
@@ -369,7 +371,7 @@ impl Heap {
         self.settle()
     }
 
-    /// Has a place of that time in the column stand in for the head of a source.
+    /// Defers a source: sets its stand-in key to `newest` in the column.
     fn stand_in(&mut self, index: usize, column: &KeyBuf, newest: Timestamp) {
         if self.stand_ins.is_empty() {
             self.stand_ins = KEYS.take();
@@ -378,7 +380,7 @@ impl Heap {
         self.stand_ins[index].copy_at(column, newest);
     }
 
-    /// Looks into what was put off: from `position` on, or from where it was put off.
+    /// Opens a deferred source at `position`, or at its stand-in.
     fn look_into(&mut self, index: usize, position: Option<Position<'_>>) -> Result<()> {
         let (lane, stand_in) = (&mut self.sources.0.lanes[index], &self.stand_ins[index]);
         lane.put_off = false;
@@ -390,7 +392,7 @@ impl Heap {
         lane.skip_invisible(self.read_point)
     }
 
-    /// Goes to the next cell.
+    /// Moves to the next cell.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<()> {
         let Some(current) = self.current() else { return Ok(()) };
@@ -404,13 +406,13 @@ impl Heap {
         if is_still_first {
             return Ok(());
         }
-        // It is behind the second, which need not be asked again.
+        // It is after the second source, which need not be compared again.
         self.reenlist(2);
         self.look_into_first()
     }
 
-    /// Goes on to the first cell that is not `behind`: by steps if it is near, else by seeking `target`, which must be
-    /// the place that `behind` means; it is told the cell that is still behind.
+    /// Moves forward past all cells for which `behind` holds: by steps if the end is near, else by a seek. `target`
+    /// receives a cell still to be passed and returns the first key after them.
     #[inline]
     pub(crate) fn pass(
         &mut self,
@@ -423,7 +425,7 @@ impl Heap {
         self.pass_on(behind, target)
     }
 
-    /// The same where the cell that it stands on is known to be behind, so that it is not looked at.
+    /// Like [`Heap::pass`], where the current cell is known to be `behind` and is not tested.
     #[inline]
     pub(crate) fn pass_on(
         &mut self,
@@ -448,7 +450,7 @@ impl Heap {
         }
     }
 
-    /// Goes forward to the first cell at or after `position` by seeking, unless it stands there.
+    /// Seeks forward to the first cell at or after `position`; does not move if it is already there.
     pub(crate) fn forward(&mut self, position: Position<'_>) -> Result<()> {
         for index in 0..self.sources.0.lanes.len() {
             let behind = self.sources.0.lanes[index].active
@@ -464,9 +466,9 @@ impl Heap {
         self.settle()
     }
 
-    /// Standing on the first cell of a row, passes rows before `end` of which `refuses` wants nothing, as long as they lie
-    /// one after the other in a file that is all visible and no other source has something before them. Says how many; 0
-    /// says nothing of what follows.
+    /// Skips rows before `end` that `refuses` rejects, starting at the first cell of a row. Continues while they follow
+    /// each other in one file that is wholly visible and no other source has a cell among them. Returns their number; 0
+    /// says nothing about the rows that follow.
     pub(crate) fn pass_rows(
         &mut self,
         end: Option<&[u8]>,
@@ -475,12 +477,12 @@ impl Heap {
         self.run(end, |cursor, end| cursor.pass_rows(end, refuses))
     }
 
-    /// Whether the last run of rows came to an end because a block of a file did.
+    /// Whether the last run of rows stopped at the end of a block.
     pub(crate) fn ran_out(&self) -> bool {
         self.ran_out
     }
 
-    /// The same for rows that are given [as they lie](hfile::Cursor::give_rows).
+    /// Like [`Heap::pass_rows`], copying [raw rows](hfile::Cursor::give_rows) to `sink`.
     pub(crate) fn give_rows(
         &mut self,
         end: Option<&[u8]>,
@@ -491,8 +493,8 @@ impl Heap {
         self.run(end, |cursor, end| cursor.give_rows(end, most, wanted, sink) as u64)
     }
 
-    /// Has rows `done` that lie in a file, if all of it is visible, before any other source's and before `end`; `done` leaves
-    /// the file on the first cell of the row after them, and says how many they were.
+    /// Applies `done` to the current file, if the read point covers all of it, for rows before `end` and before every
+    /// other source. `done` leaves the file on the first cell of the next row and returns the number of rows.
     fn run(
         &mut self,
         end: Option<&[u8]>,
@@ -523,8 +525,8 @@ impl Heap {
         Ok(rows)
     }
 
-    /// Stands on the first cell of the last row before `row` (of the last row of all without one). In that state only
-    /// the sources that have the row take part. `false` when there is none.
+    /// Moves to the first cell of the last row before `row`, or of the last row of all. Afterwards only the sources
+    /// that have the row take part. `false` when there is no such row.
     pub(crate) fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {
         let mut wanted = row.map(<[u8]>::to_vec);
         loop {
@@ -552,19 +554,19 @@ impl Heap {
             if self.current().is_some() {
                 return Ok(true);
             }
-            // Nothing of the row is visible to this reader.
+            // No cell of the row is visible to this reader: try the row before.
             wanted = Some(last);
         }
     }
 
-    /// Puts the sources in order, wherever each was moved to.
+    /// Orders the sources after they were moved.
     fn settle(&mut self) -> Result<()> {
         self.sources.0.order.clear();
         for index in 0..self.sources.0.lanes.len() {
             if self.sources.0.lanes[index].active
                 && let Some(head) = self.head(index)
             {
-                // From the end: most often older sources stand further on, too.
+                // Search from the end: older sources are usually further ahead.
                 let behind = |other: &u32| !self.is_before(index, head, *other as usize);
                 let place = self.sources.0.order.iter().rposition(behind).map_or(0, |last| last + 1);
                 let order = &mut self.sources.0.order;
@@ -575,7 +577,7 @@ impl Heap {
         self.look_into_first()
     }
 
-    /// One that was put off is looked into when it comes first.
+    /// Opens deferred sources until the first one is open.
     fn look_into_first(&mut self) -> Result<()> {
         while let Some(first) = self.current()
             && self.sources.0.lanes[first].put_off
@@ -586,8 +588,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Moves the one that stood first, and was moved forward, down to its place behind so many, itself among them; out of the
-    /// list at its end.
+    /// Moves the first source, which has advanced, down to its place. The caller knows that it comes after the first
+    /// `behind` entries, itself included. Removes it at its end.
     fn reenlist(&mut self, behind: usize) {
         let Some(first) = self.current() else { return };
         let place = self.head(first).map(|head| {
@@ -602,13 +604,13 @@ impl Heap {
         }
     }
 
-    /// Whether a source that stands at `head` comes before another one.
+    /// Whether a source whose head is `head` comes before source `other`.
     #[inline]
     fn is_before(&self, index: usize, head: Position<'_>, other: usize) -> bool {
         let Some(place) = self.head(other) else { return true };
         let lanes = &self.sources.0.lanes;
         let order = match lanes[index].put_off && lanes[other].put_off {
-            // They differ in their time alone.
+            // Two stand-ins differ in their timestamp only.
             true => place.key.timestamp().cmp(&head.key.timestamp()),
             false => self.comparator.compare(head, place),
         };
@@ -619,7 +621,7 @@ impl Heap {
 impl Drop for Heap {
     fn drop(&mut self) {
         if !self.stand_ins.is_empty() && self.stand_ins.len() <= KEPT_MAX {
-            // At its end a thread has nowhere to keep them.
+            // Fails when the thread is ending; then the keys are freed.
             let _ended = KEYS.try_with(|keys| keys.set(std::mem::take(&mut self.stand_ins)));
         }
     }

@@ -1,15 +1,15 @@
-//! The janitor: it alone deletes store files, and only those that nobody holds.
+//! The janitor: the only code that deletes store files, and only those without a holder.
 //!
-//! Whoever gives a file up, or finds one that no list names, nominates it. Then
+//! Whoever gives a file up, or finds an unlisted file, names it as a candidate.
 //!
-//! 1. The janitor [condemns](OpenFiles::condemn) the file. A file that somebody of this process has in hand is left alone;
-//!    a condemned one is pinned by nobody.
-//! 2. It asks every [`FileHolder`]. Each reads what it needs anew: what a region has in memory decides nothing, and no
-//!    holder concludes anything from what a listing lacks.
-//! 3. It deletes what nobody holds. If one holder cannot tell, it deletes nothing.
+//! 1. The janitor [condemns](OpenFiles::condemn) the file. A file in use by this process is kept; a condemned file
+//!    cannot be pinned.
+//! 2. It asks every [`FileHolder`]. Each reads its state from storage: memory of a region proves nothing, and no holder
+//!    concludes anything from what a listing lacks.
+//! 3. It deletes files without a holder. If one holder cannot tell, it deletes nothing.
 //!
-//! A file that nothing names is never named again, so a step that comes late does no harm. Files of a table that is
-//! dropped go the same way; those that somebody holds move to the archive, where HBase looks for them too.
+//! A file that no list names is never listed again, so a late step does no harm. The files of a dropped table go the
+//! same way; files with a holder move to the archive, where HBase looks for them too.
 
 mod archive;
 mod holders;
@@ -25,15 +25,15 @@ use crate::store_file::{StoreFileName, StorePlace};
 
 use holders::{BackReferences, FileLists};
 
-/// Somebody who may need a file that its store has given up.
+/// A party that may need a file which its store has given up.
 pub trait FileHolder: Send + Sync {
-    /// Sets `held` for each of `files` that it needs, and leaves the others as they are.
+    /// Sets `held` for each of `files` that it needs, and leaves the other entries unchanged.
     ///
     /// An error means that it cannot tell; then no file is deleted.
     fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()>;
 }
 
-/// Deletes the store files of a root directory that nobody holds.
+/// Deletes store files without a holder, under one root directory.
 pub struct Janitor {
     files: Arc<dyn Files>,
     open_files: Arc<OpenFiles>,
@@ -41,22 +41,22 @@ pub struct Janitor {
 }
 
 impl Janitor {
-    /// A janitor that asks whoever has files in hand, the file lists of the same table, and links. Other holders are
-    /// [added](Janitor::asking).
+    /// A janitor that asks the files in use, the file lists of the same table, and links. [`Janitor::asking`] adds
+    /// holders.
     pub fn new(files: Arc<dyn Files>, open_files: Arc<OpenFiles>) -> Janitor {
         let holders: Vec<Arc<dyn FileHolder>> =
             vec![Arc::new(FileLists(files.clone())), Arc::new(BackReferences(files.clone()))];
         Janitor { files, open_files, holders }
     }
 
-    /// The same janitor, who asks `holder`, too.
+    /// The same janitor with a further holder.
     #[must_use]
     pub fn asking(mut self, holder: Arc<dyn FileHolder>) -> Janitor {
         self.holders.push(holder);
         self
     }
 
-    /// Deletes those of `candidates` that nobody holds, and returns them. May touch the disk a great deal.
+    /// Deletes the `candidates` that have no holder, and returns them. May read much from storage.
     pub fn collect(&self, candidates: &[FileName]) -> Result<Vec<FileName>> {
         let condemned: Vec<CondemnedFile<'_>> =
             candidates.iter().filter_map(|name| self.open_files.condemn(name)).collect();
@@ -80,7 +80,7 @@ impl Janitor {
         Ok(held)
     }
 
-    /// Deletes a file that nobody holds, with the back reference of a link.
+    /// Deletes a file without a holder, and the back reference of a link.
     fn delete(&self, name: &FileName) -> Result<()> {
         self.files.delete(name)?;
         let place = name.parent().as_ref().and_then(StorePlace::of_folder);
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Janitor {
     }
 }
 
-/// The store that a file in the folders of the root or of the archive belongs to; `None` for any other file.
+/// The store of a file under the root or the archive; `None` for any other file.
 fn store_of(name: &FileName) -> Option<StorePlace> {
     let folder = name.parent()?;
     let within = folder.as_str().split('/').collect::<Vec<_>>();

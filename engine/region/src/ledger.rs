@@ -1,8 +1,8 @@
-//! What writes cost in bytes, table by table.
+//! Write amplification of each table, in bytes.
 //!
-//! Each byte that somebody wrote goes to the log once, and to files once or more: when memory is flushed, and every time
-//! that files are compacted. How many times more, all in all, is the table's write amplification; what leaves memory
-//! before it reaches a file makes it smaller, even below one. Accounts outlive the regions they are about.
+//! Each byte that a client writes goes to the log once, and to files when memory is flushed and again with every
+//! compaction. File bytes per client byte are the table's write amplification; it may be below one, because cells can
+//! be dropped before they reach a file. Accounts outlive their regions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Account {
         self.compacted.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What it says now.
+    /// The current totals.
     pub fn balance(&self) -> Balance {
         Balance {
             user: self.user.load(Ordering::Relaxed),
@@ -65,17 +65,17 @@ impl Account {
     }
 }
 
-/// The accounts of all tables since the server was started. All clones of a server's options share one.
+/// The accounts of all tables since the server started. All clones of a server's options share one.
 #[derive(Debug, Default)]
 pub struct Ledger(Mutex<BTreeMap<TableName, Arc<Account>>>);
 
 impl Ledger {
-    /// The account of a table, which begins empty.
+    /// The account of a table; created empty on first use.
     pub(crate) fn of(&self, table: &TableName) -> Arc<Account> {
         Arc::clone(self.0.lock().entry(table.clone()).or_default())
     }
 
-    /// All of them.
+    /// The totals of all tables.
     pub fn balances(&self) -> Vec<(TableName, Balance)> {
         self.0.lock().iter().map(|(table, account)| (table.clone(), account.balance())).collect()
     }

@@ -3,14 +3,14 @@
 //! ```text
 //!  write   row lock → timestamp → [ sequence id → log's buffer → memstore ] → lock released → log durable → read point
 //!  read    view of each store (active segment, pipeline, snapshot, files) → one merge → matcher → filter → the caller's sink
-//!  memory  segment full → sealed, flat → merged, or what is redundant dropped
-//!  flush   segments taken → writes in it complete → one merge to a new file → file list replaced → log may forget
+//!  memory  segment full → sealed, flat → merged, or redundant cells dropped
+//!  flush   segments taken → their writes complete → one merge to a new file → file list replaced → log may delete records
 //! ```
 //!
-//! A reader takes the stores' views as they are when it begins and keeps them: flushes and compactions make new views
-//! and never change an old one, so a scanner that outlives them reads on, and nothing it may need is dropped under it.
+//! A reader takes the stores' views when it begins and keeps them. Flushes and compactions make new views and never
+//! change an old one, so a scanner continues over its own view and loses nothing that it needs.
 //!
-//! What it does not know: sockets, clients, protobuf of the wire, other regions. It speaks cells.
+//! This crate does not know sockets, clients, the wire's protobuf messages or other regions. Its unit is the cell.
 
 mod apply;
 mod cell_place;

@@ -1,8 +1,7 @@
-//! Row locks.
+//! Row locks: a fixed number of locks, each for the rows whose hash maps to it.
 //!
-//! A fixed number of locks, each for the rows whose hash falls on it. They are held while a write is applied, not while
-//! the log syncs, so two rows that share a lock cost each other microseconds. Several are always taken in the same
-//! order.
+//! They are held while a write is applied, not while the log syncs, so rows that share a lock delay each other by
+//! microseconds. Several locks are always taken in the same order.
 
 use std::time::Duration;
 
@@ -13,17 +12,17 @@ use crate::delete_times::DeleteTimes;
 use crate::{Error, ReadMode, Result};
 
 const STRIPES: usize = 1024;
-/// Rows that are looked through for the same one twice.
+/// Largest number of rows that are checked for duplicates.
 const ROWS_COMPARED_MAX: usize = 4 * STRIPES;
-/// Rows of which it is asked first whether all are one.
+/// Largest number of rows that are first compared with the first one.
 const SAME_MAX: usize = 8;
-/// In the place of a row's number: none.
+/// Marks the absence of a row index.
 const NONE: u32 = u32::MAX;
 
-/// Locks that are held until this is dropped.
+/// Held row locks, released on drop.
 pub(crate) struct Held<'a> {
     _stripes: SmallVec<[MutexGuard<'a, ()>; 1]>,
-    /// Whether it is known that no row came twice.
+    /// Whether no row occurs twice; `false` if unknown.
     pub(crate) is_each_row_once: bool,
 }
 
@@ -36,7 +35,7 @@ pub(crate) struct RowLocks {
 }
 
 impl RowLocks {
-    /// `remembers_deletes` is what [`Region::lock_rows`](crate::Region) needs to keep puts apart from deletes.
+    /// `remembers_deletes` enables what [`Region::lock_rows`](crate::Region) needs to delay puts after deletes.
     pub(crate) fn new(wait: Duration, remembers_deletes: bool) -> RowLocks {
         RowLocks {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
@@ -50,11 +49,10 @@ impl RowLocks {
         self.deletes.as_ref()
     }
 
-    /// Takes the locks of `rows`, waiting for each no longer than the limit, and not at all when only memory may be
-    /// waited for.
+    /// Takes the locks of `rows`. Waits for each up to the limit, or fails at once in [`ReadMode::MemoryOnly`].
     pub(crate) fn lock<'a>(&self, rows: impl Iterator<Item = &'a [u8]>, mode: ReadMode) -> Result<Held<'_>> {
         let rows: SmallVec<[&[u8]; 2]> = rows.collect();
-        // A check is mostly of the row that it lets be written.
+        // The row of a check is mostly the row that is written.
         if let [row, others @ ..] = &rows[..]
             && others.len() < SAME_MAX
             && others.iter().all(|other| other == row)
@@ -62,9 +60,9 @@ impl RowLocks {
             let only = self.take(self.stripe_of(row), row, mode)?;
             return Ok(Held { _stripes: SmallVec::from_buf([only]), is_each_row_once: others.is_empty() });
         }
-        // Of very many rows too many share a lock to be compared with each other.
+        // Among very many rows too many share a lock for pairwise comparison.
         let few = rows.len() <= ROWS_COMPARED_MAX;
-        // For each lock the last row that wants it, and for each row the one before it that wants the same.
+        // For each lock its last row, and for each row the previous one with the same lock.
         let mut last = [NONE; STRIPES];
         let mut before: Vec<u32> = Vec::with_capacity(if few { rows.len() } else { 0 });
         let (mut is_each_row_once, mut stripes) = (few, 0);
@@ -102,7 +100,7 @@ impl RowLocks {
         }
     }
 
-    /// Which lock is that of a row. Whoever knew the seed could choose rows that share one, and slow himself down.
+    /// The index of a row's lock. The seed is random, so that clients cannot choose rows that share a lock.
     #[inline]
     fn stripe_of(&self, row: &[u8]) -> usize {
         if env::planted(9) {
@@ -122,7 +120,7 @@ impl RowLocks {
         let hash = words.iter().fold(self.seed, |hash, word| mix(hash, u64::from_le_bytes(*word)));
         let mut tail = [0; 8];
         tail[..rest.len()].copy_from_slice(rest);
-        // The length tells rows apart that end in zeros.
+        // The length distinguishes rows that differ in trailing zeros.
         let hash = mix(hash, u64::from_le_bytes(tail));
         mix(hash, row.len() as u64)
     }
@@ -167,7 +165,7 @@ mod tests {
             let again = locks.lock([&b"a"[..]].into_iter(), ReadMode::MemoryOnly).map(drop);
             assert!(matches!(again, Err(Error::WouldBlock)), "{count}");
         }
-        // Nor is the last of them another.
+        // All rows are compared, not only the first two.
         let held = locks.lock([&b"a"[..], b"a", b"b"].into_iter(), ReadMode::Any).expect("free");
         assert!(!held.is_each_row_once);
         let other = locks.lock([&b"b"[..]].into_iter(), ReadMode::MemoryOnly).map(drop);
@@ -178,7 +176,7 @@ mod tests {
     fn a_row_that_comes_twice_among_many_is_found() {
         let locks = RowLocks::new(Duration::from_millis(1), false);
         let mut rows: Vec<Vec<u8>> = (0..3_000u32).map(|row| format!("row-{row:019}").into_bytes()).collect();
-        // Zeros at the end make another row, not another name of the same.
+        // A row with trailing zeros is another row.
         rows.extend([b"zeros".to_vec(), b"zeros\0".to_vec(), b"zeros\0\0\0\0".to_vec()]);
         let is_each_once = |rows: &[Vec<u8>]| {
             let held = locks.lock(rows.iter().map(|row| &row[..]), ReadMode::Any).expect("free");
@@ -201,7 +199,7 @@ mod tests {
             (0..STRIPES).map(|row| locks.stripe_of(format!("{row:026}").as_bytes())).collect();
         stripes.sort_unstable();
         stripes.dedup();
-        // By chance it is 63 of a hundred.
+        // A random hash would use 63 of 100.
         assert!(stripes.len() > STRIPES / 2, "{} of {STRIPES}", stripes.len());
     }
 }

@@ -1,8 +1,8 @@
-//! What the log is told of a region beside its writes: opens, closes, flushes, compactions.
+//! Markers in the log about a region: opens, closes, flushes, compactions.
 //!
-//! Markers are for those that follow the log, such as a read replica. Recovery does without them, because the lists of
-//! store files are the truth. So nobody waits for a marker, and a log that takes none any more fails nothing here: the next
-//! write or flush finds that out.
+//! They are for followers of the log, such as read replicas. Recovery does not use them, because the lists of store
+//! files are authoritative. So nobody waits for a marker, and a log that refuses one causes no error here: the next
+//! write or flush fails.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::store_file::StoreFile;
 
 impl Region {
-    /// Appends a marker to the log. A region that is open for reading only changes nothing, and tells nothing.
+    /// Appends a marker to the log. A region opened for reading appends none.
     pub(crate) fn mark(&self, kind: Kind, sequence: SequenceId, stores: Vec<StoreChange>) {
         if self.access == Access::Reader {
             return;
@@ -24,13 +24,13 @@ impl Region {
         let _refused = self.log.mark(region, table, sequence, &Marker { kind, stores });
     }
 
-    /// All stores with all their files, as if they had just come.
+    /// All stores with all their files as additions.
     pub(crate) fn all_files(&self) -> Vec<StoreChange> {
         self.stores.iter().map(|store| change(store, &store.view.load().files, &[])).collect()
     }
 }
 
-/// Which files of a store come and go.
+/// The change of a store's files, as a marker states it.
 pub(crate) fn change(store: &Store, added: &[Arc<StoreFile>], removed: &[Arc<StoreFile>]) -> StoreChange {
     let names =
         |files: &[Arc<StoreFile>]| files.iter().map(|file| file.listed.name.as_str().into()).collect();

@@ -1,7 +1,7 @@
-//! Which of a row's cells a reader gets: deletes, versions, time to live, columns, time ranges, filters.
+//! Decides which cells of a row a reader gets: deletes, versions, time to live, columns, time ranges, filters.
 //!
-//! The order in which a cell is judged is HBase's (`UserScanQueryMatcher`), because it can be seen: a filter meets
-//! versions before the scan's own limit of versions counts, a version that the family no longer keeps it never meets.
+//! Cells are judged in HBase's order (`UserScanQueryMatcher`), because clients can see it. A filter sees versions
+//! beyond the scan's own limit, but never a version that the family no longer keeps.
 
 use bytes::Bytes;
 use cell::{Cell, CellType, TagType, Timestamp};
@@ -13,15 +13,15 @@ use smallvec::SmallVec;
 use crate::TimeRange;
 use crate::new_versions::NewVersions;
 
-/// What a family keeps, as its descriptor says.
+/// A family's retention rules, from its descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScanInfo {
     pub(crate) max_versions: u32,
     pub(crate) min_versions: u32,
-    /// In milliseconds; `None` keeps for ever.
+    /// Time to live in ms; `None` keeps for ever.
     pub(crate) ttl: Option<i64>,
     pub(crate) keep_deleted: KeepDeletedCells,
-    /// Whether what was written later wins.
+    /// Whether the later write wins, whatever its timestamp (NEW_VERSION_BEHAVIOR).
     pub(crate) new_versions: bool,
 }
 
@@ -36,13 +36,13 @@ impl ScanInfo {
         }
     }
 
-    /// Whether a cell of this timestamp is older than the family keeps.
+    /// Whether a cell of this timestamp has outlived the family's time to live at `now`, in ms.
     pub(crate) fn is_expired(&self, timestamp: Timestamp, now: i64) -> bool {
         self.ttl.is_some_and(|ttl| timestamp.0 < now.saturating_sub(ttl))
     }
 }
 
-/// Whether the cell's own time to live is over.
+/// Whether the cell's own time to live (its tag) is over at `now`, in ms.
 pub(crate) fn is_cell_expired(cell: Cell<'_>, now: i64) -> bool {
     let tags = cell.tags();
     if tags.is_empty() {
@@ -53,26 +53,26 @@ pub(crate) fn is_cell_expired(cell: Cell<'_>, now: i64) -> bool {
     cell.timestamp().0.saturating_add(i64::from_be_bytes(ttl)) < now
 }
 
-/// What masks the cells of a row and family. Markers come before what they mask, so one pass is enough.
+/// The delete markers seen in a row and family. Markers sort before what they mask, so one pass is enough.
 #[derive(Debug, Default)]
 pub(crate) struct Deletes {
-    /// Whether there is a marker at all: most rows have none, and nothing to ask of or to forget.
+    /// Whether there is any marker: most rows have none and need no tests.
     any: bool,
     family: Option<Timestamp>,
     family_versions: Vec<Timestamp>,
     column: Option<Timestamp>,
     versions: Vec<Timestamp>,
-    /// In the place of the above for a family in which what was written later wins.
+    /// Used instead of the fields above when the later write wins.
     by_write: Option<Box<NewVersions>>,
 }
 
-/// What a marker does to a cell.
+/// What the markers do to a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Masked {
     No,
-    /// This cell.
+    /// They hide this cell.
     Version,
-    /// This cell and all older ones of its column.
+    /// They hide this cell and all older ones of its column.
     Rest,
 }
 
@@ -102,7 +102,7 @@ impl Deletes {
         if let Some(by_write) = &mut self.by_write {
             by_write.clear_column();
         }
-        // What is said of the family stays.
+        // Markers of the family stay.
         if !self.any {
             return;
         }
@@ -125,7 +125,7 @@ impl Deletes {
         }
     }
 
-    /// What the markers do to `cell`, which is none. Each cell of a column is to be asked for once, in order.
+    /// What the markers do to `cell`, which is not a marker. Each cell of a column must be passed once, in order.
     #[inline]
     pub(crate) fn masks(&mut self, cell: Cell<'_>) -> Masked {
         if let Some(by_write) = &mut self.by_write {
@@ -136,7 +136,7 @@ impl Deletes {
         }
         let timestamp = cell.timestamp();
         let up_to = |marker: Option<Timestamp>| marker.is_some_and(|marker| timestamp <= marker);
-        // In this order, for it decides whether what follows in the column is looked at, markers among it.
+        // The order decides whether the rest of the column is read, and markers in it are seen.
         if up_to(self.family) {
             Masked::Rest
         } else if self.family_versions.contains(&timestamp) {
@@ -151,31 +151,31 @@ impl Deletes {
     }
 }
 
-/// Where to go after a cell.
+/// Whether the reader gets a cell, and where to move afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The reader gets it.
     Include(Next),
-    /// It does not.
+    /// The reader does not get it.
     Skip(Next),
 }
 
-/// Where to go.
+/// Where to move after a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// To the next cell.
     Cell,
-    /// To the next column, or the next one that was asked for.
+    /// To the next column, or the next wanted one.
     Column,
-    /// To the next column; what lies before it is older versions that nobody asked for.
+    /// To the next column, past older versions that nobody asked for.
     Version,
     /// Out of this row.
     Row,
-    /// To the place that the filter names.
+    /// To the filter's hint.
     Hint,
 }
 
-/// The columns that were asked for, in order; `None` for all.
+/// The wanted columns, in order; `None` for all.
 pub(crate) type Wanted<'a> = Option<&'a [Bytes]>;
 
 /// Judges the cells of one family, row by row.
@@ -187,7 +187,7 @@ pub(crate) struct Matcher {
     raw: bool,
     now: i64,
     deletes: Deletes,
-    /// Which of the wanted columns comes next.
+    /// Index of the next wanted column.
     next_wanted: usize,
     column: SmallVec<[u8; 32]>,
     in_column: bool,
@@ -228,12 +228,12 @@ impl Matcher {
         self.in_column = false;
     }
 
-    /// The column of the cell that was judged last.
+    /// The column of the last judged cell.
     pub(crate) fn column(&self) -> &[u8] {
         &self.column
     }
 
-    /// The column to go to next, when columns were asked for.
+    /// The next wanted column; `None` when all columns are wanted.
     pub(crate) fn next_wanted<'w>(&self, wanted: Wanted<'w>) -> Option<&'w [u8]> {
         wanted?.get(self.next_wanted).map(|qualifier| &qualifier[..])
     }
@@ -250,13 +250,13 @@ impl Matcher {
         }
     }
 
-    /// Where it goes on behind the last version of a column that counts. Whether anything is looked at behind it shows in
-    /// what an answer that was cut there says of the rest of its row.
+    /// Where to move after the last version of a column that counts. A response that is cut there shows the difference
+    /// in its `partial` flag.
     fn last_version(&mut self, wanted: Wanted<'_>) -> Next {
         if wanted.is_some() || self.scan_info.new_versions { self.column_done(wanted) } else { Next::Version }
     }
 
-    /// Judges the next cell of the row; `wanted` is the same for all of them.
+    /// Judges the next cell of the row. `wanted` must be the same for all cells of a row.
     pub(crate) fn judge(
         &mut self,
         cell: Cell<'_>,
@@ -277,12 +277,12 @@ impl Matcher {
         }
         if !self.raw
             && self.scan_info.min_versions == 0
-            // Where what was written later wins, also markers that have expired are known.
+            // With NEW_VERSION_BEHAVIOR expired markers still count.
             && !self.scan_info.new_versions
             && !kind.is_family_delete()
             && self.scan_info.is_expired(timestamp, self.now)
         {
-            // Versions come newest first: all that follow in the column are older.
+            // Versions come newest first: the rest of the column has expired too.
             return Verdict::Skip(self.column_done_unless_early(qualifier, wanted));
         }
         if is_cell_expired(cell, self.now) {
@@ -290,7 +290,7 @@ impl Matcher {
         }
         if !self.raw {
             if kind.is_delete() {
-                // Whoever keeps deleted cells sees, with a range in the past, what was there then.
+                // With KEEP_DELETED_CELLS a range in the past shows what existed then.
                 let counts = if self.scan_info.keep_deleted == KeepDeletedCells::False {
                     !self.range.is_after(timestamp)
                 } else {
@@ -316,7 +316,7 @@ impl Matcher {
         if let Some(next) = self.step_to_wanted(qualifier, wanted) {
             return Verdict::Skip(next);
         }
-        // Two writes of one timestamp are one version, the newer one.
+        // Two writes with one timestamp are one version, the later write.
         if self.last == Some((timestamp, kind)) {
             return Verdict::Skip(Next::Cell);
         }
@@ -331,15 +331,15 @@ impl Matcher {
         }
     }
 
-    /// Counts a version: `None` when it is one too many, else whether no further one of the column can count.
+    /// Counts a version. `None` when it exceeds the limit, else whether no further version of the column can count.
     ///
-    /// A filter meets every version that the family keeps, not only those that the scan asks for. Markers, which only a
-    /// raw scan gets here, are not counted.
+    /// A filter sees every version that the family keeps, not only those that the scan asks for. Markers, which reach
+    /// this point only in a raw scan, are not counted.
     fn count(&mut self, timestamp: Timestamp, kind: CellType, wanted: bool, filtered: bool) -> Option<bool> {
         let limit = match (self.raw, filtered) {
             (true, true) => u32::MAX,
             (true, false) => self.scan_versions,
-            // Where what was written later wins, HBase counts what the scan asks for before the filter.
+            // With NEW_VERSION_BEHAVIOR HBase applies the scan's limit before the filter.
             (false, true) if !self.scan_info.new_versions => self.scan_info.max_versions,
             (false, _) => self.scan_info.max_versions.min(self.scan_versions),
         };
@@ -348,8 +348,7 @@ impl Matcher {
         }
         let is_expired = !self.raw && self.scan_info.is_expired(timestamp, self.now);
         if wanted && !self.scan_info.new_versions {
-            // Of a column that was asked for HBase gives one version that has expired, if fewer than MIN_VERSIONS
-            // came before it, or as many.
+            // For a wanted column HBase returns one expired version if no more than MIN_VERSIONS came before it.
             return Some(
                 self.versions >= limit || (is_expired && self.versions >= self.scan_info.min_versions),
             );
@@ -357,11 +356,12 @@ impl Matcher {
         let is_kept = self.versions <= limit && (!is_expired || self.versions <= self.scan_info.min_versions);
         let is_last = self.versions == limit
             || (self.scan_info.new_versions && is_expired && self.versions == self.scan_info.min_versions);
-        // A raw scan goes on, for markers may follow.
+        // A raw scan continues, because markers may follow.
         is_kept.then_some(!self.raw && is_last)
     }
 
-    /// A column that comes before the next wanted one is not done: it was never wanted.
+    /// Where to move when the rest of the column is hidden. A column before the next wanted one was never wanted and is
+    /// not counted as done.
     fn column_done_unless_early(&mut self, qualifier: &[u8], wanted: Wanted<'_>) -> Next {
         match self.step_to_wanted(qualifier, wanted) {
             Some(next) => next,
@@ -369,7 +369,7 @@ impl Matcher {
         }
     }
 
-    /// `None` when `qualifier` is wanted, else where to go.
+    /// `None` when `qualifier` is wanted, else where to move.
     fn step_to_wanted(&mut self, qualifier: &[u8], wanted: Wanted<'_>) -> Option<Next> {
         let wanted = wanted?;
         while let Some(next) = wanted.get(self.next_wanted) {
@@ -399,7 +399,7 @@ impl Matcher {
             ReturnCode::NextRow => Verdict::Skip(Next::Row),
             ReturnCode::SeekNextUsingHint => {
                 if is_last {
-                    // The column is done also when the place that the filter names is within it.
+                    // The column is done even if the filter's hint is inside it.
                     self.column_done(wanted);
                 }
                 Verdict::Skip(Next::Hint)
@@ -412,7 +412,7 @@ impl Matcher {
                     ReturnCode::IncludeAndSeekNextRow => Verdict::Include(Next::Row),
                     _ if is_too_many => Verdict::Skip(self.column_done(wanted)),
                     ReturnCode::IncludeAndNextColumn if !is_last => {
-                        // Also when no column is left: then the row ends with the cell behind this column.
+                        // Even if no column is left: the row then ends with the first cell after this column.
                         self.column_done(wanted);
                         Verdict::Include(Next::Column)
                     }

@@ -1,8 +1,8 @@
-//! Which writes are complete: the read point.
+//! Tracks which writes are complete: the read point.
 //!
-//! Every write has its sequence id from the log's order. The read point is the last one before which all are complete;
-//! a reader sees up to it. A write that is durable makes all earlier writes complete that waited for no more than it
-//! did, since the log is durable in order; so completing one seldom waits for another.
+//! Sequence ids follow the order of the log. The read point is the greatest id up to which all writes are complete, and
+//! a reader sees writes up to it. The log becomes durable in order, so a durable write completes all earlier writes
+//! that awaited no more than it did. Completing a write seldom waits for another.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use std::task::Waker;
 use cell::SequenceId;
 use env::sync::Mutex;
 
-/// What a write waits for before it is complete, in order of strength.
+/// What a write awaits before it is complete, from weak to strong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Awaits {
     Nothing,
@@ -27,12 +27,12 @@ struct Write {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Those after the read point, in order.
+    /// Writes after the read point, in order.
     writes: VecDeque<Write>,
     waiting: Vec<(SequenceId, Waker)>,
 }
 
-/// The read point of a region, and the writes that are after it.
+/// The read point of a region, and the writes after it.
 #[derive(Debug, Default)]
 pub(crate) struct Mvcc {
     read_point: AtomicU64,
@@ -44,12 +44,12 @@ impl Mvcc {
         Mvcc { read_point: AtomicU64::new(read_point.0), inner: Mutex::default() }
     }
 
-    /// Everything up to and with this is complete.
+    /// The sequence id up to which all writes are complete.
     pub(crate) fn read_point(&self) -> SequenceId {
         SequenceId(self.read_point.load(Ordering::Acquire))
     }
 
-    /// Begins a write. Sequence ids come in order.
+    /// Begins a write. Sequence ids must grow.
     pub(crate) fn begin(&self, sequence: SequenceId, awaits: Awaits) {
         let mut inner = self.inner.lock();
         debug_assert!(
@@ -62,7 +62,7 @@ impl Mvcc {
         }
     }
 
-    /// Every write up to and with `sequence` that awaits no more than `awaits` is complete.
+    /// Completes every write up to and including `sequence` that awaits no more than `awaits`.
     pub(crate) fn complete_through(&self, sequence: SequenceId, awaits: Awaits) {
         let woken = {
             let mut inner = self.inner.lock();
@@ -82,15 +82,15 @@ impl Mvcc {
         }
     }
 
-    /// The strongest durability that an incomplete write awaits. New writes must be held off while this is asked: the
-    /// region's write lock does that.
+    /// The strongest durability that an incomplete write awaits. The caller holds the region's write lock, so that no
+    /// write begins meanwhile.
     pub(crate) fn strongest_awaited(&self) -> Awaits {
         let inner = self.inner.lock();
         let incomplete = inner.writes.iter().filter(|write| !write.complete);
         incomplete.map(|write| write.awaits).max().unwrap_or(Awaits::Nothing)
     }
 
-    /// Whether the read point has reached `sequence`; if not, `waker` is woken when it has.
+    /// Whether the read point has reached `sequence`. If not, `waker` is woken when it has.
     pub(crate) fn reached(&self, sequence: SequenceId, waker: &Waker) -> bool {
         if self.read_point() >= sequence {
             return true;
@@ -103,7 +103,7 @@ impl Mvcc {
         false
     }
 
-    /// Wakes all who wait: the region is aborted, and they shall look.
+    /// Wakes all waiters, which then see that the region was aborted.
     pub(crate) fn wake_all(&self) {
         let waiting = std::mem::take(&mut self.inner.lock().waiting);
         for (_, waker) in waiting {

@@ -1,45 +1,44 @@
-//! `NEW_VERSION_BEHAVIOR`: what was written later wins, whatever its timestamp.
+//! `NEW_VERSION_BEHAVIOR`: the later write wins, whatever its timestamp.
 //!
-//! Without it a marker masks every cell up to its timestamp, also those that are written after it, and a version that
-//! newer ones have pushed out comes back when those are deleted. With it,
+//! Without it a marker masks every cell up to its timestamp, even cells written after it, and a version displaced by
+//! newer ones comes back when those are deleted. With it,
 //!
-//! 1. a marker masks only what was written before it, or with it;
-//! 2. of two cells with one timestamp the one that was written later is the version;
-//! 3. a version that was pushed out once stays out: if at the moment of some later marker there were as many newer
-//!    versions as the family keeps, it is gone, whatever that marker takes away. Readers that ask for a part of time only
-//!    do not see it either.
+//! 1. a marker masks only cells written before it or together with it;
+//! 2. of two cells with one timestamp, the later write is the version;
+//! 3. a displaced version stays hidden: if at the time of some later marker the family's number of newer versions
+//!    existed, it is gone, whatever that marker deletes, and also for readers with a time range.
 //!
-//! Cells of a column come newest timestamp first, and markers before what they could mask, so that all that matters of a
-//! cell is known when it comes. Every marker of the column is looked at for every cell; families with this behaviour pay
-//! for it, others never come here. Nothing here says that the rest of a column is masked: an older timestamp may have been
-//! written later.
+//! Cells of a column come newest timestamp first, and markers before the cells they could mask, so every fact about a
+//! cell is known when it comes. Each cell is compared with every marker of its column; only families with this
+//! behaviour pay for it. The rest of a column is never skipped, because an older timestamp may have been written later.
 //!
-//! HBase keeps what it knows in eras, each of which ends with a marker over many timestamps, and its answers depend on it: a
-//! marker of one timestamp belongs to the era that its moment was in when it came by, and is not known in one that begins
-//! to end later; of markers that end an era at one moment (those of one batch) the last that comes by is the one; and the
-//! versions of one batch count as one. So it is here. Source of the facts: HBase 2.6 `NewVersionBehaviorTracker` and its
-//! client-side tests. In the column without a name HBase does not know the markers of the family; here they are.
+//! HBase keeps its state in periods, each of which ends with a marker over many timestamps, and its answers depend on
+//! that. A marker of one timestamp belongs to the period of its sequence id at the time it is read, and is unknown in a
+//! period that is split off later. Of several markers that end a period with one sequence id (in one batch), the last
+//! one read counts. The versions of one batch count as one. This code does the same. Source: HBase 2.6
+//! `NewVersionBehaviorTracker` and its client-side tests. One difference: in the column with the empty name HBase
+//! ignores family markers; here they count.
 
 use cell::{Cell, CellType, SequenceId, Timestamp};
 use smallvec::{SmallVec, smallvec};
 
-/// The versions that were there at a moment, each by the moment of its write, in no order.
+/// The versions that existed at a moment, each given by the sequence id of its write, in no order.
 #[derive(Clone, Debug)]
 struct Count {
     moment: SequenceId,
     versions: SmallVec<[SequenceId; 4]>,
 }
 
-/// What was written up to a marker over many timestamps, and after the one before it.
+/// The period of writes up to a marker over many timestamps, after the previous such marker.
 #[derive(Clone, Debug)]
 struct Era {
-    /// When the marker was written; the era that is not over has the latest moment of all.
+    /// Sequence id of the marker; `SequenceId::MAX` for the current period.
     end: SequenceId,
-    /// What the marker masks: all up to this; nothing when the era is not over.
+    /// The timestamp up to which the marker masks; `None` for the current period.
     up_to: Option<Timestamp>,
     /// The markers of one timestamp each.
     exact: SmallVec<[(Timestamp, SequenceId); 2]>,
-    /// At each of these markers, and at the end; by moment.
+    /// The versions at each of those markers and at the end, ordered by moment.
     counts: SmallVec<[Count; 1]>,
 }
 
@@ -49,7 +48,7 @@ impl Era {
         Era { end, up_to, exact: SmallVec::new(), counts: smallvec![at_end] }
     }
 
-    /// Notes a marker of one timestamp: what was there before it counts apart from then on.
+    /// Adds a marker of one timestamp: from then on the versions before it are counted separately.
     fn add(&mut self, timestamp: Timestamp, sequence: SequenceId) {
         self.exact.push((timestamp, sequence));
         let at = self.counts.partition_point(|count| count.moment < sequence);
@@ -62,14 +61,14 @@ impl Era {
         }
     }
 
-    /// The first marker that takes away what was written at `sequence` with this timestamp alone.
+    /// The first marker that deletes exactly the version with this timestamp, written at `sequence`.
     fn taken_at(&self, timestamp: Timestamp, sequence: SequenceId) -> Option<SequenceId> {
         let of_it = self.exact.iter().filter(|(of, marker)| *of == timestamp && *marker >= sequence);
         of_it.map(|(_, marker)| *marker).min()
     }
 }
 
-/// Eras by their ends; the last one is not over.
+/// The periods, ordered by their ends; the last is the current one.
 #[derive(Clone, Debug)]
 struct Eras(Vec<Era>);
 
@@ -78,7 +77,7 @@ impl Eras {
         Eras(vec![Era::new(SequenceId::MAX, None)])
     }
 
-    /// The place of the era that `moment` is in.
+    /// Index of the period that contains `moment`.
     fn at(&self, moment: SequenceId) -> usize {
         self.0.partition_point(|era| era.end < moment).min(self.0.len() - 1)
     }
@@ -95,15 +94,15 @@ impl Eras {
     }
 }
 
-/// The markers of a row and family, and the versions of the column under way.
+/// The markers of a row and family, and the versions of the current column.
 #[derive(Debug)]
 pub(crate) struct NewVersions {
     max_versions: usize,
-    /// As the family's markers made them.
+    /// The periods made by the family's markers.
     family: Eras,
-    /// The same with the column's markers.
+    /// The periods made by the markers of the family and the column.
     column: Eras,
-    /// The last timestamp that was met, and when it was written last.
+    /// The last timestamp seen, and the sequence id of its latest write.
     last: Option<(Timestamp, SequenceId)>,
 }
 
@@ -113,13 +112,13 @@ impl NewVersions {
         NewVersions { max_versions: max_versions as usize, family, column, last: None }
     }
 
-    /// Begins a row.
+    /// Begins a new row.
     pub(crate) fn clear(&mut self) {
         self.family = Eras::new();
         self.clear_column();
     }
 
-    /// Begins a column.
+    /// Begins a new column.
     pub(crate) fn clear_column(&mut self) {
         self.column.0.clone_from(&self.family.0);
         self.last = None;
@@ -140,10 +139,10 @@ impl NewVersions {
         self.column.add(timestamp, sequence, exactly);
     }
 
-    /// Whether nobody may see this version; notes it for those that follow. Its life is gone through, era by era.
+    /// Whether this version is hidden, for every reader. Counts it against later versions, period by period.
     pub(crate) fn masks(&mut self, cell: Cell<'_>) -> bool {
         let (timestamp, sequence) = (cell.timestamp(), cell.sequence());
-        // Of one timestamp the one that was written last comes first; until then this one was there.
+        // Of one timestamp the latest write comes first; this version existed until that write.
         let outdone = self.last.filter(|(of, _)| *of == timestamp).map(|(_, by)| by);
         if outdone.is_none() {
             self.last = Some((timestamp, sequence));
@@ -173,7 +172,7 @@ mod tests {
     use super::*;
     use cell::CellParts;
 
-    /// `writes` are (timestamp, type) in the order in which they were written; says the timestamps that are seen.
+    /// Applies `writes`, given as (timestamp, type) in the order of writing. Returns the visible timestamps.
     fn seen(max_versions: u32, writes: &[(i64, CellType)]) -> Vec<i64> {
         let mut cells: Vec<_> = writes
             .iter()

@@ -1,4 +1,4 @@
-//! Opening a region: its files from their lists, the rest from the log.
+//! Opens a region: its files from their lists, and newer writes from the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -21,46 +21,46 @@ use crate::store_file::{FileCursor, FileOpener, StoreFile};
 use crate::tracker::Tracker;
 use crate::{Error, FlushReason, RegionOptions, Result};
 
-/// What a region is opened with.
+/// The inputs of opening a region.
 #[derive(Clone)]
 pub struct Opening {
-    /// Who it is.
+    /// The region.
     pub info: RegionInfo,
     /// Its table.
     pub table: Arc<TableDescriptor>,
-    /// Where its files are.
+    /// The storage that holds its files.
     pub files: Arc<dyn Files>,
-    /// Its folder there.
+    /// Its folder in that storage.
     pub folder: FileName,
-    /// The log.
+    /// The server's log.
     pub log: Arc<wal::Log>,
     /// The cache for its blocks.
     pub cache: Arc<Cache>,
-    /// Clock and chance.
+    /// Clock and random numbers.
     pub world: World,
-    /// Its limits.
+    /// Its options.
     pub options: RegionOptions,
-    /// What the log has of earlier lives; `None` when there was none.
+    /// The log of earlier runs; `None` if there was none.
     pub recovered: Option<Arc<wal::LogReader>>,
 }
 
-/// What an opening may do to the files.
+/// What an opened region may do to its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Flush, compact and have files deleted: one in a cluster.
+    /// Flush, compact and have files deleted. One region in a cluster has this access.
     Owner,
-    /// Read: any number, beside the owner.
+    /// Read only. Any number of regions may have this access, beside the owner.
     Reader,
 }
 
 impl Region {
-    /// Opens a region. What the log has for it, and its files do not, is in its memory when this returns.
+    /// Opens a region. When this returns, all its writes that are in the log but not in its files are in memory.
     pub fn open(opening: Opening) -> Result<Arc<Region>> {
         Region::open_as(opening, Access::Owner)
     }
 
-    /// Opens a region for reading alone, as it is now in files and in what was recovered. Neither this nor the region later
-    /// writes or deletes anything: writes, flushes and compactions fail with [`Error::ReadOnly`].
+    /// Opens a region for reading only, with the content of its files and the recovered log. The region writes and
+    /// deletes nothing: writes, flushes and compactions fail with [`Error::ReadOnly`].
     pub fn open_for_reading(opening: Opening) -> Result<Arc<Region>> {
         Region::open_as(opening, Access::Reader)
     }
@@ -76,7 +76,7 @@ impl Region {
             .map(|family| open_store(&opening, access, family, flush_size))
             .collect::<Result<Vec<_>>>()?;
         stores.sort_by(|left, right| left.family.cmp(&right.family));
-        // A write that is there is not made again, should the log have lost it.
+        // Sequence ids of writes in files must not be used again, even if the log has lost them.
         let in_files = stores.iter().map(|store| store.view.load().horizon).max().unwrap_or_default();
         let Opening { info, table, files, log, cache, world, options, recovered, folder: _ } = opening;
         let mut region = Region {
@@ -115,7 +115,7 @@ impl Region {
         if let Some(recovered) = &recovered {
             last = region.replay(recovered, in_files)?;
             if access == Access::Owner {
-                // From here on the records are in memory, and in files when the region is closed.
+                // The records are in memory now, and in files once the region is closed.
                 recovered.taken(region.info.encoded_name().as_str().as_bytes());
             }
         }
@@ -125,14 +125,14 @@ impl Region {
         if region.memstore_bytes() > 0 {
             region.memstore.oldest_edit.store(region.world.now().0, Ordering::Relaxed);
         } else if access == Access::Owner {
-            // Everything the log has of the region is in files: no log file need wait for a flush.
+            // All records of the region are in files: no log file needs to wait for a flush.
             region.log.flushed(region.info.encoded_name().as_str().as_bytes(), last);
         }
         region.mark(wal::Kind::RegionOpen, open_sequence, region.all_files());
         Ok(Arc::new(region))
     }
 
-    /// Fails for a region that was opened for reading alone.
+    /// Fails if the region was opened for reading only.
     pub(crate) fn check_owner(&self) -> Result<()> {
         match self.access {
             Access::Owner => Ok(()),
@@ -140,7 +140,7 @@ impl Region {
         }
     }
 
-    /// Puts into memory what the log has beyond each store's files. Says the last sequence id.
+    /// Replays writes that are in the log but not in a store's files. Returns the last sequence id.
     fn replay(&self, recovered: &wal::LogReader, in_files: SequenceId) -> Result<SequenceId> {
         let flushed: Vec<SequenceId> = self
             .stores
@@ -192,10 +192,11 @@ impl Region {
             }
             self.insert(&kept, record.sequence, record.time);
             self.mask_replayed(&kept, record.sequence);
-            // What the log has may be more than memory: it goes to files on the way, as it would have gone.
+            // The log may hold more than memory: flush on the way, as the earlier run did.
             if self.memstore_bytes() >= self.flush_size && self.access == Access::Owner {
-                // All before this record is there, of every family; of its own write others may come. What some files have
-                // from beyond says nothing of the others.
+                // All earlier writes of every family are in memory now, but other records with this sequence id may
+                // follow. Single files may have later writes ([`LaterWrites`]), which says nothing about the other
+                // stores. So the flush ends before this record.
                 self.write.lock().last_sequence = SequenceId(record.sequence.0.saturating_sub(1));
                 self.flush_stores(&[], FlushReason::Requested)?;
             }
@@ -209,7 +210,7 @@ fn comparator_of(info: &RegionInfo) -> Comparator {
     if info.is_meta() { Comparator::Meta } else { Comparator::Table }
 }
 
-/// Opens the store of a family: the files that its list names.
+/// Opens the store of a family with the files that its list names.
 fn open_store(
     opening: &Opening,
     access: Access,
@@ -235,15 +236,15 @@ fn open_store(
     Store::new(family, comparator_of(info), folder, open, tracker, options, (asked, share))
 }
 
-/// A file that has some of the writes beyond those which all are in files: others of that time had stayed in memory
-/// when it was written.
+/// A file with some writes after the store's flushed sequence id. The flush that wrote it retained other writes of that
+/// time in memory.
 struct LaterWrites {
     newest: SequenceId,
     cursor: FileCursor,
 }
 
 impl LaterWrites {
-    /// Those of `files` that have something after `flushed`.
+    /// Those of `files` that have writes after `flushed`.
     fn of(files: &[Arc<StoreFile>], flushed: SequenceId) -> Vec<LaterWrites> {
         let beyond = |file: &Arc<StoreFile>| {
             let newest = file.reader.newest_sequence().filter(|newest| *newest > flushed)?;
@@ -252,7 +253,7 @@ impl LaterWrites {
         files.iter().filter_map(beyond).collect()
     }
 
-    /// Whether it has this cell.
+    /// Whether the file has this cell.
     fn has(&mut self, cell: Cell<'_>) -> Result<bool> {
         if cell.sequence() > self.newest || !self.cursor.may_contain_row(cell.row())? {
             return Ok(false);
@@ -263,8 +264,8 @@ impl LaterWrites {
     }
 }
 
-/// Reads a file into the cache in the background, if its family wants that. What cannot be read is told to whoever asks
-/// for it; a file that was closed meanwhile is left alone.
+/// Reads a file into the cache in the background, if its family asks for that. Read errors are ignored; the next reader
+/// of the block reports them. A file that is closed meanwhile is skipped.
 fn prefetch(reader: &Arc<Reader>) {
     if reader.cached().prefetches() {
         let file = Arc::downgrade(reader);

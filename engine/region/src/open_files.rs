@@ -1,12 +1,12 @@
-//! Files that somebody of this process has in hand, so that the janitor leaves them alone.
+//! Files in use by this process, which the janitor must keep.
 //!
 //! ```text
 //! open    a store lists it, or a reader began before the store gave it up
 //! pinned  it is being written and no list names it yet, or a reference to it is being made
 //! ```
 //!
-//! Before the janitor asks anybody else it [condemns](OpenFiles::condemn) a file: that fails while the file is in hand, and
-//! from then on nobody pins it any more. So no reference is made to a file that is about to be deleted.
+//! Before the janitor asks other holders it [condemns](OpenFiles::condemn) a file. That fails while the file is in use;
+//! afterwards nobody can pin it. So no reference is made to a file that is about to be deleted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -17,7 +17,7 @@ use storage::FileName;
 
 #[derive(Debug, Default)]
 struct Hold {
-    /// Those that have opened it. A reader lives for as long as a cursor over the file.
+    /// Its readers. A reader lives as long as a cursor over the file.
     readers: Vec<Weak<Reader>>,
     pins: usize,
     is_condemned: bool,
@@ -29,20 +29,20 @@ impl Hold {
     }
 }
 
-/// The files that are in hand. The regions of a server share it.
+/// The files in use. The regions of a server share it.
 #[derive(Debug, Default)]
 pub struct OpenFiles {
     holds: Mutex<BTreeMap<FileName, Hold>>,
 }
 
-/// A file that is in hand until this is dropped.
+/// A file that is in use until this is dropped.
 #[derive(Debug)]
 pub struct PinnedFile {
     all: Arc<OpenFiles>,
     name: FileName,
 }
 
-/// A file that nobody may pin until this is dropped.
+/// A file that cannot be pinned until this is dropped.
 #[derive(Debug)]
 pub(crate) struct CondemnedFile<'a> {
     all: &'a OpenFiles,
@@ -50,8 +50,8 @@ pub(crate) struct CondemnedFile<'a> {
 }
 
 impl OpenFiles {
-    /// Notes who reads a file. A condemned file can be opened, by whoever has read an old list: the janitor reads the lists
-    /// after it has condemned the file, and decides by them.
+    /// Records a reader of a file. A condemned file can still be opened by a region that read an old list. The janitor
+    /// reads the lists after condemning the file, and decides by them.
     pub(crate) fn opened(&self, reader: &Arc<Reader>) {
         let mut holds = self.holds.lock();
         let hold = holds.entry(reader.name().clone()).or_default();
@@ -59,7 +59,7 @@ impl OpenFiles {
         hold.readers.push(Arc::downgrade(reader));
     }
 
-    /// Takes a file in hand that is about to be written or referred to. `None` when the janitor is about to delete it.
+    /// Pins a file that is about to be written or referred to. `None` if the janitor is about to delete it.
     pub fn pin(self: &Arc<Self>, name: &FileName) -> Option<PinnedFile> {
         let mut holds = self.holds.lock();
         let hold = holds.entry(name.clone()).or_default();
@@ -70,7 +70,7 @@ impl OpenFiles {
         Some(PinnedFile { all: Arc::clone(self), name: name.clone() })
     }
 
-    /// Keeps everybody from pinning a file; `None` when somebody has it in hand.
+    /// Prevents a file from being pinned; `None` if it is in use.
     pub(crate) fn condemn<'a>(&'a self, name: &'a FileName) -> Option<CondemnedFile<'a>> {
         let mut holds = self.holds.lock();
         let hold = holds.entry(name.clone()).or_default();

@@ -1,4 +1,4 @@
-//! Limits of a region.
+//! The options of a region.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,83 +9,85 @@ use memstore::{Level, Pool};
 
 use crate::{Ledger, OpenFiles};
 
-/// What a region is opened with. Attributes of its table go before these.
+/// The options with which a region is opened. Attributes of its table take precedence.
 #[derive(Clone, Debug)]
 pub struct RegionOptions {
-    /// Bytes in memory after which a region flushes (`hbase.hregion.memstore.flush.size`).
+    /// Bytes in memory at which a region flushes (`hbase.hregion.memstore.flush.size`).
     pub flush_size: u64,
-    /// At this many flush sizes it takes no writes (`hbase.hregion.memstore.block.multiplier`).
+    /// Number of flush sizes in memory at which a region refuses writes (`hbase.hregion.memstore.block.multiplier`).
     pub block_multiplier: u64,
-    /// Where memstores get their memory (`hbase.hregion.memstore.mslab.chunksize`, `…chunkpool.maxsize`). The regions
-    /// of a server share it.
+    /// The chunk pool of the memstores (`hbase.hregion.memstore.mslab.chunksize`, `…chunkpool.maxsize`), shared by all
+    /// regions of a server.
     pub memory: Arc<Pool>,
-    /// What tables cost in bytes written. The regions of a server share it.
+    /// Write amplification of the tables, shared by all regions of a server.
     pub ledger: Arc<Ledger>,
-    /// The store files that somebody has in hand. The regions of a server share it.
+    /// The store files in use, shared by all regions of a server.
     pub open_files: Arc<OpenFiles>,
-    /// How stores compact in memory whose family does not say (`hbase.hregion.compacting.memstore.type`).
+    /// In-memory compaction of stores whose family does not set it (`hbase.hregion.compacting.memstore.type`).
     pub in_memory_compaction: Level,
-    /// How stores of the system's tables do (`hbase.systemtables.compacting.memstore.type`).
+    /// In-memory compaction of stores of system tables (`hbase.systemtables.compacting.memstore.type`).
     pub in_memory_compaction_of_system: Level,
-    /// At which part of the flush size, divided among a region's stores, an active segment is sealed; 0 for a quarter
+    /// Fraction of a store's share of the flush size at which an active segment is sealed; 0 for a quarter
     /// (`hbase.memstore.inmemoryflush.threshold.factor`).
     pub in_memory_flush_factor: f64,
-    /// Sealed segments that a read visits before they are merged (`hbase.hregion.compacting.pipeline.segments.limit`).
+    /// Number of sealed segments above which they are merged (`hbase.hregion.compacting.pipeline.segments.limit`).
     pub pipeline_segments_max: usize,
-    /// At [`Level::Adaptive`], the share of cells that must stay at most for dropping the others to pay
+    /// At [`Level::Adaptive`], redundant cells are dropped if at most this share of the cells remains
     /// (`hbase.memstore.adaptive.compaction.threshold`).
     pub adaptive_unique_max: f64,
-    /// How many flush sizes a region may hold in memory whose stores compact there, while the server's memory has room
-    /// (`bellows.memstore.stretch`); 1 for one. Never more than half of `block_multiplier`.
+    /// Number of flush sizes that a region may hold while the server's memory has room, if its stores compact in memory
+    /// (`bellows.memstore.stretch`). At least 1, at most half of `block_multiplier`.
     pub stretch: f64,
-    /// Of what a store at [`Level::Adaptive`] has in memory, the part that a flush may leave there which is for the sake of
-    /// memory: what was rewritten since the last one (`bellows.memstore.flush.keep`); 0 for nothing.
+    /// At [`Level::Adaptive`], the fraction of a store's memory that a flush to free memory may retain: rows rewritten
+    /// since the last flush (`bellows.memstore.flush.keep`). 0 retains nothing.
     pub flush_keeps: f64,
-    /// Of the bytes that would stay, the share that must be expected to be replaced before the next flush
+    /// Rows are retained only if at least this share of their bytes is expected to be replaced before the next flush
     /// (`bellows.memstore.flush.keep.gain.min`).
     pub flush_keeps_gain_min: f64,
-    /// Whether delete markers go from memory with what they mask, where nothing else can have the row, and are
-    /// remembered (`bellows.memstore.drop.markers`).
+    /// Whether memory compaction drops delete markers with the cells they mask, if nothing else can have the row, and
+    /// records them (`bellows.memstore.drop.markers`).
     pub drop_markers: bool,
-    /// Whether a put that the server stamps waits for the next millisecond after a delete of its row in this one
+    /// Whether a put that the server stamps waits for the next millisecond after a delete of its row in the present one
     /// (`bellows.put.waits.for.delete`).
     pub put_waits_for_delete: bool,
-    /// How long a write waits for its row (`hbase.rowlock.wait.duration`).
+    /// Longest time that a write waits for a row lock (`hbase.rowlock.wait.duration`).
     pub row_lock_wait: Duration,
-    /// How far in the future a timestamp may lie, in ms; `None` for any
+    /// How far in the future a timestamp may be, in ms; `None` for any
     /// (`hbase.hregion.keyvalue.timestamp.slop.millisecs`).
     pub timestamp_slop: Option<i64>,
-    /// Bytes of one cell (`hbase.server.keyvalue.maxsize`); `None` for no limit.
+    /// Largest cell in bytes (`hbase.server.keyvalue.maxsize`); `None` for no limit.
     pub cell_size_max: Option<usize>,
-    /// Bytes of a row that is read whole (`hbase.table.max.rowsize`).
+    /// Largest row in bytes that a read returns whole (`hbase.table.max.rowsize`).
     pub row_size_max: u64,
-    /// Whether an acknowledged write is on the disk (true) or handed to the system (`hbase.wal.hsync`).
+    /// Whether an acknowledged write is on the disk (true) or only in the operating system's buffers
+    /// (`hbase.wal.hsync`).
     pub sync_to_disk: bool,
-    /// Files of a store from which on a minor compaction is looked for (`hbase.hstore.compaction.min`).
+    /// Least number of files in a minor compaction (`hbase.hstore.compaction.min`).
     pub compaction_files_min: usize,
-    /// Files that one minor compaction takes at most (`hbase.hstore.compaction.max`).
+    /// Largest number of files in a minor compaction (`hbase.hstore.compaction.max`).
     pub compaction_files_max: usize,
-    /// How much larger than the others together a file of a selection may be (`hbase.hstore.compaction.ratio`).
+    /// A file of a selection may be at most this many times as large as the others together
+    /// (`hbase.hstore.compaction.ratio`).
     pub compaction_ratio: f64,
-    /// Files that measure less together are taken whatever the ratio (`hbase.hstore.compaction.min.size`), in bytes. As much
-    /// as the table's flushes unless it is said.
+    /// Runs with fewer bytes than this are compacted whatever the ratio (`hbase.hstore.compaction.min.size`). `None`
+    /// for the table's flush size.
     pub compaction_size_min: Option<u64>,
-    /// Files above this size are not taken by minor compactions (`hbase.hstore.compaction.max.size`), in bytes.
+    /// Largest file in bytes that a minor compaction takes (`hbase.hstore.compaction.max.size`).
     pub compaction_size_max: u64,
-    /// Files of a store from which on a region that must flush waits (`hbase.hstore.blockingStoreFiles`).
+    /// Number of files of a store above which the region's flushes wait (`hbase.hstore.blockingStoreFiles`).
     pub blocking_files: usize,
-    /// How long markers are kept by major compactions, in ms (`hbase.hstore.time.to.purge.deletes`).
+    /// How long major compactions keep delete markers, in ms (`hbase.hstore.time.to.purge.deletes`).
     pub purge_deletes_after: i64,
-    /// How often every store is rewritten whole; zero for never (`hbase.hregion.majorcompaction`).
+    /// Time between major compactions of a store; zero for never (`hbase.hregion.majorcompaction`).
     pub major_period: Duration,
-    /// The share of the period by which that moment varies from store to store (`hbase.hregion.majorcompaction.jitter`).
+    /// Fraction of the period by which it varies from store to store (`hbase.hregion.majorcompaction.jitter`).
     pub major_jitter: f64,
-    /// What families override of the above, as far as it is about stores: compactions, files, markers.
+    /// Options that families override; only those about compactions, files and markers count.
     pub families: BTreeMap<Bytes, RegionOptions>,
 }
 
 impl RegionOptions {
-    /// Chunks that the pool of default options keeps for later.
+    /// Chunks that the pool of the default options keeps for reuse.
     pub const CHUNKS_KEPT: usize = 64;
 }
 

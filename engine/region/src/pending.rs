@@ -1,8 +1,8 @@
-//! Waiting for a write to its end.
+//! Waits until a write is durable and visible.
 //!
-//! A write becomes visible when somebody who waits for it sees that it is durable. When whoever waits goes away, or is
-//! told that the disk is full while the log keeps the write for later, the waiting is left to an [`Orphan`]: it is woken
-//! by the log and moves the read point, so that no write behind it has to wait for a stranger.
+//! A write becomes visible when its waiter learns that it is durable. If the waiter goes away, or is told that the disk
+//! is full while the log keeps the write for later, an [`Orphan`] waits instead. The log wakes it and it moves the read
+//! point, so that no later write waits for an abandoned one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,23 +16,23 @@ use crate::mvcc::Awaits;
 use crate::region::Region;
 use crate::{Error, Result};
 
-/// A write that was applied and is not answered yet.
+/// An applied write that is not acknowledged yet.
 ///
-/// Resolves when it is as safe as was asked and every reader that begins afterwards sees it. An error means that it may
-/// have happened. Dropping it gives up waiting, not the write.
+/// Resolves when it is as durable as requested and every new reader sees it. An error means that the write may have
+/// happened. Dropping it abandons the wait, not the write.
 #[must_use = "a write may be answered only when this has resolved"]
 pub struct Pending {
     region: Arc<Region>,
-    /// The last sequence id of the write; `None` when nothing was written.
+    /// The last sequence id to wait for; `None` if nothing was written.
     sequence: Option<SequenceId>,
     awaits: Awaits,
     durable: Option<wal::Durable>,
-    /// Whether somebody must see the write to its end.
+    /// Whether an [`Orphan`] must take over if this is dropped.
     is_own: bool,
 }
 
 impl Pending {
-    /// The write up to `sequence`, which is as safe as asked when `durable` is.
+    /// Waits for the write `sequence`, which is as durable as requested when `durable` resolves.
     pub(crate) fn for_writing(
         region: &Arc<Region>,
         sequence: SequenceId,
@@ -42,7 +42,7 @@ impl Pending {
         Pending { region: Arc::clone(region), sequence: Some(sequence), awaits, durable, is_own: true }
     }
 
-    /// Nothing to wait for but what was read: everything that was written before now must be complete.
+    /// Waits for all earlier writes, which a read without a write may have seen.
     pub(crate) fn for_reading(region: &Arc<Region>) -> Pending {
         let (sequence, ticket, level) = {
             let state = region.write.lock();
@@ -62,17 +62,17 @@ impl Pending {
         Pending { region, sequence: None, awaits: Awaits::Nothing, durable: None, is_own: false }
     }
 
-    /// The sequence id of the (last) write, by which a reader can see what was then; `None` when nothing was written.
+    /// The sequence id of the last write, usable as a read point; `None` if nothing was written.
     pub fn sequence(&self) -> Option<SequenceId> {
         self.sequence
     }
 
-    /// Waits, holding the thread.
+    /// Waits and blocks the thread.
     pub fn wait_blocking(self) -> Result<()> {
         env::block_on(self)
     }
 
-    /// Leaves the rest of the waiting to the log's threads.
+    /// Leaves the wait to the log's threads.
     fn leave(&mut self) {
         if let (true, Some(sequence), Some(durable)) = (self.is_own, self.sequence, self.durable.take()) {
             let orphan = Arc::new(Orphan {
@@ -129,7 +129,7 @@ impl std::fmt::Debug for Pending {
     }
 }
 
-/// A write that nobody waits for any more.
+/// A write without a waiter.
 struct Orphan {
     region: Weak<Region>,
     sequence: SequenceId,
@@ -139,13 +139,13 @@ struct Orphan {
 
 enum State {
     Waiting(wal::Durable),
-    /// Somebody looks; `true` when it must be looked at again.
+    /// A thread polls the log; `true` if it must poll again.
     Looking(bool),
     Done,
 }
 
 impl Orphan {
-    /// Asks the log, which may call this again while it is asked: it then writes for all who wait.
+    /// Polls the log. The log may call this again from within, because it then writes for all waiters.
     fn look(self: &Arc<Orphan>) {
         let waker = Waker::from(Arc::clone(self));
         let mut durable = match &mut *self.state.lock() {
@@ -163,7 +163,7 @@ impl Orphan {
             match Pin::new(&mut durable).poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(outcome) => {
                     *self.state.lock() = State::Done;
-                    // A region that is gone has no readers.
+                    // A region that was dropped has no readers.
                     let Some(region) = self.region.upgrade() else { return };
                     match outcome {
                         Ok(()) => region.mvcc.complete_through(self.sequence, self.awaits),

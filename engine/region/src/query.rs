@@ -1,4 +1,4 @@
-//! What can be asked of a region.
+//! Queries: scans, gets and the limits of one step.
 
 use bytes::Bytes;
 use cell::{SequenceId, Timestamp};
@@ -9,17 +9,17 @@ use hfile::ReadType;
 /// Timestamps from `from` (inclusive) to `until` (exclusive).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
-    /// The oldest that belongs.
+    /// The oldest timestamp in the range.
     pub from: Timestamp,
-    /// The oldest that is too new.
+    /// The first timestamp after the range.
     pub until: Timestamp,
 }
 
 impl TimeRange {
-    /// Everything.
+    /// All timestamps.
     pub const ALL: TimeRange = TimeRange { from: Timestamp(0), until: Timestamp::LATEST };
 
-    /// Whether nothing is left out.
+    /// Whether it includes every timestamp.
     pub fn is_all(self) -> bool {
         self.from.0 <= 0 && self.until == Timestamp::LATEST
     }
@@ -36,72 +36,72 @@ impl TimeRange {
 /// One family of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FamilyQuery {
-    /// Its name.
+    /// The family's name.
     pub family: Bytes,
-    /// The columns, in order and each once; `None` for all.
+    /// The columns, sorted and without duplicates; `None` for all.
     pub qualifiers: Option<Vec<Bytes>>,
-    /// A time range of its own, in the place of the scan's.
+    /// A time range for this family instead of the scan's.
     pub time_range: Option<TimeRange>,
 }
 
 /// Which writes a reader sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Those that were complete when it began.
+    /// Writes that were complete when it began.
     #[default]
     ReadCommitted,
-    /// All.
+    /// All writes, also incomplete ones.
     ReadUncommitted,
 }
 
-/// Whether a read may take its time.
+/// Whether a read may block its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// It may not, for others wait for its thread: [`Error::WouldBlock`](crate::Error::WouldBlock) when a block is not
-    /// in memory, when a row takes long, and when the filter is one that may think for long about a single cell.
+    /// It may not block. It fails with [`Error::WouldBlock`](crate::Error::WouldBlock) when a block is not in memory,
+    /// when a row takes long, or when the filter may take long for a single cell.
     MemoryOnly,
-    /// It may.
+    /// It may block.
     Any,
 }
 
-/// A query over rows; a get is one over a single row.
+/// A query over a range of rows; a get is a query of one row.
 #[derive(Clone, Debug)]
 pub struct Scan {
     /// The first row; empty for the region's end on that side.
     pub start: Bytes,
-    /// Whether the first row belongs.
+    /// Whether the first row is included.
     pub include_start: bool,
     /// The last row; empty for the region's end on that side.
     pub stop: Bytes,
-    /// Whether the last row belongs.
+    /// Whether the last row is included.
     pub include_stop: bool,
-    /// From great to small.
+    /// Whether rows are returned in descending order.
     pub reversed: bool,
-    /// The families; none stands for all.
+    /// The families to read; empty for all.
     pub families: Vec<FamilyQuery>,
-    /// What judges the cells.
+    /// The filter that judges the cells.
     pub filter: Option<Filter>,
-    /// The timestamps that belong.
+    /// Only cells with these timestamps are read.
     pub time_range: TimeRange,
-    /// Versions of a column, at most.
+    /// Most versions of a column.
     pub max_versions: u32,
-    /// Cells of a result, at most.
+    /// Most cells of a result.
     pub batch: Option<u32>,
-    /// Cells of a row and family, at most.
+    /// Most cells of a row and family.
     pub store_limit: Option<u32>,
-    /// Cells of a row and family that are passed over.
+    /// Cells of a row and family that are skipped.
     pub store_offset: u32,
-    /// With markers and what they mask.
+    /// Whether markers, and the cells that they mask, are returned.
     pub raw: bool,
-    /// Which writes are seen.
+    /// The writes that it sees.
     pub isolation: Isolation,
-    /// An earlier scanner's read point, to go on where it was.
+    /// The read point of an earlier scanner, to continue that scan.
     pub read_point: Option<SequenceId>,
-    /// Whether blocks that are read are kept.
+    /// Whether blocks that it reads are kept in the cache.
     pub cache_blocks: bool,
-    /// Whether families that the filter does not look at are read only for rows that pass. Results are the same.
+    /// Whether families that the filter does not need are read only for rows that it accepts; `None` for yes.
     pub load_families_on_demand: Option<bool>,
-    /// Whether files are read block by block or ahead. Results are the same.
+    /// Whether files are read block by block or with read-ahead. The results are the same.
     pub read_type: ReadType,
 }
 
@@ -131,36 +131,37 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// Everything of one row.
+    /// A get of a whole row.
     pub fn get(row: Bytes) -> Scan {
         Scan { start: row.clone(), stop: row, include_stop: true, ..Scan::default() }
     }
 
-    /// Up to where all rows belong that follow one that does; `None` for the region's end. Of a scan from small to great.
+    /// The row before which every row after an included one is included; `None` for the region's end. For forward
+    /// scans.
     pub(crate) fn rows_end(&self) -> Option<&[u8]> {
         Some(&self.stop[..]).filter(|stop| !stop.is_empty())
     }
 
-    /// Whether no second row can belong.
+    /// Whether only one row can be included.
     pub fn is_one_row(&self) -> bool {
         !self.start.is_empty() && self.start == self.stop
     }
 }
 
-/// How much one step of a scanner may give.
+/// The limits of one step of a scanner.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Rows. Where a step gives more than one, it is told [where each ends](cell::CellSink::row_ends), and none is cut.
+    /// Most rows. A step that returns several rows reports [where each ends](cell::CellSink::row_ends) and cuts none.
     pub rows: usize,
-    /// Heap size of cells after which a row may be cut, in HBase's counting.
+    /// Heap size of the cells, as HBase counts it, after which a row may be cut.
     pub bytes: u64,
-    /// When a row is cut, if it may be, for whoever waits. Rows that the filter judges as a whole are not.
+    /// The time at which a row is cut, if it may be. Rows that the filter judges as a whole are not cut.
     pub deadline: Option<Moment>,
-    /// Whether a row may be cut at all.
+    /// Whether a row may be cut.
     pub allow_partial: bool,
 }
 
 impl Limits {
-    /// A row, whatever it takes.
+    /// One row without limits.
     pub const NONE: Limits = Limits { rows: 1, bytes: u64::MAX, deadline: None, allow_partial: false };
 }

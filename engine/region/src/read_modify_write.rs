@@ -1,7 +1,8 @@
-//! Writes that depend on what is there: increment, append, check-and-mutate, several mutations of a row as one.
+//! Writes that depend on the row's current cells: increment, append, check-and-mutate, and several mutations of a row
+//! as one.
 //!
-//! The row is locked while it is read and written. What is read includes writes that are not complete yet, for they come
-//! before this one in the log; so an answer that wrote nothing waits until what it saw is complete.
+//! The row is locked while it is read and written. The read includes writes that are not complete yet, because they
+//! precede this one in the log. So a response that wrote nothing waits until the writes it saw are complete.
 
 use std::sync::Arc;
 
@@ -17,27 +18,27 @@ use crate::query::{FamilyQuery, Isolation, ReadMode, Scan, TimeRange};
 use crate::region::Region;
 use crate::{Durability, Error, Mutation, MutationKind, Pending, Result};
 
-/// What came of a write that reads.
+/// The result of a write that reads.
 #[derive(Debug)]
 pub struct Changed {
-    /// The cells that increments and appends made, if they give them back.
+    /// The cells made by increments and appends that return results.
     pub cells: CellBlock,
-    /// What is to be waited for.
+    /// Resolves when the response may be sent.
     pub pending: Pending,
 }
 
-/// What must hold of a row.
+/// A condition on a row.
 #[derive(Clone, Debug)]
 pub struct Check {
     /// The row.
     pub row: Bytes,
-    /// What is asked of it.
+    /// The condition.
     pub test: Test,
-    /// Which versions are looked at.
+    /// The versions that it reads.
     pub time_range: Option<TimeRange>,
 }
 
-/// What is asked of a row.
+/// What is tested.
 #[derive(Clone, Debug)]
 pub enum Test {
     /// A comparison of one column's newest value.
@@ -46,23 +47,23 @@ pub enum Test {
         family: Bytes,
         /// The qualifier.
         qualifier: Bytes,
-        /// How; it holds when *expected op value* holds, the other way round than in filters.
+        /// The operator. The test holds when *expected op value* holds; filters use the opposite order.
         operator: CompareOperator,
-        /// What is expected; an empty or null one stands for "no value".
+        /// The expected value; an empty or null one stands for "no value".
         comparable: Comparable,
     },
-    /// A filter that lets some cell of the row pass.
+    /// The filter accepts some cell of the row.
     Filter(Filter),
 }
 
-/// What came of a check-and-mutate.
+/// The result of a check-and-mutate.
 #[derive(Debug)]
 pub struct Checked {
-    /// Whether the check held, and the mutations were applied.
+    /// Whether the check passed and the mutations were applied.
     pub passed: bool,
-    /// The cells that increments and appends made, if they give them back.
+    /// The cells made by increments and appends that return results.
     pub cells: CellBlock,
-    /// What is to be waited for, also when the check did not hold.
+    /// Resolves when the response may be sent, also when the check failed.
     pub pending: Pending,
 }
 
@@ -91,7 +92,7 @@ impl Collected {
     }
 }
 
-/// The first cell of a row, judged where it lies.
+/// Tests the first cell of a row without copying it.
 struct First<'a> {
     test: &'a Test,
     /// Its timestamp, and whether the test holds.
@@ -107,7 +108,7 @@ impl CellSink for First<'_> {
 }
 
 impl Test {
-    /// Whether it holds where a filter let pass a cell of this value, or the column has it; or where there is none.
+    /// Whether the test holds for `value`; `None` if the filter accepted no cell or the column has none.
     fn holds(&self, value: Option<&[u8]>) -> Result<bool> {
         let Test::Value { operator, comparable, .. } = self else { return Ok(value.is_some()) };
         let expects_nothing = match comparable {
@@ -141,12 +142,12 @@ impl Test {
 }
 
 impl Region {
-    /// Adds to numbers, and gives what they are now.
+    /// Adds to 64-bit numbers. Returns the new values.
     pub fn increment(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<Changed> {
         self.mutate_row(std::slice::from_ref(mutation), mode)
     }
 
-    /// Adds to the end of values, and gives what they are now.
+    /// Appends to values. Returns the new values.
     pub fn append(self: &Arc<Self>, mutation: &Mutation, mode: ReadMode) -> Result<Changed> {
         self.mutate_row(std::slice::from_ref(mutation), mode)
     }
@@ -190,7 +191,7 @@ impl Region {
             }
             newest = newest.max(timestamp);
         }
-        // What is not to be done may name a family that there is not.
+        // Only now: mutations that are not applied may name an unknown family.
         mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))?;
         let (cells, pending) = self.write_as_one(mutations, newest, mode)?;
         Ok(Checked { passed: true, cells, pending })
@@ -201,8 +202,8 @@ impl Region {
         mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))
     }
 
-    /// One record, one sequence id for all. Puts are never older than `not_before`, so that a value that was checked is
-    /// not still the newest afterwards. The rows are locked.
+    /// Writes all mutations as one log record with one sequence id. Puts get no timestamp older than `not_before`, so
+    /// that the checked value is not the newest afterwards. The caller holds the row locks.
     fn write_as_one(
         self: &Arc<Self>,
         mutations: &[Mutation],
@@ -212,7 +213,7 @@ impl Region {
         let clock = self.world.now();
         self.note_deletes(mutations.iter(), clock);
         let put_time = WallTime(not_before.map_or(clock.0, |newest| newest.0.max(clock.0)));
-        // As much as there is to put; what increments and appends make of theirs is seldom much longer.
+        // Enough for puts; increments and appends rarely need much more.
         let bytes = mutations.iter().map(|mutation| mutation.cells.bytes().len()).sum();
         let mut whole = Edits::with_capacity(bytes, 1);
         let (mut durability, mut nonce) = (Durability::Skip, None);
@@ -235,7 +236,8 @@ impl Region {
         Ok((cells, pending))
     }
 
-    /// Adds the cells that an increment or append makes of what is there to `block`, and as they are answered to `answer`.
+    /// Appends the cells that an increment or append makes to `block`, and to `answer` in the form in which they are
+    /// returned.
     fn change_cells(
         self: &Arc<Self>,
         mutation: &Mutation,
@@ -261,7 +263,7 @@ impl Region {
         let mut current = Collected::default();
         self.current(mutation.row.clone(), families, mutation.time_range, None, mode, &mut current)?;
         block.reserve(mutation.cells.bytes().len() + current.bytes.len());
-        // In the order in which a get gives them: so they are answered, too.
+        // In the order of a get, which is also the order of the response.
         let mut deltas: Vec<Cell<'_>> = mutation.cells.cells().collect();
         deltas.sort_by_key(|delta| (delta.family(), delta.qualifier()));
         for delta in deltas {
@@ -280,7 +282,8 @@ impl Region {
                 }
                 _ => [old.map_or(&[][..], |old| old.value()), delta.value()].concat(),
             };
-            // Those of the write, then those of what is there, the time to live last: that of the write, if it has one.
+            // Tags of the mutation come first, then those of the old cell. The time to live comes last, and the
+            // mutation's replaces the old one.
             let is_ttl = |tag: &Tag<'_>| tag.code == TagType::Ttl as u8;
             let ttl = delta.tags().into_iter().find(is_ttl);
             let mut tags = Vec::new();
@@ -304,7 +307,7 @@ impl Region {
                 value: &value,
                 tags: &tags,
             };
-            // HBase counts the four bytes that stand before a cell, too.
+            // HBase counts the cell's 4-byte length prefix too.
             self.check_size(parts.size() + 4)?;
             let write = |block: &mut Vec<u8>, parts: CellParts<'_>| {
                 block.extend_from_slice(&(parts.size() as u32).to_be_bytes());
@@ -312,7 +315,7 @@ impl Region {
             };
             write(block, parts)?;
             if let Some(answer) = &mut answer {
-                // HBase gives the first value of a column its time to live after it has noted the answer.
+                // HBase sets the time to live of a column's first value after it has recorded the response.
                 let tags = if old.is_none() { &tags[..before_ttl] } else { &tags[..] };
                 write(answer, CellParts { tags, ..parts })?;
             }
@@ -320,7 +323,7 @@ impl Region {
         Ok(())
     }
 
-    /// Gives `sink` what the row has now, writes that are not complete included.
+    /// Reads the current cells of the row into `sink`, including incomplete writes.
     fn current(
         self: &Arc<Self>,
         row: Bytes,
@@ -338,7 +341,7 @@ impl Region {
                 true => Isolation::ReadCommitted,
                 false => Isolation::ReadUncommitted,
             },
-            // A filter that judges a row for a check sees all of it.
+            // A filter in a check sees all families of the row.
             load_families_on_demand: Some(false),
             ..Scan::get(row)
         };
@@ -346,7 +349,7 @@ impl Region {
         Ok(())
     }
 
-    /// Whether the check holds, and the timestamp of what it looked at.
+    /// Whether the check holds, and the timestamp of the cell that it tested.
     fn holds(self: &Arc<Self>, check: &Check, mode: ReadMode) -> Result<(bool, Option<Timestamp>)> {
         let (families, filter) = match &check.test {
             Test::Value { family, qualifier, .. } => {
@@ -356,7 +359,7 @@ impl Region {
             }
             Test::Filter(filter) => (Vec::new(), Some(filter.clone())),
         };
-        // Of all that a filter lets pass the first counts, as in HBase.
+        // The first cell that the filter accepts counts, as in HBase.
         let mut first = First { test: &check.test, found: None };
         self.current(check.row.clone(), families, check.time_range, filter, mode, &mut first)?;
         match first.found {

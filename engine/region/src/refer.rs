@@ -1,16 +1,16 @@
-//! Regions whose files are another region's: daughters of a split, merged regions, clones.
+//! New regions that share another region's files: daughters of a split, merged regions, clones.
 //!
-//! Nothing is copied. For each file of the region the new store gets a small file that names it, HBase's bytes in HBase's
-//! place, and a list of these names:
+//! No data is copied. For each file of the region the new store gets a small file that names it, in HBase's format and
+//! place, and a file list:
 //!
-//! 1. The target is pinned, so that the janitor leaves it alone.
-//! 2. A link first gets its back reference beside the target's place in the archive.
-//! 3. The reference or link file is written in the new store's folder.
-//! 4. The new store's list names it, and it exists.
+//! 1. The region pins the target, so that the janitor keeps it.
+//! 2. For a link, it writes a back reference beside the target's place in the archive.
+//! 3. It writes the reference or link file in the new store's folder.
+//! 4. The new store's list names that file; from then on it exists.
 //!
-//! Whoever drops a table whose files may be inherited does so by [`Janitor::drop_folder`](crate::Janitor::drop_folder).
+//! A table whose files may be shared is dropped by [`Janitor::drop_folder`](crate::Janitor::drop_folder).
 //!
-//! Each step can be done again from its beginning after a crash.
+//! After a crash each step can be repeated from the beginning.
 
 use proto::EncodedName;
 use storage::{FileName, Files, Kind};
@@ -22,18 +22,18 @@ use crate::store_file::{Reference, StoreFile, StoreFileName, StorePlace};
 use crate::tracker::{Listed, Tracker};
 use crate::{Error, Result};
 
-/// What a new region has of the files of another.
+/// What a new region shares of another region's files.
 #[derive(Clone, Debug)]
 pub enum Inherits {
-    /// The rows of each file on one side of a row: a daughter of a split, or a merged region.
+    /// The rows of each file on one side of a row, for a daughter of a split or a merged region.
     Half(Reference),
-    /// Each file as it is: a clone, of another table perhaps.
+    /// Whole files, for a clone, also of another table.
     Links,
 }
 
 impl Region {
-    /// Writes the folder of a new region that has what this one has in files; what is in memory is not inherited, so the
-    /// region is to be flushed and closed to writes before. May be repeated as long as nobody has opened the new region.
+    /// Writes the folder of a new region with the content of this region's files. Memory is not shared, so the region
+    /// must be flushed and closed to writes before. May be repeated until the new region has been opened.
     ///
     /// `folder` is the new region's, `data/<namespace>/<table>/<encoded name>`.
     pub fn write_heir(&self, folder: &FileName, inherits: &Inherits) -> Result<()> {
@@ -83,7 +83,7 @@ impl Region {
             })
         };
         let (here, there) = (place(&store.folder)?, place(heir)?);
-        // A reference is inherited as the same half of what is linked to.
+        // A reference stays the same half of the file that it is linked to.
         let name = StoreFileName::link(&here, &file.name)?;
         let target = name.origin(&there);
         let back = target.back_references(&name.file).join(&there.as_back_reference());
@@ -95,7 +95,7 @@ impl Region {
     }
 }
 
-/// Writes a small file in the place of what an earlier attempt may have left. Durable when this returns.
+/// Writes a small file, replacing the result of an earlier attempt. Durable when this returns.
 fn write_anew(files: &dyn Files, name: &FileName, content: &[u8]) -> Result<()> {
     let mut writer = match files.create(name) {
         Err(error) if error.kind() == Kind::Exists => {

@@ -23,15 +23,15 @@ use crate::scanner::{RegionScanner, RowReader};
 use crate::store::Store;
 use crate::{Error, RegionOptions, Result};
 
-/// In a region of more families nothing is prefetched.
+/// Regions with more families than this are not prefetched.
 const PREFETCH_FAMILIES_MAX: usize = 2;
 
-/// What only one write at a time may touch.
+/// State that only the holder of the write lock may touch.
 pub(crate) struct WriteState {
     pub(crate) last_sequence: SequenceId,
-    /// The log's ticket of the last write that is in the log.
+    /// The log ticket of the last logged write.
     pub(crate) last_ticket: Option<wal::Ticket>,
-    /// The last write that is not in the log.
+    /// The last write without a log record.
     pub(crate) last_unlogged: SequenceId,
     pub(crate) closing: bool,
 }
@@ -55,12 +55,12 @@ impl Counters {
     }
 }
 
-/// A region that is open. Shared by everybody who uses it.
+/// An open region, shared by all its users.
 pub struct Region {
     pub(crate) info: RegionInfo,
     pub(crate) table: Arc<TableDescriptor>,
     pub(crate) access: Access,
-    /// Whether it takes no writes: its table says so, or it was opened for reading.
+    /// Whether it refuses writes: its table is read-only, or it was opened for reading.
     pub(crate) read_only: bool,
     pub(crate) durability: TableDurability,
     pub(crate) flush_size: u64,
@@ -74,28 +74,28 @@ pub struct Region {
     pub(crate) mvcc: Mvcc,
     pub(crate) locks: RowLocks,
     pub(crate) write: Mutex<WriteState>,
-    /// One flush at a time.
+    /// Held by the running flush.
     pub(crate) flushing: Mutex<()>,
     pub(crate) open_sequence: SequenceId,
-    /// Records of the log that were put into memory when it was opened.
+    /// Log records that were replayed into memory when it was opened.
     pub(crate) replayed: AtomicU64,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) counters: Counters,
-    /// What its table costs in bytes written.
+    /// Bytes written for its table.
     pub(crate) account: Arc<Account>,
     pub(crate) memstore: MemstoreState,
-    /// The latest moment of a write, in ms since 1970. It changes under the write lock alone.
+    /// The latest time of a write, in ms since 1970. Changes only under the write lock.
     pub(crate) clock: AtomicI64,
-    /// Nonces that replay met and nobody has asked for yet.
+    /// Nonces met in replay that were not taken yet.
     pub(crate) recovered_nonces: Mutex<Vec<RecoveredNonce>>,
 }
 
-/// Whether the region still serves.
+/// Whether the region still serves requests.
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
     /// Whether it was closed.
     pub(crate) closed: AtomicBool,
-    /// Why it acknowledges nothing any more, once it was aborted.
+    /// Why it was aborted; it acknowledges nothing afterwards.
     pub(crate) aborted: OnceLock<String>,
 }
 
@@ -124,7 +124,7 @@ impl MemstoreState {
     }
 }
 
-/// A write that an earlier life made under a nonce, as the log tells of it.
+/// A write with a nonce that replay met in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveredNonce {
     /// The client's nonce group.
@@ -133,65 +133,65 @@ pub struct RecoveredNonce {
     pub nonce: u64,
     /// When it was written.
     pub time: WallTime,
-    /// The write's own sequence id: who reads at it sees what the write made.
+    /// The write's sequence id: a reader at this read point sees its result.
     pub sequence: SequenceId,
 }
 
-/// What a region is and has done, for whoever shows it.
+/// Sizes and counters of a region.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// Per family.
+    /// The load of each store.
     pub stores: Vec<StoreLoad>,
     /// Bytes in memory.
     pub memstore_bytes: u64,
     /// Bytes in files.
     pub file_bytes: u64,
-    /// Sizes of the files' parts.
+    /// Sizes of the files' indexes and filters.
     pub sizes: hfile::Sizes,
-    /// Files.
+    /// Number of files.
     pub files: usize,
-    /// Rows that a filter has dropped since it was opened.
+    /// Rows that filters have dropped since it was opened.
     pub filtered: u64,
     /// Rows read since it was opened.
     pub reads: u64,
     /// Rows written since it was opened.
     pub writes: u64,
-    /// Cells that compactions since it was opened had before them.
+    /// Cells that compactions since the opening have to read.
     pub compacting_cells: u64,
-    /// Cells of those that they have gone over.
+    /// Cells that they have read so far.
     pub compacted_cells: u64,
-    /// When the oldest edit in memory was made.
+    /// When the oldest edit in memory was written.
     pub oldest_edit: Option<WallTime>,
-    /// When the oldest of the files that major compactions have made was made; `None` if there is none.
+    /// Creation time of the oldest file that a major compaction wrote; `None` if there is none.
     pub last_major_compaction: Option<WallTime>,
-    /// Everything up to and with this one is in files.
+    /// Sequence id up to which all writes are in files.
     pub flushed_sequence: SequenceId,
 }
 
-/// What a store has.
+/// Sizes of a store.
 #[derive(Clone, Debug)]
 pub struct StoreLoad {
     /// The family.
     pub family: Bytes,
-    /// Files.
+    /// Number of files.
     pub files: usize,
     /// Bytes in files.
     pub file_bytes: u64,
     /// Bytes in memory.
     pub memstore_bytes: u64,
-    /// What it has in memory, and what it did there.
+    /// Its segments, and counters of its memory.
     pub memory: MemoryLoad,
-    /// Everything up to and with this one is in files.
+    /// Sequence id up to which all writes of the store are in files.
     pub flushed_sequence: SequenceId,
 }
 
 impl Region {
-    /// Who it is.
+    /// Its name, keys and id.
     pub fn info(&self) -> &RegionInfo {
         &self.info
     }
 
-    /// Its table, as it was when the region was opened.
+    /// The table's descriptor at the time of opening.
     pub fn table(&self) -> &Arc<TableDescriptor> {
         &self.table
     }
@@ -201,17 +201,18 @@ impl Region {
         self.open_sequence
     }
 
-    /// How many records of the log its opening has put into memory.
+    /// Number of log records that its opening replayed into memory.
     pub fn replayed(&self) -> u64 {
         self.replayed.load(Ordering::Relaxed)
     }
 
-    /// The nonces of the writes that replay has met, also of those that were in files already. They are given once.
+    /// Takes the nonces of all writes that replay met, including writes that were already in files. A second call
+    /// returns none.
     pub fn take_recovered_nonces(&self) -> Vec<RecoveredNonce> {
         std::mem::take(&mut self.recovered_nonces.lock())
     }
 
-    /// Everything up to and with this is complete.
+    /// The sequence id up to which all writes are complete.
     pub fn read_point(&self) -> SequenceId {
         self.mvcc.read_point()
     }
@@ -220,7 +221,7 @@ impl Region {
         self.store_index(family).map(|index| &self.stores[index])
     }
 
-    /// Where the store of a family is among the others, which are in the order of their families.
+    /// The index of a family's store; stores are in the order of their families.
     pub(crate) fn store_index(&self, family: &[u8]) -> Result<usize> {
         self.stores.iter().position(|store| store.family == family).ok_or_else(|| Error::NoSuchFamily {
             family: family.escape_ascii().to_string(),
@@ -254,24 +255,24 @@ impl Region {
         })
     }
 
-    /// The region acknowledges nothing any more; `cause` says why.
+    /// Aborts the region for `cause`: it acknowledges nothing afterwards. Returns the error for the caller.
     pub(crate) fn abort(&self, cause: String) -> Error {
         let cause = self.lifecycle.aborted.get_or_init(|| cause).clone();
         self.mvcc.wake_all();
         Error::Aborted(cause)
     }
 
-    /// Reads one row. Says how many cells were given.
+    /// Reads one row. Returns the number of cells passed to `sink`.
     pub fn get(self: &Arc<Self>, scan: &Scan, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
         self.check_get(&scan.start)?;
         RegionScanner::open(Arc::clone(self), Cow::Borrowed(scan))?.read_only_row(mode, sink)
     }
 
-    /// Is told of rows that are read soon, at best some ten of them: what they need is asked of memory for all at once. Where it is
-    /// not likely known what that is, nothing is done.
+    /// Prefetches memory that reads of `rows` will need, for all of them at once; about ten rows are best. Does nothing
+    /// where that is not likely to help.
     pub fn prefetch_rows(&self, rows: &[&[u8]]) {
-        // Of many families a reader mostly wants one. Rows that no cell has are refused by who asks for them, and nothing tells
-        // those of the catalog apart without a look at them.
+        // With many families a reader mostly wants one. Invalid rows are refused later, by the read itself. Rows of the
+        // catalog compare in an order of their own.
         let are_rows = rows.iter().all(|row| (1..=cell::ROW_LENGTH_MAX).contains(&row.len()));
         let is_worth_it =
             rows.len() > 1 && self.stores.len() <= PREFETCH_FAMILIES_MAX && !self.info.is_meta();
@@ -280,12 +281,12 @@ impl Region {
         }
     }
 
-    /// What reads rows as `scan` asks, a get without a filter, one after the other. They see what is complete now.
+    /// A reader of single rows with the query `scan`, a get without a filter. It sees the writes that are complete now.
     pub fn row_reader(self: &Arc<Self>, scan: Scan) -> Result<RowReader> {
         RowReader::open(Arc::clone(self), scan)
     }
 
-    /// Whether `row` may be read here.
+    /// Refuses an empty row, or one outside the region.
     pub(crate) fn check_get(&self, row: &[u8]) -> Result<()> {
         if row.is_empty() {
             return Err(Error::BadRequest("Row length can't be 0".to_owned()));
@@ -303,7 +304,7 @@ impl Region {
         RegionScanner::open(Arc::clone(self), Cow::Owned(scan))
     }
 
-    /// Counts rows that a scanner has passed over because of its filter.
+    /// Counts rows that a scanner has skipped because of its filter.
     pub fn count_filtered(&self, rows: u64) {
         if rows > 0 {
             self.counters.filtered.fetch_add(rows, Ordering::Relaxed);
@@ -315,19 +316,19 @@ impl Region {
         self.stores.iter().map(Store::memstore_bytes).sum()
     }
 
-    /// By how many bytes its memory has grown, or shrunk, since this was last asked: for whoever adds regions up.
+    /// The change of its memory in bytes since the last call, for a total over all regions.
     pub fn memory_change(&self, memory: InMemory) -> i64 {
         let bytes = memory.bytes;
         bytes.wrapping_sub(self.memstore.accounted.swap(bytes, Ordering::Relaxed)) as i64
     }
 
-    /// Whether some store has more files than a region that flushes should add to (`hbase.hstore.blockingStoreFiles`).
+    /// Whether some store has so many files that a flush should wait (`hbase.hstore.blockingStoreFiles`).
     pub fn has_too_many_files(&self) -> bool {
         self.stores.iter().any(|store| store.view.load().files.len() > store.tuning.load().blocking_files)
     }
 
-    /// From now on stores follow `options`: what is about compactions, in memory and of
-    /// files, and about markers. The rest needs another opening.
+    /// Applies the options about compactions, in memory and of files, and about markers to all stores. Other options
+    /// take effect when the region is opened again.
     pub fn tune(&self, options: &RegionOptions) {
         for store in &self.stores {
             let tuning = options.families.get(&store.family).unwrap_or(options);
@@ -336,12 +337,12 @@ impl Region {
         }
     }
 
-    /// Bytes in memory at which it is time to flush.
+    /// Bytes in memory at which the region flushes.
     pub fn flush_size(&self) -> u64 {
         self.flush_size
     }
 
-    /// What it is and has done.
+    /// Its current sizes and counters.
     pub fn load(&self) -> Load {
         let mut load = Load {
             reads: self.counters.reads.load(Ordering::Relaxed),
@@ -387,7 +388,7 @@ impl Region {
         load
     }
 
-    /// The names of the files of some families, oldest first within each; of all when none is named.
+    /// The names of the files of some families, oldest first within each family; of all families if none is named.
     pub fn file_names(&self, families: &[Bytes]) -> Result<Vec<FileName>> {
         for family in families {
             self.store(family)?;
@@ -399,9 +400,8 @@ impl Region {
         Ok(self.stores.iter().filter(asked).flat_map(names).collect())
     }
 
-    /// A row at which the region would best be cut in two: the middle of the largest file of its largest store. `None`
-    /// when there is none: no files, or all lies in one row, or files are halves of others and must be compacted first. May
-    /// touch the disk.
+    /// The best row for a split: the middle of the largest file of the largest store. `None` if there are no files, the
+    /// file has only one row, or some files are halves and must be compacted first. May read from disk.
     pub fn best_split_row(&self) -> Result<Option<Bytes>> {
         let size = |store: &&Store| store.view.load().files.iter().map(|file| file.size()).sum::<u64>();
         let Some(largest) = self.stores.iter().max_by_key(size) else { return Ok(None) };
@@ -410,7 +410,7 @@ impl Region {
             return Ok(None);
         };
         let middle = file.reader.middle_row()?.map(Bytes::from);
-        // The region's own start would leave nothing on one side.
+        // Splitting at the region's start would leave one side empty.
         Ok(middle.filter(|row| row != self.info.start_key()))
     }
 

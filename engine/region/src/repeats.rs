@@ -1,17 +1,16 @@
-//! One cell for each key of an edit: of several, the last.
+//! Drops cells of an edit whose key occurs again later in the edit: the last one wins.
 //!
-//! A caller may set a column twice in one write, with the same timestamp. In HBase the second takes the place of the
-//! first in memory, since all cells of a write have one sequence id; a Put that sets a column twice, an Append with two
-//! parts for it, two Puts in one RowMutations all come to the last. Here the first is left out before log and memory see
-//! it, so that replay cannot come to anything else.
+//! A caller may set a column twice in one write, with the same timestamp: in a Put, as two parts of an Append, or in
+//! two Puts of one RowMutations. All cells of a write have one sequence id, so in HBase the second replaces the first
+//! in memory. Here the first is dropped before the log and memory see it, so replay cannot differ.
 //!
-//! Cells that come in ascending order, as from most clients, cost one comparison each and no memory.
+//! Cells in ascending order, as most clients send them, cost one comparison each and no memory.
 
 use cell::block::split_cell;
 use cell::{Cell, Comparator, SequenceId};
 use smallvec::SmallVec;
 
-/// The block without those cells whose key comes again later in it; `None` when there are none.
+/// The block without cells whose key occurs again later in it; `None` when there are none.
 pub(crate) fn without_repeats(block: &[u8], comparator: Comparator) -> Option<Vec<u8>> {
     let cells = || {
         let mut rest = block;

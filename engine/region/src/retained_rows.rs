@@ -1,8 +1,8 @@
-//! What a flush leaves in memory: rows that are written again and again.
+//! Rows that a flush retains in memory because they are written again and again.
 //!
-//! Of a row that is written often memory has one version, the last. A flush that writes all of memory writes it, too, and
-//! the next flush writes it again, and so do the compactions behind them. So a flush for the sake of memory leaves the
-//! cells there that were *rewritten*: those of which memory has dropped an older version since the last flush.
+//! Memory holds one version of a row that is written often. If every flush writes that version, the next flush writes
+//! the row again, and compactions rewrite both. So a flush that only frees memory retains the cells that were
+//! *rewritten*: those of which memory has dropped an older version since the last flush.
 //!
 //! ```text
 //!                 floor        through                    sequence
@@ -11,27 +11,27 @@
 //!     file          │ file        │ rewritten: stays, in new chunks, as the oldest segment of the pipeline
 //! ```
 //!
-//! **For the log it is a flush of an earlier moment.** `through` is the write before the first one that stays. It is the
-//! file's sequence id: replay begins behind it, and the log is cut there. Up to the newest write in the file, replay asks
-//! it for each cell and passes over those that it has.
+//! **For the log it is a flush of an earlier moment.** `through` is the last write before the first retained one. It is
+//! the file's sequence id: replay begins after it, and the log may be deleted up to it. Replay skips cells up to the
+//! file's newest write that the file has.
 //!
-//! **What must not be lost with what stays.** The rules judge the whole snapshot ([`CompactionMatcher`]): a version that one which stays
-//! has replaced goes nowhere. After a crash the younger one comes from the log; so what is not in the log (SKIP_WAL), and
-//! all before it, does not stay. While something stays a compaction of all files keeps markers, for what they have masked may
-//! be in the log; a major one flushes first. Markers that memory has dropped are told in the file whatever their
-//! sequence id, and replay asks for them at each put.
+//! **What must not be lost.** [`CompactionMatcher`] judges the whole snapshot, so versions that a retained cell has
+//! replaced are not written anywhere. After a crash the retained cell must come from the log. Therefore nothing up to
+//! the last write without a log record (SKIP_WAL) is retained. While cells are retained, a compaction of all files
+//! keeps its markers, because cells that they mask may be in the log; a major compaction flushes first. The file lists
+//! dropped markers whatever their sequence id, and replay looks them up for each put.
 //!
-//! **Nothing stays twice** that was not written again: what was there at the last flush goes. So the log is held back for
-//! two flushes at most, and no edit grows older in memory than that.
+//! **Nothing is retained twice** without being written again. So log records are kept for two flushes at most, and no
+//! edit stays in memory for longer.
 //!
-//! **Whether it pays** is measured: of the bytes that stayed, those which are gone at the next flush were replaced in memory,
-//! and never written. When that was too few nothing stays for some flushes. Streams of which memory drops next to nothing, unique
-//! keys or uniform updates, are flushed whole and not even looked at. Families with more than one version are, too: what
-//! would stay there are versions that the next write does not replace.
+//! **Whether it pays** is measured. Retained bytes that are gone at the next flush were replaced in memory and never
+//! written. If too few were, nothing is retained for some flushes. Stores of which memory drops next to nothing (unique
+//! keys, uniform updates) are flushed whole, without looking at their cells. So are families with more than one
+//! version, where the next write does not replace the retained one.
 //!
-//! Why not the half that was written last, which is simpler: over 20 memstores of zipfian rows, in steady state, three
-//! quarters of that half are rows that are not written again soon; it saves an eighth of the flushes, and their files, half as
-//! large, cost more compactions than that.
+//! Retaining the newest half instead would be simpler. Over 20 memstores of Zipfian rows, three quarters of that half
+//! are not written again soon. It saves an eighth of the flushes, and its files, half as large, cost more compactions
+//! than that.
 
 use std::sync::Arc;
 
@@ -40,35 +40,35 @@ use memstore::Segment;
 
 use crate::compaction_matcher::CompactionMatcher;
 
-/// Runs of sequence ids of which the bytes are told apart.
+/// Ranges of sequence ids whose bytes are counted separately.
 const RUNS: u64 = 1_024;
-/// What a cell takes beside its bytes, about: the record's head and its entry in a flat index.
+/// Approximate overhead of a cell in bytes: the record's header and its entry in a flat index.
 const BESIDE: u64 = 20;
-/// The share of cells that memory must have dropped since the last flush, and the share of bytes that must have been
-/// rewritten, to be worth looking, and keeping.
+/// Memory must have dropped at least this share of its cells since the last flush for the snapshot to be examined, and
+/// at least this share of its bytes must be retained.
 const SHARE_MIN: f64 = 1.0 / 16.0;
-/// The share of what stays that is expected to be replaced before anything is known.
+/// The share of retained bytes that is expected to be replaced before anything was measured.
 const GAIN_EXPECTED: f64 = 0.5;
 
-/// What may stay.
+/// How much may be retained.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
-    /// Bytes of it.
+    /// The most bytes.
     pub(crate) bytes: u64,
-    /// The share of them that must be expected to be replaced before the next flush.
+    /// The least share of them that must be expected to be replaced before the next flush.
     pub(crate) gain_min: f64,
-    /// Only what was written after this may stay.
+    /// Only cells written after this may be retained.
     pub(crate) floor: SequenceId,
 }
 
-/// What a store knows of the cells that stayed.
+/// What a store records of the cells that it retained.
 #[derive(Debug)]
 pub(crate) struct RetainedRows {
-    /// The last write when it was flushed last.
+    /// The last write of the last flush.
     sequence: SequenceId,
-    /// Bytes that stayed then.
+    /// Bytes retained then.
     stayed: u64,
-    /// The share of them that is expected to be replaced.
+    /// The share of retained bytes that is expected to be replaced.
     gain: f64,
     /// Cells that memory had dropped by then.
     dropped: u64,
@@ -80,32 +80,33 @@ impl Default for RetainedRows {
     }
 }
 
-/// What becomes of a cell of the snapshot.
+/// What happens to a cell of the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Dropped,
     Goes,
-    /// It was rewritten: it stays if it is recent enough.
+    /// It was rewritten: retained if it is recent enough.
     MayStay,
 }
 
-/// What of a snapshot stays.
+/// Which cells of a snapshot are retained.
 #[derive(Debug)]
 pub(crate) struct Retention {
-    /// Of each cell in order.
+    /// The fate of each cell, in order.
     fates: Vec<Fate>,
-    /// Only what was written after this stays.
+    /// Only cells written after this are retained.
     after: SequenceId,
-    /// Up to this one everything goes.
+    /// All cells up to this one are written to the file.
     pub(crate) through: SequenceId,
-    /// Bytes that stay.
+    /// Bytes retained.
     pub(crate) bytes: u64,
     /// The share of them that is expected to be replaced.
     pub(crate) expected: f64,
 }
 
 impl Retention {
-    /// Walks over the cells once more, in the same order: for each whether it goes to the file and whether it stays.
+    /// Iterates over the fates: for each cell, in the same order, whether it is written to the file and whether it is
+    /// retained.
     pub(crate) fn fates(&self) -> impl FnMut(Cell<'_>) -> (bool, bool) {
         let mut fates = self.fates.iter();
         move |cell| {
@@ -116,14 +117,14 @@ impl Retention {
     }
 }
 
-/// The bytes of a snapshot, those that may stay by their age.
+/// Bytes of a snapshot, and bytes of rewritten cells by age.
 struct Ages {
     floor: SequenceId,
     width: u64,
-    /// In each run of sequence ids after the floor, and the first one there.
+    /// For each range of sequence ids after the floor: the bytes of rewritten cells, and the first of them.
     runs: Vec<(u64, SequenceId)>,
     all: u64,
-    /// Of those that had stayed before.
+    /// Bytes of cells that the last flush retained.
     stayed: u64,
 }
 
@@ -147,7 +148,8 @@ impl Ages {
         }
     }
 
-    /// The write after which at most `bytes` may stay, the one before the first that does, and how many they are.
+    /// Chooses the newest cells of at most `bytes`. Returns the write after which they begin, the write before the
+    /// first of them, and their bytes.
     fn cut(&self, bytes: u64) -> (SequenceId, SequenceId, u64) {
         let (mut stays, mut first, mut recent) = (0, SequenceId::MAX, self.runs.len());
         while let Some(&(more, least)) = recent.checked_sub(1).map(|run| &self.runs[run])
@@ -161,8 +163,9 @@ impl Ages {
 }
 
 impl RetainedRows {
-    /// Decides over a snapshot that ends at `sequence`, when memory has dropped `dropped` cells since the region was
-    /// opened. `rewrite` says what goes to files at all. Says also how many bytes that stayed the last time are gone.
+    /// Decides about a snapshot that ends at `sequence`; memory has dropped `dropped` cells since the region was
+    /// opened. `rewrite` decides which cells are written at all. Also returns how many bytes retained last time are
+    /// gone.
     pub(crate) fn split(
         &mut self,
         snapshot: &[Arc<Segment>],
@@ -176,13 +179,13 @@ impl RetainedRows {
         let is_worth_a_look = dropped as f64 >= (cells + dropped) as f64 * SHARE_MIN;
         let had = self.stayed;
         if had == 0 && !(is_worth_a_look && self.gain >= allowance.gain_min) {
-            // What was learnt fades, so that one disappointment does not rule for ever.
+            // The expectation recovers slowly, so that retaining is tried again.
             self.gain += (GAIN_EXPECTED - self.gain) / 16.0;
             return (None, 0);
         }
         let mut ages = Ages::new(allowance.floor.max(self.sequence), sequence);
         let mut fates: Vec<Fate> = Vec::with_capacity(cells as usize);
-        // The last that is kept: what comes behind it says whether it was rewritten.
+        // The last kept cell. The dropped cells after it show whether it was rewritten.
         let mut last: Option<(usize, Cell<'_>, bool)> = None;
         let settle = |fates: &mut [Fate], ages: &mut Ages, last: Option<(usize, Cell<'_>, bool)>| {
             if let Some((index, cell, true)) = last {
@@ -217,12 +220,13 @@ impl RetainedRows {
         (pays.then_some(Retention { fates, after, through, bytes: stays, expected: self.gain }), spared)
     }
 
-    /// Whether something stayed at the last flush.
+    /// Whether the last flush retained cells.
     pub(crate) fn has_stayed(&self) -> bool {
         self.stayed > 0
     }
 
-    /// The store was flushed up to `sequence`, but for `stayed` bytes. Memory has dropped `dropped` cells by now.
+    /// Records that the store was flushed up to `sequence`, except `stayed` bytes; memory has dropped `dropped` cells
+    /// by now.
     pub(crate) fn flushed(&mut self, sequence: SequenceId, stayed: u64, dropped: u64) {
         (self.sequence, self.stayed, self.dropped) = (sequence, stayed, dropped);
     }

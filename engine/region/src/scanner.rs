@@ -1,8 +1,8 @@
-//! Reading rows: the families of a row side by side, in order, judged and given to the caller.
+//! Reads rows: merges the families of a row in order, judges each cell, and passes what is kept to the caller.
 //!
-//! A scanner stands at a row, or inside one of which a part was given; there it goes on, so that a row is read once in
-//! however many parts. Should a block be missing that the caller must not wait for, the row is begun anew at the next call:
-//! what was given of it before is counted, judged again, and not given twice.
+//! A scanner stands at a row, or inside a row that was returned in part. It continues inside that row, so each row is
+//! read once, in however many parts. If a block is missing and the caller must not wait for it, the next call begins
+//! the row anew. The cells already returned are counted, judged again, and not returned twice.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ mod state;
 pub use patience::INLINE_TIME;
 use state::{FilterTraits, Progress, Reach, WholeRows};
 
-/// Cells of a row under way that may be judged twice because a block is missing. Behind so many it is gone on with only by
-/// who may wait.
+/// Cells of a row that may be judged twice because a block is missing. After this many, only a caller that may wait
+/// continues the row.
 const JUDGED_TWICE_MAX: u64 = 1000;
 
-/// What one step of a scanner gave, besides cells.
+/// What one step of a scanner returned, besides cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// Whether there may be more in the region.
@@ -42,10 +42,10 @@ pub struct Step {
     pub size_limit: bool,
     /// Whether it ended because of [`Limits::deadline`], with cells or without.
     pub time_limit: bool,
-    /// Rows that were looked at to their end, as HBase counts them: not the one at which the filter ends the scan, and
-    /// twice the one for which families were read on demand.
+    /// Rows that were read to their end, as HBase counts them. The row at which the filter ends the scan does not
+    /// count; a row for which families were read on demand counts twice.
     pub rows_scanned: u64,
-    /// Rows that the filter took away, or of which nothing was left to give.
+    /// Rows that the filter dropped, or that had no cell left to return.
     pub rows_filtered: u64,
 }
 
@@ -55,15 +55,16 @@ struct StoreScanner {
     matcher: Matcher,
     /// Which of the scan's families it is; `None` when the scan names none.
     query: Option<usize>,
-    /// Whether its cells are read only in rows that the filter has let through: it does not say which rows there are.
+    /// Whether its cells are read only in rows that the filter has accepted. Such a store does not decide which rows
+    /// exist.
     on_demand: bool,
-    /// Whether it has come to its end because the filter wanted nothing more, be it only of a row.
+    /// Whether the filter ended this store, for the scan or for the rest of a row.
     closed: bool,
-    /// Where the filter has sent it, out of the rows that are over: it has nothing before that place, or in a reversed
-    /// scan from the place's row on. Few are sent anywhere, and a key is long.
+    /// Where the filter's hint has sent this store, from a finished row. It has no cells of interest before that key;
+    /// in a reversed scan, from the key's row on. Boxed because hints are rare and a key is large.
     sent: Option<Box<KeyBuf>>,
-    /// What the row under way adds to these two. It counts when the row is over: should the row be begun anew, the filter
-    /// says it again.
+    /// Changes to `closed` and `sent` made by the current row. They take effect when the row ends: if the row is begun
+    /// anew, the filter makes them again.
     of_row: OfRow,
 }
 
@@ -79,12 +80,12 @@ impl StoreScanner {
         self.query.and_then(|query| scan.families[query].qualifiers.as_deref())
     }
 
-    /// Whether it is over, of this row at least.
+    /// Whether it is closed, at least for this row.
     fn is_closed(&self) -> bool {
         self.closed || self.of_row.closed
     }
 
-    /// The row is over.
+    /// Applies what the finished row changed.
     fn end_row(&mut self) {
         self.closed |= self.of_row.closed;
         self.of_row.closed = false;
@@ -93,7 +94,7 @@ impl StoreScanner {
         }
     }
 
-    /// Goes to `key`, or farther if the filter has sent it farther.
+    /// Moves to `key`, or to the filter's hint if that is later.
     fn seek(&mut self, key: &KeyBuf, comparator: Comparator) -> Result<()> {
         self.heap.seek(key.position())?;
         match &self.sent {
@@ -102,7 +103,7 @@ impl StoreScanner {
         }
     }
 
-    /// Goes back to the last row before `row`, or before the one that the filter has sent it behind.
+    /// Moves to the last row before `row`, or before the filter's hint if that is earlier.
     fn seek_row_before(&mut self, row: Option<&[u8]>, comparator: Comparator) -> Result<()> {
         let sent = self.sent.as_ref().map(|sent| sent.key().row());
         let bound = match (row, sent) {
@@ -114,24 +115,24 @@ impl StoreScanner {
     }
 }
 
-/// Where a row goes on of which a part was given.
+/// Where a row continues after a part of it was returned.
 struct RowPosition {
-    /// The place of the store among the scan's.
+    /// The index of the store among the scan's stores.
     store: usize,
-    /// Cells of this row and store that were let through, before limit and offset.
+    /// Cells of this row and store that passed the matcher, before limit and offset.
     included: u32,
 }
 
-/// A store that a scan asks.
+/// A store that a scan reads.
 struct ScannedStore {
-    /// Its place among the region's stores.
+    /// Its index among the region's stores.
     store: usize,
-    /// Its place among the scan's families; `None` when the scan names none.
+    /// Its index among the scan's families; `None` when the scan names none.
     query: Option<usize>,
     view: Arc<View>,
 }
 
-/// A walk over the rows of a region.
+/// A read over a range of rows of a region, or over one row.
 pub struct RegionScanner<'q> {
     region: Arc<Region>,
     scan: Cow<'q, Scan>,
@@ -141,20 +142,20 @@ pub struct RegionScanner<'q> {
     /// Whether whole rows can be handled without judging each cell.
     whole_rows: WholeRows,
     read_point: SequenceId,
-    /// The stores that are asked, as they were when the scanner was opened.
+    /// The stores to read, with their views from when the scanner was opened.
     asked: SmallVec<[ScannedStore; 1]>,
     stores: SmallVec<[StoreScanner; 1]>,
-    /// Whether the heaps stand where they should.
+    /// Whether the heaps are positioned at the current row.
     positioned: bool,
-    /// The row that comes next or is under way; empty before the first.
+    /// The next or current row; empty before the first.
     row: SmallVec<[u8; 64]>,
     has_row: bool,
-    /// Cells of the row that were given in earlier steps, and those that were judged.
+    /// Cells of the row returned in earlier steps, and cells judged.
     given: usize,
     judged: u64,
-    /// Where the row goes on, if earlier steps began it and nothing came between.
+    /// Where the row continues; `None` unless the previous step left off inside it.
     standing: Option<RowPosition>,
-    /// Room for a row that the filter judges as a whole.
+    /// Holds a row that the filter judges as a whole.
     buffer: row::RowBuffer,
     progress: Progress,
     counted: u64,
@@ -164,7 +165,7 @@ impl<'q> RegionScanner<'q> {
     pub(crate) fn open(region: Arc<Region>, scan: Cow<'q, Scan>) -> Result<RegionScanner<'q>> {
         let mut earlier = scan.read_point;
         let (read_point, asked) = loop {
-            // First the read point, then the views: they have all that it covers.
+            // The read point is taken before the views, so that the views contain all writes up to it.
             let read_point = match (scan.isolation, earlier) {
                 (Isolation::ReadUncommitted, _) => SequenceId::MAX,
                 (Isolation::ReadCommitted, Some(earlier)) => earlier.min(region.mvcc.read_point()),
@@ -174,8 +175,8 @@ impl<'q> RegionScanner<'q> {
             if asked.iter().all(|asked| asked.view.horizon <= read_point) {
                 break (read_point, asked);
             }
-            // Versions that this read point needs were dropped, perhaps of one family of a row and not of another. A scan that
-            // resumes at an earlier read point sees whole rows of a later one instead.
+            // Versions that this read point needs were dropped, perhaps in one family of a row only. A scan that resumes at
+            // an earlier read point continues at a later one, so that it returns whole rows.
             earlier = None;
             region.check_serving()?;
             std::hint::spin_loop();
@@ -214,7 +215,7 @@ impl<'q> RegionScanner<'q> {
         Ok(scanner)
     }
 
-    /// The stores that `scan` asks, in the order of their families, as they are now.
+    /// The stores that `scan` reads, in the order of their families, with their current views.
     fn ask(region: &Region, scan: &Scan) -> Result<SmallVec<[ScannedStore; 1]>> {
         let ask =
             |store: usize, query| ScannedStore { store, query, view: region.stores[store].view.load_full() };
@@ -229,25 +230,25 @@ impl<'q> RegionScanner<'q> {
         Ok(asked)
     }
 
-    /// Which writes it sees.
+    /// The sequence id up to which it sees writes.
     pub fn read_point(&self) -> SequenceId {
         self.read_point
     }
 
-    /// The row that it reads next or is within.
+    /// The row that it reads next or is inside.
     pub fn row(&self) -> Option<&[u8]> {
         self.has_row.then_some(&self.row[..])
     }
 
-    /// Whether the filter wants nothing more of this region.
+    /// Whether the filter wants nothing more from this region.
     pub fn is_filter_done(&self) -> bool {
         self.progress == Progress::EndedByFilter
     }
 
-    /// Gives the next row, or a part of it, to `sink`. A row of which the filter leaves nothing is a step without cells.
+    /// Passes the next row, or a part of it, to `sink`. If the filter drops the row, the step has no cells.
     ///
-    /// After an error that [would block](Error::would_block) the same step may be repeated in [`ReadMode::Any`], or in memory
-    /// when the block was awaited. What `sink` took in the failed step must be dropped.
+    /// After an error that [would block](Error::would_block), the caller drops what `sink` took in the failed step. It
+    /// may then repeat the step in [`ReadMode::Any`], or in memory once the block has been awaited.
     pub fn next_row(&mut self, limits: &Limits, sink: &mut dyn CellSink, mode: ReadMode) -> Result<Step> {
         if self.progress != Progress::Reading {
             return Ok(Step::default());
@@ -259,14 +260,14 @@ impl<'q> RegionScanner<'q> {
         {
             return Err(Error::WouldBlock);
         }
-        // One that wants nothing from the first is told of the first row all the same, as in HBase.
+        // Even a filter that wants nothing from the start is shown the first row, as in HBase.
         let is_begun = !self.row.is_empty();
         if is_begun && self.traits.may_end && self.filter.as_ref().is_some_and(Filter::filter_all_remaining) {
             self.finish();
             self.progress = Progress::EndedByFilter;
             return Ok(Step::default());
         }
-        // Only here can a step fail and be done again.
+        // Only a step in memory can fail and be repeated.
         let as_it_was = if mode == ReadMode::MemoryOnly && self.traits.remembers_rows {
             self.filter.clone()
         } else {
@@ -274,11 +275,11 @@ impl<'q> RegionScanner<'q> {
         };
         let mut outcome = self.step(limits, sink, mode);
         if let (Some(filter), Ok(step @ Step { partial: false, .. })) = (&mut self.filter, &mut outcome) {
-            // Before it is asked whether it is done: what it counts of a row is of that row.
+            // Reset before asking whether the filter is done: what it counted belongs to the finished row.
             filter.reset();
-            // Also after the region's last row: of a filter that is done no further region need be asked.
+            // Ask also after the region's last row: a filter that is done saves a call to the next region.
             if self.traits.may_end && filter.filter_all_remaining() {
-                // Behind a row that it took away HBase still shows it the next one.
+                // After a row that the filter dropped, HBase still shows it the next row.
                 let is_next = step.more && self.positioned;
                 step.rows_filtered += u64::from(is_next && step.rows_filtered > 0 && step.rows_scanned > 0);
                 self.finish();
@@ -287,7 +288,7 @@ impl<'q> RegionScanner<'q> {
             }
         }
         if outcome.is_err() {
-            // The heaps may stand anywhere: the row is begun anew.
+            // The heaps may stand anywhere, so the row is begun anew.
             (self.positioned, self.standing, self.judged) = (false, None, 0);
             self.stores.iter_mut().for_each(|store| store.of_row = OfRow::default());
             if as_it_was.is_some() {
@@ -298,7 +299,7 @@ impl<'q> RegionScanner<'q> {
         outcome
     }
 
-    /// The row of a get. Says how many cells were given.
+    /// Reads the row of a get. Returns the number of cells passed to `sink`.
     pub(crate) fn read_only_row(&mut self, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
         self.reach = Reach::Get;
         let mut counting = CountingSink { count: 0, sink };
@@ -310,7 +311,7 @@ impl<'q> RegionScanner<'q> {
         self.progress = Progress::Ended;
         self.has_row = false;
         if !self.reach.is_one_row() {
-            // Nobody may come back to it for long, and files that are gone shall be gone.
+            // The client may not come back for long; releasing the views lets obsolete files be deleted.
             self.stores.clear();
             self.asked.clear();
         }
@@ -324,7 +325,7 @@ impl<'q> RegionScanner<'q> {
             read_type: self.scan.read_type,
         };
         if self.stores.is_empty() {
-            // All or none: which were opened is not asked again.
+            // If one store fails to open, close all: the next step opens them anew.
             self.open_stores(options).inspect_err(|_| self.stores.clear())?;
             let is_plain = self.is_plain();
             self.whole_rows = match &self.filter {
@@ -368,15 +369,15 @@ impl<'q> RegionScanner<'q> {
         if step.partial {
             return Ok(step);
         }
-        // A row that is let through among many that are not: those behind it are likely no others than those before it.
+        // One accepted row among many refused ones says nothing about the next: assume that it is refused too.
         if let WholeRows::Refused { likely, passed } = &mut self.whole_rows {
             *likely = step.rows_filtered > 0 || std::mem::take(passed);
         }
         (self.has_row, self.given, self.judged) = (false, 0, 0);
-        // Nobody needs to ask again only to hear that there is nothing.
+        // Look for the next row now, which spares the client a call that returns nothing.
         let more = !self.reach.is_one_row()
             && self.leave_row().map(|()| self.find_row()).unwrap_or_else(|_| {
-                // The row is judged and given, and stays so; what stands behind it is for the next step to find out.
+                // This row was returned and stays so; the next step reports the error.
                 self.positioned = false;
                 true
             });
@@ -386,7 +387,7 @@ impl<'q> RegionScanner<'q> {
         Ok(Step { more, ..step })
     }
 
-    /// So many rows were passed or given as a whole; the heaps stand behind them.
+    /// Ends a step that skipped or copied `rows` whole rows; the heaps stand after them.
     fn run_is_over(&mut self, rows: u64, filtered: u64) -> Step {
         self.counted += rows;
         self.has_row = false;
@@ -397,7 +398,7 @@ impl<'q> RegionScanner<'q> {
         Step { more, rows_scanned: rows, rows_filtered: filtered, ..Step::default() }
     }
 
-    /// Opens the stores that are asked.
+    /// Opens the scan's stores.
     fn open_stores(&mut self, options: ReadOptions) -> Result<()> {
         let scan = &*self.scan;
         for ScannedStore { store, query, view } in &self.asked {
@@ -406,7 +407,7 @@ impl<'q> RegionScanner<'q> {
             let range = asked.and_then(|asked| asked.time_range).unwrap_or(scan.time_range);
             let heap = store.heap(view, scan, range, self.read_point, options)?;
             let (versions, now) = (scan.max_versions.max(1), self.region.world.now().0);
-            // Where it stays: it is long, and a get opens one for every row.
+            // Built in place: it is large, and a get opens one for every row.
             self.stores.push(StoreScanner {
                 heap,
                 matcher: Matcher::new(store.scan_info, range, versions, scan.raw, now),
@@ -420,7 +421,7 @@ impl<'q> RegionScanner<'q> {
         Ok(())
     }
 
-    /// Stands every heap at the row under way, or at the first one.
+    /// Moves every heap to the current row, or to the first one.
     fn position(&mut self) -> Result<()> {
         let fresh = !self.has_row && self.row.is_empty();
         if self.reach.is_one_row() {
@@ -434,7 +435,7 @@ impl<'q> RegionScanner<'q> {
             });
         }
         if self.scan.reversed {
-            // The row itself, if it belongs, is the last one before its successor.
+            // The last row before the current row's successor is the row itself, if it exists.
             let bound: Option<Vec<u8>> = if fresh {
                 match (self.scan.start.is_empty(), self.scan.include_start) {
                     (true, _) => None,
@@ -465,7 +466,7 @@ impl<'q> RegionScanner<'q> {
         self.stores.iter_mut().try_for_each(|store| store.seek(&key, comparator))
     }
 
-    /// Finds the next row among the heads; `false` when there is none that belongs.
+    /// Finds the next row among the heads of the stores; `false` when none is within the scan.
     fn find_row(&mut self) -> bool {
         let comparator = self.region.comparator;
         let mut next: Option<&[u8]> = None;
@@ -494,16 +495,16 @@ impl<'q> RegionScanner<'q> {
         true
     }
 
-    /// Goes behind the row.
+    /// Moves the heaps past the current row.
     fn leave_row(&mut self) -> Result<()> {
         if self.scan.reversed {
             let comparator = self.region.comparator;
-            // A store without the row stands before it already.
+            // A store without the row already stands before it.
             let is_behind = |cell: Cell<'_>| comparator.compare_rows(cell.row(), &self.row).is_ge();
             let moves =
                 |store: &StoreScanner| store.of_row.sent.is_some() || store.heap.peek().is_none_or(is_behind);
             let moves: SmallVec<[bool; 4]> = self.stores.iter().map(moves).collect();
-            // Of all of them, also when one cannot move.
+            // End the row in all stores, even if moving one of them fails.
             self.stores.iter_mut().for_each(StoreScanner::end_row);
             let moving = self.stores.iter_mut().zip(moves).filter(|(_, moves)| *moves);
             return moving
@@ -518,10 +519,10 @@ impl<'q> RegionScanner<'q> {
     }
 }
 
-/// Reads single rows one after the other, of which the same is asked: what a read costs besides its row is paid once.
+/// Reads single rows one after the other with the same query, so that the cost of preparing the read is paid once.
 ///
-/// All of them see what was complete when it was made. A block in which several of them lie is looked up once, in whatever
-/// order they come: from the second row on, blocks that were looked at are held.
+/// All rows are read at the read point of its creation. From the second row on it holds the blocks that it looked at:
+/// several rows in one block need one cache lookup, in any order.
 #[derive(Debug)]
 pub struct RowReader {
     scanner: RegionScanner<'static>,
@@ -529,17 +530,18 @@ pub struct RowReader {
 }
 
 impl RowReader {
-    /// A reader of rows of which `scan`, a get of any row, asks.
+    /// A reader for rows as `scan`, a get of any row, asks.
     ///
     /// # Panics
-    /// When `scan` is no get, or has a filter, which would remember the rows before.
+    /// If `scan` is not a get, or has a filter, which would remember earlier rows.
     pub(crate) fn open(region: Arc<Region>, scan: Scan) -> Result<RowReader> {
         let scanner = RegionScanner::open(region, Cow::Owned(scan))?;
         assert!(scanner.reach.is_one_row() && scanner.filter.is_none(), "no plain get: {:?}", scanner.scan);
         Ok(RowReader { scanner, holds_blocks: false })
     }
 
-    /// Reads one row. Says how many cells were given. After [`Error::WouldBlock`] what `sink` took must be forgotten.
+    /// Reads one row and returns the number of cells passed to `sink`. After [`Error::WouldBlock`] the caller drops
+    /// what `sink` took.
     pub fn read(&mut self, row: &Bytes, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
         let scanner = &mut self.scanner;
         scanner.region.check_get(row)?;
@@ -584,21 +586,21 @@ impl CellSink for CountingSink<'_> {
     }
 }
 
-/// Whether a family waits for what the filter says of the others. Results can show it: a row that has nothing in the
-/// others is not met at all.
+/// Whether a family is read only in rows that the filter accepts on its essential families. This shows in results: a
+/// row that has no cell in those families is not returned.
 fn is_on_demand(scan: &Scan, family: &[u8]) -> bool {
     scan.load_families_on_demand != Some(false)
         && scan.filter.as_ref().is_some_and(|filter| !filter.is_family_essential(family))
 }
 
-/// The row right after `row`; `None` when there can be none.
+/// The row right after `row` in order; `None` when `row` is the greatest possible.
 fn successor(row: &[u8]) -> Option<Vec<u8>> {
     let mut next = row.to_vec();
     if row.len() < cell::ROW_LENGTH_MAX {
         next.push(0);
         return Some(next);
     }
-    // Nothing fits behind a row that is as long as a row can be, so the next one is shorter.
+    // No longer row exists, so the next one is shorter.
     while next.last() == Some(&0xff) {
         next.pop();
     }

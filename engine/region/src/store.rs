@@ -1,7 +1,7 @@
-//! A store: what a region has of one family, in memory and in files.
+//! A store: one family of a region, in memory and in files.
 //!
-//! Readers load one [`View`]; writes, flushes and compactions make new ones. The active segment takes writes for as long
-//! as it is in the view; the snapshot is what a flush is writing out.
+//! A reader loads one [`View`]; writes, flushes and compactions create new views. The active segment takes writes while
+//! it is in the view. The snapshot is what a flush is writing.
 
 use std::sync::Arc;
 
@@ -24,37 +24,37 @@ use crate::store_file::StoreFile;
 use crate::tracker::Tracker;
 use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
-/// In one of more files no row is prefetched.
+/// Rows are not prefetched in stores with more files.
 const PREFETCH_FILES_MAX: usize = 2;
-/// So many rows are mostly told together.
+/// Number of rows that fits on the stack when rows are prefetched.
 const TOGETHER: usize = 16;
 type Rows<'a> = SmallVec<[&'a [u8]; TOGETHER]>;
 
-/// Everything a reader may need of a store, at one moment.
+/// All segments and files of a store at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) active: Arc<Segment>,
-    /// What takes no more writes and waits for the flush: newest first.
+    /// Sealed segments that wait for the flush, newest first.
     pub(crate) pipeline: Vec<Arc<Segment>>,
-    /// What is being written out: newest first, more than one when an earlier flush has failed.
+    /// Segments that are being flushed, newest first; more than a flush's own if an earlier one failed.
     pub(crate) snapshot: Vec<Arc<Segment>>,
     /// Oldest first.
     pub(crate) files: Vec<Arc<StoreFile>>,
-    /// Up to where it was decided what nobody needs: a reader that begins earlier may miss something.
+    /// The read point up to which versions were dropped. A reader with an earlier read point may miss cells.
     pub(crate) horizon: SequenceId,
-    /// What the sealed segments reach to.
+    /// The range of the sealed segments.
     pub(crate) sealed: Sealed,
-    /// The markers that the pipeline had and that went, and those of the snapshot.
+    /// Dropped markers of the pipeline, and of the snapshot.
     pub(crate) dropped_markers: DroppedMarkers,
     pub(crate) dropped_of_snapshot: DroppedMarkers,
 }
 
-/// How far the segments reach that take no more writes.
+/// The range of the sealed segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sealed {
-    /// No put that has come since is older than this, in ms since 1970, but for those that were noted as late.
+    /// No put that came after sealing has a timestamp below this (in ms since 1970), except puts recorded as late.
     pub(crate) below: i64,
-    /// The last write in them.
+    /// The last write in the sealed segments.
     pub(crate) through: SequenceId,
 }
 
@@ -65,7 +65,7 @@ impl Default for Sealed {
 }
 
 impl View {
-    /// What is in memory, newest first.
+    /// All segments, newest first.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
         std::iter::once(&self.active).chain(&self.pipeline).chain(&self.snapshot)
     }
@@ -87,13 +87,13 @@ pub(crate) struct Store {
     pub(crate) folder: FileName,
     pub(crate) view: ArcSwap<View>,
     pub(crate) accordion: Accordion,
-    /// The file list. Whoever holds it may change which files there are.
+    /// The file list. Its lock guards changes of the set of files.
     pub(crate) tracker: Mutex<Tracker>,
-    /// Files that the list has ceased to name and that the janitor has not deleted yet.
+    /// Files that are no longer in the list and not yet deleted by the janitor.
     pub(crate) unlisted: Mutex<Vec<FileName>>,
-    /// One compaction of a store at a time.
+    /// Held by the running compaction.
     pub(crate) compacting: Mutex<()>,
-    /// The region's limits as far as they are about stores, with what the family overrides.
+    /// The region's options with the family's overrides.
     pub(crate) tuning: ArcSwap<RegionOptions>,
 }
 
@@ -144,7 +144,7 @@ impl Store {
         })
     }
 
-    /// What a family of a table wants of the cache.
+    /// The cache settings of a family.
     pub(crate) fn caching(info: &RegionInfo, options: &FamilyOptions) -> Caching {
         Caching {
             table: info.table().to_string().into(),
@@ -158,11 +158,11 @@ impl Store {
         }
     }
 
-    /// How a new file of this store is written.
+    /// The options for writing a new file of this store.
     pub(crate) fn writer_options(&self, compression: &str, with_tags: bool, now: i64) -> WriterOptions {
         WriterOptions {
             block_size: self.options.block_bytes as usize,
-            // A codec or encoding that is not had here is kept in the schema and not used for new files.
+            // An unsupported codec or encoding stays in the schema but is not used for new files.
             compression: Compression::of_name(compression).unwrap_or_default(),
             encoding: Encoding::of_name(self.options.data_block_encoding.as_str()).unwrap_or_default(),
             bloom: BloomType::of_name(self.options.bloom.as_str(), self.options.bloom_prefix)
@@ -191,9 +191,9 @@ impl Store {
         for segment in view.segments().filter(|segment| !segment.is_empty()) {
             sources.push(Source::Memory(memstore::Cursor::new(Arc::clone(segment))));
         }
-        // Only a file that ends before the range is of no use: a marker after it masks what lies in it.
+        // A file newer than the range may still have a marker that masks cells in the range.
         let may_help = |file: &StoreFile| !file.reader.span().is_some_and(|span| range.is_after(span.newest));
-        // Whether it has a single row is asked when that row is sought.
+        // For a single row, the file's filter is asked when the row is sought.
         let is_range = !scan.is_one_row() && !scan.reversed;
         for file in view.files.iter().rev().filter(|file| may_help(file)) {
             if !scan.is_one_row() && !self.has_rows_of(file, scan) {
@@ -206,9 +206,9 @@ impl Store {
         Ok(Heap::new(self.comparator, read_point, sources))
     }
 
-    /// Is told of rows that are read soon: each is looked for in memory, the newest first, and where that has nothing of it in files,
-    /// as a get of columns does; who wants more of a row than memory has waits for the rest. In one of many files nobody looks
-    /// beforehand: what is asked of memory in vain costs as much as what is not.
+    /// Prefetches memory for rows that are read soon. Each row is looked up in the segments, newest first, and in the
+    /// files only if no segment has it. A get that needs more than the newest segment waits for the rest. With many
+    /// files nothing is prefetched from them: useless prefetches cost as much as they save.
     pub(crate) fn prefetch_rows(&self, rows: &[&[u8]]) {
         let view = self.view.load();
         let mut rows: Rows<'_> = rows.into();
@@ -225,7 +225,7 @@ impl Store {
         }
     }
 
-    /// Whether rows of a scan can lie in a file, by its first and last key.
+    /// Whether a file may have rows of the scan, by its first and last key.
     fn has_rows_of(&self, file: &StoreFile, scan: &Scan) -> bool {
         let (least, most) = if scan.reversed { (&scan.stop, &scan.start) } else { (&scan.start, &scan.stop) };
         file.may_have_rows(least, most, self.comparator)

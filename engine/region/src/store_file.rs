@@ -1,7 +1,7 @@
 //! A file of a store: its own, a link to another store's, or half of a parent region's.
 //!
-//! A [name](name) says which of them it is, and where the bytes are. Whoever reads a file of any kind does so by a
-//! [cursor](FileCursor) that keeps to the rows which the store has.
+//! Its [name](name) tells which of them it is, and where the bytes are. All kinds are read by a [cursor](FileCursor)
+//! that returns only the store's rows.
 
 mod cursor;
 pub(crate) mod name;
@@ -29,12 +29,12 @@ pub(crate) struct StoreFile {
     pub(crate) listed: Listed,
     pub(crate) name: StoreFileName,
     pub(crate) reader: Arc<Reader>,
-    /// The markers that memory had dropped before it was written.
+    /// Markers that memory had dropped before the file was written.
     pub(crate) dropped_markers: DroppedMarkers,
     half: Option<Arc<Reference>>,
 }
 
-/// What files are opened with.
+/// What is needed to open files.
 pub(crate) struct FileOpener<'a> {
     pub(crate) files: &'a dyn Files,
     pub(crate) cache: &'a Arc<Cache>,
@@ -97,13 +97,13 @@ impl StoreFile {
         Ok(StoreFile { listed, name, reader, dropped_markers, half })
     }
 
-    /// Opens the first of these places that there is.
+    /// Opens the first of these files that exists.
     fn find(files: &dyn Files, places: &[FileName]) -> Result<(FileName, Arc<dyn FileReader>)> {
         let mut missing = None;
         for place in places {
             match files.open(place) {
                 Ok(file) => return Ok((place.clone(), file)),
-                // The first place is the one that an operator is to look at.
+                // Report the first place: an operator looks there first.
                 Err(error) if error.kind() == Kind::NotFound => _ = missing.get_or_insert(error),
                 Err(error) => return Err(error.into()),
             }
@@ -126,37 +126,37 @@ impl StoreFile {
         Reference::of_file(&bytes).map_err(corrupt)
     }
 
-    /// The newest sequence id in the file, or up to which it says that the store is in files.
+    /// The newest sequence id in the file, or the one up to which it says that the store is in files.
     pub(crate) fn newest_sequence(&self) -> SequenceId {
         self.max_sequence().max(self.reader.newest_sequence().unwrap_or_default())
     }
 
-    /// Where it stands among the files of its store: they have all writes up to here, and newer ones have newer writes.
+    /// Sequence id up to which this file and the older ones have all writes; it orders the files of a store.
     pub(crate) fn max_sequence(&self) -> SequenceId {
         self.reader.max_sequence().unwrap_or(SequenceId::ZERO)
     }
 
-    /// A cursor over the store's rows of it, which stands nowhere yet.
+    /// A cursor over the store's rows of the file, without a position.
     pub(crate) fn cursor(&self, options: ReadOptions) -> FileCursor {
         FileCursor::new(self.reader.cursor(options), self.half.clone())
     }
 
-    /// Whether the store has only half of it.
+    /// Whether the store has only half of the file.
     pub(crate) fn is_half(&self) -> bool {
         self.half.is_some()
     }
 
-    /// Cells in it; of a half, half of the file's.
+    /// Number of cells; for a half, half of the file's number.
     pub(crate) fn entries(&self) -> u64 {
         self.reader.entries() / if self.is_half() { 2 } else { 1 }
     }
 
-    /// Bytes that the store has of it; of a half, half of the file's.
+    /// Size in bytes; for a half, half of the file's size.
     pub(crate) fn size(&self) -> u64 {
         if self.is_half() { self.reader.size() / 2 } else { self.reader.size() }
     }
 
-    /// Whether rows from `start` up to `stop`, both inclusive and empty for any, can lie in it.
+    /// Whether the file may have rows from `start` to `stop`; both are inclusive, and empty means unbounded.
     pub(crate) fn may_have_rows(&self, start: &[u8], stop: &[u8], comparator: Comparator) -> bool {
         let is_behind = |row: &[u8], other: &[u8]| comparator.compare_rows(row, other).is_gt();
         (start.is_empty() || self.reader.last_key().is_none_or(|last| !is_behind(start, last.row())))
@@ -164,7 +164,8 @@ impl StoreFile {
             && self.half.as_ref().is_none_or(|half| half.may_have(start, stop, comparator))
     }
 
-    /// Tells the cache that the store has given the file up. Blocks of a file that others may have, too, stay.
+    /// Tells the cache that the store no longer uses the file. The blocks of a link or half stay, since others may use
+    /// them.
     pub(crate) fn forget_blocks(&self) {
         if self.name.is_own() {
             self.reader.cached().remove();

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! .filelist/f1.<ms> or f2.<ms>:  length 4B · StoreFileList{timestamp, store_file[], version 1} · CRC32 4B
-//! store_file:                    name, size, and what a reference file of this name says
+//! store_file:                    name, size, and the content of the reference file of this name
 //! ```
 //!
-//! The two names are written in turn; of those that are whole the one with the larger timestamp counts. A new list is
-//! written beside the old one and made durable before the old one is removed, so a crash leaves the one or the other.
-//! A list of a version that is not known is refused, not overwritten. Source: HBase 2.6 `StoreFileListFile`.
+//! The two names alternate; of the complete lists the one with the largest timestamp counts. A new list is written
+//! beside the old one and made durable before the old one is deleted, so a crash leaves one of them. A list with an
+//! unknown version is refused and not overwritten. Source: HBase 2.6 `StoreFileListFile`.
 //!
-//! **Doubt.** Writing a list can fail and have happened all the same. The tracker then reads the list again and writes it
-//! once more. When that fails, too, nobody knows which list the next opening would find, so the store is
-//! [in doubt](Tracker::is_in_doubt): no file that either list may name is deleted, and no list is written until
-//! the place can be read again. The next list that is written has a later timestamp than both and ends the doubt.
+//! **Doubt.** Writing a list can fail although it happened. The tracker then reads the list and writes it once more. If
+//! that fails too, it is unknown which list the next opening finds, and the store is [in doubt](Tracker::is_in_doubt).
+//! Then no file that either list may name is deleted, and no list is written until the folder can be read again. The
+//! next list has a later timestamp than both and ends the doubt.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ const VERSION: u64 = 1;
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) size: u64,
-    /// What the reference file of this name says; `None` for any other file, and where HBase has written the list.
+    /// The content of the reference file of this name; `None` for other files, and in lists written by HBase.
     pub(crate) reference: Option<Reference>,
 }
 
@@ -58,12 +58,12 @@ fn entries(name: &FileName, list: pb::StoreFileList) -> Result<Vec<Listed>> {
     })
 }
 
-/// Whether a folder is that of a store's lists.
+/// Whether a folder holds a store's lists.
 pub(crate) fn is_list_folder(folder: &FileName) -> bool {
     folder.last() == FOLDER
 }
 
-/// What all whole lists of a store name, the newest and older ones.
+/// The files in all complete lists of a store, the newest and older ones.
 pub(crate) fn all_listed(files: &dyn Files, store: &FileName) -> Result<Vec<Listed>> {
     let mut all = Vec::new();
     for (name, list) in read_lists(files, &store.join(FOLDER))?.whole {
@@ -72,15 +72,14 @@ pub(crate) fn all_listed(files: &dyn Files, store: &FileName) -> Result<Vec<List
     Ok(all)
 }
 
-/// What a folder of lists has.
+/// The lists in a folder.
 struct Lists {
     whole: Vec<(FileName, pb::StoreFileList)>,
-    /// The largest number in the name of a list, whole or not: that name is taken.
+    /// The largest number in the name of a list, complete or not; later names must exceed it.
     number_max: u64,
 }
 
-/// Reads the lists in a folder. A list that is too short is one whose writing a crash has ended, if a whole one stands
-/// beside it.
+/// Reads the lists in a folder. A list that is too short was cut off by a crash, and is ignored if another is complete.
 fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
     let (mut whole, mut torn, mut number_max) = (Vec::new(), None, 0);
     for entry in files.list(folder)? {
@@ -89,9 +88,9 @@ fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
         match read_list(files, &entry.name) {
             Ok(list) => whole.push((entry.name, list)),
             Err(error @ Error::Corrupt { what: "length", .. }) => torn = Some(error),
-            // An old list that was removed meanwhile.
+            // An old list was deleted meanwhile.
             Err(Error::Storage(error)) if error.kind() == Kind::NotFound => {}
-            // One that cannot be read at the moment, or is damaged, may be the newest.
+            // A list that cannot be read, or is damaged, may be the newest.
             Err(error) => return Err(error),
         }
     }
@@ -101,21 +100,21 @@ fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
     }
 }
 
-/// The list of one store.
+/// The file list of one store.
 pub(crate) struct Tracker {
     files: Arc<dyn Files>,
     folder: FileName,
     world: World,
-    /// The file that holds the list now, and its timestamp.
+    /// The file of the current list, and its timestamp.
     current: Option<(FileName, u64)>,
-    /// The largest timestamp that a list may have, also one whose writing failed: the next must outdo it.
+    /// The largest timestamp that any list may have, including failed writes; the next must be greater.
     attempted: u64,
-    /// A list whose writing failed and may have happened, until a later list is written.
+    /// A list whose writing failed and may have happened; `None` once a later list is written.
     doubt: Option<FileName>,
 }
 
 impl Tracker {
-    /// Reads the list of the store in `store`.
+    /// Reads the list of the store in folder `store`.
     pub(crate) fn open(
         files: Arc<dyn Files>,
         store: &FileName,
@@ -127,7 +126,8 @@ impl Tracker {
         let newest = whole.into_iter().max_by_key(|(_, list)| list.timestamp);
         let current = newest.as_ref().map(|(name, list)| (name.clone(), list.timestamp));
         if let (Some((name, _)), Access::Owner) = (&current, access) {
-            // Whoever wrote it may have died before it was durable, and what it does not name is removed from now on.
+            // Its writer may have died before the list was durable. From now on files that it does not name are
+            // deleted.
             files.sync(name)?;
         }
         let listed = newest.map_or_else(|| Ok(Vec::new()), |(name, list)| entries(&name, list))?;
@@ -135,7 +135,7 @@ impl Tracker {
         Ok((Tracker { files, folder, world, current, attempted, doubt: None }, listed))
     }
 
-    /// Removes lists that are older than the current one: a crash or a failed deletion has left them. Returns how many went.
+    /// Deletes lists older than the current one, left by a crash or a failed deletion. Returns their number.
     pub(crate) fn remove_stale(&self) -> Result<usize> {
         let Some((current, timestamp)) = self.current.as_ref().filter(|_| !self.is_in_doubt()) else {
             return Ok(0);
@@ -156,14 +156,14 @@ impl Tracker {
         Ok(removed)
     }
 
-    /// Whether nobody knows which list the next opening would find. Then no file of the store may be deleted.
+    /// Whether it is unknown which list the next opening finds. Then no file of the store may be deleted.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.doubt.is_some()
     }
 
-    /// Puts `list` in the place of the old one. Durable when this returns.
+    /// Replaces the list. Durable when this returns.
     ///
-    /// Fails with [`Error::InDoubt`] when it may have happened, and from then on for as long as the place cannot be read.
+    /// Fails with [`Error::InDoubt`] when the replacement may have happened, and again until the folder can be read.
     pub(crate) fn replace(&mut self, list: &[Listed]) -> Result<()> {
         if let Some(list) = &self.doubt {
             match self.files.read(list, SIZE_MAX) {
@@ -193,7 +193,7 @@ impl Tracker {
         let mut bytes = (message.len() as u32).to_be_bytes().to_vec();
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(&crc32(&message).to_be_bytes());
-        // Whole or not at all: a store's first list has no older one beside it that would count.
+        // The swap is atomic: a store's first list has no older list to fall back to.
         if let Err(cause) = swap_confirmed(&*self.files, &name, None, &bytes) {
             if cause.outcome() == Outcome::DidNotHappen {
                 return Err(cause.into());
@@ -203,7 +203,7 @@ impl Tracker {
         }
         self.doubt = None;
         if let Some((old, _)) = self.current.replace((name, timestamp)) {
-            // An old list that stays is outdone by its timestamp; the region's next cleaning removes it.
+            // The old list is obsolete by its timestamp; the region's next cleaning deletes it.
             let _stays = self.files.delete(&old);
         }
         Ok(())
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(list, [listed("a"), listed("b")]);
         let name = tracker.current.clone().expect("there").0;
         assert_eq!(name.as_str(), "data/ns/t/r/f/.filelist/f2.101");
-        // The next list was being written when the power went.
+        // Power fails while the next list is written.
         let whole = files.read(&name, 1000).expect("there");
         let mut torn = files.create(&store.join(".filelist/f1.102")).expect("new");
         torn.write(&whole[..whole.len() - 1]).expect("written");
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(whole, list);
         tracker.replace(&[]).expect("written");
         assert_eq!(open().expect("again").1, []);
-        // The only list there is must be whole.
+        // A damaged list is an error if it is the only one.
         memory.damage(&tracker.current.clone().expect("there").0, |bytes| bytes[5] ^= 1);
         assert!(matches!(open(), Err(Error::Corrupt { what: "checksum", .. })));
     }
@@ -309,7 +309,7 @@ mod tests {
     fn a_list_in_doubt_is_outdone_by_the_next() {
         let memory = Memory::new();
         let store = FileName::new("data/ns/t/r/f");
-        // The clock stands still, and is set back before the second attempt.
+        // The clock stands still, then is set back before the second attempt.
         let world = |now| World::simulated(1, WallTime(now));
         let (mut tracker, _) =
             Tracker::open(Arc::new(memory.clone()), &store, world(100), Access::Owner).expect("new");
@@ -319,7 +319,7 @@ mod tests {
         assert!(tracker.is_in_doubt());
         assert!(tracker.replace(&[listed("c")]).is_err(), "nothing can be written");
         assert!(tracker.is_in_doubt());
-        // The place is back.
+        // The storage works again.
         let files: Arc<dyn Files> = Arc::new(memory.kill());
         let (_, list) =
             Tracker::open(Arc::new(memory.copy()), &store, world(50), Access::Owner).expect("a copy");

@@ -1,5 +1,5 @@
-//! The archive: `archive/` repeats the folders of the root, and has the files that somebody still holds of tables and
-//! regions that are gone. HBase looks there for what a link or a snapshot names.
+//! The archive: `archive/` repeats the folders of the root. It keeps files of deleted tables and regions that still
+//! have a holder. HBase looks there for the target of a link or a snapshot.
 
 use storage::{FileName, Kind};
 
@@ -7,17 +7,17 @@ use super::{Janitor, store_of};
 use crate::store_file::name::{ARCHIVE, target_of};
 use crate::{Result, tracker};
 
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
 impl Janitor {
-    /// Removes the folder of a table or region that is gone from the catalog, and whose regions are closed. Files that somebody
-    /// holds move to the archive; all others are deleted. May be repeated from its beginning after a failure or a crash.
+    /// Deletes the folder of a table or region that is no longer in the catalog and whose regions are closed. Files
+    /// with a holder move to the archive. After a failure or a crash it may be repeated from the beginning.
     pub fn drop_folder(&self, folder: &FileName) -> Result<()> {
         let entries = self.files.list(folder)?.into_iter().map(|entry| entry.name);
         let is_list = |name: &FileName| name.parent().as_ref().is_some_and(tracker::is_list_folder);
         let (lists, files): (Vec<_>, Vec<_>) = entries.partition(is_list);
-        // The lists go first: what they name is named no more.
+        // Delete the lists first: then they hold no files.
         for list in &lists {
             self.files.delete(list)?;
         }
@@ -36,15 +36,15 @@ impl Janitor {
         Ok(())
     }
 
-    /// Deletes the files of the archive that nobody holds any more, and the back references that lead nowhere. Returns how
-    /// many files went.
+    /// Deletes files of the archive that have no holder any more, and back references without a target. Returns the
+    /// number of deleted files.
     pub fn clean_archive(&self, root: &FileName) -> Result<usize> {
         let archive = root.join(ARCHIVE);
         let names = self.files.list(&archive)?.into_iter().map(|entry| entry.name);
         let (back, files): (Vec<FileName>, Vec<FileName>) = names.partition(|name| target_of(name).is_some());
         let files: Vec<FileName> = files.into_iter().filter(|name| store_of(name).is_some()).collect();
         let gone = self.collect(&files)?;
-        // A back reference is of use for as long as what it stands beside exists.
+        // A back reference is needed while its target exists.
         for back in &back {
             if !self.is_needed(back)? {
                 self.files.delete(back)?;
@@ -53,7 +53,7 @@ impl Janitor {
         Ok(gone.len())
     }
 
-    /// Whether the file that a back reference stands for is there.
+    /// Whether the target of a back reference exists.
     fn is_needed(&self, back: &FileName) -> Result<bool> {
         let Some((store, file)) = target_of(back) else { return Ok(true) };
         for place in store.places_of(&file) {
@@ -66,14 +66,14 @@ impl Janitor {
         Ok(false)
     }
 
-    /// Copies a file to its place in the archive, and deletes it. While the file is here the copy there does not count: a
-    /// crash may have torn it.
+    /// Copies a file to its place in the archive, then deletes it. While the original exists, the copy does not count,
+    /// because a crash may have cut it off.
     fn archive(&self, name: &FileName) -> Result<()> {
         let Some(store) = store_of(name) else { return Ok(()) };
         let to = store.archive().join(name.last());
         let from = match self.files.open(name) {
             Ok(from) => from,
-            // An earlier attempt has done it.
+            // An earlier attempt has moved it.
             Err(error) if error.kind() == Kind::NotFound => return Ok(()),
             Err(error) => return Err(error.into()),
         };

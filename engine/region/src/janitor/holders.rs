@@ -1,4 +1,4 @@
-//! Who holds files by what lies on disk: file lists and links.
+//! Holders that decide by what is in storage: file lists and links.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,9 +9,10 @@ use super::{FileHolder, store_of};
 use crate::store_file::{StoreFileName, StorePlace};
 use crate::{Error, Result, tracker};
 
-/// The file lists of all regions of a table: a list holds its own files, and those of the regions that it has halves of.
+/// The file lists of all regions of a table. A list holds the store's own files, and files of other regions of which it
+/// has halves.
 ///
-/// All whole lists of a store count, not the newest alone: an old one is what a loss of power may bring back.
+/// All complete lists of a store count, not only the newest: after a power failure an older one may be the valid one.
 pub(super) struct FileLists(pub(super) Arc<dyn Files>);
 
 impl FileHolder for FileLists {
@@ -33,9 +34,9 @@ impl FileHolder for FileLists {
     }
 }
 
-/// The links of other stores, which each leave a back reference beside the archived place of what they link to.
+/// Links from other stores. Each has left a back reference beside the archived place of its target.
 ///
-/// A back reference alone holds nothing: the store that it leads to must have the link.
+/// A back reference alone holds nothing: the store that it names must have the link.
 pub(super) struct BackReferences(pub(super) Arc<dyn Files>);
 
 impl FileHolder for BackReferences {
@@ -52,7 +53,7 @@ impl FileHolder for BackReferences {
 impl BackReferences {
     fn is_linked(&self, name: &FileName, store: &StorePlace) -> Result<bool> {
         for back in self.0.list(&store.back_references(name.last()))? {
-            // Of a name that leads nowhere nothing is concluded.
+            // An unknown name proves nothing: keep the file.
             let Some(linking) = store.of_back_reference(back.name.last()) else { return Ok(true) };
             let folder = linking.folder();
             if named_by(&*self.0, &folder)?.contains(name) || self.has_link(&folder, name, &linking)? {
@@ -62,7 +63,7 @@ impl BackReferences {
         Ok(false)
     }
 
-    /// Whether a link file that no list names leads to the file: somebody may be about to name it.
+    /// Whether an unlisted link file points to the file: it may be about to be listed.
     fn has_link(&self, folder: &FileName, name: &FileName, linking: &StorePlace) -> Result<bool> {
         let leads_there = |file: &FileName| {
             let parsed = StoreFileName::parse(file.last()).ok().filter(|parsed| parsed.link.is_some());
@@ -74,8 +75,8 @@ impl BackReferences {
     }
 }
 
-/// Every place that a whole list of the store in `folder` names: its own files, link and reference files, and where what they
-/// stand for can be.
+/// All places that complete lists of the store in `folder` name: its own files, its link and reference files, and the
+/// possible places of their targets.
 fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<FileName>> {
     let mut named = BTreeSet::new();
     let here = StorePlace::of_folder(folder);

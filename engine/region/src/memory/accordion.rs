@@ -14,9 +14,9 @@ use crate::compaction_matcher::CompactionMatcher;
 use crate::dropped_markers::Late;
 use crate::retained_rows::{Allowance, RetainedRows, Retention};
 
-/// Events that a store remembers.
+/// Events that a store keeps.
 const EVENTS_MAX: usize = 64;
-/// What the bound of the active segment is of the flush size, where nothing else is said.
+/// Size of an active segment as a fraction of the store's share of the flush size, if no factor is configured.
 const BOUND_PART: f64 = 0.25;
 
 #[derive(Default)]
@@ -26,12 +26,12 @@ pub(super) struct MemoryHistory {
     pub(super) events: VecDeque<MemoryEvent>,
 }
 
-/// What was said of how a store compacts in memory, beside the options.
+/// Who chooses how a store compacts in memory, besides the options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LevelChoice {
-    /// Whether the table is the system's: then its families have no say.
+    /// Whether the table is a system table. Then the family's setting does not count.
     pub(crate) is_system: bool,
-    /// What the family says.
+    /// The family's own setting.
     pub(crate) family: Option<Level>,
 }
 
@@ -45,26 +45,26 @@ impl LevelChoice {
     }
 }
 
-/// What a store knows of its own memory.
+/// The memory state of one store: its policy, limits, counters and recent events.
 pub(crate) struct Accordion {
     pub(super) asked: LevelChoice,
     /// The store's share of the region's flush size.
     pub(super) share: u64,
     pub(super) policy: Mutex<Policy>,
-    /// Bytes at which the active segment is sealed; the greatest number for never.
+    /// Bytes at which the active segment is sealed; `u64::MAX` for never.
     pub(super) bound: AtomicU64,
-    /// Whether something waits for the background.
+    /// Whether sealed segments wait for the background.
     pub(super) waiting: AtomicBool,
-    /// Whether somebody was told so.
+    /// Whether the background was asked to compact.
     pub(super) told: AtomicBool,
-    /// Whether memory cannot be made much smaller any more before the next flush.
+    /// Whether compacting is not expected to free much more before the next flush.
     pub(super) spent: AtomicBool,
-    /// One at a time works on a store's pipeline.
+    /// Held while the pipeline is compacted: one compaction of a store at a time.
     pub(super) working: Mutex<()>,
-    /// Puts that came late. Whoever holds it may let markers go.
+    /// Rows of late puts. A compaction holds it while it drops markers.
     pub(super) late: Mutex<Late>,
     pub(super) history: Mutex<MemoryHistory>,
-    /// Of what stayed at the last flush.
+    /// What was retained at the last flush.
     pub(super) retained: Mutex<RetainedRows>,
 }
 
@@ -87,7 +87,7 @@ impl Accordion {
         accordion
     }
 
-    /// From now on the store follows `options`.
+    /// Applies `options` from now on.
     pub(crate) fn tune(&self, options: &RegionOptions) {
         let level = self.asked.level(options);
         let factor = options.in_memory_flush_factor;
@@ -105,18 +105,18 @@ impl Accordion {
         *self.policy.lock()
     }
 
-    /// A flush takes all there is.
+    /// Resets what counts from flush to flush: a flush has taken all memory.
     pub(crate) fn flushed(&self) {
         self.spent.store(false, Ordering::Relaxed);
         self.late.lock().clear();
     }
 
-    /// Whether it decides by what pays.
+    /// Whether the policy estimates whether a compaction pays.
     pub(crate) fn is_adaptive(&self) -> bool {
         self.policy().level == Level::Adaptive
     }
 
-    /// What of a snapshot stays in memory, if anything does.
+    /// Decides which cells of a snapshot stay in memory; `None` if none do.
     pub(crate) fn split(
         &self,
         snapshot: &[Arc<Segment>],
@@ -130,12 +130,14 @@ impl Accordion {
         split
     }
 
-    /// Whether the log has writes that were in memory at the last flush and are not in the files up to their sequence ids.
+    /// Whether cells were retained at the last flush: the log then has writes that no file up to their sequence ids
+    /// has.
     pub(crate) fn has_retained(&self) -> bool {
         self.retained.lock().has_stayed()
     }
 
-    /// A flush has written the snapshot up to `sequence`, but for `stayed` bytes, if `kept` tells of some.
+    /// Records that a flush has written the snapshot up to `sequence`, except `stayed` bytes; `kept` is the event if
+    /// some stayed.
     pub(crate) fn flush_done(&self, sequence: SequenceId, stayed: u64, kept: Option<MemoryEvent>) {
         let mut history = self.history.lock();
         if let Some(event) = kept {
@@ -146,7 +148,7 @@ impl Accordion {
         self.retained.lock().flushed(sequence, stayed, history.counts.cells_dropped);
     }
 
-    /// Whether it drops what is redundant.
+    /// Whether the policy drops redundant cells.
     pub(super) fn drops(&self) -> bool {
         matches!(self.policy().level, Level::Eager | Level::Adaptive)
     }

@@ -16,21 +16,22 @@ use crate::region::Region;
 use crate::store::{Store, View};
 use crate::store_file::StoreFile;
 
-/// Rows that an estimate looks at, and cells of each.
+/// Rows that an estimate samples, and the most cells it reads of each.
 const SAMPLE_ROWS: u64 = 64;
 const SAMPLE_CELLS: u64 = 1_000;
 /// Limit of the dropped markers that a store's files may list, as a divisor of the store's share of the flush size.
 const DROPPED_PART_OF_FILES: u64 = 2;
 
-/// What a flush drops, among the cells that every reader to come sees; and markers that mask nothing elsewhere.
+/// Decides what a memory compaction keeps: what a flush would keep, except markers that mask nothing outside the
+/// pipeline. Cells newer than the horizon are always kept.
 struct Judge<'a> {
     rewrite: CompactionMatcher,
     horizon: SequenceId,
-    /// Markers that go; `None` where they stay.
+    /// Collects dropped markers; `None` if markers must stay.
     sweep: Option<Sweep>,
-    /// Where older cells of a row could be.
+    /// Files in which older cells of a row could be.
     files: &'a [Arc<StoreFile>],
-    /// The row of the last marker, and whether it is nowhere else.
+    /// The row of the last marker, and whether it is only in the pipeline.
     row: Vec<u8>,
     is_nowhere_else: bool,
 }
@@ -43,7 +44,7 @@ impl<'a> Judge<'a> {
             && !scan_info.new_versions
             && store.tuning.load().purge_deletes_after <= 0
             && view.snapshot.is_empty()
-            // What is not complete yet counts for nothing, and must not be uncovered.
+            // Incomplete writes hide nothing yet, and no dropped marker may uncover them.
             && view.sealed.through <= horizon
             && view.files.iter().map(|file| file.dropped_markers.size()).sum::<u64>() <= store.accordion.share / DROPPED_PART_OF_FILES;
         let sweep = || Sweep::new(&store.accordion.late.lock(), view.sealed.below);
@@ -66,14 +67,14 @@ impl<'a> Judge<'a> {
             && !(cell.cell_type().is_some_and(CellType::is_delete) && self.masks_nothing_else(cell))
     }
 
-    /// Whether a marker, which was told to the rest of its row, masks nothing that lies elsewhere.
+    /// Whether a marker, already applied to the rest of its row, masks nothing outside the pipeline. Drops it if so.
     fn masks_nothing_else(&mut self, marker: Cell<'_>) -> bool {
         let Some(sweep) = self.sweep.as_mut().filter(|sweep| sweep.takes(marker)) else { return false };
         if self.row != marker.row() {
             self.row.clear();
             self.row.extend_from_slice(marker.row());
             let options = ReadOptions::default();
-            // Who cannot be asked may have it.
+            // If the filter cannot be read, the file may have the row.
             let may_have =
                 |file: &Arc<StoreFile>| file.reader.may_contain_row(&self.row, options).unwrap_or(true);
             self.is_nowhere_else = !sweep.is_late(&self.row) && !self.files.iter().any(may_have);
@@ -91,14 +92,14 @@ impl Region {
         let _alone = accordion.working.lock();
         accordion.told.store(false, Ordering::Release);
         while accordion.waiting.swap(false, Ordering::AcqRel) {
-            // Oldest first: merging and dropping take neighbours.
+            // Oldest first: merging and dropping work on neighbours.
             let sealed = store.view.load().pipeline.clone();
             for segment in sealed.iter().rev().filter(|segment| !segment.is_flat()) {
                 self.flatten(store, segment);
             }
             let view = store.view.load_full();
             let segments = &view.pipeline;
-            // Readers to come see all that is complete now.
+            // Readers that open from now on see everything up to the read point.
             let horizon = self.mvcc.read_point();
             let policy = accordion.policy();
             let estimate = policy
@@ -106,7 +107,7 @@ impl Region {
                 .then(|| self.redundant_share(store, &view, horizon));
             let trust = accordion.history.lock().trust;
             let expected = estimate.map(|estimate| trust.apply(estimate));
-            // What can be had is what is dead already, too.
+            // Bytes that are already dead can be freed too.
             let records: u64 = segments.iter().map(|segment| segment.record_bytes()).sum();
             let dead: u64 = segments.iter().map(|segment| segment.dead_bytes()).sum();
             let live_share = 1.0 - dead as f64 / records.max(1) as f64;
@@ -135,7 +136,7 @@ impl Region {
 
     pub(super) fn merge(&self, store: &Store, segments: &[Arc<Segment>], expected: Option<f64>) {
         let began = self.world.moment();
-        // Too many chunks for one index: the segments stay as they are.
+        // `None`: the segments have too many chunks for one index. They stay separate.
         let Some(merged) = Segment::merged(segments) else { return };
         let merged = Arc::new(merged);
         let taken = store.replace_in_pipeline(segments, Arc::clone(&merged), SequenceId::ZERO, None);
@@ -156,7 +157,7 @@ impl Region {
         let segments = &view.pipeline;
         let began = self.world.moment();
         let mut judge = Judge::new(self, store, view, horizon);
-        // A value that is alone is kept whether it is below the horizon or not.
+        // A value that is alone in its row is kept whatever the horizon.
         let (memory, lone_since) = (&self.options.memory, judge.rewrite.lone_since());
         let compacted =
             Segment::compacted_keeping_lone(segments, memory, cleaning, lone_since, |cell| judge.keeps(cell));
@@ -165,7 +166,7 @@ impl Region {
         let taken = {
             let late = store.accordion.late.lock();
             match judge.sweep {
-                // A put has come that would be uncovered: the markers stay, and with them all, for another time.
+                // A late put came for a dropped marker: discard the result; the next compaction tries again.
                 Some(sweep) if sweep.is_overtaken(&late) => false,
                 sweep => {
                     let dropped_markers = sweep.map(|sweep| sweep.with(&view.dropped_markers));
@@ -209,7 +210,7 @@ impl Region {
         }
     }
 
-    /// The share of the pipeline's cells that would be dropped, by a sample.
+    /// Estimates from a sample which share of the pipeline's cells would be dropped.
     pub(super) fn redundant_share(&self, store: &Store, view: &View, horizon: SequenceId) -> f64 {
         let segments = &view.pipeline;
         const NEVER: &str = "reading memory does not fail";

@@ -1,4 +1,4 @@
-//! What a store's memory holds and has done, in numbers: for metrics, the event log and `bellows memstore`.
+//! Counters and sizes of a store's memory, for metrics, the event log and `bellows memstore`.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ pub enum MemoryAct {
     Flattened,
     /// The indexes of all segments became one.
     Merged,
-    /// What is redundant was dropped.
+    /// Redundant cells were dropped.
     Compacted,
-    /// A flush left what was rewritten.
+    /// A flush retained rewritten rows.
     Kept,
 }
 
 impl MemoryAct {
-    /// In a word.
+    /// Its name in metrics and output.
     pub fn name(self) -> &'static str {
         match self {
             MemoryAct::Flattened => "flattened",
@@ -30,29 +30,29 @@ impl MemoryAct {
     }
 }
 
-/// One thing that a store's memory did, what it expected, and what came of it.
+/// One step of a store's memory: what it expected, and the result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryEvent {
     /// When it was done.
     pub time: WallTime,
-    /// What.
+    /// The kind of step.
     pub act: MemoryAct,
-    /// Segments that it was done to.
+    /// Segments that it read.
     pub segments: usize,
-    /// Cells in them.
+    /// Their cells.
     pub cells_before: u64,
-    /// Cells in what was made of them.
+    /// Cells in the result.
     pub cells_after: u64,
-    /// Bytes of them, index included.
+    /// Bytes of the segments read, including their indexes.
     pub bytes_before: u64,
-    /// Bytes of what was made of them.
+    /// Bytes of the result.
     pub bytes_after: u64,
-    /// The share of cells that was expected to go, where it was estimated; of [`MemoryAct::Kept`], that of the bytes which
-    /// stayed and are expected to be replaced before the next flush.
+    /// The share of cells that the estimate expected to be dropped, if there was one. For [`MemoryAct::Kept`], the
+    /// share of retained bytes expected to be replaced before the next flush.
     pub expected: Option<f64>,
     /// How long it took.
     pub took: Duration,
-    /// Whether a flush took the segments first, so that the work was for nothing.
+    /// Whether a flush took the segments first, so that the result was discarded.
     pub overtaken: bool,
 }
 
@@ -65,19 +65,19 @@ pub struct MemoryCounts {
     pub flattened: u64,
     /// Merges of indexes.
     pub merged: u64,
-    /// Compactions, and the cells they had before them and dropped.
+    /// Compactions.
     pub compacted: u64,
-    /// Cells that compactions have looked at.
+    /// Cells that compactions read.
     pub cells_compacted: u64,
     /// Cells that compactions have dropped.
     pub cells_dropped: u64,
-    /// Bytes that compactions have copied: what lived where enough was dead.
+    /// Bytes that compactions copied out of chunks with many dead cells.
     pub bytes_copied: u64,
-    /// Flushes that left something in memory.
+    /// Flushes that retained rows in memory.
     pub kept: u64,
-    /// Bytes that they left.
+    /// Bytes that they retained.
     pub bytes_kept: u64,
-    /// Bytes of those that were replaced by the next flush, and never written to a file.
+    /// Retained bytes that were replaced before the next flush, and so never written to a file.
     pub bytes_spared: u64,
 }
 
@@ -94,31 +94,31 @@ pub struct SegmentLoad {
     pub flat: bool,
 }
 
-/// What a store has in memory, and what it did there since the region was opened.
+/// What a store has in memory, and its counters since the region was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLoad {
-    /// How it compacts in memory.
+    /// Its compaction level.
     pub level: Level,
-    /// Bytes at which the active segment is sealed; the greatest number for never.
+    /// Bytes at which the active segment is sealed; `u64::MAX` for never.
     pub bound: u64,
-    /// What takes the writes.
+    /// The segment that takes writes.
     pub active: SegmentLoad,
-    /// What waits for the flush, newest first.
+    /// Segments that wait for the flush, newest first.
     pub pipeline: Vec<SegmentLoad>,
-    /// What is being flushed, newest first.
+    /// Segments that are being flushed, newest first.
     pub snapshot: Vec<SegmentLoad>,
-    /// What was done.
+    /// Counters since the region was opened.
     pub counts: MemoryCounts,
 }
 
 /// How a region uses its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryUse {
-    /// Bytes that a flush of all would free: without what is being flushed.
+    /// Bytes that a flush of all stores would free; bytes already being flushed do not count.
     pub bytes: u64,
     /// Whether some of its stores compact in memory.
     pub compacts: bool,
-    /// The share of the cells before them that compactions in memory have dropped since the region was opened.
+    /// Cells dropped by memory compactions since the region was opened, as a share of the cells they read.
     pub dropped: f64,
 }
 

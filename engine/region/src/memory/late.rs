@@ -1,5 +1,5 @@
-//! Puts whose timestamps are older than the time of their arrival: delete markers that were dropped from memory come back
-//! for them.
+//! Late puts: their timestamp is older than the time of their arrival. A dropped delete marker that masks such a put is
+//! inserted again.
 
 use cell::block::split_cell;
 use cell::{Cell, CellType, SequenceId};
@@ -7,18 +7,18 @@ use cell::{Cell, CellType, SequenceId};
 use crate::region::Region;
 use crate::store::Store;
 
-/// How far the past is that nobody writes to who has the right time, in ms.
+/// Clock skew tolerated before a put counts as late, in ms.
 const GRACE_MS: i64 = 20;
 
 impl Region {
-    /// The moment before which, at this one, a put is late: in ms since 1970. Who leaves the timestamp to the server, or
-    /// has a clock that is as right, is not late.
+    /// The time before which, at `clock`, a put is late; both in ms since 1970. A put that the server stamps, or whose
+    /// client's clock is right, is not late.
     pub(crate) fn before(clock: i64) -> i64 {
         clock.saturating_sub(GRACE_MS)
     }
 
-    /// Puts of `run`, which were just inserted, came later than their timestamps say: the markers that they are masked by
-    /// stay, and come back if they have gone. The write lock is held.
+    /// Records the late puts of `run`, which were just inserted, so that markers for their rows stay. Inserts the
+    /// markers again that mask them and were dropped. The caller holds the write lock.
     pub(crate) fn mask_late(&self, store: &Store, run: &[u8], sequence: SequenceId, moment: i64) {
         let mut rest = run;
         let cells = std::iter::from_fn(|| {
@@ -30,12 +30,13 @@ impl Region {
             cell.timestamp().0 < moment && !cell.cell_type().is_some_and(CellType::is_delete)
         };
         let late: Vec<Cell<'_>> = cells.filter(is_late).collect();
-        // Before the lists are looked at: who lets a marker go meanwhile sees the row, or is seen.
+        // Record before reading the lists: a compaction that drops a marker meanwhile either sees the row, or has its
+        // list seen here.
         {
             let mut noted = store.accordion.late.lock();
             late.iter().for_each(|cell| noted.note(cell.row()));
         }
-        // There the put is what was written later.
+        // With NEW_VERSION_BEHAVIOR an earlier marker does not mask a later put.
         if store.scan_info.new_versions {
             return;
         }
@@ -46,8 +47,8 @@ impl Region {
         }
     }
 
-    /// Puts of `cells`, which were just replayed, may be in the log longer than the markers that they are masked by: those
-    /// that have gone from memory before a flush which left something there. They come back.
+    /// Inserts dropped markers again that mask puts of `cells`, which were just replayed. The log may hold a put longer
+    /// than its marker: after a flush that retained rows, the marker may exist only in the file's list.
     pub(crate) fn mask_replayed(&self, cells: &[u8], sequence: SequenceId) {
         let mut rest = cells;
         while let Some((bytes, after)) = split_cell(rest) {

@@ -1,4 +1,4 @@
-//! The pipeline of a store: sealed segments enter it, compacted ones take their place.
+//! The pipeline of a store: sealed segments enter it, and compacted segments replace them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,13 @@ use crate::store::{Sealed, Store, View};
 const BEHIND_MAX: usize = 2;
 
 impl Region {
-    /// What segments reach to that are sealed after the write `through`. The write lock is held.
+    /// The range of segments that are sealed after the write `through`. The caller holds the write lock.
     pub(crate) fn sealed(&self, through: SequenceId) -> Sealed {
         Sealed { below: Region::before(self.clock.load(Ordering::Relaxed)), through }
     }
 
-    /// Adds cells of one write to the active segment of a store, and where it cannot tell more chunks apart to those after it.
-    /// The write lock is held.
+    /// Adds the cells of one write to a store's active segment. When the segment can address no more chunks, seals it
+    /// and continues in the next one. The caller holds the write lock.
     pub(crate) fn insert_into<'a>(
         &self,
         store: &Store,
@@ -54,8 +54,8 @@ impl Store {
         self.view.load().active.bytes() >= self.accordion.bound.load(Ordering::Relaxed)
     }
 
-    /// Seals the active segment if it has something and the pipeline has room. Says whether something waits for the
-    /// background. The region's write lock is held.
+    /// Seals the active segment if it has cells and the pipeline has room. Returns whether segments wait for the
+    /// background. The caller holds the write lock.
     pub(crate) fn seal(&self, memory: &Arc<Pool>, sealed: Sealed) -> bool {
         let accordion = &self.accordion;
         let view = self.view.load_full();
@@ -70,7 +70,7 @@ impl Store {
         true
     }
 
-    /// Seals the active segment, whatever it has and however many wait. The region's write lock is held.
+    /// Seals the active segment unconditionally. The caller holds the write lock.
     pub(super) fn seal_now(&self, memory: &Arc<Pool>, sealed: Sealed) {
         let accordion = &self.accordion;
         let view = self.view.load_full();
@@ -85,8 +85,8 @@ impl Store {
         accordion.waiting.store(true, Ordering::Release);
     }
 
-    /// Puts `new` in the place of `old`, neighbours in the pipeline, unless a flush has taken them. Readers must begin at
-    /// `horizon` or later from then on. `dropped_markers` are those that have gone from the pipeline then, if others than before.
+    /// Replaces `old`, neighbours in the pipeline, by `new`; `false` if a flush has taken them. From then on readers
+    /// must begin at `horizon` or later. `dropped_markers` becomes the list of dropped markers, if given.
     pub(super) fn replace_in_pipeline(
         &self,
         old: &[Arc<Segment>],
@@ -98,7 +98,7 @@ impl Store {
         self.view.rcu(|view| {
             let is_old = |segment: &Arc<Segment>| old.iter().any(|old| Arc::ptr_eq(old, segment));
             let place = view.pipeline.iter().position(is_old);
-            // A flush takes all of the pipeline at once.
+            // A flush takes the whole pipeline at once.
             replaced = place.is_some();
             let Some(place) = place else { return Arc::clone(view) };
             let mut pipeline: Vec<Arc<Segment>> =

@@ -1,7 +1,7 @@
-//! How long a step may take within one row.
+//! Limits the time that a step may spend within one row.
 //!
-//! The clock is looked at after some cells, for many cost less than a look; a large cell counts as several. With a filter that
-//! may think for long about one each is looked after, until the looks show that it does not.
+//! Reading the clock costs more than judging most cells, so it is read after a number of cells; a large cell counts as
+//! several. With a costly filter it is read after every cell, until the measured times show that the filter is fast.
 
 use std::time::Duration;
 
@@ -11,38 +11,39 @@ use env::Moment;
 use crate::query::{Limits, ReadMode};
 use crate::{Error, Result};
 
-/// How long a read may keep a thread that others wait for: within a row it is kept here, over several by who reads them.
+/// How long a read may occupy a thread that others wait for. The scanner checks it within a row, its caller between
+/// rows.
 pub const INLINE_TIME: Duration = Duration::from_micros(300);
 
-/// Work between two looks: a cell is one, and each of its KB, for it is copied or judged byte by byte.
+/// Work between two clock readings: 1 for each cell, and 1 for each KB of it, which is copied or compared byte by byte.
 const WORK_PER_LOOK: u32 = 64;
 
-/// Two looks that are further apart than this are too far apart.
+/// Clock readings further apart than this are made after every cell.
 const LOOKS_APART_MAX: Duration = Duration::from_micros(50);
 
-/// What a step is allowed, and has used.
+/// The time limit of a step, and the work since the last clock reading.
 pub(super) struct Patience {
     end: End,
     per_look: u32,
-    /// Work until the next look.
+    /// Work until the next clock reading.
     left: u32,
-    /// When it was looked last.
+    /// The last clock reading.
     last: Option<Moment>,
     judged: u64,
 }
 
-/// What happens when it has taken too long.
+/// What happens when the time is over.
 enum End {
-    /// Nothing: it may take as long as it takes.
+    /// Nothing: there is no limit.
     Never,
     /// The row is cut at this moment.
     Cut(Moment),
-    /// The step fails with [`Error::WouldBlock`] at this moment, which the first look finds.
+    /// The step fails with [`Error::WouldBlock`] at this moment, which is set at the first clock reading.
     Leave(Option<Moment>),
 }
 
 impl Patience {
-    /// What `limits` allow a step within a row that may not be cut if it `is_whole`. `is_dear`: see
+    /// The time limit for a step within a row. An `is_whole` row may not be cut. `is_dear`: see
     /// [`Filter::is_dear`](filter::Filter::is_dear).
     pub(super) fn new(limits: &Limits, mode: ReadMode, is_whole: bool, is_dear: bool) -> Patience {
         let end = match (mode, limits.deadline) {
@@ -58,7 +59,7 @@ impl Patience {
         Patience { end, per_look, left: per_look, last: None, judged: 0 }
     }
 
-    /// Counts a cell that is judged. Says whether the clock is to be looked at behind it.
+    /// Counts a judged cell. Returns whether the caller should read the clock after it.
     #[inline]
     pub(super) fn judges(&mut self, cell: Cell<'_>) -> bool {
         self.judged += 1;
@@ -67,12 +68,12 @@ impl Patience {
         self.left == 0
     }
 
-    /// How many cells were counted.
+    /// The number of judged cells.
     pub(super) fn judged(&self) -> u64 {
         self.judged
     }
 
-    /// Whether the row is to be cut here.
+    /// Whether the row should be cut here; an error when the step must be left instead.
     #[cold]
     pub(super) fn is_over(&mut self, now: Moment) -> Result<bool> {
         let is_cheap = self.last.replace(now).is_some_and(|last| now.since(last) < LOOKS_APART_MAX);

@@ -1,4 +1,4 @@
-//! One row: its families one after the other, each cell judged and given, until the row or the step ends.
+//! Reads one row: each family in turn, judging and returning cells until the row or the step ends.
 
 use std::cell::Cell as Slot;
 use std::ops::ControlFlow;
@@ -14,20 +14,20 @@ use crate::matcher::{Next, Verdict};
 use crate::query::{Limits, ReadMode};
 use crate::{Error, Result};
 
-/// Collects the cells of a row until it is certain that they are given. Rows of one scan use it one after the other.
+/// Collects the cells of a row until it is certain that they are returned. The rows of one scan share it.
 #[derive(Default)]
 pub(super) struct RowBuffer {
     bytes: Vec<u8>,
     cells: Vec<(usize, usize, SequenceId)>,
-    /// A cell that is given with another value than its own.
+    /// Scratch space for a cell that is returned with a changed value.
     changed: Vec<u8>,
 }
 
-/// What a buffer keeps for the next row.
+/// Largest buffer in bytes that is kept for the next row.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 impl RowBuffer {
-    /// Forgets the row, and whatever room a large one has needed.
+    /// Drops the row, and the memory that a large row needed.
     fn clear(&mut self) {
         if self.bytes.capacity() > KEPT_BYTES_MAX {
             *self = RowBuffer::default();
@@ -59,19 +59,19 @@ impl CellSink for RowBuffer {
     }
 }
 
-/// What the step may give of the row, and has given.
+/// What a step may return of the row, and what it has returned.
 struct Part<'a> {
     sink: &'a mut dyn CellSink,
-    /// Whether the filter may still drop the whole row.
+    /// Whether cells are buffered because the filter may still drop the whole row.
     buffered: bool,
     buffer: RowBuffer,
     limits: &'a Limits,
     patience: Patience,
     batch: usize,
     row_bytes_max: u64,
-    /// Cells that earlier steps gave, if the row is judged from its start again: they are passed over.
+    /// Cells returned by earlier steps, if the row is judged from its start again. They are skipped.
     resumed: usize,
-    /// Cells of the row that were let through since judging began.
+    /// Cells of the row that passed the matcher since judging began.
     seen: usize,
     given: usize,
     heap_size: u64,
@@ -80,7 +80,7 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// All of the row, into `sink`.
+    /// Returns the whole row, without limits, to `sink`.
     fn new(sink: &'a mut dyn CellSink, limits: &'a Limits, patience: Patience) -> Part<'a> {
         Part {
             sink,
@@ -99,7 +99,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Gives a cell of the row, unless an earlier step did. Breaks when the step is full with it.
+    /// Returns a cell of the row, unless an earlier step did. Breaks when this cell fills the step.
     #[inline]
     fn give(&mut self, cell: Cell<'_>, filter: &Option<Filter>) -> Result<ControlFlow<()>> {
         self.seen += 1;
@@ -127,7 +127,7 @@ impl<'a> Part<'a> {
         Ok(if is_full || self.is_cut_by_size { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
-    /// Gives the key of a cell with another value.
+    /// Returns a cell's key with another value.
     fn give_with_value(&mut self, cell: Cell<'_>, value: &[u8]) {
         let key = cell.key().bytes();
         let mut bytes = std::mem::take(&mut self.buffer.changed);
@@ -146,18 +146,18 @@ impl<'a> Part<'a> {
     }
 }
 
-/// How the reading of one family ended.
+/// How reading one family ended.
 enum Ended {
-    /// Nothing is left of the row.
+    /// The family has no more cells of the row.
     Family,
     /// The filter wants nothing more at all.
     Scan,
-    /// What is left belongs into the next step. So many cells of the family were let through.
+    /// The rest belongs to the next step. `included` cells of the family have passed the matcher.
     Cut { included: u32 },
 }
 
 impl RegionScanner<'_> {
-    /// Gives the row under way, or what the limits let through of the rest of it.
+    /// Reads the current row, or as much of its rest as the limits allow.
     pub(super) fn read_row(
         &mut self,
         limits: &Limits,
@@ -202,7 +202,8 @@ impl RegionScanner<'_> {
             match self.read_family(index, earlier.map(|standing| standing.included), &mut part)? {
                 Ended::Family => {}
                 Ended::Scan => {
-                    // Those that stand in the row end with it, as in HBase; others go on, if the filter does.
+                    // As in HBase, the filter ends every store that stands in the row; the others continue if the
+                    // filter does.
                     let row = &self.row[..];
                     self.stores[index].of_row.closed = true;
                     for store in &mut self.stores[index..] {
@@ -232,12 +233,12 @@ impl RegionScanner<'_> {
         if !is_dropped && self.stores.iter().any(|store| store.on_demand) {
             step.rows_scanned += u64::from(self.read_families_on_demand(&mut part)?);
         }
-        // A filter may have taken out all that there was to judge, and then the other families had nothing.
+        // The filter may have dropped every essential cell, and the other families may have no cell of the row.
         let is_dropped = is_dropped || part.buffered && part.buffer.cells.is_empty();
         if part.buffered && !is_dropped {
             part.buffer.cells().into_iter().for_each(|cell| part.sink.cell(cell));
         }
-        // Also when all that there was of the row went with an earlier part of it.
+        // A row also counts as filtered when an earlier step returned its last cell.
         step.rows_filtered = u64::from(is_dropped || !part.buffered && part.given == 0);
         self.counted += 1;
         self.buffer = part.buffer;
@@ -245,8 +246,8 @@ impl RegionScanner<'_> {
         Ok(step)
     }
 
-    /// Whether nothing decides about a cell but the filter, deletes, and how many versions there are: whether rows may be
-    /// [passed](RegionScanner::pass_refused) or [given](RegionScanner::give_as_they_lie) as a whole.
+    /// Whether only the filter, deletes and the number of versions decide about a cell. Then rows may be
+    /// [skipped](RegionScanner::pass_refused) or [copied](RegionScanner::give_as_they_lie) whole.
     pub(super) fn is_plain(&self) -> bool {
         let (scan, [asked], [store]) = (&*self.scan, &self.asked[..], &self.stores[..]) else { return false };
         let scan_info = &self.region.stores[asked.store].scan_info;
@@ -258,8 +259,8 @@ impl RegionScanner<'_> {
             && !scan_info.new_versions
     }
 
-    /// Gives the row under way and those behind it, as long as nothing is to be judged in them: most rows of most scans.
-    /// Says how many. None is given so that a limit would cut.
+    /// Copies the current row and those after it to `sink` while they are raw rows, which need no matcher; most rows of
+    /// most scans are. Returns their number. Stops before the row that would exceed a limit.
     pub(super) fn give_as_they_lie(&mut self, limits: &Limits, sink: &mut dyn CellSink) -> Result<u64> {
         let (scan, [store]) = (&*self.scan, &mut self.stores[..]) else { return Ok(0) };
         if self.given > 0 || self.standing.is_some() || store.is_closed() {
@@ -270,12 +271,12 @@ impl RegionScanner<'_> {
         store.heap.give_rows(scan.rows_end(), most, wanted, sink)
     }
 
-    /// Passes the row under way, and those behind it, of which the filter wants nothing: most of a search that finds
-    /// little. Nothing is noted of them but their number, where else each would be judged, left, and looked for in turn: a
-    /// row of a kilobyte costs a server 40 to 55 ns in place of 160 to 180.
+    /// Skips the current row and those after it that the filter refuses, which are most rows of a search with few hits.
+    /// Only their number is counted, so a row of 1 KB costs 40 to 55 ns instead of 160 to 180.
     ///
-    /// A marker is left to be judged in its turn, with what it masks. So is what the filter would let through, for it may
-    /// be a version too many. What it refuses among those that it would not be shown makes no difference.
+    /// Stops at a delete marker, which must be judged together with what it masks, and at a cell that the filter would
+    /// accept, which may be a version too many. Also tests cells that the matcher would hide from the filter; refusing
+    /// those changes no result.
     pub(super) fn pass_refused(&mut self) -> Result<u64> {
         let (scan, Some(filter), [store]) = (&*self.scan, &self.filter, &mut self.stores[..]) else {
             return Ok(0);
@@ -287,9 +288,9 @@ impl RegionScanner<'_> {
         let is_wanted = |cell: Cell<'_>| {
             wanted.is_none_or(|wanted| wanted.iter().any(|qualifier| is_same(qualifier, cell.qualifier())))
         };
-        // A row that grows too big says so when it is judged, also where a later cell would drop it. All rows of the block are
-        // added up: less is to be known of each. The cells are told without the length of tags that some files have room for; a
-        // heap size counts by eights.
+        // A row that is too big must fail when it is judged, even if a later cell would drop it. Sizes are summed over
+        // all rows of the block, which is stricter than per row and simpler. The 8 bytes cover the tags' length, which
+        // is absent here and rounded up to 8 in a heap size.
         let (undecided, row_size_max) = (Slot::new(0), self.region.options.row_size_max);
         let may_be_too_big = |cell: Cell<'_>| {
             undecided.set(undecided.get() + cell.heap_size() as u64 + 8);
@@ -298,7 +299,7 @@ impl RegionScanner<'_> {
         store.heap.pass_rows(scan.rows_end(), |cell| match filter.refusal(cell) {
             _ if cell.key().type_code() != CellType::Put.code() => Refused::No,
             Refusal::Cell => Refused::Cell,
-            // It is not shown what is not asked for.
+            // The filter does not see columns that were not asked for.
             _ if !is_wanted(cell) => Refused::Cell,
             Refusal::Undecided if may_be_too_big(cell) => Refused::No,
             Refusal::Undecided => Refused::Undecided,
@@ -307,7 +308,7 @@ impl RegionScanner<'_> {
         })
     }
 
-    /// Whether the filter could judge what it was shown.
+    /// Returns the error of a filter that could not judge a cell.
     fn check_filter(&mut self) -> Result<()> {
         match self.filter.as_mut().and_then(Filter::failure) {
             Some(failure) => Err(Error::Filter(failure)),
@@ -315,7 +316,7 @@ impl RegionScanner<'_> {
         }
     }
 
-    /// Adds what the other families have of a row that the filter lets through. Says whether they have the row.
+    /// Adds the non-essential families of a row that the filter accepted. Returns whether they have the row.
     fn read_families_on_demand(&mut self, part: &mut Part<'_>) -> Result<bool> {
         let mut any = false;
         for index in 0..self.stores.len() {
@@ -337,7 +338,7 @@ impl RegionScanner<'_> {
         Ok(any)
     }
 
-    /// Lets the filter see the cells of a row that it has dropped by the key, and gives none.
+    /// Shows the filter the cells of a row that it dropped by the key, and returns none.
     fn show_dropped_row(&mut self) -> Result<()> {
         let mut nobody = RowBuffer::default();
         let patience = Patience::new(&Limits::NONE, ReadMode::Any, true, false);
@@ -350,7 +351,7 @@ impl RegionScanner<'_> {
         Ok(())
     }
 
-    /// Reads what a family has of the row, or what is left of it behind `earlier` cells that were let through.
+    /// Reads a family's cells of the row, or those after the `earlier` cells that already passed the matcher.
     fn read_family(&mut self, index: usize, earlier: Option<u32>, part: &mut Part<'_>) -> Result<Ended> {
         let RegionScanner { region, scan, filter, traits, stores, row, reach, .. } = self;
         let FilterTraits { may_end, gives_values, .. } = *traits;
@@ -359,7 +360,7 @@ impl RegionScanner<'_> {
         let store = &mut stores[index];
         let wanted = store.wanted(scan);
         let offset = scan.store_offset;
-        // The limit is looked at behind a cell that was given, so that 0 lets one through, as in HBase.
+        // The limit is tested after a cell was returned, so a limit of 0 returns one, as in HBase.
         let last = scan.store_limit.map_or(u32::MAX, |limit| offset.saturating_add(limit.max(1)));
         let mut included = earlier.unwrap_or(0);
         if earlier.is_none() {
@@ -384,15 +385,15 @@ impl RegionScanner<'_> {
             };
             match next {
                 Next::Cell => store.heap.advance()?,
-                // Whether the row goes on is said by what lies there, older versions included.
+                // Older versions of this column also count as a rest of the row.
                 Next::Version if is_full => store.heap.advance()?,
-                // Nobody asks what comes behind it.
+                // Nothing after it is needed.
                 Next::Row if is_one_row && !is_full => {}
                 Next::Row => {
                     store.heap.pass_on(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))?;
                 }
-                // Markers that delete the whole family stand among the versions of the column without a name: none of
-                // its cells can be passed over unseen.
+                // Markers of the whole family lie among the versions of the column with the empty name, so none of its
+                // cells can be skipped unseen.
                 Next::Column | Next::Version if cell.qualifier().is_empty() => store.heap.advance()?,
                 Next::Column | Next::Version => match store.matcher.next_wanted(wanted) {
                     Some(qualifier) => {
@@ -410,15 +411,15 @@ impl RegionScanner<'_> {
                     }
                 },
                 Next::Hint => match filter.as_mut().and_then(|filter| filter.next_hint(cell)) {
-                    // It is for this family alone, be it into a later row: others ask for themselves. A scan that goes
-                    // backwards does not go ahead within its row.
+                    // The hint holds for this family only, even if it names a later row. A reversed scan does not move
+                    // forward within its row.
                     Some(target) if target.is_after(comparator, cell) && !scan.reversed => {
                         if !is_one_row && target.key().row() != row {
                             store.of_row.sent = Some(Box::new(target.clone()));
                         }
                         store.heap.pass(|cell| target.is_after(comparator, cell), |_| target.clone())?;
                     }
-                    // It does go back, to the row that the filter names or the last one before it.
+                    // A reversed scan does move to the hint's row, or to the last row before it.
                     Some(target)
                         if scan.reversed && comparator.compare_rows(target.key().row(), row).is_lt() =>
                     {
@@ -445,7 +446,7 @@ impl RegionScanner<'_> {
             if next == Next::Row {
                 break;
             }
-            // Not while it passes over what was given, nor where the filter is about to end the row.
+            // Do not cut while skipping cells returned earlier, nor where the filter is about to end the row.
             if is_due
                 && part.patience.is_over(region.world.moment())?
                 && part.seen >= part.resumed
@@ -455,21 +456,21 @@ impl RegionScanner<'_> {
                 return Ok(Ended::Cut { included });
             }
         }
-        // HBase looks once more at the filter before it sees that the row is over, but not behind a limit of the family.
+        // HBase asks the filter once more before it sees that the row is over, but not after the family's limit.
         let is_done = included < last && may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining);
         Ok(if is_done { Ended::Scan } else { Ended::Family })
     }
 }
 
-/// Lets the filter judge the whole row, and leaves what it keeps; `false` when the row is dropped. One out of which it takes
-/// every cell is not dropped by that: HBase still reads the families that the filter does not need.
+/// Lets the filter judge the whole row and keeps the cells it accepts; `false` when the row is dropped. Dropping every
+/// cell does not drop the row: HBase still reads the families that the filter does not need.
 fn judge_row(filter: &mut Filter, buffer: &mut RowBuffer) -> bool {
     if buffer.cells.is_empty() {
         return false;
     }
     let mut keep = vec![true; buffer.cells.len()];
     filter.filter_row_cells(&buffer.cells(), &mut keep);
-    // A row of which nothing is left does not count as one that was met, as in HBase.
+    // A row without a remaining cell does not count as seen, as in HBase.
     if keep.contains(&true) && filter.filter_row() {
         return false;
     }

@@ -32,38 +32,38 @@ pub(super) enum Progress {
     Reading,
     /// It has returned all its rows of the region.
     Ended,
-    /// The filter wants no more rows, from later regions neither.
+    /// The filter wants no more rows, neither here nor from later regions.
     EndedByFilter,
 }
 
-/// How rows can be handled that need no judgement cell by cell.
+/// How rows can be handled that need no judging cell by cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WholeRows {
-    /// Each cell is judged.
+    /// Each cell goes through the matcher.
     Judged,
     /// Rows that the filter refuses can be skipped whole.
     Refused {
-        /// Whether the row at which the scanner stands is likely refused.
+        /// Whether the filter is likely to refuse the current row.
         likely: bool,
         /// Whether rows were skipped right before the current one.
         passed: bool,
     },
-    /// Raw rows can be copied to the answer.
+    /// Raw rows can be copied to the response.
     Raw,
 }
 
-/// What the scanner asks of its filter for every row; read once, since the answers never change.
+/// Facts about the scanner's filter that never change; read once when it opens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FilterTraits {
     /// Whether the filter may end the scan.
     pub(super) may_end: bool,
     /// Whether it judges rows as a whole.
     pub(super) judges_rows: bool,
-    /// Whether one cell may take it long.
+    /// Whether judging one cell may take long.
     pub(super) is_dear: bool,
     /// Whether it keeps values unchanged.
     pub(super) gives_values: bool,
-    /// Whether it remembers earlier rows: its state at the start of a row is kept, in case the row is read again.
+    /// Whether it remembers earlier rows. Then its state at the start of a row is kept, in case the row is read again.
     pub(super) remembers_rows: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Walking over what a store has of a file.
+//! A cursor over a store's rows of a file.
 //!
-//! A half is walked like a whole file, by one cursor that both read paths use: the merge of cells, and rows that are
-//! copied as they lie. Where the cursor comes upon a row of the other half it leaves the file, as at the end of one. A whole
-//! file pays one test of a pointer for it.
+//! A half is read like a whole file, by both read paths: the merge of cells and the copying of raw rows. When the
+//! cursor meets a row of the other half, it behaves as at the end of a file. A whole file pays one pointer test for
+//! this.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use super::{Half, Reference};
 /// A cursor over the rows of a file that a store has.
 pub(crate) struct FileCursor {
     cursor: hfile::Cursor,
-    /// For half of a file.
+    /// Which rows belong to the store; `None` for the whole file.
     half: Option<Arc<Reference>>,
 }
 
-/// What only looks is the same for halves.
+/// Methods that do not move the cursor are the same for halves.
 impl std::ops::Deref for FileCursor {
     type Target = hfile::Cursor;
 
@@ -50,13 +50,13 @@ impl FileCursor {
         self.cursor.leave();
     }
 
-    /// Whether the row lies in the half; any does in a whole file.
+    /// Whether the row is in the half; always true for a whole file.
     #[inline]
     pub(crate) fn has_row(&self, row: &[u8]) -> bool {
         self.half.as_ref().is_none_or(|half| half.has(row, self.cursor.reader().comparator()))
     }
 
-    /// Leaves the file where the cursor stands on a row of the other half.
+    /// Ends the cursor if it stands on a row of the other half.
     #[inline]
     fn clip(&mut self) {
         if self.half.is_some() {
@@ -122,7 +122,7 @@ impl FileCursor {
         Ok(self.cursor.peek().is_some())
     }
 
-    /// The row before which a run of rows ends: that of the caller, or where the half does.
+    /// The row before which a run of rows ends: the caller's `end`, or the end of the half.
     fn end_of_run<'a>(&self, end: Option<&'a [u8]>, half: Option<&'a Reference>) -> Option<&'a [u8]> {
         let half = half.filter(|half| half.half == Half::Bottom).map(|half| &half.split_row[..]);
         match (end, half) {

@@ -7,24 +7,24 @@
 //!             [ns=]table=region-0f3a….region      half of a file that `region` had as a link
 //! ```
 //!
-//! A link's bytes are first looked for where the file was made, then among MOB files, then in the archive. Source: HBase 2.6
-//! `HFileLink`, `StoreFileInfo`.
+//! The bytes of a link are first looked for where the file was made, then among MOB files, then in the archive. Source:
+//! HBase 2.6 `HFileLink`, `StoreFileInfo`.
 
 use proto::{EncodedName, TableName};
 use storage::FileName;
 
 use crate::{Error, Result};
 
-/// The folder of the archive, which repeats the layout of the root.
+/// The archive's folder, which repeats the layout of the root.
 pub(crate) const ARCHIVE: &str = "archive";
 const MOB: &str = "mobdir";
-/// What the folder of a file's back references is called, before the file's name.
+/// Prefix of the folder of a file's back references, before the file's name.
 const BACK_REFERENCES: &str = ".links-";
 
 /// A store: a family's folder in a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StorePlace {
-    /// What stands before `data`; empty when the root of the files is HBase's root.
+    /// The path before `data`; empty if the root of the storage is HBase's root.
     root: FileName,
     pub(crate) table: TableName,
     pub(crate) region: String,
@@ -65,22 +65,22 @@ impl StorePlace {
         self.below(Some(ARCHIVE))
     }
 
-    /// Where a file that was made in this store can be, in the order of likelihood.
+    /// The places where a file made in this store can be, the most likely first.
     pub(crate) fn places_of(&self, file: &str) -> Vec<FileName> {
         [None, Some(MOB), Some(ARCHIVE)].map(|top| self.below(top).join(file)).into()
     }
 
-    /// The folder of the back references of a file of this store: one for each store that links to the file.
+    /// The folder of a file's back references; it has one for each store that links to the file.
     pub(crate) fn back_references(&self, file: &str) -> FileName {
         self.archive().join(&format!("{BACK_REFERENCES}{file}"))
     }
 
-    /// What this store's back reference is called.
+    /// The name of this store's back references.
     pub(crate) fn as_back_reference(&self) -> String {
         format!("{}.{}", self.region, self.table.as_str().replace(':', "="))
     }
 
-    /// The store whose back reference has this name; `family` is the same for both.
+    /// The store whose back reference has this name; both have the same `family`.
     pub(crate) fn of_back_reference(&self, name: &str) -> Option<StorePlace> {
         let (region, table) = name.split_once('.')?;
         let table = table.replace('=', ":").parse().ok()?;
@@ -88,7 +88,7 @@ impl StorePlace {
     }
 }
 
-/// The store and the file that a back reference stands for; `None` for the name of any other file.
+/// The store and file that a back reference points to; `None` for the name of any other file.
 pub(crate) fn target_of(back: &FileName) -> Option<(StorePlace, String)> {
     let folder = back.parent()?;
     let file = folder.last().strip_prefix(BACK_REFERENCES)?.to_owned();
@@ -106,19 +106,19 @@ pub(crate) struct LinkTarget {
     pub(crate) region: EncodedName,
 }
 
-/// The name of a store file, taken apart.
+/// The parsed name of a store file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreFileName {
-    /// For a link, and for half of one.
+    /// The target of a link, or of a reference to a link.
     pub(crate) link: Option<LinkTarget>,
-    /// The name of the file that has the bytes.
+    /// The name of the file with the bytes.
     pub(crate) file: String,
     /// For a reference, the region that had the file when it was split or merged.
     pub(crate) parent: Option<EncodedName>,
 }
 
 impl StoreFileName {
-    /// Takes a name apart. The name comes from a list on disk and may be anything.
+    /// Parses a name. It comes from a list on disk and may be anything.
     pub(crate) fn parse(name: &str) -> std::result::Result<StoreFileName, String> {
         let fail = |why: &str| Err(format!("{name:?}: {why}"));
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
@@ -152,7 +152,8 @@ impl StoreFileName {
         Ok(StoreFileName { link, file: file.to_owned(), parent })
     }
 
-    /// The name of a link to a file of the store `of`: to where the bytes are, be the file a link or half of another itself.
+    /// The name of a link to a file of the store `of`. If that file is a link or a half, the new link has the same
+    /// target.
     pub(crate) fn link(of: &StorePlace, name: &StoreFileName) -> Result<StoreFileName> {
         let StorePlace { table, region, .. } = name.origin(of);
         let region = EncodedName::parse(&region).map_err(|error| Error::BadRequest(error.to_string()))?;
@@ -160,12 +161,12 @@ impl StoreFileName {
         Ok(StoreFileName { link: Some(target), ..name.clone() })
     }
 
-    /// The name of a reference to half of what `name` is in the region `parent`.
+    /// The name of a reference to half of the file `name` in the region `parent`.
     pub(crate) fn reference(name: &StoreFileName, parent: &EncodedName) -> StoreFileName {
         StoreFileName { parent: Some(parent.clone()), ..name.clone() }
     }
 
-    /// The store that has made the file, for the store `here` that lists this name.
+    /// The store that made the file, seen from the store `here` that lists this name.
     pub(crate) fn origin(&self, here: &StorePlace) -> StorePlace {
         let mut place = here.clone();
         if let Some(LinkTarget { table, region }) = &self.link {
@@ -176,7 +177,7 @@ impl StoreFileName {
         place
     }
 
-    /// Whether the bytes are a file of the very store that lists this name.
+    /// Whether the bytes are in the folder of the store that lists this name.
     pub(crate) fn is_own(&self) -> bool {
         self.link.is_none() && self.parent.is_none()
     }

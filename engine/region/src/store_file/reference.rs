@@ -13,36 +13,36 @@ use cell::{Comparator, Key, KeyBuf};
 use prost::Message;
 use proto::{pb, pbuf};
 
-/// The longest reference file, in bytes: a key of the longest row and a little more.
+/// Largest reference file in bytes: a key of the longest row and some overhead.
 pub(crate) const SIZE_MAX: usize = 64 << 10;
 
 /// Which side of the split row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Half {
-    /// The split row and what comes after it.
+    /// The split row and the rows after it.
     Top,
-    /// What comes before the split row.
+    /// The rows before the split row.
     Bottom,
 }
 
-/// The rows of a file that a store has: those on one side of a row.
+/// The rows of a file that a store has: those on one side of a split row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reference {
-    /// Which side.
+    /// The side.
     pub half: Half,
-    /// The row.
+    /// The split row.
     pub split_row: Bytes,
 }
 
 impl Reference {
-    /// Whether a row lies in this half.
+    /// Whether a row is in this half.
     #[inline]
     pub(crate) fn has(&self, row: &[u8], comparator: Comparator) -> bool {
         let is_before = comparator.compare_rows(row, &self.split_row).is_lt();
         is_before == (self.half == Half::Bottom)
     }
 
-    /// Whether some row from `start` up to `stop`, both inclusive and empty for any, can lie in this half.
+    /// Whether this half may have rows from `start` to `stop`; both are inclusive, and empty means unbounded.
     pub(crate) fn may_have(&self, start: &[u8], stop: &[u8], comparator: Comparator) -> bool {
         match self.half {
             Half::Bottom => start.is_empty() || self.has(start, comparator),
@@ -50,12 +50,12 @@ impl Reference {
         }
     }
 
-    /// The content of the reference file.
+    /// The content of a reference file.
     pub(crate) fn to_file(&self) -> Bytes {
         pbuf::encode(&pb::Reference::from(self))
     }
 
-    /// Reads a reference file. The error says what was found.
+    /// Parses a reference file. The error describes what was found.
     pub(crate) fn of_file(bytes: &[u8]) -> Result<Reference, String> {
         match bytes.strip_prefix(pbuf::MAGIC) {
             Some(message) => {
@@ -66,7 +66,7 @@ impl Reference {
         }
     }
 
-    /// The form of HBase before 0.96.
+    /// Parses the format of HBase before 0.96.
     fn of_writable(bytes: &[u8]) -> Option<Reference> {
         let (&is_top, rest) = bytes.split_first()?;
         let (&first, rest) = rest.split_first()?;
