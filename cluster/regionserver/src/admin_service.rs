@@ -1,4 +1,4 @@
-//! AdminService: what operators, and tools in their name, ask of one region server.
+//! AdminService: requests of operators and tools to one region server.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::RegionServer;
 use crate::background::Compacting;
 use crate::counters::count;
 
-/// The service behind `flush`, `compact`, `status` and the like.
+/// The service behind shell commands such as `flush`, `compact` and `status`.
 #[derive(Clone, Debug)]
 pub struct AdminService {
     server: Arc<RegionServer>,
 }
 
 impl AdminService {
-    /// Administers `server`.
+    /// A service for `server`.
     pub fn new(server: Arc<RegionServer>) -> AdminService {
         AdminService { server }
     }
@@ -78,7 +78,7 @@ impl AdminService {
         let mut response = pb::GetRegionInfoResponse {
             region_info: region.info().into(),
             compaction_state: request.compaction_state().then(|| compaction_state(compacting)),
-            // Nothing here refers to files of other regions, which alone would stand in the way.
+            // No files of other regions are referred to, which alone would prevent a split.
             splittable: Some(!region.info().is_meta()),
             mergeable: Some(true),
             best_split_row: None,
@@ -89,7 +89,7 @@ impl AdminService {
         let server = self.server.clone();
         Ok(Answer::later(env::blocking(move || {
             let told = |error: region::Error| server.exception(&error);
-            // What is in memory alone has no middle: it is flushed first, as by HBase.
+            // Memory has no middle row, so it is flushed first, as in HBase.
             if region.load().files == 0 && region.memstore_bytes() > 0 {
                 server.flush(&region, FlushReason::Requested).map_err(told)?;
             }
@@ -121,7 +121,7 @@ impl AdminService {
         Ok(Reply::of(&pb::GetRegionLoadResponse { region_loads }))
     }
 
-    /// The families named, which the table must have; all when none is named.
+    /// The named families, which must exist; all families if none is named.
     fn families(&self, region: &Region, named: &[Bytes]) -> Result<Vec<Bytes>, Exception> {
         if named.is_empty() {
             return Ok(region.table().families().iter().map(|family| family.name().clone()).collect());
@@ -147,7 +147,7 @@ impl AdminService {
     fn flush(&self, call: &Call) -> Result<Answer, Exception> {
         let request: pb::FlushRegionRequest = call.decode()?;
         let region = self.server.regions().find(&request.region)?;
-        // All of them are a flush of the region, as for HBase.
+        // All families together are a flush of the region, as in HBase.
         let families = match &request.family {
             Some(family) => self.families(&region, std::slice::from_ref(family))?,
             None => Vec::new(),
@@ -191,7 +191,7 @@ impl AdminService {
         })))
     }
 
-    /// The slow calls and large answers that are kept.
+    /// The recorded slow calls and large responses.
     fn log_entries(&self, call: &Call) -> Result<Reply, Exception> {
         let request: pb::LogRequest = call.decode()?;
         if !request.log_class_name.contains("SlowLogResponseRequest") {
@@ -254,13 +254,13 @@ fn compaction_state(compacting: Compacting) -> i32 {
     state as i32
 }
 
-/// A size in units of `1 << shift` bytes. What is little is one: to balancers and to people 0 means that there is nothing.
+/// A size in units of `1 << shift` bytes, at least 1 for any bytes at all: balancers and people read 0 as empty.
 fn in_units(bytes: u64, shift: u32) -> u32 {
     u32::try_from(bytes >> shift).unwrap_or(u32::MAX).max(u32::from(bytes > 0))
 }
 
 impl RegionServer {
-    /// The load of one region, as servers report it to the master and to `status`.
+    /// The load of one region, as reported to the master and by `status`.
     pub fn region_load(&self, region: &Region) -> pb::RegionLoad {
         let load = region.load();
         let (kilobytes, megabytes) = (|bytes| in_units(bytes, 10), |bytes| in_units(bytes, 20));
@@ -305,12 +305,12 @@ impl RegionServer {
         let counters = self.counters().snapshot();
         let megabytes = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
         let cache = &self.foundation().cache;
-        // What takes the place of a heap: memstores and cached blocks, and what they may take.
+        // In place of a Java heap: memstores and cached blocks, and their limits.
         let used = self.background.memory().saturating_add(cache.counts().bytes);
         let max = self.options().memstore_bytes_max.saturating_add(cache.bytes_max() as u64);
         pb::ServerLoad {
             total_number_of_requests: Some(counters.requests),
-            // HBase means the requests of one second.
+            // HBase reports the requests of one second here.
             number_of_requests: Some(self.background.requests_per_second()),
             used_heap_mb: Some(megabytes(used)),
             max_heap_mb: Some(megabytes(max)),

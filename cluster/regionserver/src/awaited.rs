@@ -1,16 +1,16 @@
-//! Reads that wait for storage without holding a thread.
+//! Reads that wait for storage without blocking a thread.
 //!
-//! A read begins in memory. When it misses a block that can be awaited, its task awaits the block and repeats the read; the
-//! blocks that have arrived stay at hand until the read has ended, so each repetition gets further. Whatever else it has to
-//! wait for (the local disk, a row's lock, a processor) it waits for on the blocking thread pool.
+//! A read begins in memory. If it misses a block that can be awaited, its task awaits the block and repeats the read.
+//! Arrived blocks are held until the read ends, so each repetition gets further. For everything else (the local disk, a
+//! row lock, processor time) the read moves to the blocking thread pool.
 
 use hfile::ArrivedBlock;
 use region::{Error, ReadMode};
 
-/// Bytes of blocks that one read keeps at hand. A read that needs more goes on where it may block.
+/// Bytes of blocks that one read holds. A read that needs more continues where it may block.
 const ARRIVED_BYTES_MAX: usize = 64 << 20;
 
-/// How many blocks a scan keeps from row to row, and how many bytes of them.
+/// Blocks that a scan holds from row to row, and their bytes.
 const KEPT_BLOCKS_MAX: usize = 32;
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
@@ -22,8 +22,8 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// Waits until the read that failed with `error` can be repeated in memory; `None` when it must be repeated where it may
-    /// block.
+    /// Waits until the read that failed with `error` can be repeated in memory; `None` if it must be repeated where it
+    /// may block.
     pub(crate) async fn wait(&mut self, error: Error) -> Result<Option<()>, Error> {
         match error {
             Error::Missing(block) if self.bytes + block.length() <= ARRIVED_BYTES_MAX => {
@@ -37,7 +37,8 @@ impl Arrived {
         }
     }
 
-    /// A row was read. The next one begins in blocks that were read last, one or two of each file; the others go.
+    /// Releases blocks after a row. The next row begins in the blocks read last, one or two for each file, which are
+    /// kept.
     pub(crate) fn row_ended(&mut self) {
         let mut spent = self.blocks.len().saturating_sub(KEPT_BLOCKS_MAX);
         let spent_bytes: usize = self.blocks[..spent].iter().map(ArrivedBlock::length).sum();

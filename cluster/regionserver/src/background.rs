@@ -43,12 +43,13 @@ use crate::memory::MemoryQueue;
 /// Highest nice level of threads that compact memory: segments that wait for them make reads expensive.
 const MEMORY_NICE: u8 = 10;
 
-/// A condition for each kind of thread. A thread that is woken in vain would run before the one that woke it has answered.
+/// One condition variable for each kind of thread. A thread woken without need would run before the one that woke it
+/// has responded.
 #[derive(Default)]
 struct Wakes {
     flushes: Condvar,
     compactions: Condvar,
-    /// Only when the server stops.
+    /// Notified only when the server stops.
     chore: Condvar,
 }
 
@@ -106,7 +107,7 @@ impl Background {
         for index in 0..server.options().memory_compactors.min(cores) {
             let name = format!("memory-{index}");
             let steps = Self::steps(server, &name, MemoryQueue::compact_next);
-            // Segments that wait make reads expensive, so that these threads have a crew of their own.
+            // Compacting memory is more urgent than other background work, so these threads have their own priority.
             server.background.memory_crew.spawn(&name, steps)?;
         }
         env::spawn_thread("chore", Priority::Background, Self::steps(server, "chore", Background::chore))
@@ -126,7 +127,7 @@ impl Background {
                 if server.background.stops() {
                     return;
                 }
-                // A thread that ended would leave what waits in its queue waiting for ever.
+                // If the thread ended here, its queue would never be served again.
                 if let Err(words) = env::caught(|| step(&server)) {
                     tracing::error!(
                         thread,
@@ -141,7 +142,7 @@ impl Background {
     /// Ends the threads after their current step.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        // Under the lock, or a thread that has just looked would go to sleep and miss it.
+        // Hold the lock, or a thread that has just checked would sleep and miss the notification.
         let _queues = self.queues.lock();
         for wake in [&self.wakes.flushes, &self.wakes.compactions, &self.wakes.chore] {
             wake.notify_all();
@@ -149,12 +150,13 @@ impl Background {
         self.memory_queue.wake_all();
     }
 
-    /// Whether the threads shall end. A thread that checks this under its queue's lock before it waits misses no wake-up.
+    /// Whether the threads should end. A thread that checks this under its queue's lock before it waits misses no
+    /// notification.
     pub(crate) fn stops(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Requests of one second, over the last period.
+    /// Requests per second, over the last period.
     pub(crate) fn requests_per_second(&self) -> u64 {
         self.requests_per_second.load(Ordering::Relaxed)
     }
@@ -169,7 +171,7 @@ impl Background {
         self.account_for(region, region.memory())
     }
 
-    /// The same with the region's memory, which the caller has read.
+    /// Like [`Background::account`], for memory that the caller has read.
     pub(crate) fn account_for(&self, region: &Region, memory: InMemory) -> u64 {
         let change = region.memory_change(memory);
         u64::try_from(self.memory.fetch_add(change, Ordering::Relaxed) + change).unwrap_or(0)
@@ -183,7 +185,7 @@ impl Background {
         before
     }
 
-    /// Waits for the next flush and does it.
+    /// Waits for the next flush and runs it.
     pub(crate) fn flush_next(server: &RegionServer) {
         let background = &server.background;
         let now = server.foundation().world.moment();
@@ -206,7 +208,7 @@ impl Background {
             if waited < server.options().blocking_wait {
                 let again = Again { due: Some(now.plus(server.options().blocking_wait / 100)), ..again };
                 queues.flushes.push_back(Flush { region: region.clone(), again, held_since: Some(since) });
-                // This thread may have more to do when it is due: another one shall know of it, too.
+                // This thread may be busy when the next flush is due, so notify another one.
                 background.wakes.flushes.notify_one();
                 drop(queues);
                 if held_since.is_none() {
@@ -240,7 +242,7 @@ impl Background {
         }
         count(&server.counters().flushes_failed);
         let (wait, again) = again.after_failure(server.foundation().world.moment(), &server.options());
-        // It may have been asked for again meanwhile: that one has its turn at once, and fails, or not, by itself.
+        // If it was requested again meanwhile, that request runs at once and has its own failures.
         if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, &region)) {
             queues.flushes.push_back(Flush { region: region.clone(), again, held_since: None });
             background.wakes.flushes.notify_one();
@@ -249,7 +251,7 @@ impl Background {
         tell_failure("flush", &region, &error, wait);
     }
 
-    /// Waits for the next compaction and does it.
+    /// Waits for the next compaction and runs it.
     pub(crate) fn compact_next(server: &RegionServer) {
         let background = &server.background;
         let now = server.foundation().world.moment();
@@ -280,7 +282,7 @@ impl Background {
         background.queues.lock().ended(now);
         server.weigh_background();
         match outcome {
-            // Another one of the store has just done it.
+            // Another compaction of the store has just done the work.
             Ok(0) => {}
             Ok(files) => {
                 let took = server.foundation().world.moment().since(now);
@@ -300,7 +302,7 @@ impl Background {
                     wanted.again.after_failure(server.foundation().world.moment(), &server.options());
                 tell_failure("compaction", &wanted.region, &error, wait);
                 wanted.again = again;
-                // It still waits: it is counted as before.
+                // It still waits, so the counts of waiting compactions stay.
                 background.queues.lock().compactions.push_back(wanted);
                 background.wakes.compactions.notify_one();
                 return;
@@ -312,7 +314,7 @@ impl Background {
         }
     }
 
-    /// Looks what is due, then sleeps for a period.
+    /// Does what is due, then sleeps for a period.
     fn chore(server: &RegionServer) {
         server.look_around();
         let background = &server.background;
@@ -321,7 +323,7 @@ impl Background {
         background.rest(&background.wakes.chore, &mut queues, period);
     }
 
-    /// Sleeps so long, or until it is woken; not where all has come to an end since the thread has looked.
+    /// Sleeps for `time` or until notified; returns at once if the server stops.
     fn rest(&self, wake: &Condvar, queues: &mut MutexGuard<'_, Queues>, time: Duration) {
         if !self.stops() {
             wake.wait_for(queues, time);
@@ -330,7 +332,7 @@ impl Background {
 }
 
 impl RegionServer {
-    /// Deletes what compactions have given up and readers have left since, and now and then searches all folders.
+    /// Deletes files that compactions have given up and no reader uses. Searches all folders once in a while.
     fn remove_unnamed_files(&self, regions: &[Arc<Region>]) {
         for region in regions.iter().filter(|region| region.has_given_up_files()) {
             self.clean(region, Search::GivenUp);
@@ -354,7 +356,7 @@ impl RegionServer {
         }
     }
 
-    /// Has the janitor delete files that a region has given up and nobody holds.
+    /// Lets the janitor delete a region's unlisted files that have no holder.
     pub(crate) fn clean(&self, region: &Arc<Region>, search: Search) {
         match region.clean(&self.janitor, search) {
             Ok(0) => {}
@@ -378,7 +380,7 @@ impl RegionServer {
         *last = (requests, Some(now));
     }
 
-    /// Ends a log file that has become old, so that what regions have flushed can go.
+    /// Rolls the log when its file is old, so that flushed records can be deleted.
     fn roll_old_log(&self) {
         let (log, period) = (&self.foundation().log, self.options().log_roll_period);
         log.tidy();
@@ -391,7 +393,7 @@ impl RegionServer {
                     if period.is_zero() || now.since(*since) < period || log.is_fresh() {
                         return;
                     }
-                    // Also when it fails, the next attempt is a period away.
+                    // The next attempt waits for a full period even after a failure.
                     *seen = Some((number, now));
                 }
                 _ => {
@@ -405,13 +407,13 @@ impl RegionServer {
         }
     }
 
-    /// Flushes a region now, and queues the compaction that this makes necessary. Touches the disk.
+    /// Flushes a region now, and queues a compaction if one is needed. Blocks on storage.
     pub fn flush(&self, region: &Arc<Region>, reason: FlushReason) -> Result<region::Flushed, region::Error> {
         self.flush_as(region, reason, |region| region.flush(reason))
     }
 
-    /// Why a region is flushed that nobody has asked for by name. What holds back the log or is old shall all go, and also
-    /// what is needed for writes to be taken again.
+    /// The reason for a flush that nobody requested. Edits that are old or hold back the log must be flushed
+    /// completely, and so must memory that blocks writes.
     fn reason_to_flush(&self, region: &Region) -> FlushReason {
         let name = region.info().encoded_name().as_str().as_bytes();
         let holds_back = || self.regions_holding_back().iter().any(|region| **region == *name);
@@ -423,19 +425,19 @@ impl RegionServer {
         region.reason_to_flush(self.memory_pressure(), urgency)
     }
 
-    /// The regions because of which the log has more files than it should.
+    /// The regions whose edits keep the log from deleting files beyond its limit.
     fn regions_holding_back(&self) -> Vec<Box<[u8]>> {
         self.foundation().log.regions_holding_back(self.background.memory())
     }
 
-    /// Whether a region has an edit in memory that is older than it may get.
+    /// Whether a region has an edit in memory that is older than allowed.
     fn is_old(&self, load: &region::Load) -> bool {
         let now = self.foundation().world.now();
         let period = i64::try_from(self.options().flush_period.as_millis()).unwrap_or(i64::MAX);
         load.oldest_edit.is_some_and(|oldest| period > 0 && now.0.saturating_sub(oldest.0) > period)
     }
 
-    /// Flushes some families of a region, all when none is named. Touches the disk.
+    /// Flushes some families of a region; all if none is named. Blocks on storage.
     pub fn flush_families(
         &self,
         region: &Arc<Region>,
@@ -473,15 +475,15 @@ impl RegionServer {
         Ok(flushed)
     }
 
-    /// When the disk is full for a store file, what the log keeps to be written over goes: the next attempt may find room by
-    /// it. The log itself does not find the disk full as long as it has that.
+    /// When the disk is full for a store file, deletes the log's spare files so that the next attempt finds space.
+    /// While the log has spare files, it does not run out of space itself.
     fn give_way(&self, error: &region::Error) {
         if matches!(error, region::Error::Storage(error) if error.kind() == storage::Kind::Full) {
             self.foundation().log.remove_spares();
         }
     }
 
-    /// Does what is due: leases, old nonces, old edits, too much memory, logs that are held back.
+    /// Does the periodic work: leases, old nonces, old edits, memory, log files that are held back.
     pub(crate) fn look_around(&self) {
         count_many(&self.counters().scanner_leases_expired, self.scanners.expire());
         self.nonces.forget_old();
@@ -518,7 +520,7 @@ impl RegionServer {
         self.shorten_log();
     }
 
-    /// Queues a flush of the regions because of which the log has more files than it should.
+    /// Queues flushes of the regions that keep the log from deleting files beyond its limit.
     pub(crate) fn shorten_log(&self) {
         for name in self.regions_holding_back() {
             if let Ok(name) = EncodedName::parse(&String::from_utf8_lossy(&name))

@@ -1,9 +1,9 @@
-//! What is shown of the block cache: under HBase's names, and by table, kind and tier under ours.
+//! Metrics of the block cache: under HBase's names, and by table, kind and tier under names of our own.
 
 use cache::{BlockKind, BucketCounts, Cache, Looks, Tier};
 use telemetry::Exposition;
 
-/// HBase's names of the kinds of blocks.
+/// HBase's name of a kind of block.
 fn name_of(kind: BlockKind) -> &'static str {
     match kind {
         BlockKind::Data => "data",
@@ -81,7 +81,7 @@ pub(crate) fn show(cache: &Cache, out: &mut Exposition) {
     }
 }
 
-/// The second tier.
+/// Writes the metrics of the second tier.
 fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
     let (hits, misses) = (looks.hits_in(Tier::Bucket), looks.misses());
     for (name, help, value) in [
@@ -148,7 +148,7 @@ fn show_bucket(counts: &BucketCounts, looks: &Looks, out: &mut Exposition) {
     }
 }
 
-/// The looks for blocks of one table.
+/// Writes the lookups of one table's blocks.
 fn show_table(table: &str, looks: &Looks, out: &mut Exposition) {
     for kind in BlockKind::ALL {
         for (outcome, value) in [

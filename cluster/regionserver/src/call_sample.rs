@@ -1,7 +1,7 @@
-//! What kind of call a request is, and samples of calls for whoever watches where the load goes.
+//! Classifies calls, and shows samples of them to an observer, which finds where the load is.
 //!
-//! One call in [`SAMPLED_ONE_IN`] is shown to an observer with its region, its rows and the time it took. Kind, region and
-//! rows are read from the encoded parameter, which is not decoded for it.
+//! One call in [`SAMPLED_ONE_IN`] is shown with its region, its rows and its duration. Kind, region and rows are read
+//! from the encoded parameter without decoding it.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use rpc::ConnectionInfo;
 use telemetry::{Exposition, Histogram, Spread};
 
-/// One call in so many is shown to the observer.
+/// One call in this many is shown to the observer.
 pub const SAMPLED_ONE_IN: u32 = 16;
-/// Rows of one batch that are shown at most.
+/// Most rows of one batch that are shown.
 const ROWS_MAX: usize = 16;
 
 /// What a call of ClientService does.
@@ -62,7 +62,7 @@ impl CallKind {
         }
     }
 
-    /// Its name in metrics.
+    /// The name of the kind in metrics.
     pub fn name(self) -> &'static str {
         match self {
             CallKind::Get => "get",
@@ -77,7 +77,7 @@ impl CallKind {
         }
     }
 
-    /// The RPC method that it comes by.
+    /// The RPC method of the kind.
     fn method(self) -> &'static str {
         match self {
             CallKind::Get => "Get",
@@ -88,7 +88,7 @@ impl CallKind {
         }
     }
 
-    /// Whether it changes rows; a batch is taken for one that does.
+    /// Whether it changes rows; a batch counts as one that does.
     pub fn is_write(self) -> bool {
         !matches!(self, CallKind::Get | CallKind::Scan | CallKind::Other)
     }
@@ -126,11 +126,11 @@ pub struct CallSample<'a> {
     pub kind: CallKind,
     /// The name or encoded name of its region.
     pub region: &'a [u8],
-    /// The row that it is about; of a scan where it starts.
+    /// The row that it is about; for a scan the start row.
     pub row: &'a [u8],
-    /// From the request's last byte to the answer; of a batch, of all of it.
+    /// From the request's last byte to the response; for a batch, of the whole batch.
     pub took: Duration,
-    /// How many rows of its call it stands for.
+    /// The number of rows of its call that it represents.
     pub weight: u32,
     /// Whether it is the first row of its call, so that calls can be counted.
     pub is_first: bool,
@@ -140,14 +140,14 @@ pub struct CallSample<'a> {
     pub connection: &'a ConnectionInfo,
 }
 
-/// Somebody who is shown samples of calls, on the thread that has answered them.
+/// Receives samples of calls, on the thread that has answered them.
 pub trait CallObserver: Send + Sync {
-    /// Shows one row of a sampled call.
+    /// Receives one row of a sampled call.
     fn sampled(&self, sample: &CallSample<'_>);
 }
 
-/// Whether the call at hand is one of those that are sampled. Each thread decides by a random sequence of its own, so that
-/// a client with a rhythm is sampled evenly.
+/// Whether the current call is sampled. Each thread uses its own random sequence, so that clients with a rhythm are
+/// sampled evenly.
 pub(crate) fn is_sampled() -> bool {
     thread_local! {
         static STATE: Cell<u32> = const { Cell::new(0x9E37_79B9) };
@@ -159,7 +159,7 @@ pub(crate) fn is_sampled() -> bool {
     })
 }
 
-/// Shows the rows of a call to `observer`. A scan that goes on has no row: its open was shown.
+/// Shows the rows of a call to `observer`. A continued scan has no row: its opening was shown.
 pub(crate) fn show(
     observer: &dyn CallObserver,
     connection: &ConnectionInfo,
@@ -183,7 +183,7 @@ pub(crate) fn show(
                     actions.map(move |action| (of_region.bytes, action.bytes))
                 })
             };
-            // Of a large batch evenly spread rows, each for those between it and the next.
+            // Evenly spread rows of a large batch, each representing those up to the next.
             let stride = actions().count().div_ceil(ROWS_MAX).max(1);
             for (of_region, action) in actions().step_by(stride) {
                 let operation = fields(action).find(|field| matches!(field.number, 2 | 3));
@@ -231,7 +231,7 @@ fn mutation_kind(param: &[u8]) -> CallKind {
     kind
 }
 
-/// The name of the region that a call is for, of a batch the first; `None` when its parameter names none.
+/// The name of a call's region, for a batch the first; `None` if the parameter names none.
 pub(crate) fn region_of(kind: CallKind, param: &[u8]) -> Option<&[u8]> {
     match kind {
         CallKind::Multi => region_name(bytes_of(param, 1)?),
@@ -239,7 +239,7 @@ pub(crate) fn region_of(kind: CallKind, param: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The name in the RegionSpecifier that is field 1 of every request.
+/// The name in the RegionSpecifier, which is field 1 of every request.
 fn region_name(param: &[u8]) -> Option<&[u8]> {
     bytes_of(bytes_of(param, 1)?, 2)
 }
@@ -251,13 +251,13 @@ fn bytes_of(message: &[u8], number: u64) -> Option<&[u8]> {
 /// A field of an encoded message.
 struct Field<'a> {
     number: u64,
-    /// Of a number.
+    /// The value of a number field.
     value: u64,
-    /// Of bytes and messages.
+    /// The content of a bytes or message field.
     bytes: &'a [u8],
 }
 
-/// The fields of an encoded message, as far as they can be read.
+/// The fields of an encoded message, up to the first that cannot be read.
 fn fields(mut left: &[u8]) -> impl Iterator<Item = Field<'_>> {
     std::iter::from_fn(move || {
         let tag = varint(&mut left)?;

@@ -1,7 +1,7 @@
-//! Cells on their way out: into a cell block when the connection has a codec, into the message when not.
+//! Cells on their way to a client: in a cell block if the connection has a codec, else in the message.
 //!
-//! Small blocks and messages are written into room that the thread keeps: it is cut off piece by piece, and is used again
-//! from its front when all pieces were sent. So a small reply asks for no memory.
+//! Small blocks and messages are written into a buffer that the thread keeps. Replies are cut off it, and it is reused
+//! from its start once all of them were sent. So a small reply allocates no memory.
 
 use std::cell::Cell as Slot;
 
@@ -11,33 +11,34 @@ use prost::Message;
 use proto::pb;
 use rpc::{Codec, Reply};
 
-/// Bytes of the room that a thread begins with.
+/// Initial size of a thread's buffer, in bytes.
 const ROOM: usize = 16 << 10;
-/// With fewer bytes left the room is begun again from its front, or replaced when pieces of it are still on their way.
+/// With less free space than this, the buffer is reused from its start, or replaced if replies from it were not sent
+/// yet.
 const ROOM_LEAST: usize = 2 << 10;
-/// Room of more bytes is not kept: it would stay with a thread for one large reply.
+/// Larger buffers are not kept by the thread.
 const ROOM_KEPT_MAX: usize = 64 << 10;
 
 thread_local! {
     static KEPT: Slot<BytesMut> = Slot::new(BytesMut::new());
 }
 
-/// Room to write a reply into; what is left of it goes back to the thread.
+/// A buffer for one reply; its rest returns to the thread.
 #[derive(Debug)]
 struct Room(BytesMut);
 
 impl Room {
-    /// Room for so many bytes, and some for the message behind them.
+    /// A buffer for `bytes` bytes of cells and a small message.
     fn of_thread(bytes: usize) -> Room {
         let (mut room, least) = (KEPT.take(), bytes + ROOM_LEAST);
-        // To let it grow would copy what it has, though nobody needs that any more.
+        // Growing the buffer would copy replies that nobody needs any more.
         if room.capacity() < least && !room.try_reclaim(least) {
             room = BytesMut::with_capacity(least.max(ROOM));
         }
         Room(room)
     }
 
-    /// What was written, cut off.
+    /// Cuts off what was written.
     fn cut(&mut self) -> Bytes {
         if self.0.len() > ROOM_KEPT_MAX {
             return std::mem::take(&mut self.0).freeze();
@@ -50,13 +51,13 @@ impl Drop for Room {
     fn drop(&mut self) {
         self.0.clear();
         if self.0.capacity() <= ROOM_KEPT_MAX {
-            // At its end a thread has none to keep it in.
+            // Fails when the thread is ending; then the buffer is freed.
             let _ended = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.0)));
         }
     }
 }
 
-/// Where the engine puts the cells of a reply. One for the whole reply; results are cut out of it by [`Mark`]s.
+/// Receives the cells of a whole reply from the engine. Results are cut out of it by [`Mark`]s.
 #[derive(Debug)]
 pub(crate) struct CellsOut {
     codec: Codec,
@@ -64,13 +65,13 @@ pub(crate) struct CellsOut {
     messages: Vec<pb::Cell>,
     count: usize,
     heap_size: u64,
-    /// How many cells each of the rows has that [ended](CellSink::row_ends) since [a step began](CellsOut::begin_step), and
-    /// how many cells there were in all when the last of them did.
+    /// The number of cells of each row that has [ended](CellSink::row_ends) since the [last step
+    /// began](CellsOut::begin_step), and the total number when the last of them ended.
     ended: Vec<u32>,
     counted: usize,
 }
 
-/// A place between two cells.
+/// A position between two cells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     block: usize,
@@ -83,7 +84,7 @@ impl CellsOut {
         CellsOut::with_room(codec, 0)
     }
 
-    /// The same with room for so many bytes of cells, so that a large block is not copied each time that it doubles.
+    /// Like [`CellsOut::new`], with room for `bytes` bytes of cells, so that a large block is not copied when it grows.
     pub(crate) fn with_room(codec: Codec, bytes: usize) -> CellsOut {
         CellsOut {
             codec,
@@ -96,51 +97,51 @@ impl CellsOut {
         }
     }
 
-    /// Makes room for so many bytes of cells in all.
+    /// Reserves room for a total of `bytes` bytes of cells.
     pub(crate) fn make_room(&mut self, bytes: usize) {
         if self.is_block() {
             self.block.0.reserve(bytes.saturating_sub(self.block.0.len()));
         }
     }
 
-    /// How many bytes the cell block has.
+    /// Size of the cell block in bytes.
     pub(crate) fn block_bytes(&self) -> usize {
         self.block.0.len()
     }
 
-    /// Whether cells travel beside the message.
+    /// Whether cells are sent in a cell block beside the message.
     pub(crate) fn is_block(&self) -> bool {
         self.codec != Codec::None
     }
 
-    /// What HBase counts for the cells so far in its limits.
+    /// The heap size of the cells so far, as HBase counts it for its limits.
     pub(crate) fn heap_size(&self) -> u64 {
         self.heap_size
     }
 
-    /// The place after the last cell.
+    /// The position after the last cell.
     pub(crate) fn mark(&self) -> Mark {
         Mark { block: self.block.0.len(), count: self.count, heap_size: self.heap_size }
     }
 
-    /// The same where a step begins that may give several rows.
+    /// Like [`CellsOut::mark`], at the begin of a step that may return several rows.
     pub(crate) fn begin_step(&mut self) -> Mark {
         self.ended.clear();
         self.counted = self.count;
         self.mark()
     }
 
-    /// How many cells each row has that the step has ended. Of a step that cut its only row, or judged it, nothing is told.
+    /// The number of cells in each row that the step has ended; empty if the step returned one row through the matcher.
     pub(crate) fn ended(&self) -> &[u32] {
         &self.ended
     }
 
-    /// How many cells came after `mark`.
+    /// The number of cells after `mark`.
     pub(crate) fn since(&self, mark: Mark) -> usize {
         self.count - mark.count
     }
 
-    /// Forgets the cells after `mark`.
+    /// Drops the cells after `mark`.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.block.0.truncate(mark.block);
         self.messages.truncate(mark.count);
@@ -157,9 +158,9 @@ impl CellsOut {
         self.messages.get(mark.count)?.row.as_deref()
     }
 
-    /// The result made of the cells after `mark`: their number if they travel beside, else the cells.
+    /// The result with the cells after `mark`: their number if they are in the cell block, else the cells.
     ///
-    /// Cells of messages are moved out of here, so that results are made one after the other.
+    /// Cells in messages are moved into the result, so results must be made in order.
     pub(crate) fn result(&mut self, mark: Mark) -> pb::Result {
         if self.is_block() {
             let count = i32::try_from(self.since(mark)).unwrap_or(i32::MAX);
@@ -170,12 +171,12 @@ impl CellsOut {
         pb::Result { cell, ..Default::default() }
     }
 
-    /// The cell block; empty when there is none.
+    /// The cell block; empty if cells are in the message.
     pub(crate) fn into_block(mut self) -> Bytes {
         self.block.cut()
     }
 
-    /// The reply of `message` and the cell block.
+    /// The reply with `message` and the cell block.
     pub(crate) fn reply(mut self, message: &impl Message) -> Reply {
         let cells = self.block.cut();
         message.encode(&mut self.block.0).expect("room grows");
@@ -201,7 +202,7 @@ impl CellSink for CellsOut {
     }
 }
 
-/// A cell as a message. One copy of its bytes is shared by all fields. Tags stay on the server, as with `KeyValueCodec`.
+/// A cell as a message. All fields share one copy of its bytes. Tags are not sent, as with HBase's `KeyValueCodec`.
 pub(crate) fn to_message(cell: Cell<'_>) -> pb::Cell {
     let whole = Bytes::copy_from_slice(cell.bytes_without_tags());
     let part = |part: &[u8]| {
@@ -219,12 +220,12 @@ pub(crate) fn to_message(cell: Cell<'_>) -> pb::Cell {
     }
 }
 
-/// Counts cells and keeps none: for a read that only asks whether there is anything.
+/// Counts cells and drops them, for a read that only asks whether any exist.
 #[derive(Debug, Default)]
 pub(crate) struct Counting(pub(crate) usize);
 
 impl Counting {
-    /// Whether there was a cell, as a result.
+    /// The result that tells whether there was a cell.
     pub(crate) fn exists(&self) -> pb::Result {
         pb::Result { exists: Some(self.0 > 0), stale: Some(false), ..Default::default() }
     }

@@ -1,6 +1,6 @@
-//! ClientMetaService and BootstrapNodeService: how a client that knows one address finds the rest.
+//! ClientMetaService and BootstrapNodeService: a client that knows one address finds the other servers.
 //!
-//! Masters and region servers answer alike, from one [`ClusterView`] that the master keeps up to date.
+//! Masters and region servers respond from one [`ClusterView`], which the master keeps up to date.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use arc_swap::ArcSwap;
 use proto::{RegionInfo, ServerName, pb};
 use rpc::{Answer, Call, Exception, Reply, Service, class};
 
-/// Where hbase:meta is served.
+/// Where a replica of hbase:meta is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaLocation {
     /// The region.
     pub region: RegionInfo,
-    /// The server that has it; `None` while nobody has.
+    /// Its server; `None` while it is not assigned.
     pub server: Option<ServerName>,
-    /// The sequence number it was opened with.
+    /// The sequence number with which it was opened.
     pub open_sequence: u64,
 }
 
@@ -28,14 +28,14 @@ struct Seen {
     region_servers: Vec<ServerName>,
 }
 
-/// What is known of the cluster. One writer at a time changes it, readers never wait.
+/// The known state of the cluster. One writer at a time changes it; readers never wait.
 #[derive(Debug, Default)]
 pub struct ClusterView {
     seen: ArcSwap<Seen>,
 }
 
 impl ClusterView {
-    /// Nothing is known yet.
+    /// An empty view.
     pub fn new() -> ClusterView {
         ClusterView::default()
     }
@@ -54,12 +54,12 @@ impl ClusterView {
         self.change(|seen| seen.cluster_id = Some(id.clone()));
     }
 
-    /// Sets the masters: the active one, if there is one, and those that wait.
+    /// Sets the active master, if there is one, and the backup masters.
     pub fn set_masters(&self, active: Option<ServerName>, backup: Vec<ServerName>) {
         self.change(|seen| (seen.active_master, seen.backup_masters) = (active.clone(), backup.clone()));
     }
 
-    /// Sets where hbase:meta and its replicas are.
+    /// Sets the locations of hbase:meta and its replicas.
     pub fn set_meta(&self, locations: Vec<MetaLocation>) {
         self.change(|seen| seen.meta = locations.clone());
     }
@@ -79,7 +79,7 @@ impl ClusterView {
         self.seen.load().active_master.clone()
     }
 
-    /// Where hbase:meta and its replicas are.
+    /// The locations of hbase:meta and its replicas.
     pub fn meta(&self) -> Vec<MetaLocation> {
         self.seen.load().meta.clone()
     }
@@ -90,7 +90,7 @@ impl ClusterView {
     }
 }
 
-/// Answers clients who use `RpcConnectionRegistry`.
+/// Responds to clients that use `RpcConnectionRegistry`.
 #[derive(Clone, Debug)]
 pub struct ClientMetaService {
     view: Arc<ClusterView>,
@@ -98,7 +98,7 @@ pub struct ClientMetaService {
 }
 
 impl ClientMetaService {
-    /// Answers from `view`, with at most `nodes_max` addresses to bootstrap from.
+    /// A service that responds from `view`, with at most `nodes_max` bootstrap addresses.
     pub fn new(view: Arc<ClusterView>, nodes_max: usize) -> ClientMetaService {
         ClientMetaService { view, nodes_max }
     }
@@ -151,14 +151,14 @@ impl Service for ClientMetaService {
     }
 }
 
-/// Answers region servers that look for each other.
+/// Responds to region servers that look for each other.
 #[derive(Clone, Debug)]
 pub struct BootstrapNodeService {
     view: Arc<ClusterView>,
 }
 
 impl BootstrapNodeService {
-    /// Answers from `view`.
+    /// A service that responds from `view`.
     pub fn new(view: Arc<ClusterView>) -> BootstrapNodeService {
         BootstrapNodeService { view }
     }

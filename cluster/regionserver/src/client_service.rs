@@ -16,7 +16,7 @@ use rpc::{Answer, Call, Exception, Service, UpcomingRequests};
 use crate::RegionServer;
 use crate::watch::watch;
 
-/// The service that tables are read and written through.
+/// The service that reads and writes the rows of tables.
 #[derive(Clone, Debug)]
 pub struct ClientService {
     server: Arc<RegionServer>,

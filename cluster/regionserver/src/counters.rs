@@ -1,4 +1,4 @@
-//! What the server has done, in numbers. Names are those of HBase's metrics.
+//! Counters of the server, named after HBase's metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,9 +26,9 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests of clients, a batch counting once (`totalRequestCount`).
+    /// Requests of clients; a batch counts once (`totalRequestCount`).
     requests;
-    /// Rows that requests acted on, each action of a batch counting (`totalRowActionRequestCount`).
+    /// Rows that requests acted on; each action of a batch counts (`totalRowActionRequestCount`).
     row_actions;
     /// Calls of Get (`rpcGetRequestCount`).
     gets;
@@ -48,7 +48,7 @@ counters! {
     scanner_leases_expired;
     /// Reads that left the serving thread because a block was not in memory.
     reads_from_disk;
-    /// Bytes that regions which were opened took from the log into memory.
+    /// Bytes of memory that region openings replayed from the log.
     replayed_bytes;
     /// Flushes done (`flushTime_num_ops`).
     flushes;
@@ -72,9 +72,9 @@ counters! {
     slow_increments;
     /// Appends that took longer than a second (`slowAppendCount`).
     slow_appends;
-    /// Answers larger than `hbase.ipc.warn.response.size`.
+    /// Responses larger than `hbase.ipc.warn.response.size`.
     large_answers;
-    /// Batches of more rows than `hbase.rpc.rows.warning.threshold`.
+    /// Batches with more rows than `hbase.rpc.rows.warning.threshold`.
     large_batches;
     /// Writes that were refused because memstores were full.
     writes_refused;

@@ -1,6 +1,6 @@
-//! What clients are told of the engine's errors. Nowhere else is an engine's error given a Java class.
+//! Maps the engine's errors to exceptions for clients, the only place where errors get a Java class.
 //!
-//! Each variant answers for the client: look the region up again, wait, or give up.
+//! Each mapping tells the client what to do: look the region up again, wait, or give up.
 
 use proto::ServerName;
 use region::Error;
@@ -16,21 +16,21 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         Error::TooBusy(_) => Exception::region_too_busy(text),
         Error::RowTooBig { .. } => Exception::new(class::ROW_TOO_BIG, text),
         Error::BadTimestamp { .. } => Exception::new(class::FAILED_SANITY_CHECK, text),
-        // HBase passes on what its comparators throw; a pattern that is too dear stays so.
+        // HBase passes its comparators' exceptions on; retrying a pattern that is too costly does not help.
         Error::Filter(filter::Failure::TooManySteps { .. }) => Exception::do_not_retry(text),
         Error::Filter(_) => Exception::io(text),
         Error::NotALong(_) | Error::CellTooLarge { .. } | Error::BadRequest(_) | Error::ReadOnly(_) => {
             Exception::do_not_retry(text)
         }
-        // The region acknowledges nothing any more; whoever opens it next has what was acknowledged.
+        // This region acknowledges nothing any more; the next server to open it has all acknowledged writes.
         Error::Aborted(_) => {
             Exception::new(class::REGION_SERVER_ABORTED, format!("Server {server} aborting: {text}"))
         }
         // Trying again does not mend a damaged file.
         Error::Corrupt { .. } | Error::File(_) => Exception::do_not_retry(text),
         Error::Log(_) | Error::Storage(_) | Error::InDoubt { .. } | Error::Broken(_) => Exception::io(text),
-        // `WouldBlock` is taken care of where memory alone is read; a variant that is added later and forgotten here
-        // must not be taken for one that a retry helps.
+        // `WouldBlock` is handled where reads run in memory. A variant added later and forgotten here must not be
+        // retried.
         _ => Exception::do_not_retry(format!("unexpected: {text}")),
     }
 }

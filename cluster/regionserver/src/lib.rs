@@ -11,14 +11,14 @@
 //!                        └─ background flushes and compactions
 //! ```
 //!
-//! Protobuf stops here: the engine speaks cells. What the engine reports as an error becomes one of HBase's exceptions
-//! in one place, [`exceptions`].
+//! Protobuf ends here: the engine works on cells. Errors of the engine become HBase's exceptions in one place,
+//! [`exceptions`].
 //!
-//! **Waiting.** A service is called on the thread that serves sockets. What is in memory is answered there and then.
-//! A read that needs the disk is given back by the engine untouched and done again on a thread that may block; a write
-//! is applied at once, and its answer waits for the log without holding a thread.
+//! **Waiting.** A service is called on the thread that serves sockets, and answers from memory at once. A read that
+//! needs the disk fails in the engine without effect, and is repeated where it may block. A write is applied at once,
+//! and its response waits for the log without holding a thread.
 //!
-//! What this crate does not know: where regions should be (the master's business), and sockets (`rpc`'s).
+//! This crate does not know where regions should be (the master decides) and has no sockets (`rpc` has them).
 
 mod admin_service;
 mod awaited;

@@ -1,4 +1,4 @@
-//! The region server of this process behind the contract that the master knows.
+//! The in-process implementation of the contract between master and region servers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,11 +18,10 @@ use rpc::Exception;
 
 use crate::RegionServer;
 
-/// Orders of the master that are carried out at the same time; more wait.
+/// Orders of the master that run at the same time; more wait.
 const ORDERS_MAX: usize = 32;
 
-/// A cluster whose one region server is in this process. Orders are carried out on threads of their own, for they wait
-/// for the disk.
+/// A cluster with one region server, in this process. Orders run on threads of their own, since they block on storage.
 #[derive(Debug)]
 pub struct LocalServers {
     inner: Arc<Inner>,
@@ -36,13 +35,13 @@ struct Inner {
 }
 
 impl LocalServers {
-    /// The cluster of `server` alone.
+    /// A cluster that consists of `server`.
     pub fn new(server: Arc<RegionServer>) -> std::io::Result<LocalServers> {
         let inner = Arc::new(Inner { server, terms: Mutex::default() });
         Ok(LocalServers { inner, runtime: Runtime::start("orders", ORDERS_MAX)? })
     }
 
-    /// Carries out an order for `server`, which must be the one of this process.
+    /// Runs an order for `server`, which must be the server of this process.
     fn order<T: Send + 'static>(
         &self,
         server: &ServerName,
@@ -128,7 +127,7 @@ impl RegionServers for LocalServers {
             let name = region.encoded_name().clone();
             let opened = inner.told(inner.server.open_region(region, table));
             if opened.is_err() {
-                // The answer says that the region is not open here, so this opening must never be served.
+                // The response will say that the region is not open, so its opening must never be served.
                 inner.terms.lock().admit_close(&name, term).map_err(StaleTerm::exception)?;
             }
             Ok(OpenSequence(opened?.open_sequence().0))
@@ -146,7 +145,7 @@ impl RegionServers for LocalServers {
     fn truncate(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<()> {
         self.order(server, move |inner| {
             let OpenOrder { region, table, term } = order;
-            // Nobody may open it meanwhile under an earlier term.
+            // Prevents an opening under an earlier term meanwhile.
             inner.terms.lock().admit_close(region.encoded_name(), term).map_err(StaleTerm::exception)?;
             inner.told(inner.server.truncate_region(region, table))
         })
@@ -225,7 +224,7 @@ impl RegionServers for LocalServers {
     }
 }
 
-/// Gathers cells into rows.
+/// Groups cells into rows.
 #[derive(Default)]
 struct Rows(Vec<CatalogRow>);
 
@@ -244,7 +243,7 @@ impl CellSink for Rows {
     }
 }
 
-/// The newest timestamp that was seen.
+/// The newest timestamp seen.
 #[derive(Default)]
 struct Newest(i64);
 

@@ -1,19 +1,19 @@
-//! The memory of all memstores: what is compacted in it, what is flushed first, and whom it slows.
+//! The memory of all memstores of the server: memory compaction, the choice of regions to flush, and write throttling.
 //!
-//! **Compaction.** A region is queued once when a write has sealed a segment; see [`region::Region::compact_memory`]. These threads do
-//! not wait behind flushes and compactions of files, which take long: while they are behind, active segments grow. They weigh
-//! little beside what serves, until a region has as much as it may hold and waits for them: then they weigh as much, for a
-//! flush that overtakes them costs more, and makes their work be for nothing.
+//! **Compaction.** A region is queued once when a write has sealed a segment; see [`region::Region::compact_memory`].
+//! The compaction threads do not queue behind flushes and file compactions, which take long; while they are behind,
+//! active segments grow. Their priority is low until some region has as much memory as it may hold and waits for them.
+//! Then it is that of serving threads, because a flush that overtakes them costs more and discards their work.
 //!
-//! **Which region is flushed** when memory must be freed: first those that do not compact in memory, then those whose
-//! memory drops least of what is written to it; among equals the fullest. So a region that a tenth of its writes would
-//! fill again at once is not the one that goes. What is being flushed already counts as free, so that one flush after the
-//! other begins, and no more of them than are needed. See [`flush_worth`].
+//! **Which region is flushed** when memory must be freed: first regions that do not compact in memory, then those whose
+//! memory drops the smallest share of their writes; among equals the fullest. So a region whose writes would soon fill
+//! its memory again is not chosen. Memory that is being flushed counts as free, so only as many flushes begin as are
+//! needed. See [`flush_worth`].
 //!
-//! **Slowing.** Between the lower and the upper mark, and in the last quarter before a region's own limit, the answer to a
-//! write is held back, by a time that grows with the square of how far memory has filled, up to
-//! `bellows.memstore.slowing.max`. Clients that wait for answers slow down little by little, to what flushes can free,
-//! where they would hit a wall else. It costs no thread: the answer waits, not the server.
+//! **Write throttling.** Responses to writes are delayed between the lower and the upper mark, and in the last quarter
+//! below a region's own limit. The delay grows with the square of the fill, up to `bellows.memstore.slowing.max`.
+//! Clients that wait for responses slow down gradually to the rate that flushes can free, instead of being refused at
+//! once. A delayed response holds no thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use region::{MemoryUse, Region};
 
 use crate::RegionServer;
 
-/// The queue.
+/// Regions whose memory is to be compacted.
 #[derive(Default)]
 pub(crate) struct MemoryQueue {
     waiting: Mutex<VecDeque<Arc<Region>>>,
@@ -32,18 +32,18 @@ pub(crate) struct MemoryQueue {
 }
 
 impl MemoryQueue {
-    /// Queues a region; it says itself when.
+    /// Queues a region. Called once for each request of the region.
     pub(crate) fn push(&self, region: &Arc<Region>) {
         self.waiting.lock().push_back(Arc::clone(region));
         self.wake.notify_one();
     }
 
-    /// Forgets a region that is no longer here.
+    /// Removes a region that is no longer on this server.
     pub(crate) fn forget(&self, region: &Arc<Region>) {
         self.waiting.lock().retain(|waiting| !Arc::ptr_eq(waiting, region));
     }
 
-    /// Whoever waits shall look whether the server stops.
+    /// Wakes all waiting threads, which then check whether the server stops.
     pub(crate) fn wake_all(&self) {
         let _waiting = self.waiting.lock();
         self.wake.notify_all();
@@ -61,41 +61,40 @@ impl MemoryQueue {
         };
         drop(waiting);
         region.compact_memory(server.memory_pressure());
-        // One that is done does not end the hurry of another.
+        // The priority stays high while another region in the queue waits.
         let presses = queue.waiting.lock().iter().any(|region| region.awaits_memory_compaction());
         server.background.memory_crew.hurry(presses);
         server.background.account(&region);
     }
 }
 
-/// What flushing a region is worth when memory must be freed: the greatest is flushed first. A region that compacts in
-/// memory counts half, and of that what its memory does not drop.
+/// Bytes that flushing a region is worth when memory must be freed; the region with the most is flushed first. For a
+/// region that compacts in memory, half of its bytes count, less the share that its compactions drop.
 fn flush_worth(memory: MemoryUse) -> f64 {
     let bytes = memory.bytes as f64;
     if memory.compacts { bytes / 2.0 * (1.0 - memory.dropped.clamp(0.0, 1.0)) } else { bytes }
 }
 
-/// How long an answer is held back when memory is `full`, of which 0 is where slowing begins and 1 where writes are
-/// refused.
+/// The delay of a response when memory is `full`: 0 where throttling begins, 1 where writes are refused.
 fn slowing(full: f64, longest: Duration) -> Duration {
     if full > 0.0 { longest.mul_f64(full.min(1.0).powi(2)) } else { Duration::ZERO }
 }
 
-/// How full the memory of all memstores is with `bytes`: 1 at the lower mark.
+/// The fill of the memory for memstores with `bytes` in use: 1 at the lower mark.
 pub(crate) fn pressure(bytes: u64, low: u64) -> f64 {
     bytes as f64 / low.max(1) as f64
 }
 
-/// The part of a region's own limit from which on its writers are slowed.
+/// The fraction of a region's own limit at which throttling of its writers begins.
 pub(crate) const SLOW_FROM: f64 = 0.75;
 
 impl RegionServer {
-    /// How full the memory of all memstores is: 1 at the lower mark.
+    /// The fill of the memory for memstores: 1 at the lower mark.
     pub(crate) fn memory_pressure(&self) -> f64 {
         pressure(self.background.memory(), self.options().memstore_bytes_low())
     }
 
-    /// How long the answer to a write to `region` is to be held back.
+    /// The delay of the response to a write to `region`.
     pub(crate) fn slowing_of(&self, region: &Region) -> Duration {
         let options = self.options();
         let (memory, low) = (self.background.memory(), options.memstore_bytes_low());
@@ -115,8 +114,8 @@ impl RegionServer {
         slowing(full, options.slowing_max)
     }
 
-    /// Queues a flush of the region that is best flushed while memstores take more than the lower mark, beside what is
-    /// being flushed.
+    /// Queues a flush of the most suitable region if memstores exceed the lower mark, not counting memory that is being
+    /// flushed.
     pub(crate) fn relieve_memory(&self) {
         let low = self.options().memstore_bytes_low();
         if self.background.memory() <= low {

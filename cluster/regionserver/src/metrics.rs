@@ -1,4 +1,4 @@
-//! What a region server shows of itself, under HBase's names.
+//! Metrics of a region server, under HBase's names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use telemetry::{Exposition, Source};
 
 use crate::RegionServer;
 
-/// What the stores of a family have in memory, over all regions.
+/// Memory of a family's stores, summed over all regions.
 #[derive(Default)]
 struct FamilyMemory {
     segments: u64,
@@ -51,7 +51,7 @@ impl FamilyMemory {
     }
 }
 
-/// Memstores by table and family: a line for each region would be too many.
+/// Writes the memstore metrics by table and family: a line for each region would be too many.
 fn show_memory(regions: &[Arc<Region>], out: &mut Exposition) {
     let mut families: BTreeMap<(String, String), FamilyMemory> = BTreeMap::new();
     for region in regions {
@@ -73,7 +73,7 @@ fn show_memory(regions: &[Arc<Region>], out: &mut Exposition) {
             out.gauge(&format!("bellows_memstore_{name}"), help, &labels, value(memory) as f64);
         }
     }
-    // Counted since their regions were opened.
+    // These count from the opening of the regions.
     let counters: [(&str, &str, Value); 10] = [
         ("sealed", "Segments that were full.", |memory| memory.sealed),
         ("flattened", "Segments that became flat.", |memory| memory.flattened),

@@ -1,4 +1,4 @@
-//! Nonces: an increment or append that a client repeats, because it has lost the first answer, is applied once.
+//! Nonces: an increment or append that a client repeats, because it lost the first response, is applied once.
 //!
 //! 1. [`begin`](Nonces::begin) records the operation as running, or returns that it was applied before or runs now.
 //! 2. A successful operation is recorded for the grace period, with the sequence id of its write. A failed one is

@@ -1,4 +1,4 @@
-//! The limits of a region server.
+//! The options of a region server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,80 +12,79 @@ use region::{Level, RegionOptions};
 
 use crate::call_sample::CallKind;
 
-/// What a region server may be told. Each field is one of HBase's keys, with HBase's default.
+/// The options of a region server. Each field is one of HBase's keys, with HBase's default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// How long a scanner is kept that nobody calls (`hbase.client.scanner.timeout.period`).
+    /// Lease of a scanner: time without a call after which it is closed (`hbase.client.scanner.timeout.period`).
     pub scanner_timeout: Duration,
-    /// The shortest time that one call of a scanner gets
-    /// (`hbase.region.server.rpc.minimum.scan.time.limit.delta`).
+    /// The shortest time limit of one scanner call (`hbase.region.server.rpc.minimum.scan.time.limit.delta`).
     pub scan_time_min: Duration,
-    /// Bytes of cells in one reply (`hbase.server.scanner.max.result.size`).
+    /// Most bytes of cells in one reply (`hbase.server.scanner.max.result.size`).
     pub result_bytes_max: u64,
-    /// A scan whose replies hold fewer bytes than this gets an empty heartbeat first where it goes on at the edge of a
+    /// A scan with replies below this size in bytes gets an empty heartbeat first when it starts at the edge of a
     /// region; 0 for none (`bellows.scanner.edge.heartbeat.below`).
     pub edge_heartbeat_below: u64,
-    /// Bytes of one cell, 0 for any (`hbase.server.keyvalue.maxsize`).
+    /// Largest cell in bytes; 0 for any (`hbase.server.keyvalue.maxsize`).
     pub cell_bytes_max: u64,
-    /// Rows of one batch before it is told in the log (`hbase.rpc.rows.warning.threshold`).
+    /// Number of rows in a batch above which a warning is logged (`hbase.rpc.rows.warning.threshold`).
     pub batch_rows_warning: u64,
     /// Whether such a batch is refused (`hbase.rpc.rows.size.threshold.reject`).
     pub batch_rows_reject: bool,
     /// How long nonces are remembered (`hbase.server.hashNonce.gracePeriod`).
     pub nonce_grace_period: Duration,
-    /// Whether nonces are looked at (`hbase.regionserver.nonces.enabled`).
+    /// Whether nonces are checked (`hbase.regionserver.nonces.enabled`).
     pub nonces_enabled: bool,
-    /// How often regions are looked at for what they need (`hbase.server.thread.wakefrequency`).
+    /// Period of the checks of all regions (`hbase.server.thread.wakefrequency`).
     pub wake_period: Duration,
-    /// How old an edit in memory becomes before its region is flushed, zero for any age
+    /// Age of an edit in memory after which its region is flushed; zero for any age
     /// (`hbase.regionserver.optionalcacheflushinterval`).
     pub flush_period: Duration,
-    /// Threads that flush (`hbase.hstore.flusher.count`).
+    /// Number of flush threads (`hbase.hstore.flusher.count`).
     pub flushers: u64,
-    /// Threads that compact (`hbase.regionserver.thread.compaction.small` and `.large` together).
+    /// Number of compaction threads (`hbase.regionserver.thread.compaction.small` and `.large` together).
     pub compactors: u64,
-    /// Threads that compact memstores in memory (`hbase.regionserver.inmemory.compaction.pool.size`), at most one for
-    /// each core.
+    /// Number of threads that compact memstores in memory (`hbase.regionserver.inmemory.compaction.pool.size`), at most
+    /// one for each core.
     pub memory_compactors: u64,
-    /// Whether compactions run from the start (`hbase.regionserver.compaction.enabled`).
+    /// Whether compactions are on at the start (`hbase.regionserver.compaction.enabled`).
     pub compaction_enabled: bool,
-    /// Bytes that all memstores together may take: near them the fullest region is flushed, beyond them writes are
-    /// refused. `front` makes it from the machine's memory and `hbase.regionserver.global.memstore.size`.
+    /// Most bytes of all memstores together; writes are refused above it. `front` computes it from the machine's memory
+    /// and `hbase.regionserver.global.memstore.size`.
     pub memstore_bytes_max: u64,
-    /// The part of it from which on the fullest regions are flushed, 0 to 1
+    /// Fraction of it, 0 to 1, above which regions are flushed to free memory
     /// (`hbase.regionserver.global.memstore.size.lower.limit`).
     pub memstore_lower: f64,
-    /// How long the answer to a write is held back at most while memory fills (`bellows.memstore.slowing.max`).
+    /// Longest delay of the response to a write while memory fills (`bellows.memstore.slowing.max`).
     pub slowing_max: Duration,
-    /// How long a flush waits for a store with too many files (`hbase.hstore.blockingWaitTime`).
+    /// Longest time that a flush waits for a store with too many files (`hbase.hstore.blockingWaitTime`).
     pub blocking_wait: Duration,
-    /// How long a flush or compaction that failed waits (`bellows.background.retry.min`); each failure doubles it.
+    /// Wait after a failed flush or compaction (`bellows.background.retry.min`); doubled by each further failure.
     pub retry_min: Duration,
-    /// The longest that it waits (`bellows.background.retry.max`).
+    /// Longest such wait (`bellows.background.retry.max`).
     pub retry_max: Duration,
-    /// The nice level of threads that flush and compact while nothing presses, 0 to 19 (`bellows.background.nice`).
+    /// Nice level of the flush and compaction threads while they are not urgent, 0 to 19 (`bellows.background.nice`).
     pub background_nice: u8,
-    /// A flush or compaction that takes longer presses (`bellows.background.patience`).
+    /// Running time after which a flush or compaction becomes urgent (`bellows.background.patience`).
     pub background_patience: Duration,
-    /// A call that takes longer is told in the log, `None` for none (`hbase.ipc.warn.response.time`).
+    /// Duration of a call above which it is logged as slow; `None` for never (`hbase.ipc.warn.response.time`).
     pub warn_time: Option<Duration>,
-    /// An answer of more bytes is told in the log, `None` for none (`hbase.ipc.warn.response.size`).
+    /// Size of a response in bytes above which it is logged; `None` for never (`hbase.ipc.warn.response.size`).
     pub warn_bytes: Option<u64>,
-    /// The same of a scan (`hbase.ipc.warn.response.time.scan`).
+    /// Like `warn_time`, for scans (`hbase.ipc.warn.response.time.scan`).
     pub warn_scan_time: Option<Duration>,
-    /// The same of a scan's answer (`hbase.ipc.warn.response.size.scan`).
+    /// Like `warn_bytes`, for scans (`hbase.ipc.warn.response.size.scan`).
     pub warn_scan_bytes: Option<u64>,
-    /// Number of slow calls and large answers that are kept for the operator, 0 for none
+    /// Number of slow calls and large responses kept for the operator; 0 for none
     /// (`hbase.regionserver.slowlog.ringbuffer.size`, unless `hbase.regionserver.slowlog.buffer.enabled` is false).
     pub slow_calls_max: usize,
-    /// How often the stores' folders and the archive are searched for files that nobody holds, zero for never
+    /// Period of the search for unlisted files in the stores' folders and the archive; zero for never
     /// (`hbase.master.hfilecleaner.ttl`).
     pub unnamed_files_period: Duration,
-    /// When a log file is ended however small it is, zero for never (`hbase.regionserver.logroll.period`).
+    /// Age after which a log file is rolled whatever its size; zero for never (`hbase.regionserver.logroll.period`).
     pub log_roll_period: Duration,
-    /// Addresses that a client gets who asks for servers (`hbase.client.bootstrap.node.limit`).
+    /// Most addresses given to a client that asks for servers (`hbase.client.bootstrap.node.limit`).
     pub bootstrap_nodes_max: u64,
-    /// The port of the web pages, if there are any (`hbase.regionserver.info.port`).
+    /// Port of the web pages; `None` if there are none (`hbase.regionserver.info.port`).
     pub info_port: Option<u16>,
 }
 
@@ -96,10 +95,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What `conf` says.
+    /// The options in `conf`.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
         use keys::{cluster, master, region, regionserver as key, rpc, store};
-        // Negative numbers warn of nothing.
+        // Negative numbers turn a warning off.
         let millis = |ms: i64| u64::try_from(ms).ok().map(Duration::from_millis);
         let warn_time = conf.value(&rpc::WARN_RESPONSE_TIME)?;
         let warn_bytes = conf.value(&rpc::WARN_RESPONSE_SIZE)?;
@@ -159,14 +158,14 @@ impl Options {
         limit.is_some_and(|limit| bytes > limit)
     }
 
-    /// Bytes in memstores from which on the fullest regions are flushed.
+    /// Bytes in memstores above which regions are flushed to free memory.
     pub fn memstore_bytes_low(&self) -> u64 {
-        // From 2^53 on a share is told inexactly, and means no limit anyway.
+        // Above 2^53 the product is inexact, where it means no limit anyway.
         (self.memstore_bytes_max as f64 * self.memstore_lower) as u64
     }
 
-    /// What `conf` says of each region. How many chunks are kept for later is not said by `conf` alone: it depends on
-    /// the memory that memstores may take.
+    /// The options of each region in `conf`. The number of chunks kept for reuse also depends on the memory for
+    /// memstores.
     pub fn of_regions(conf: &Conf) -> conf::Result<RegionOptions> {
         use keys::{region, regionserver, store};
         let count = |key| conf.value(key).map(|count: u64| usize::try_from(count).unwrap_or(usize::MAX));
@@ -212,9 +211,9 @@ impl Options {
         })
     }
 
-    /// `options` for the regions of `table`: with what its CONFIGURATION, and that of its families, overrides. HBase reads
-    /// a table's keys from its values, and a family's from both its values and its configuration. A value that is not of
-    /// its key's kind is told in the log and does not count: the table was made with it, and must open.
+    /// `options` for the regions of `table`, with the overrides in its CONFIGURATION and in that of its families. HBase
+    /// reads a table's keys from its values, and a family's from both its values and its configuration. An invalid
+    /// value is logged and ignored, because the table exists and must open.
     pub fn of_table(options: &RegionOptions, table: &TableDescriptor) -> RegionOptions {
         let told = |error: conf::Error| {
             tracing::warn!(table = %table.name(), %error, "a key of the table's CONFIGURATION does not count");
@@ -225,7 +224,8 @@ impl Options {
         };
         let override_with = |options: &RegionOptions, said: Vec<(String, String)>| -> RegionOptions {
             let mut options = options.clone();
-            // Each key is read alone, so that a bad one does not hide the others. The newer of two names comes last.
+            // Each key is read alone, so that an invalid one does not hide the others. The newer of two names comes
+            // last.
             let mut said = said;
             said.sort_by_key(|(key, _)| key != keys::store::COMPACTION_THRESHOLD.name());
             for (key, value) in said {
@@ -249,12 +249,12 @@ impl Options {
         of_table
     }
 
-    /// What `conf` says of the log of a server whose memstores take `memstore_bytes` together.
+    /// The options in `conf` for the log of a server whose memstores take `memstore_bytes` together.
     pub fn of_log(conf: &Conf, memstore_bytes: u64) -> conf::Result<wal::Options> {
         use keys::region;
         let file_bytes_max: u64 = conf.value(&region::WAL_ROLL_SIZE)?;
-        // HBase's own rule (`AbstractFSWAL.calculateMaxLogFiles`): a log that holds twice what fits into memory. With
-        // fewer files regions would be flushed while their memory has room for more. Here what is in memory counts.
+        // HBase's rule (`AbstractFSWAL.calculateMaxLogFiles`): the log holds twice what fits into memory, here into the
+        // memstores. With fewer files regions would be flushed while their memory has room.
         let twice = memstore_bytes.saturating_mul(2) / file_bytes_max.max(1);
         let files_min = conf.value(&region::MAX_LOGS)?;
         let files_max = match conf.value_if_set(&region::MAX_LOGS)? {
@@ -276,7 +276,7 @@ impl Options {
     }
 }
 
-/// Puts what `conf` says in the place of what `options` has; keys that nobody said stay as they are.
+/// Replaces the values in `options` that `conf` sets; the others stay.
 fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     use keys::{region, regionserver, store};
     fn set<K: Kind, T>(
@@ -399,7 +399,7 @@ mod tests {
     fn what_regions_and_the_log_have_by_default_is_what_the_keys_say() {
         let conf = Conf::new();
         let regions = Options::of_regions(&conf).expect("defaults");
-        // HBase has no number greater than this one. Puts wait in a server, whose clock moves by itself.
+        // This is the greatest number in HBase. Puts wait in a server, whose clock advances by itself.
         let expected = RegionOptions {
             compaction_size_max: i64::MAX as u64,
             put_waits_for_delete: true,

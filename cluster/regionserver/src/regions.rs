@@ -1,7 +1,7 @@
-//! Which regions are here: found by full name or by encoded name, without a lock.
+//! The regions open on this server, found by full or encoded name without a lock.
 //!
-//! Readers load one shared map; opening and closing make a new one. Beside it stand the regions that are being opened,
-//! for which a client shall wait, and those that went to another server, for which it is told where.
+//! Readers load one shared map; opening and closing replace it. A second table has the regions that are being opened,
+//! for which clients should wait, and regions that moved to another server, whose new location clients are told.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use region::Region;
 use rpc::Exception;
 use rpc::class::REGION_OPENING;
 
-/// How long it is remembered where a region went (`HRegionServer.TIMEOUT_REGION_MOVED`).
+/// How long the new location of a moved region is remembered (`HRegionServer.TIMEOUT_REGION_MOVED`).
 const MOVED_REMEMBERED: Duration = Duration::from_secs(2 * 60);
 
-/// Where a region went.
+/// The new location of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedTo {
     /// The server that has it now.
     pub server: ServerName,
-    /// The sequence number it was opened with here; clients use the newer of two locations.
+    /// The sequence number with which the region was opened here. Clients use the newer of two locations.
     pub sequence: u64,
 }
 
@@ -59,12 +59,12 @@ pub struct OnlineRegions {
 }
 
 impl OnlineRegions {
-    /// None yet.
+    /// No open regions.
     pub fn new(server: ServerName, world: World) -> OnlineRegions {
         OnlineRegions { server, world, open: ArcSwap::default(), elsewhere: Mutex::default() }
     }
 
-    /// The open region that a request names, or what the client shall do instead.
+    /// The open region that a request names, or the exception that tells the client what to do instead.
     pub fn find(&self, specifier: &pb::RegionSpecifier) -> Result<Arc<Region>, Exception> {
         let by = RegionSpecifierType::try_from(specifier.r#type).map_err(|_| {
             Exception::do_not_retry(format!("Unsupported region specifier type: {}", specifier.r#type))
@@ -73,7 +73,7 @@ impl OnlineRegions {
         open.get(by, &specifier.value).cloned().ok_or_else(|| self.absent(by, &specifier.value))
     }
 
-    /// The open region of this name, for who does without it if there is none.
+    /// The open region of this name; `None` without building an exception.
     pub fn glance(&self, by: RegionSpecifierType, name: &[u8]) -> Option<Arc<Region>> {
         self.open.load().get(by, name).cloned()
     }
@@ -83,7 +83,7 @@ impl OnlineRegions {
         self.open.load().by_encoded.get(name.as_str().as_bytes()).cloned()
     }
 
-    /// Whether exactly this region is the one that is open under its name.
+    /// Whether this very object is the one open under its name.
     pub fn is_open(&self, region: &Arc<Region>) -> bool {
         self.open.load().by_name.get(region.info().name()).is_some_and(|open| Arc::ptr_eq(open, region))
     }
@@ -102,22 +102,22 @@ impl OnlineRegions {
         regions
     }
 
-    /// How many are open.
+    /// The number of open regions.
     pub fn count(&self) -> usize {
         self.open.load().by_name.len()
     }
 
-    /// Notes that a region is being opened; clients who ask for it shall wait.
+    /// Records that a region is being opened: clients that ask for it are told to wait.
     pub fn begin_opening(&self, encoded: EncodedName, name: Bytes) {
         self.elsewhere.lock().opening.insert(encoded, name);
     }
 
-    /// Notes that opening came to nothing.
+    /// Records that an opening failed.
     pub fn opening_failed(&self, encoded: &EncodedName) {
         self.elsewhere.lock().opening.remove(encoded);
     }
 
-    /// Adds an open region; from now on requests find it.
+    /// Adds an open region; requests find it from now on.
     pub fn insert(&self, region: Arc<Region>) {
         let info = region.info();
         let (name, encoded) = (info.name().clone(), info.encoded_name().clone());
@@ -132,7 +132,7 @@ impl OnlineRegions {
         elsewhere.moved.remove(&encoded);
     }
 
-    /// Takes a region out: requests that come from now on do not find it. With `moved_to`, they are told where it is.
+    /// Removes a region; later requests do not find it. With `moved_to`, they get the new location.
     pub fn remove(&self, encoded: &EncodedName, moved_to: Option<MovedTo>) -> Option<Arc<Region>> {
         let region = self.by_encoded_name(encoded)?;
         if let Some(moved_to) = moved_to.filter(|moved_to| moved_to.server != self.server) {

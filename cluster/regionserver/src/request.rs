@@ -1,7 +1,6 @@
-//! Requests on their way in: messages and cell blocks become what the engine understands.
+//! Decodes requests: messages and cell blocks become the engine's queries, mutations and filters.
 //!
-//! Nothing here touches a region. Whatever a client may have written wrongly is refused here, in HBase's words where a
-//! client could look at them.
+//! This module touches no region. It refuses invalid requests, with HBase's messages where clients may depend on them.
 
 mod cells;
 mod comparator;
@@ -26,8 +25,8 @@ use proto::pb;
 use region::TimeRange;
 use rpc::Exception;
 
-/// A time range; what is not said is open. `None` for all of time. One that is none is not one to do without a retry: so
-/// HBase has it.
+/// Reads a time range; a missing bound is open, and `None` means all timestamps. An invalid range is an exception that
+/// HBase's clients retry, as HBase has it.
 fn time_range(range: Option<&pb::TimeRange>) -> Result<Option<TimeRange>, Exception> {
     let Some(range) = range else { return Ok(None) };
     let from = range.from.unwrap_or(0) as i64;
@@ -46,7 +45,7 @@ fn time_range(range: Option<&pb::TimeRange>) -> Result<Option<TimeRange>, Except
     Ok(Some(TimeRange { from: cell::Timestamp(from), until: cell::Timestamp(until) }))
 }
 
-/// A row must be one that a cell can have. Not one to do without a retry: so HBase has it.
+/// Refuses a row that no cell can have. As in HBase, the exception allows a retry.
 pub(crate) fn check_row(row: &[u8]) -> Result<(), Exception> {
     match row.len() {
         0 => Err(Exception::io("Row length is 0")),
@@ -55,12 +54,12 @@ pub(crate) fn check_row(row: &[u8]) -> Result<(), Exception> {
     }
 }
 
-/// The attribute of this name.
+/// The value of the attribute `name`.
 fn attribute<'a>(attributes: &'a [pb::NameBytesPair], name: &str) -> Option<&'a [u8]> {
     attributes.iter().rfind(|pair| pair.name == name).map(|pair| pair.value.as_deref().unwrap_or_default())
 }
 
-/// A Java boolean: one byte.
+/// A Java boolean, encoded in one byte.
 fn flag(value: &[u8]) -> bool {
     matches!(value, [byte] if *byte != 0)
 }

@@ -222,8 +222,8 @@ impl Scanners {
             )));
         }
         match table.ended.get(&id) {
-            // HBase looks for the number after the one that comes next, so that who goes on counting is told; clients that
-            // know when a scanner has ended do not ask it again, and the others do not count.
+            // HBase expects the number after the next one, and reports other numbers. Clients that know when a scanner
+            // has ended do not call it again; the others do not number their calls.
             Some((next, until)) if *until > now => match call {
                 Some(call) if call != *next + 1 => Err(Exception::new(
                     class::OUT_OF_ORDER_SCANNER_NEXT,

@@ -1,4 +1,4 @@
-//! One region server: what it holds, and how regions are opened and closed on it.
+//! One region server: its parts, and the opening and closing of regions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,31 +26,31 @@ use crate::tasks::{RunningCalls, Tasks};
 use crate::watch::Times;
 use crate::{Options, exceptions};
 
-/// What regions stand on.
+/// What a server needs from its environment.
 #[derive(Clone)]
 pub struct Foundation {
-    /// Clocks and chance.
+    /// Clocks and random numbers.
     pub world: World,
-    /// Where everything is kept.
+    /// The storage of all files.
     pub files: Arc<dyn Files>,
-    /// The log of this server.
+    /// This server's log.
     pub log: Arc<wal::Log>,
-    /// Blocks in memory.
+    /// The block cache.
     pub cache: Arc<Cache>,
-    /// The limits of each region.
+    /// The options of each region.
     pub region_options: RegionOptions,
-    /// What the log has of earlier lives, for the regions that are opened; `None` when there was none.
+    /// The log of earlier runs, for opening regions; `None` if there was none.
     pub recovered: Option<Arc<wal::LogReader>>,
 }
 
-/// Reads the configuration again; the error is told to the operator who asked.
+/// Reads the configuration again; the error is returned to the operator.
 type Reread = Box<dyn Fn() -> Result<Conf, String> + Send + Sync>;
 
 /// A region server. Services hold it by `Arc`.
 pub struct RegionServer {
     name: ServerName,
     options: ArcSwap<Options>,
-    /// What regions get that are opened from now on.
+    /// The options of regions opened from now on.
     region_options: ArcSwap<RegionOptions>,
     foundation: Foundation,
     regions: OnlineRegions,
@@ -64,7 +64,7 @@ pub struct RegionServer {
     pub(crate) slow_calls: SlowCalls,
     pub(crate) observer: OnceLock<Arc<dyn CallObserver>>,
     pub(crate) janitor: Janitor,
-    /// When regions were last flushed, or opened.
+    /// When each region was last flushed, or else opened.
     flush_times: Mutex<HashMap<EncodedName, WallTime>>,
     reread: Mutex<Option<Reread>>,
     stopping: AtomicBool,
@@ -72,7 +72,7 @@ pub struct RegionServer {
 }
 
 impl RegionServer {
-    /// A server without regions, which does no background work before [`start`](RegionServer::start).
+    /// A server without regions. It does no background work before [`start`](RegionServer::start).
     pub fn new(name: ServerName, foundation: Foundation, options: Options) -> Arc<RegionServer> {
         let world = foundation.world.clone();
         Arc::new(RegionServer {
@@ -101,50 +101,50 @@ impl RegionServer {
         })
     }
 
-    /// Starts the threads that flush, compact and let leases run out. They end when the server is stopped or dropped.
+    /// Starts the threads that flush, compact and expire leases. They end when the server is stopped or dropped.
     pub fn start(self: &Arc<Self>) -> std::io::Result<()> {
         Background::start(self)
     }
 
-    /// Who this is.
+    /// The server's name.
     pub fn name(&self) -> &ServerName {
         &self.name
     }
 
-    /// The limits it keeps now.
+    /// The current options.
     pub fn options(&self) -> Guard<Arc<Options>> {
         self.options.load()
     }
 
-    /// What its regions stand on.
+    /// What the server was built on.
     pub fn foundation(&self) -> &Foundation {
         &self.foundation
     }
 
-    /// The regions that are open here.
+    /// The open regions.
     pub fn regions(&self) -> &OnlineRegions {
         &self.regions
     }
 
-    /// What it has done so far.
+    /// Counters since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Shows samples of calls to `observer` from now on. The first observer stays.
+    /// Shows samples of calls to `observer` from now on. Only the first observer counts.
     pub fn observe_calls(&self, observer: Arc<dyn CallObserver>) {
         if self.observer.set(observer).is_err() {
             tracing::warn!("calls are observed already; another observer is not heeded");
         }
     }
 
-    /// How many scanners are open.
+    /// The number of open scanners.
     pub fn open_scanners(&self) -> usize {
         self.scanners.count()
     }
 
-    /// Opens a region, replaying what the log has of it, and serves it from then on. Touches the disk: call it where blocking is
-    /// allowed. A region that is open already is given back as it is.
+    /// Opens a region, replays its part of the log, and serves it. Returns the existing region if it is already open.
+    /// Blocks on storage.
     pub fn open_region(
         &self,
         info: RegionInfo,
@@ -167,11 +167,11 @@ impl RegionServer {
                     replayed = region.replayed(), sequence = region.open_sequence().0,
                     ms = self.foundation.world.moment().since(began).as_millis() as u64, "region opened");
                 self.nonces.recover(&region.take_recovered_nonces());
-                // Nobody has written to it yet.
+                // Nothing but replayed writes is in memory yet.
                 count_many(&self.counters.replayed_bytes, region.memstore_bytes() as usize);
                 self.note_flush(&encoded);
                 self.regions.insert(region.clone());
-                // What many regions have replayed together may be more than memory, before anybody writes.
+                // Many regions together may replay more than fits into memory, before any client writes.
                 if self.background.account(&region) > self.options().memstore_bytes_low()
                     && let Err(error) = self.flush(&region, region::FlushReason::MemstoreSize)
                 {
@@ -202,15 +202,15 @@ impl RegionServer {
         }
     }
 
-    /// Removes every row of a region that is closed, also from what the log has of it. Requests do not find the region
-    /// meanwhile. Touches the disk.
+    /// Removes every row of a closed region, including rows in the log. Requests do not find the region meanwhile.
+    /// Blocks on storage.
     pub fn truncate_region(
         &self,
         info: RegionInfo,
         table: Arc<TableDescriptor>,
     ) -> Result<(), region::Error> {
         let region = Region::open(self.opening(info, table))?;
-        // Closed in any case: an open region would hold its part of the log.
+        // Close it even after a failure: an open region would hold its part of the log.
         let truncated = region.truncate();
         region.close()?;
         truncated?;
@@ -218,8 +218,8 @@ impl RegionServer {
         Ok(())
     }
 
-    /// Closes a region: requests no longer find it, its scanners end, its memory is flushed. With `moved_to`, clients
-    /// who come for it are told where it went. Touches the disk. `false` when it is not open here.
+    /// Closes a region: requests no longer find it, its scanners end, and its memory is flushed. With `moved_to`,
+    /// clients are told the new location. Returns `false` if it is not open here. Blocks on storage.
     pub fn close_region(
         &self,
         encoded: &EncodedName,
@@ -239,11 +239,11 @@ impl RegionServer {
         Ok(true)
     }
 
-    /// Closes every region, flushing each; the first failure is told after all were tried.
+    /// Closes and flushes every region. Tries all; then returns the first error.
     pub fn close_all(&self) -> Result<(), region::Error> {
         let mut outcome = Ok(());
         let mut regions = self.regions.all();
-        // The catalog last: whoever still asks where something is gets an answer.
+        // Close the catalog last, so that clients can still look regions up.
         regions.sort_by_key(|region| (region.info().table().is_system(), region.info().is_meta()));
         for region in regions {
             let closed = self.close_region(region.info().encoded_name(), None).map(drop);
@@ -252,30 +252,30 @@ impl RegionServer {
         outcome
     }
 
-    /// Removes the folder of a table, region or family that is gone, and whose regions are closed. Files that a clone or a
-    /// snapshot still needs move to the archive; all others are deleted. Can be repeated.
+    /// Deletes the folder of a dropped table, region or family whose regions are closed. Files that a clone or a
+    /// snapshot needs move to the archive; others are deleted. May be repeated.
     pub fn drop_folder(&self, folder: &FileName) -> Result<(), region::Error> {
         self.janitor.drop_folder(folder)
     }
 
-    /// Notes that a region has just been flushed.
+    /// Records that a region was flushed just now.
     pub(crate) fn note_flush(&self, region: &EncodedName) {
         self.flush_times.lock().insert(region.clone(), self.foundation.world.now());
     }
 
-    /// When a region was last flushed, or else opened, in ms since 1970; 0 for one that is not here.
+    /// When a region was last flushed, or else opened, in ms since 1970; 0 for an unknown region.
     pub(crate) fn last_flush(&self, region: &EncodedName) -> u64 {
         self.flush_times.lock().get(region).map_or(0, |time| time.0.max(0) as u64)
     }
 
-    /// Sets where the configuration is read again from when an operator asks for it.
+    /// Sets the source of the configuration for [`update_configuration`](RegionServer::update_configuration).
     pub fn on_update_configuration(&self, reread: impl Fn() -> Result<Conf, String> + Send + Sync + 'static) {
         *self.reread.lock() = Some(Box::new(reread));
     }
 
-    /// Reads the configuration again, and does what of it can change while the server runs: whether to compact, when and
-    /// what; sizes and times of warnings; limits of batches, answers and cells; how long edits stay in memory, how old a
-    /// log file becomes, how what failed is tried again. Numbers of threads, leases and memory keep their first value.
+    /// Reads the configuration again and applies what can change at run time: compaction settings, warning thresholds,
+    /// limits of batches, responses and cells, flush and log-roll periods, retry times. Numbers of threads, leases and
+    /// memory sizes keep their first values.
     pub(crate) fn update_configuration(&self) -> Result<(), Exception> {
         let reread = self.reread.lock();
         let reread = reread.as_ref().ok_or_else(|| {
@@ -309,7 +309,7 @@ impl RegionServer {
         };
         for region in self.regions.all() {
             region.tune(&Options::of_table(&of_regions, region.table()));
-            // Files that are too many by the new numbers do not wait for the next look.
+            // Too many files by the new options are compacted now.
             if region.needs_compaction() {
                 self.background.request_compaction(&region, false, Vec::new());
             }
@@ -319,19 +319,19 @@ impl RegionServer {
         Ok(())
     }
 
-    /// Asks the process to stop: from now on requests are refused, and [`stopped`](RegionServer::stopped) returns.
+    /// Asks the process to stop: requests are refused from now on, and [`stopped`](RegionServer::stopped) returns.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.background.stop();
         self.stop.notify_waiters();
     }
 
-    /// Whether it was asked to stop.
+    /// Whether the server was asked to stop.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Waits until it was asked to stop.
+    /// Waits until the server is asked to stop.
     pub async fn stopped(&self) {
         loop {
             let asked = self.stop.notified();
@@ -342,7 +342,7 @@ impl RegionServer {
         }
     }
 
-    /// Refuses calls of a server that stops.
+    /// Refuses calls while the server stops.
     pub(crate) fn check_open(&self) -> Result<(), Exception> {
         if self.is_stopping() {
             return Err(Exception::new(
@@ -353,8 +353,7 @@ impl RegionServer {
         Ok(())
     }
 
-    /// Looks after a region that was written to: starts a flush, or work in its
-    /// memory, when it is time for that.
+    /// Checks a region after a write: queues a flush or a memory compaction if one is due.
     pub(crate) fn written(&self, region: &Arc<Region>) {
         let memory = region.memory();
         let all = self.background.account_for(region, memory);
@@ -375,7 +374,7 @@ impl RegionServer {
         }
     }
 
-    /// Refuses writes while the memstores of all regions together take more than they may. hbase:meta is never refused.
+    /// Refuses writes while all memstores together exceed their limit. hbase:meta is never refused.
     pub(crate) fn check_memory(&self, options: &Options, region: &Region) -> Result<(), Exception> {
         if self.background.memory() > options.memstore_bytes_max && !region.info().is_meta() {
             count(&self.counters.writes_refused);
@@ -387,7 +386,7 @@ impl RegionServer {
         Ok(())
     }
 
-    /// What a client is told of an engine's error.
+    /// The exception that a client gets for an engine's error.
     pub(crate) fn exception(&self, error: &region::Error) -> Exception {
         exceptions::of_region(error, &self.name)
     }

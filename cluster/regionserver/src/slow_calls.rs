@@ -1,7 +1,7 @@
-//! The last slow calls and large answers, for the shell's `get_slowlog_responses` and `get_largelog_responses`.
+//! The last slow calls and large responses, for the shell's `get_slowlog_responses` and `get_largelog_responses`.
 //!
-//! A ring of `hbase.regionserver.slowlog.ringbuffer.size` entries in memory: a new one takes the place of the oldest.
-//! Entries are HBase's own messages, made when a call turned out slow or large; other calls cost nothing here.
+//! A ring of `hbase.regionserver.slowlog.ringbuffer.size` entries in memory. Entries are HBase's own messages, made
+//! when a call turns out to be slow or large; other calls cost nothing here.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::RegionServer;
 use crate::call_sample::CallKind;
 use crate::tasks::{RunningCall, Subject};
 
-/// Bytes of a row, or of a region's name, that an entry has at most.
+/// Largest size in bytes of a row or region name in an entry.
 const NAME_MAX: usize = 1_024;
 
-/// The ring.
+/// The ring buffer.
 #[derive(Debug, Default)]
 pub(crate) struct SlowCalls {
     ring: Mutex<VecDeque<pb::SlowLogPayload>>,
 }
 
-/// What made a call remarkable.
+/// Why a call was recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remarkable {
     pub(crate) is_slow: bool,
@@ -45,7 +45,7 @@ impl RegionServer {
 }
 
 impl SlowCalls {
-    /// Keeps an entry, and no more than `size` of them.
+    /// Adds an entry, and keeps at most `size` of them.
     pub(crate) fn note(&self, size: usize, entry: pb::SlowLogPayload) {
         let mut ring = self.ring.lock();
         ring.push_back(entry);
@@ -64,7 +64,7 @@ impl SlowCalls {
         self.ring.lock().iter().rev().take(limit).cloned().collect()
     }
 
-    /// The entries that are asked for, the newest first.
+    /// The entries that a request selects, the newest first.
     pub(crate) fn find(&self, request: &pb::SlowLogResponseRequest) -> Vec<pb::SlowLogPayload> {
         let other = match request.log_type() {
             LogType::SlowLog => Type::LargeLog,
@@ -77,7 +77,8 @@ impl SlowCalls {
     }
 }
 
-/// HBase's rule: of the conditions that are stated all must hold, or one of them; without any every entry is selected.
+/// HBase's rule: all conditions of the request must hold, or one of them, as it says. Without conditions every entry is
+/// selected.
 fn is_selected(request: &pb::SlowLogResponseRequest, entry: &pb::SlowLogPayload) -> bool {
     let region = entry.region_name();
     let conditions = [
@@ -109,7 +110,7 @@ pub(crate) fn entry(call: &RunningCall, remarkable: Remarkable) -> pb::SlowLogPa
     pb::SlowLogPayload {
         start_time: now.0.saturating_sub(took_ms),
         processing_time: i32::try_from(took_ms).unwrap_or(i32::MAX),
-        // A call is begun by the thread that has read it.
+        // A call is begun by the thread that has read it, so it waits in no queue.
         queue_time: 0,
         response_size: i64::try_from(answer_bytes).unwrap_or(i64::MAX),
         client_address: call.connection.remote.to_string(),
@@ -130,7 +131,7 @@ pub(crate) fn entry(call: &RunningCall, remarkable: Remarkable) -> pb::SlowLogPa
     }
 }
 
-/// What a request asked for, in words.
+/// The parts of a request's text.
 #[derive(Debug, Default)]
 struct Details {
     region: String,

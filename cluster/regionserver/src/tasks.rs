@@ -1,8 +1,8 @@
-//! What the server does at this moment, for HBase's `/rs-status?format=json` and its shell's `processlist`.
+//! What the server is doing, for HBase's `/rs-status?format=json` and its shell's `processlist`.
 //!
-//! Two kinds of work are listed: tasks of the background (flushes, compactions, regions that open or close), which are
-//! shown for a minute after their end; and calls of clients that wait for the log, the disk or each other. A call that is
-//! answered on the thread that has read it is over within a fraction of a millisecond and never listed.
+//! Two kinds of work are listed: background tasks (flushes, compactions, opening and closing regions), shown until a
+//! minute after their end; and calls of clients that wait for the log, the disk or each other. A call answered on the
+//! thread that has read it takes a fraction of a millisecond and is never listed.
 
 mod calls;
 
@@ -17,17 +17,17 @@ pub(crate) use calls::{CallSlot, RunningCall, RunningCalls, Subject};
 
 use crate::RegionServer;
 
-/// How long a task is shown after its end.
+/// Time for which a task is shown after its end.
 const SHOWN_AFTER_END: Duration = Duration::from_secs(60);
-/// Number of ended tasks that are shown at most.
+/// Most ended tasks that are shown.
 const ENDED_MAX: usize = 100;
 
-/// How far a task is, in HBase's terms.
+/// The state of a task, in HBase's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// It is under way.
+    /// It is running.
     Running,
-    /// It has done what it should.
+    /// It has succeeded.
     Complete,
     /// It has failed.
     Aborted,
@@ -79,7 +79,7 @@ impl TaskFilter {
 pub struct Task {
     /// What it does, such as `Flushing t,,1700000000000.0123….`.
     pub description: String,
-    /// How far it is, or how it ended.
+    /// Its progress, or how it ended.
     pub status: String,
     /// Whether it runs.
     pub state: TaskState,
@@ -91,14 +91,14 @@ pub struct Task {
     pub call: Option<TaskCall>,
 }
 
-/// The call that a task answers.
+/// The call behind a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskCall {
     /// The method, such as `Mutate`.
     pub method: String,
     /// The client's address.
     pub client: std::net::SocketAddr,
-    /// Name of the region that it is for; empty when the request names none.
+    /// Name of its region; empty if the request names none.
     pub region: String,
     /// Bytes of the request's frame.
     pub request_bytes: u64,
@@ -125,7 +125,7 @@ impl Tasks {
         Arc::new(Tasks { world, state: Mutex::default() })
     }
 
-    /// Lists a task from now on. It ends when the guard says how, and is aborted when the guard is dropped before.
+    /// Lists a task from now on. The guard ends it; dropping the guard aborts it.
     pub(crate) fn begin(self: &Arc<Self>, description: String, status: &str) -> TaskGuard {
         let now = self.world.now();
         let status = status.to_owned();
@@ -158,7 +158,7 @@ impl Tasks {
     }
 }
 
-/// A task that runs.
+/// A running task.
 #[derive(Debug)]
 pub(crate) struct TaskGuard {
     tasks: Arc<Tasks>,
@@ -166,7 +166,7 @@ pub(crate) struct TaskGuard {
 }
 
 impl TaskGuard {
-    /// Ends the task by what came of it.
+    /// Ends the task with its outcome.
     pub(crate) fn end<T, E: std::fmt::Display>(self, outcome: &Result<T, E>) {
         match outcome {
             Ok(_) => self.tasks.end(self.id, TaskState::Complete, "done".to_owned()),
@@ -182,7 +182,7 @@ impl Drop for TaskGuard {
 }
 
 impl RegionServer {
-    /// The tasks and calls that `filter` asks for, the oldest of each first.
+    /// The tasks and calls that `filter` selects, the oldest of each first.
     pub fn tasks(&self, filter: TaskFilter) -> Vec<Task> {
         let mut all = Vec::new();
         if matches!(filter, TaskFilter::All | TaskFilter::General) {

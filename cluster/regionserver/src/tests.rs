@@ -1,4 +1,4 @@
-//! The services, driven by real messages against regions in a place in memory.
+//! Tests of the services with real messages, against regions in memory.
 
 mod admin;
 mod background;

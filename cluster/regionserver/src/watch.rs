@@ -1,7 +1,7 @@
 //! Measures calls: the duration of each, and which were slow or had large answers.
 //!
-//! A call lasts from its last byte's arrival until its answer is handed over. Slow calls and large answers are logged with
-//! HBase's words `(responseTooSlow)` and `(responseTooLarge)`, so that tools that search for them find them.
+//! A call lasts from the arrival of its last byte until its response is handed over. Slow calls and large responses are
+//! logged with HBase's words `(responseTooSlow)` and `(responseTooLarge)`, for tools that search for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::counters::count;
 use crate::slow_calls::{self, Remarkable};
 use crate::tasks::{CallSlot, RunningCall, Subject};
 
-/// A call of a single row that takes longer is slow for HBase's `slowGetCount` and its like.
+/// Duration above which a call of a single row counts in HBase's `slowGetCount` and similar counters.
 const SLOW_ROW: Duration = Duration::from_secs(1);
 
 /// Times of calls, flushes and compactions.
@@ -36,7 +36,7 @@ impl Times {
     }
 }
 
-/// A call whose answer comes later. It is listed among those that wait until then, or until its client is gone.
+/// A call whose response comes later. It is listed as waiting until then, or until its client is gone.
 struct Watched {
     server: Arc<RegionServer>,
     slot: Option<CallSlot>,
@@ -44,8 +44,7 @@ struct Watched {
     sampled: Option<Bytes>,
 }
 
-/// Lets `answer` through, and notes what it took if it is there. One that comes later is made by [`later`], which does the
-/// same then.
+/// Returns `answer`, and records its duration if it is complete. For a later response, [`later`] records it.
 pub(crate) fn watch(server: &Arc<RegionServer>, call: &Call, answer: Answer) -> Answer {
     if let Answer::Now(outcome) = &answer {
         let took = server.foundation().world.moment().since(call.received);
@@ -61,7 +60,7 @@ pub(crate) fn watch(server: &Arc<RegionServer>, call: &Call, answer: Answer) -> 
     answer
 }
 
-/// An answer that waits for `outcome`, and notes what it took when it is there.
+/// A response that waits for `outcome` and records the duration when it is complete.
 pub(crate) fn later(
     server: &Arc<RegionServer>,
     call: &Call,
@@ -109,7 +108,7 @@ impl Watched {
         }
     }
 
-    /// Takes the call out of those that wait.
+    /// Removes the call from the list of waiting calls.
     fn end(&mut self) -> Option<RunningCall> {
         self.slot.take().map(|slot| self.server.running_calls.end(&slot))
     }
@@ -152,7 +151,7 @@ impl RegionServer {
         options.is_slow(kind, took) || options.is_large(kind, answer_size(outcome))
     }
 
-    /// Tells of a slow call or a large answer in the log, and keeps it for the operator.
+    /// Logs a slow call or a large response, and records it for the operator.
     fn remark(&self, call: &RunningCall, took: Duration, outcome: &Result<Reply, Exception>) {
         let (options, counters) = (self.options(), self.counters());
         let answer_bytes = answer_size(outcome);

@@ -1,15 +1,15 @@
-//! Failures of the background: what the operator is told, and what helps.
+//! Failures of background work: what the operator is told, and the remedy.
 
 use std::time::Duration;
 
 use region::Region;
 
-/// Runs `work`, and makes a panic an error like any other: counted, logged and tried again later.
+/// Runs `work` and turns a panic into an error, which is counted, logged and retried.
 pub(super) fn attempt<T>(work: impl FnOnce() -> Result<T, region::Error>) -> Result<T, region::Error> {
     env::caught(work).unwrap_or_else(|words| Err(region::Error::Broken(words)))
 }
 
-/// Logs what failed, its region, cause and remedy, and the time until the next attempt.
+/// Logs the failure with region, cause and remedy, and the time until the next attempt.
 pub(super) fn tell_failure(what: &str, region: &Region, error: &region::Error, wait: Duration) {
     let (info, remedy) = (region.info(), remedy(error));
     tracing::error!(region = %info, table = %info.table(), %error, remedy,

@@ -1,4 +1,4 @@
-//! What waits and runs: flushes, each region once, and compactions.
+//! The queues of flushes, each region once, and of compactions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use region::Region;
 use super::Background;
 use crate::Options;
 
-/// A compaction that waits.
+/// A waiting compaction.
 pub(super) struct Wanted {
     pub(super) region: Arc<Region>,
     pub(super) major: bool,
-    /// Empty for all.
+    /// The families; empty for all.
     pub(super) families: Vec<Bytes>,
     pub(super) again: Again,
 }
 
-/// A flush that waits.
+/// A waiting flush.
 pub(super) struct Flush {
     pub(super) region: Arc<Region>,
     pub(super) again: Again,
-    /// Since when it waits for a compaction.
+    /// Since when it waits for a compaction; `None` if it does not.
     pub(super) held_since: Option<Moment>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Flush {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Again {
     pub(super) failures: u32,
-    /// `None` for at once.
+    /// `None` means at once.
     pub(super) due: Option<Moment>,
 }
 
@@ -42,7 +42,7 @@ impl Again {
         self.due.is_none_or(|due| due <= now)
     }
 
-    /// After a further failure: the wait, and the next attempt.
+    /// Counts a further failure. Returns the wait, and the next attempt.
     pub(super) fn after_failure(self, now: Moment, options: &Options) -> (Duration, Again) {
         let wait = options.retry_min.saturating_mul(1 << self.failures.min(20)).min(options.retry_max);
         (wait, Again { failures: self.failures.saturating_add(1), due: Some(now.plus(wait)) })
@@ -64,23 +64,23 @@ pub(super) fn next_due<T>(
 #[derive(Default)]
 pub(super) struct Queues {
     pub(super) flushes: VecDeque<Flush>,
-    /// Regions whose flushes run.
+    /// Regions that are being flushed.
     pub(super) flushing: Vec<Arc<Region>>,
-    /// When the flushes and compactions that run began.
+    /// When the running flushes and compactions began.
     pub(super) began: Vec<Moment>,
     pub(super) compactions: VecDeque<Wanted>,
-    /// Compactions that wait or run, by region: minor and major ones.
+    /// Numbers of waiting or running compactions by region: minor and major.
     pub(super) compacting: HashMap<EncodedName, (usize, usize)>,
 }
 
-/// Which compactions a region has waiting or running.
+/// The kinds of compaction that a region has waiting or running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compacting {
     pub(crate) minor: bool,
     pub(crate) major: bool,
 }
 
-/// Number of flushes and compactions that wait or run.
+/// Numbers of flushes and compactions that wait or run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) flushes: usize,
@@ -88,7 +88,7 @@ pub(crate) struct Waiting {
 }
 
 impl Queues {
-    /// Forgets one of what began at `moment`.
+    /// Removes one flush or compaction that began at `moment`.
     pub(super) fn ended(&mut self, moment: Moment) {
         if let Some(at) = self.began.iter().position(|began| *began == moment) {
             self.began.swap_remove(at);
@@ -135,19 +135,19 @@ impl Background {
         self.queues.lock().flushes.iter().any(|flush| flush.held_since.is_some())
     }
 
-    /// Pretends that flushes of these regions run.
+    /// Adds running flushes of these regions, for tests.
     #[cfg(test)]
     pub(crate) fn set_flushing(&self, regions: Vec<Arc<Region>>) {
         self.queues.lock().flushing = regions;
     }
 
-    /// Pretends that flushes or compactions run that began at these moments.
+    /// Adds running flushes or compactions that began at these moments, for tests.
     #[cfg(test)]
     pub(crate) fn set_began(&self, moments: Vec<Moment>) {
         self.queues.lock().began = moments;
     }
 
-    /// How much waits or runs.
+    /// The numbers of waiting and running work.
     pub(crate) fn waiting(&self) -> Waiting {
         let queues = self.queues.lock();
         let compactions = queues.compacting.values().map(|(minor, major)| minor + major).sum();
@@ -174,14 +174,14 @@ impl Background {
         self.wakes.compactions.notify_one();
     }
 
-    /// Which compactions of a region wait or run.
+    /// The kinds of compaction that a region has waiting or running.
     pub(crate) fn compacting(&self, region: &Region) -> Compacting {
         let queues = self.queues.lock();
         let counts = queues.compacting.get(region.info().encoded_name()).copied().unwrap_or_default();
         Compacting { minor: counts.0 > 0, major: counts.1 > 0 }
     }
 
-    /// Forgets the compactions that wait.
+    /// Drops all waiting compactions.
     pub(crate) fn clear_compactions(&self) {
         let mut queues = self.queues.lock();
         for wanted in std::mem::take(&mut queues.compactions) {
@@ -189,7 +189,7 @@ impl Background {
         }
     }
 
-    /// Forgets a region that is no longer here.
+    /// Drops the work of a region that is no longer on this server.
     pub(crate) fn forget(&self, region: &Arc<Region>) {
         self.memory_queue.forget(region);
         let mut queues = self.queues.lock();

@@ -1,6 +1,6 @@
-//! Bulk load: HFiles made elsewhere are not taken in here.
+//! Bulk load: not supported.
 //!
-//! The answer is that of a server to a feature it does not have, so that the loading tool ends at once and says why.
+//! The response is the one for an unknown feature, so that the loading tool stops at once with a reason.
 
 use rpc::{Answer, Call, Exception};
 

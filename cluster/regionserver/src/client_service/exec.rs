@@ -1,6 +1,7 @@
-//! ExecService: the endpoints that HBase loads into every region.
+//! ExecService: coprocessor endpoints that HBase loads into every region.
 //!
-//! MultiRowMutationService is built in; code of users is not loaded. A service is named with or without its package.
+//! MultiRowMutationService is built in; code of users cannot be loaded. The service may be named with or without its
+//! package.
 
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     )
 }
 
-/// Runs an endpoint to its end, durability included, and gives the class and bytes of its answer.
+/// Runs an endpoint until its writes are durable. Returns the class and bytes of the response.
 pub(super) fn run_blocking(
     server: &RegionServer,
     region: &Arc<Region>,
@@ -75,7 +76,7 @@ pub(super) fn run_blocking(
     }
 }
 
-/// Several rows of one region, all or nothing.
+/// Applies mutations of several rows of one region atomically.
 fn mutate_rows(
     server: &RegionServer,
     region: &Arc<Region>,
@@ -94,7 +95,8 @@ fn mutate_rows(
         )?;
         if !region.info().contains_row(&asked.mutation.row) {
             let message = format!("Requested row out of range '{}'", asked.mutation.row.escape_ascii());
-            // The region may have moved on when it is the first; when it is not, the rows lie in several regions.
+            // A first row out of range means that the region has moved; a later one, that the rows are in several
+            // regions.
             return Err(match mutations.is_empty() {
                 true => Exception::new(class::WRONG_REGION, message),
                 false => Exception::do_not_retry(message),

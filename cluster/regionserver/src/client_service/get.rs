@@ -1,4 +1,4 @@
-//! Get: one row, or whether there is anything of it.
+//! Get: reads one row, or whether it exists.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::counters::count;
 use crate::request::{GetQuery, GetRequest};
 use crate::watch::later;
 
-/// Answers at once from memory, or later from the disk.
+/// Answers at once from memory, or later from storage.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     count(&server.counters().requests);
     count(&server.counters().gets);
@@ -48,7 +48,7 @@ impl Work {
         let request = GetRequest::decode(&call.param).map_err(|error| call.unreadable(&error))?;
         let region = server.regions().find(&request.region)?;
         let query = request.query(region.table(), &server.foundation().world)?;
-        // Older clients, and those that do not say how old they are, look for the cells in the message.
+        // Clients before 1.3, or of unknown version, expect the cells in the message.
         let in_block = call.connection.client_is_at_least(1, 3);
         Ok(Work { region, query, codec: if in_block { call.connection.codec } else { Codec::None } })
     }
@@ -66,7 +66,7 @@ impl Work {
     }
 }
 
-/// Whether a Get finds anything, as a result.
+/// The result that tells whether a Get finds a cell.
 fn exists(region: &Arc<Region>, query: &Scan, mode: ReadMode) -> Result<pb::Result, region::Error> {
     let mut found = Counting::default();
     region.get(query, mode, &mut found)?;

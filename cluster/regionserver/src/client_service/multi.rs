@@ -38,11 +38,11 @@ use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 use crate::{Options, RegionServer};
 
-/// A call of more actions than this does not keep the serving thread, on which other clients' calls wait: it would for
-/// milliseconds, and to go to another thread costs a hundredth of one.
+/// Calls with more actions than this leave the serving thread at once. They would occupy it for milliseconds while
+/// other clients wait; moving to another thread takes a hundredth of that.
 const INLINE_ACTIONS_MAX: usize = 256;
 
-/// Room that is made for the cells of rows not yet read, at most: they are expected to be as large as the first.
+/// Most bytes reserved for the cells of rows not yet read, which are expected to be as large as the first.
 const ROOM_MAX: usize = 256 << 10;
 
 /// Answers when every write is durable.
@@ -80,14 +80,14 @@ enum Run {
     MayBlock,
 }
 
-/// Something that was written and is not yet durable.
+/// A write that is not durable yet.
 struct PendingWrite {
     region: Arc<Region>,
     pending: Pending,
-    /// The RegionAction, and which of its entries; all of it when none is named.
+    /// The RegionAction, and its entries that wait; empty for all entries.
     region_action: usize,
     entries: Vec<usize>,
-    /// Whether its cells lie in the reply's block, from where they cannot be taken back.
+    /// Whether its cells are in the reply's block and cannot be removed.
     gave_cells: bool,
 }
 
@@ -117,26 +117,26 @@ impl From<Exception> for Refused {
 struct Work {
     server: Arc<RegionServer>,
     request: Arc<MultiRequest>,
-    /// How many actions there are.
+    /// The number of actions.
     actions: usize,
     cells: RequestCells,
     out: CellsOut,
-    /// The limits that hold for this call.
+    /// The limits for this call.
     options: Arc<Options>,
     /// The memory that the reply may take.
     share: Share,
-    /// Whether the client knows what it means that the rest must be asked for again.
+    /// Whether the client understands that it must ask for the rest again.
     knows_too_large: bool,
     results: Vec<RegionResult>,
     processed: Option<bool>,
     pending_writes: Vec<PendingWrite>,
-    /// Why nothing of the reply can be told.
+    /// Why the whole reply must be an exception.
     broken: Option<Exception>,
-    /// The RegionAction that was interrupted, and what is done of it.
+    /// The RegionAction that was interrupted, with its progress.
     current: Option<Current>,
 }
 
-/// A RegionAction that is neither atomic nor conditional, while it is done.
+/// The progress of a RegionAction that is neither atomic nor conditional.
 struct Current {
     region: Arc<Region>,
     next: usize,
@@ -144,11 +144,11 @@ struct Current {
     /// Puts and deletes not yet applied, and the entry of each.
     gathered: Vec<Mutation>,
     entries_of_gathered: Vec<usize>,
-    /// Why none of them is applied: HBase reads all of them before it applies the first.
+    /// Why none of them is applied: HBase decodes all of them before it applies the first.
     spoiled: Option<Exception>,
-    /// A mutation whose cells are taken already and that must run where it may block.
+    /// A decoded mutation that must run where it may block.
     taken: Option<RequestedMutation>,
-    /// What reads the rows of gets that are like this one, while nothing was written since it was opened.
+    /// A reader for gets that are alike; dropped when the call writes.
     reader: Option<(u32, RowReader)>,
 }
 
@@ -237,7 +237,7 @@ impl Work {
         Run::Done
     }
 
-    /// Does the actions of one RegionAction one by one; gives it back when the next one may block and must not.
+    /// Runs the actions of one RegionAction. Returns the progress if the next action may block and must not.
     fn actions(
         &mut self,
         mut current: Current,
@@ -308,7 +308,7 @@ impl Work {
         None
     }
 
-    /// One mutation of a RegionAction that is not atomic: puts and deletes are gathered.
+    /// One mutation of a RegionAction that is not atomic. Puts and deletes are collected.
     fn mutate(
         &mut self,
         current: &mut Current,
@@ -329,11 +329,10 @@ impl Work {
                 }
             },
         };
-        // Also a delete that looks for the newest version waits for the others: a get between them does not see it, as in
-        // HBase.
+        // A delete of the newest version is collected too: as in HBase, a get between two mutations does not see them.
         if matches!(asked.mutation.kind, MutationKind::Put | MutationKind::Delete) {
             if current.gathered.is_empty() {
-                // Where one is gathered, what comes after it mostly is.
+                // After one put or delete, the rest usually are too.
                 let rest = current.entries.capacity() - current.entries.len();
                 current.gathered.reserve(rest);
                 current.entries_of_gathered.reserve(rest);
@@ -351,12 +350,12 @@ impl Work {
 
     fn is_reply_full(&mut self) -> bool {
         let bytes = self.out.heap_size();
-        // A reply that grows counts also when its client would not understand that it is cut.
+        // Ask for both: the memory of the reply counts even if its client would not understand a cut.
         let is_full = !self.share.admits(bytes) || bytes > self.options.result_bytes_max;
         self.knows_too_large && is_full
     }
 
-    /// One get; `None` when it may block and must not.
+    /// Runs one get; `None` if it may block and must not.
     fn get(
         &mut self,
         current: &mut Current,
@@ -365,7 +364,7 @@ impl Work {
         alike: Option<u32>,
         mode: ReadMode,
     ) -> Result<Option<pb::Result>, Exception> {
-        // What this call has written to the region before is seen.
+        // The get must see what this call has written to the region.
         if self.pending_writes.iter().any(|write| Arc::ptr_eq(&write.region, &current.region)) {
             match mode {
                 ReadMode::MemoryOnly => return Ok(None),
@@ -415,7 +414,7 @@ impl Work {
         Ok(asked.of_group(self.request.nonce_group.unwrap_or_default()))
     }
 
-    /// Applies the puts and deletes that were gathered; they stay gathered when that must wait and may not.
+    /// Applies the collected puts and deletes. They stay collected if that would have to block and must not.
     fn apply_gathered(&mut self, current: &mut Current, mode: ReadMode) -> Result<(), Refused> {
         if let Some(exception) = current.spoiled.take() {
             current.gathered.clear();
@@ -464,7 +463,7 @@ impl Work {
         Ok(())
     }
 
-    /// One increment or append, after what was gathered before it.
+    /// Runs one increment or append, after the mutations collected before it.
     fn read_and_write(
         &mut self,
         current: &mut Current,
@@ -505,7 +504,7 @@ impl Work {
         }
     }
 
-    /// Begins under the nonce of the mutations, if they have one.
+    /// Claims the nonce of the mutations, if they have one.
     fn begin(&self, asked: &[RequestedMutation], mode: ReadMode) -> NonceLookup {
         let Some(asked) = write::heeds_nonce(asked) else { return NonceLookup::New(None) };
         let nonce = asked.nonce(self.request.nonce_group.unwrap_or_default());
@@ -521,7 +520,8 @@ impl Work {
         }
     }
 
-    /// An atomic or conditional RegionAction: all of it on one row, as one. `None` when it may block and must not.
+    /// Runs an atomic or conditional RegionAction, whose mutations of one row are applied together. `None` if it may
+    /// block and must not.
     fn row_action(
         &mut self,
         region: &Arc<Region>,
@@ -532,7 +532,7 @@ impl Work {
         let cells = self.cells.clone();
         Some(match self.try_row_action(region, action, condition, mode) {
             Ok((processed, merged)) => {
-                // The entries' own indexes mean nothing here: clients count them.
+                // Clients count the entries here; the actions' own indexes do not matter.
                 let entry = |index: usize| pb::ResultOrException {
                     index: Some(index as u32),
                     result: (condition.is_none()).then(pb::Result::default),
@@ -543,7 +543,7 @@ impl Work {
                     first.result = Some(merged);
                 }
                 if condition.is_none() {
-                    // Where clients from before HBase 2.4 look for it.
+                    // Clients before HBase 2.4 look for it here.
                     self.processed = Some(true);
                 }
                 pb::RegionActionResult {
@@ -573,7 +573,7 @@ impl Work {
             .transpose()?;
         let of_one_row: Vec<&Mutation> = asked.iter().map(|asked| &asked.mutation).collect();
         request::check_rows(check.as_ref(), &of_one_row)?;
-        // Cells of atomic actions are given back inside the message.
+        // Cells of atomic actions are returned in the message.
         let mut out = CellsOut::new(Codec::None);
         let mark = out.mark();
         let running = match self.begin(&asked, mode) {
@@ -602,7 +602,7 @@ impl Work {
         Ok((written.processed.unwrap_or(true), written.has_result.then(|| out.result(mark))))
     }
 
-    /// All mutations of a RegionAction. The cells of all are taken, whichever of them is refused.
+    /// Decodes all mutations of a RegionAction. Consumes the cells of all, even if one is refused.
     fn mutations(
         &mut self,
         region: &Region,
@@ -631,12 +631,12 @@ impl Work {
         let request = self.request.clone();
         for (_, mutation) in actions.iter().filter_map(|action| request.mutation(action)) {
             let count = usize::try_from(mutation.associated_cell_count.unwrap_or(0)).unwrap_or(0);
-            // Cells that are not there fail the mutation that would have them next.
+            // Missing cells fail the next mutation.
             let _skipped = self.cells.take(count);
         }
     }
 
-    /// checkAndMutate with several mutations as clients before HBase 2.4 send it: the condition of the whole request.
+    /// checkAndMutate with several mutations as sent by clients before HBase 2.4: the request has one condition.
     fn old_check_and_mutate(
         &mut self,
         request: &MultiRequest,
@@ -659,7 +659,7 @@ impl Work {
         Run::Done
     }
 
-    /// Waits until everything written is durable.
+    /// Waits until all writes are durable.
     async fn await_durable(&mut self) {
         let slowing = self.pending_writes.iter().map(|write| self.server.slowing_of(&write.region)).max();
         if let Some(slowing) = slowing.filter(|slowing| !slowing.is_zero()) {
@@ -677,7 +677,7 @@ impl Work {
         }
     }
 
-    /// The same in the middle of a RegionAction.
+    /// Like [`Work::await_durable`], in the middle of a RegionAction, blocking the thread.
     fn wait_durable(&mut self, current: &mut Current) {
         for write in std::mem::take(&mut self.pending_writes) {
             let Err(error) = write.pending.wait_blocking() else { continue };
@@ -692,8 +692,8 @@ impl Work {
         }
     }
 
-    /// Cells lie in the block in the order of the entries. Those of a write that did not become durable would be read as
-    /// another entry's, so that then nothing is told but this.
+    /// Cells are in the block in the order of the entries. The cells of a write that did not become durable would be
+    /// read as another entry's; then the whole reply is the exception.
     fn reply(self: Box<Self>) -> Result<Reply, Exception> {
         if let Some(exception) = self.broken {
             return Err(exception);

@@ -1,4 +1,4 @@
-//! Mutate: one put, delete, increment or append, perhaps under a condition.
+//! Mutate: one put, delete, increment or append, optionally with a condition.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::nonces::{NonceClaim, Running};
 use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 
-/// Applies the mutation and answers when it is durable.
+/// Applies the mutation and responds when it is durable.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     count(&server.counters().requests);
     count(&server.counters().mutates);
@@ -88,8 +88,8 @@ impl Work {
         })
     }
 
-    /// On the serving thread, if nothing has to be waited for: not the disk, not a row's lock, not the call that runs
-    /// under the same nonce.
+    /// Runs on the serving thread if nothing must be waited for: neither the disk, nor a row lock, nor a running call
+    /// with the same nonce.
     fn run_at_once(&self) -> Result<(Reply, Pending), region::Error> {
         let running = match write::heeds_nonce(std::slice::from_ref(&self.asked)) {
             Some(asked) => match self.server.nonces.begin(asked.nonce(self.nonce_group)) {
@@ -113,13 +113,13 @@ impl Work {
         Ok((out.reply(&pb::MutateResponse { result, processed, metrics: None }), pending))
     }
 
-    /// The reply to one that was done before, as the write `sequence`.
+    /// The reply to a repeated mutation that was applied before as the write `sequence`.
     fn repeat(&self, sequence: SequenceId) -> Result<Reply, Exception> {
         let mut out = CellsOut::new(self.codec);
         let start = out.mark();
         write::read_again(&self.region, &self.asked.mutation, sequence, &mut out)
             .map_err(|error| self.server.exception(&error))?;
-        // Who repeats a checkAndMutate learns that it was done.
+        // A repeated checkAndMutate reports success again.
         let processed = self.check.as_ref().map(|_| true);
         let result = Some(out.result(start));
         Ok(out.reply(&pb::MutateResponse { result, processed, metrics: None }))

@@ -2,15 +2,15 @@
 //!
 //! One call, after the scanner is found or opened:
 //!
-//! 1. Rows are read until the client's number of rows, the size of a reply or the time of a call is reached, or the
-//!    region is exhausted. It begins on the serving thread with what is in memory; when a block must be read, or it has
-//!    taken [`INLINE_TIME`], it goes on where it is on a thread that may block.
-//! 2. A reply without rows that is no heartbeat means that the region is exhausted; so one that ran out of time or size
-//!    before it found anything says that it is a heartbeat.
-//! 3. The scanner is put back, or ended when region or scan are exhausted or the client wishes it.
+//! 1. Rows are read until the client's number of rows, the size limit of a reply or the time limit of the call is
+//!    reached, or the region is exhausted. Reading begins on the serving thread, in memory. When a block must be read
+//!    or [`INLINE_TIME`] is over, it continues from there on the blocking thread pool.
+//! 2. A reply without rows means that the region is exhausted, unless it is a heartbeat. So a call that reaches its
+//!    time or size limit before it finds a row replies with a heartbeat.
+//! 3. The scanner is put back, or closed if the region or scan is exhausted or the client asks for it.
 //!
-//! A client that was given an error may not go on with the scanner, for rows may have been read that it never saw: after
-//! any error the scanner is gone, and the error says so unless it is one that no repetition helps against.
+//! After any error the scanner is closed, because rows may have been read that the client never received. The error
+//! says so, unless it is one that a retry cannot help.
 
 mod edge;
 
@@ -33,17 +33,17 @@ use crate::request;
 use crate::scanners::{OpenScanner, ScannerId, ScannerState, Taken};
 use crate::watch::later;
 
-/// Rows between two looks at the clock at most: a row may cost less than the look. A row for which the disk is read is
-/// as dear as one that a filter thinks about for long, and makes the looks come after every row in the same way.
+/// Most rows between two clock readings, which may cost more than a row. Slow rows, read from disk or judged by a slow
+/// filter, make the clock be read after every row.
 const STEPS_PER_LOOK_MAX: u32 = 16;
 
-/// Rows that one step may give: as many as there may be between two looks.
+/// Most rows that one step returns: as many as between two clock readings.
 const ROWS_AT_ONCE: usize = 16;
 
-/// Results for which there is room from the start, if the client asks for as many.
+/// Number of results for which space is reserved, if the client asks for as many.
 const RESULTS_AT_ONCE: usize = 64;
 
-/// Two looks that are further apart than this are too far apart: from then on every row is looked after.
+/// Clock readings further apart than this are made after every row.
 const LOOKS_APART_MAX: Duration = Duration::from_micros(100);
 
 /// Answers one call of a scanner.
@@ -72,8 +72,8 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
     }
 }
 
-/// When to look at the clock: after one row, then after twice as many as the time before while rows are cheap, and
-/// after one again as soon as they are not. A filter may take milliseconds for a row, and the call has an end.
+/// Decides when to read the clock: after one row, then after twice as many as before while rows are cheap, and after
+/// one again when they are not. A filter may take milliseconds for a row, and the call has a deadline.
 struct Looks {
     steps_per_look: u32,
     steps: u32,
@@ -85,8 +85,7 @@ impl Looks {
         Looks { steps_per_look: 1, steps: 0, last: now }
     }
 
-    /// Counts what a step has read: a row, or some that it has given at once. Says whether the clock is to be looked at after
-    /// it.
+    /// Counts the rows of a step. Returns whether the clock must be read after it.
     fn is_due_after(&mut self, rows: usize) -> bool {
         self.steps = self.steps.saturating_add(u32::try_from(rows).unwrap_or(u32::MAX));
         self.steps >= self.steps_per_look
@@ -157,7 +156,7 @@ fn open(
     scan: &pb::Scan,
     response: &mut pb::ScanResponse,
 ) -> Result<(Arc<OpenScanner>, Box<ScannerState>), Exception> {
-    // None that is named is none that is served.
+    // A request without a region is an error, even if it names a scan.
     let region = server.regions().find(&request.region.clone().unwrap_or_default())?;
     let query = request::scan(region.table(), scan, &server.foundation().world)?;
     let scanner = region.scanner(query).map_err(|error| server.exception(&error))?;
@@ -167,34 +166,34 @@ fn open(
     Ok((held, Box::new(ScannerState { scanner, unfinished_row: None, block_bytes: 0 })))
 }
 
-/// How far [`Work::read`] came.
+/// How [`Work::read`] ended.
 enum Read {
     /// The reply is complete.
     Done,
-    /// It must go on where it may block.
+    /// It must continue where it may block.
     Paused,
-    /// It can go on in memory when this block has arrived.
+    /// It can continue in memory when this block has arrived.
     Missing(MissingBlock),
 }
 
-/// One call of a scanner that reads.
+/// One call that reads from a scanner.
 struct Work {
     server: Arc<RegionServer>,
     held: Arc<OpenScanner>,
     kept: Box<ScannerState>,
     response: pb::ScanResponse,
     out: CellsOut,
-    /// The memory that the reply may take.
+    /// The memory reserved for the reply.
     share: Share,
     results: usize,
-    /// Whether the last result of the reply is a part of a row that may go on.
+    /// Whether the last result of the reply is a part of a row that may continue.
     last_is_partial: bool,
-    /// The row of the last result, known while limits of rows must be counted or the result is partial.
+    /// The row of the last result; set while rows must be counted or the result is partial.
     last_row: Option<Bytes>,
     complete_rows: usize,
     more: bool,
     scanned: Scanned,
-    // What the client asked for.
+    // The client's limits.
     results_max: usize,
     complete_rows_max: Option<usize>,
     bytes_max: u64,
@@ -205,7 +204,7 @@ struct Work {
     close: bool,
     knows_reset: bool,
     began: Moment,
-    /// When it began, or last went on in memory.
+    /// When it began, or last continued in memory.
     resumed: Moment,
     /// How long the call had waited before.
     waited: Duration,
@@ -215,7 +214,7 @@ struct Work {
 struct Scanned {
     rows: u64,
     filtered_rows: u64,
-    /// Of data blocks that were looked into.
+    /// Bytes of data blocks that were read.
     block_bytes: u64,
 }
 
@@ -273,13 +272,13 @@ impl Work {
         }
     }
 
-    /// Goes on where it may block.
+    /// Continues where it may block, to the end.
     fn read_to_end(mut self) -> Result<Reply, Exception> {
         let outcome = self.read(ReadMode::Any, None);
         self.finish(outcome.map(drop))
     }
 
-    /// Awaits `block` and goes on in memory, and so on for every block that is missing then.
+    /// Awaits `block` and continues in memory; repeats this for every missing block.
     async fn read_awaiting(mut self, mut block: MissingBlock) -> Result<Reply, Exception> {
         let mut arrived = Arrived::default();
         loop {
@@ -303,7 +302,7 @@ impl Work {
         env::blocking(move || self.read_to_end()).await
     }
 
-    /// Reads until the reply is complete. With `inline_end` it pauses there, between two steps of the engine.
+    /// Reads until the reply is complete. With `inline_end` it pauses then, between two steps of the engine.
     fn read(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
         let before = hfile::data_bytes_of_thread();
         let outcome = self.read_rows(mode, inline_end);
@@ -312,7 +311,7 @@ impl Work {
     }
 
     fn read_rows(&mut self, mode: ReadMode, inline_end: Option<Moment>) -> Result<Read, region::Error> {
-        // Where it goes on elsewhere time has passed.
+        // After a move to another thread time has passed.
         let now = inline_end.map_or_else(|| self.server.foundation().world.moment(), |_| self.resumed);
         let mut looks = Looks::new(now);
         while self.results < self.results_max {
@@ -383,9 +382,9 @@ impl Work {
         Ok(Read::Done)
     }
 
-    /// How many rows the next step may give.
+    /// Most rows that the next step may return.
     fn rows_at_once(&self) -> usize {
-        // Results in a message are made one by one; and behind a part of a row may come more of it.
+        // Results in messages are made one by one, and a partial row may be followed by more of it.
         let may_go_on = if self.results == 0 { self.last_row.is_some() } else { self.last_is_partial };
         if !self.out.is_block() || may_go_on {
             return 1;
@@ -395,7 +394,7 @@ impl Work {
         left.clamp(1, ROWS_AT_ONCE)
     }
 
-    /// Adds the rows that a step has given, one result each.
+    /// Adds the rows that a step has returned, one result each.
     fn add_rows(&mut self) {
         let rows = self.out.ended();
         self.results += rows.len();
@@ -423,7 +422,7 @@ impl Work {
         }
     }
 
-    /// A partial result is followed by another row, or by nothing: its row was complete after all.
+    /// If a partial result is followed by another row, or by nothing, its row was complete.
     fn is_row_limit_reached_before(&mut self, mark: crate::cells::Mark) -> bool {
         let before_is_unfinished =
             if self.results == 0 { self.last_row.is_some() } else { self.last_is_partial };
@@ -444,7 +443,7 @@ impl Work {
         reached
     }
 
-    /// The region ended after a part that looked as if its row went on.
+    /// The region ended after a partial result: its row was complete.
     fn last_row_is_complete(&mut self) {
         if self.results > 0 && self.last_is_partial {
             self.last_is_partial = false;
@@ -457,14 +456,14 @@ impl Work {
         }
     }
 
-    /// Makes the reply, and puts the scanner back or ends it.
+    /// Makes the reply, and puts the scanner back or closes it.
     fn finish(mut self, outcome: Result<(), region::Error>) -> Result<Reply, Exception> {
         self.held.region.count_filtered(self.scanned.filtered_rows);
         let now = self.server.foundation().world.moment();
-        // To begin anew would not help: a filter that cannot judge a cell cannot do it then.
+        // A new scanner would not help: a filter that cannot judge a cell cannot judge it later either.
         let is_of_filter = matches!(outcome, Err(region::Error::Filter(_)));
         let outcome = outcome.map_err(|error| self.server.exception(&error)).and_then(|()| {
-            // Nobody listens any more; what was read would be lost, and the client would go on after it.
+            // The client does not wait any more. The rows read would be lost if it continued with this scanner.
             match self.client_deadline {
                 Some(end) if now > end => {
                     Err(Exception::io("Client deadline exceeded, cannot return results"))
@@ -479,11 +478,11 @@ impl Work {
         let response = &mut self.response;
         response.stale = Some(false);
         response.more_results_in_region = Some(match self.results_max {
-            // Who asks for no row goes on with the next call, unless it says that it does not.
+            // A call for no rows continues later, unless it closes the scanner.
             0 => !self.close,
             _ => self.more,
         });
-        // Old clients drop the rows that come with this, so that it waits for a reply without any.
+        // Old clients drop rows that come with this flag, so it is sent in a reply without rows.
         if self.results == 0 && self.kept.scanner.is_filter_done() {
             response.more_results = Some(false);
         }
@@ -516,7 +515,7 @@ impl Work {
         Ok(self.out.reply(&self.response).counted_by(self.share))
     }
 
-    /// What the client is told: an error that stays one whatever it does, or that the scanner is gone.
+    /// The exception for the client: one that forbids a retry, or one that says that the scanner is closed.
     fn after_failure(&self, exception: Exception) -> Exception {
         if exception.do_not_retry {
             return exception;
@@ -538,7 +537,7 @@ mod tests {
 
     use super::*;
 
-    /// After which of `steps` steps, each of `cost`, the clock is looked at.
+    /// The steps, out of `steps` steps that each take `cost`, after which the clock is read.
     fn looks(world: &World, looks: &mut Looks, cost: Duration, steps: u32) -> Vec<u32> {
         let is_looked_after = |_: &u32| {
             world.advance(cost);
@@ -557,12 +556,12 @@ mod tests {
         let mut state = Looks::new(world.moment());
         let (cheap, dear) = (Duration::from_micros(1), Duration::from_millis(13));
         assert_eq!(looks(&world, &mut state, cheap, 63), [1, 3, 7, 15, 31, 47, 63]);
-        // The rows that were trusted to be cheap, and from then on each.
+        // The rows that were assumed to be cheap, then each row.
         assert_eq!(looks(&world, &mut state, dear, 19), [16, 17, 18, 19]);
         assert_eq!(looks(&world, &mut state, cheap, 7), [1, 3, 7]);
         let mut state = Looks::new(world.moment());
         assert_eq!(looks(&world, &mut state, dear, 5), [1, 2, 3, 4, 5]);
-        // Neither the one nor the other: no more rows together than have room in the time.
+        // Between cheap and dear: as many rows together as fit into the time.
         let mut state = Looks::new(world.moment());
         assert_eq!(looks(&world, &mut state, Duration::from_micros(30), 13), [1, 3, 7, 8, 10]);
     }

@@ -1,4 +1,4 @@
-//! What Mutate and Multi have in common: one row's writes, their nonces, and the cells they give back.
+//! What Mutate and Multi share: writes of one row, their nonces, and returned cells.
 
 use std::sync::Arc;
 
@@ -12,29 +12,28 @@ use crate::counters::count;
 use crate::nonces::Running;
 use crate::request::RequestedMutation;
 
-/// What became of a write that is not yet durable.
+/// The result of a write that is not durable yet.
 pub(super) struct Written {
-    /// Whether the condition held, if there was one.
+    /// Whether the condition held; `None` without one.
     pub(super) processed: Option<bool>,
-    /// Whether cells were given back into the reply; puts and deletes give none.
+    /// Whether cells were returned into the reply; puts and deletes return none.
     pub(super) has_result: bool,
-    /// The write's sequence id, if anything was written.
+    /// The write's sequence id; `None` if nothing was written.
     pub(super) sequence: Option<SequenceId>,
     /// Resolves when the write is durable and visible.
     pub(super) pending: Pending,
 }
 
-/// Whether a nonce means something for these mutations.
+/// The first of these mutations whose nonce matters: an increment or append.
 pub(super) fn heeds_nonce(asked: &[RequestedMutation]) -> Option<&RequestedMutation> {
     asked.iter().find(|asked| {
         asked.nonce != 0 && matches!(asked.mutation.kind, MutationKind::Increment | MutationKind::Append)
     })
 }
 
-/// Writes mutations of one row as one, under a condition if there is one; nothing at all when it would have to wait and
-/// must not. Cells that increments and appends give back go
-/// into `out`. What was begun under a nonce is done when the write is applied, and was never begun when it is not: also
-/// when the condition did not hold.
+/// Writes mutations of one row together, optionally with a condition. If it would have to block and must not, it writes
+/// nothing. Cells returned by increments and appends go into `out`. A claimed nonce is recorded as done when the write
+/// is applied; if nothing is written, it counts as never claimed.
 pub(super) fn write_row(
     server: &RegionServer,
     region: &Arc<Region>,
@@ -86,9 +85,9 @@ pub(super) fn write_row(
     Ok(written)
 }
 
-/// What a repeated increment or append is answered with: the columns that it was about, as they were after the write
-/// `sequence`. A flush may have dropped those versions for newer ones; then as they are now, where HBase has nothing to
-/// say. What is told is durable: this waits for the first.
+/// Reads the response to a repeated increment or append: its columns as of the write `sequence`. If a flush has dropped
+/// those versions, the present ones are returned, where HBase returns nothing. Waits first until everything read is
+/// durable.
 pub(super) fn read_again(
     region: &Arc<Region>,
     mutation: &Mutation,

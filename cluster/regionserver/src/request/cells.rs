@@ -1,13 +1,13 @@
-//! The cell block of a request, taken mutation by mutation.
+//! The cell block of a request, consumed mutation by mutation.
 //!
-//! Every mutation says how many cells are its own, and they lie in the order of the actions. A mutation that is refused
-//! has its cells taken all the same, or the next one would find them.
+//! Every mutation states its number of cells, which are in the order of the actions. The cells of a refused mutation
+//! must be consumed too, or the next mutation would get them.
 
 use bytes::Bytes;
 use cell::CellBlock;
 use rpc::Exception;
 
-/// What is left of the block.
+/// The rest of the block.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestCells {
     rest: Bytes,
@@ -18,8 +18,8 @@ impl RequestCells {
         RequestCells { rest: block }
     }
 
-    /// The next `count` cells, checked, without copying them. When they are not all there or one is no cell, what
-    /// follows cannot be found either, and every later taking fails too.
+    /// Takes the next `count` cells, checked, without copying them. If a cell is missing or malformed, the position of
+    /// the rest is unknown, and every later call fails too.
     pub(crate) fn take(&mut self, count: usize) -> Result<CellBlock, Exception> {
         let mut end = 0usize;
         for index in 0..count {

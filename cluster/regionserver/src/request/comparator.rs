@@ -1,4 +1,4 @@
-//! `Comparator` messages and the operators that go with them.
+//! Translates `Comparator` messages and compare operators.
 
 use bytes::Bytes;
 use filter::{BitOperator, Charset, Comparable, CompareOperator, Pattern};
@@ -7,10 +7,10 @@ use prost::Message;
 use proto::pb;
 use rpc::Exception;
 
-/// Where HBase's filters and comparators are.
+/// The Java package of HBase's filters and comparators.
 pub(super) const PACKAGE: &str = "org.apache.hadoop.hbase.filter.";
 
-/// An operator by its number.
+/// The operator with this number.
 pub(super) fn operator(code: i32) -> Result<CompareOperator, Exception> {
     Ok(match pb::CompareType::try_from(code) {
         Ok(pb::CompareType::Less) => CompareOperator::Less,
@@ -24,7 +24,7 @@ pub(super) fn operator(code: i32) -> Result<CompareOperator, Exception> {
     })
 }
 
-/// A comparator by the name of its Java class.
+/// The comparator, by the name of its Java class.
 pub(super) fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exception> {
     let bytes = comparator.serialized_comparator.clone().unwrap_or_default();
     let name = comparator.name.as_str();
@@ -83,7 +83,7 @@ pub(super) fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exce
     })
 }
 
-/// A charset by its name in Java. One that could be the name of none is passed over, as HBase does it.
+/// The charset of this Java name. As in HBase, a syntactically invalid name means the default.
 fn charset(name: &str) -> Result<Charset, Exception> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-+:_.".contains(&byte);
     if !name.starts_with(|first: char| first.is_ascii_alphanumeric()) || !name.bytes().all(legal) {
@@ -94,8 +94,7 @@ fn charset(name: &str) -> Result<Charset, Exception> {
     })
 }
 
-/// The bytes that a comparator holds. In a condition they are all that counts: HBase compares bytes with them, whatever
-/// the class says.
+/// The bytes of a comparator. In a condition only they count: HBase compares bytes with them, whatever the class.
 pub(super) fn value_of(comparator: &pb::Comparator) -> Result<Bytes, Exception> {
     Ok(match comparable(comparator)? {
         Comparable::Binary(value)
@@ -110,12 +109,12 @@ pub(super) fn value_of(comparator: &pb::Comparator) -> Result<Bytes, Exception> 
     })
 }
 
-/// The message of a class; `name` is told when the bytes are not it.
+/// Decodes the message of class `name`, which the error names.
 pub(super) fn read<M: Message + Default>(name: &str, bytes: Bytes) -> Result<M, Exception> {
     M::decode(bytes).map_err(|error| Exception::do_not_retry(format!("unable to read {name}: {error}")))
 }
 
-/// Classes of the client's own cannot be loaded here.
+/// The error for an unknown class; classes of users cannot be loaded.
 pub(super) fn unknown(name: &str) -> Exception {
     Exception::do_not_retry(format!("java.lang.ClassNotFoundException: {name}"))
 }

@@ -1,4 +1,4 @@
-//! `Condition` messages: what must hold for a checkAndMutate.
+//! Translates `Condition` messages of checkAndMutate.
 
 use ::filter::Comparable;
 use env::World;
@@ -8,13 +8,13 @@ use rpc::Exception;
 
 use super::{comparator, filter, time_range};
 
-/// What a condition asks: a comparison on one column, or a filter that lets something of the row through.
+/// The condition: a comparison with one column, or a filter that accepts some cell of the row.
 pub(crate) fn condition(condition: &pb::Condition, world: &World) -> Result<Check, Exception> {
     let test = match &condition.filter {
         Some(filter) => Test::Filter(filter::filter(filter, world)?),
         None => {
-            // What is not there is empty: the family is missed by the region, the comparator by its class, and not in a way
-            // that forbids a retry. So HBase has it.
+            // A missing family or comparator is read as empty: the region then misses the family, and an unknown
+            // comparator class allows a retry. HBase does the same.
             let comparator = condition.comparator.clone().unwrap_or_default();
             let value = comparator::value_of(&comparator).map_err(|error| Exception::io(error.message))?;
             Test::Value {
@@ -28,7 +28,7 @@ pub(crate) fn condition(condition: &pb::Condition, world: &World) -> Result<Chec
     Ok(Check { row: condition.row.clone(), test, time_range: time_range(condition.time_range.as_ref())? })
 }
 
-/// Refuses mutations of another row than the one that is checked, and of several rows, as HBase does: nothing is written.
+/// Refuses mutations of several rows, or of another row than the checked one, as HBase does. Nothing is written then.
 pub(crate) fn check_rows(check: Option<&Check>, mutations: &[&Mutation]) -> Result<(), Exception> {
     let Some(first) = mutations.first() else { return Ok(()) };
     if let Some(other) = mutations.iter().find(|other| other.row != first.row) {

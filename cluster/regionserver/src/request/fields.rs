@@ -1,4 +1,4 @@
-//! The fields of a message, found without decoding them.
+//! Finds the fields of a protobuf message without decoding it.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub(super) enum Value {
     Bytes(Range<usize>),
 }
 
-/// Walks over the fields of the message at `at..end` of `bytes`.
+/// Iterates over the fields of the message at `at..end` of `bytes`.
 pub(super) struct Fields<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
@@ -26,7 +26,7 @@ impl Fields<'_> {
         for shift in (0..64).step_by(7) {
             let byte = *self.bytes[..self.end].get(self.at)?;
             self.at += 1;
-            // Every other client's nonce group takes ten bytes. Of the last one a single bit fits.
+            // The nonce group of every other client takes ten bytes, of which the last has one bit.
             if shift == 63 && byte > 1 {
                 return None;
             }
@@ -38,7 +38,7 @@ impl Fields<'_> {
         None
     }
 
-    /// The next field; `None` at the end, and no answer where this is not known to be the plain decoder's.
+    /// The next field; `Some(None)` at the end. `None` if the plain decoder might read the message differently.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Option<(u64, Value)>> {
         if self.at == self.end {
@@ -59,7 +59,7 @@ impl Fields<'_> {
     }
 }
 
-/// The region that is named at `range` as clients write it; `None` where it is left to the plain decoder.
+/// The region specifier at `range`, in the form that clients write; `None` if the plain decoder must decode it.
 pub(super) fn specifier(bytes: &Bytes, range: Range<usize>) -> Option<pb::RegionSpecifier> {
     let mut fields = Fields { bytes, at: range.start, end: range.end };
     let Some((1, Value::Number(by))) = fields.next()? else { return None };
@@ -79,7 +79,7 @@ mod tests {
     fn a_region_that_is_named_is_the_one_that_the_plain_decoder_names() {
         let world = World::simulated(7, WallTime(0));
         let any = |below: u64| world.random() % below;
-        // Keys of both fields, of others and of other types, lengths, numbers that go on, and parts of a name.
+        // Keys of both fields, of other fields and of other types; lengths, long numbers, and truncated names.
         let parts: [&[u8]; 12] = [
             b"\x08\x01",
             b"\x08\x02",

@@ -1,7 +1,7 @@
-//! `Filter` messages as the engine's filters.
+//! Translates `Filter` messages into the engine's filters.
 //!
-//! A filter is the name of its Java class beside the bytes of the message of the same short name. Filters hold filters as
-//! bytes again, so that a short message may be nested as deep as it is long; how deep is limited here.
+//! A message has the name of the filter's Java class and the bytes of the protobuf message of the same short name.
+//! Filters contain filters as bytes, so a short message could nest thousands of them; the depth is limited here.
 
 use cell::Timestamp;
 use env::World;
@@ -11,18 +11,18 @@ use rpc::Exception;
 
 use super::comparator::{self, PACKAGE, read, unknown};
 
-/// How deep filters may be nested.
+/// Most levels of nested filters.
 const DEPTH_MAX: usize = 64;
 
-/// The filter that the bytes of a `Filter` message describe. `world` gives chance to those that need it. For suites that
-/// look at filters without a server.
+/// The filter in the bytes of a `Filter` message. `world` provides random numbers. For tests of filters without a
+/// server.
 pub fn filter_of(bytes: bytes::Bytes, world: &World) -> Result<Filter, Exception> {
     let proto = <pb::Filter as prost::Message>::decode(bytes)
         .map_err(|error| Exception::do_not_retry(format!("unable to read a filter: {error}")))?;
     filter(&proto, world)
 }
 
-/// The filter that a message describes. `world` gives chance to those that need it.
+/// The filter that a message describes. `world` provides random numbers.
 pub(crate) fn filter(proto: &pb::Filter, world: &World) -> Result<Filter, Exception> {
     nested(proto, world, 0)
 }
@@ -33,7 +33,7 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
     }
     let bytes = proto.serialized_filter.clone().unwrap_or_default();
     let name = proto.name.as_str();
-    // What is wrong inside is told as HBase's filters of filters tell it.
+    // An error in an inner filter is reported with HBase's wrapping.
     let inner = |proto: &pb::Filter| {
         nested(proto, world, depth + 1)
             .map_err(|error| undeserialized("org.apache.hadoop.hbase.DoNotRetryIOException", &error))
@@ -144,7 +144,7 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
                 pb::filter_list::Operator::MustPassAll => Operator::MustPassAll,
                 pb::filter_list::Operator::MustPassOne => Operator::MustPassOne,
             };
-            // As many as the message holds, known beforehand: a wide list costs no more room than its filters.
+            // Allocated exactly, so that a wide list takes no more memory than its filters.
             let mut filters = Vec::with_capacity(read.filters.len());
             for proto in &read.filters {
                 filters.push(inner(proto)?);
@@ -156,7 +156,8 @@ fn nested(proto: &pb::Filter, world: &World, depth: usize) -> Result<Filter, Exc
 }
 
 fn compared(compare: &pb::CompareFilter) -> Result<(CompareOperator, Comparable), Exception> {
-    // As in HBase it is missed when the first cell is to be compared, and not by the operator that compares nothing.
+    // As in HBase, a missing comparator fails at the first comparison, and never with the operator that compares
+    // nothing.
     let with = compare.comparator.as_ref().map_or(Ok(Comparable::Missing), comparable)?;
     Ok((comparator::operator(compare.compare_op)?, with))
 }
@@ -165,7 +166,7 @@ fn comparable(comparator: &pb::Comparator) -> Result<Comparable, Exception> {
     comparator::comparable(comparator).map_err(|error| undeserialized("java.io.IOException", &error))
 }
 
-/// What was thrown within the making of a filter, in the words of a trace of Java.
+/// An error in building a filter, in the words of a Java stack trace.
 fn undeserialized(class: &str, error: &Exception) -> Exception {
     Exception::do_not_retry(format!(
         "org.apache.hadoop.hbase.exceptions.DeserializationException: {class}: {}",
@@ -182,8 +183,8 @@ fn single(read: pb::SingleColumnValueFilter, exclude: bool) -> Result<Filter, Ex
     Ok(Filter::single_column_value(family, qualifier, operator, with, if_missing, latest_only, exclude))
 }
 
-/// Masks say which bytes are fixed in one of three ways. Clients mostly send them prepared for comparing: 0xFF for a fixed
-/// byte, and for any byte 2, or 0 before `is_mask_v2`. As written by people it is 0 for a fixed byte and 1 for any.
+/// A mask marks fixed bytes in one of three ways. Most clients send prepared masks: 0xFF for a fixed byte; for any byte
+/// 2, or 0 before `is_mask_v2`. Masks written by hand use 0 for a fixed byte and 1 for any.
 fn fuzzy(read: pb::FuzzyRowFilter) -> Result<Filter, Exception> {
     let any = if read.is_mask_v2() { 2 } else { 0 };
     let key = |pair: pb::BytesBytesPair| {
@@ -236,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Whether a cell `row f:qualifier=value` of time 5 is kept.
+    /// Whether the filter keeps a cell `row f:qualifier=value` with timestamp 5.
     fn keeps(proto: &pb::Filter, row: &str, qualifier: &str, value: &str) -> bool {
         let mut filter = made(proto).expect("a filter");
         let parts = CellParts {
@@ -281,7 +282,7 @@ mod tests {
             stop_row: Some("s".into()),
             stop_row_inclusive: Some(false),
         };
-        // Each keeps r1 f:q=v, and refuses what stands beside it.
+        // Each filter keeps the cell r1 f:q=v and refuses the one given beside it.
         for (filter, row, qualifier, cell_value) in [
             (of("RowFilter", &pb::RowFilter { compare_filter: compare("r1") }), "x1", "q", "v"),
             (of("QualifierFilter", &pb::QualifierFilter { compare_filter: compare("q") }), "r1", "x", "v"),

@@ -1,10 +1,11 @@
 //! `GetRequest`, decoded only as far as it differs from earlier ones.
 //!
-//! Clients mostly send the same Get for one row after the other. A Get's message begins with the row. If the bytes behind
-//! it equal those of a Get that this thread has served lately, the cached query is used again with the new row, and
-//! nothing is allocated.
+//! Clients mostly send the same Get for different rows. A Get's message begins with the row. If the bytes after the row
+//! equal those of a Get that this thread served recently, the cached query is reused with the new row and nothing is
+//! allocated.
 //!
-//! A message in another order is decoded as usual, and so is one with a filter, whose state would outlive its row.
+//! Messages in another field order are decoded as usual, and so are Gets with a filter, whose state would outlive the
+//! row.
 
 use std::cell::Cell as Slot;
 use std::ops::{Deref, Range};
@@ -80,13 +81,13 @@ impl GetRequest {
         if let Some(like) = like {
             return Some(GetRequest { region, wanted: Wanted::Like(row, like) });
         }
-        // Of its own bytes: what is kept does not hold the frame.
+        // Decoded from a copy, so that the cached query does not hold the frame.
         let get = pb::Get::decode(Bytes::copy_from_slice(&bytes[get])).ok()?;
         let rest = (rest.len() <= REST_MAX).then(|| bytes[rest].to_vec());
         Some(GetRequest { region, wanted: Wanted::Whole(Box::new(pb::Get { row, ..get }), rest) })
     }
 
-    /// The query; refuses a question that HBase no longer answers.
+    /// The query; refuses a kind of Get that HBase no longer answers.
     pub(crate) fn query(self, table: &TableDescriptor, world: &World) -> Result<GetQuery, Exception> {
         match self.wanted {
             Wanted::Like(row, mut kept) => {
@@ -97,7 +98,7 @@ impl GetRequest {
             }
             Wanted::Whole(get, rest) => {
                 let scan = query(table, get.row.clone(), &get, world)?;
-                // Ranges of time by family are spelt out by the table's families.
+                // Time ranges of families depend on the table's families.
                 let may_be_kept = rest.is_some() && scan.filter.is_none() && get.cf_time_range.is_empty();
                 let rest = rest.unwrap_or_default();
                 let kept = CachedQuery { rest, existence_only: get.existence_only(), scan };
@@ -107,7 +108,7 @@ impl GetRequest {
     }
 }
 
-/// What a Get asks for, of `row` whatever row it names itself; refuses a question that HBase no longer answers.
+/// The query of a Get for `row`; the row in the message is ignored. Refuses a kind of Get that HBase no longer answers.
 pub(crate) fn query(
     table: &TableDescriptor,
     row: Bytes,
@@ -129,7 +130,7 @@ impl GetQuery {
         self.kept.as_ref().expect("it is taken when this is dropped")
     }
 
-    /// Whether only that there is something is asked.
+    /// Whether the client asks only whether the row exists.
     pub(crate) fn existence_only(&self) -> bool {
         self.kept().existence_only
     }
@@ -146,9 +147,9 @@ impl Deref for GetQuery {
 impl Drop for GetQuery {
     fn drop(&mut self) {
         let Some(mut query) = self.kept.take().filter(|_| self.may_be_kept) else { return };
-        // The row is the frame's, whose memory is used again.
+        // The row is part of the frame, whose memory is reused.
         (query.scan.start, query.scan.stop) = (Bytes::new(), Bytes::new());
-        // At its end a thread has nowhere to keep it.
+        // Fails when the thread is ending; then the query is freed.
         let _ended = CACHED_QUERIES.try_with(|slot| {
             let mut kept = slot.take();
             if kept.len() == CACHED_QUERIES_MAX {
@@ -160,17 +161,17 @@ impl Drop for GetQuery {
     }
 }
 
-/// Where the parts of a request lie.
+/// Positions of the parts of a request.
 struct Split {
     region: Range<usize>,
     get: Range<usize>,
     row: Range<usize>,
-    /// What is behind the row.
+    /// The bytes after the row.
     rest: Range<usize>,
 }
 
 impl Split {
-    /// `None` where it is left to the plain decoder.
+    /// `None` if the plain decoder must decode the request.
     fn of(bytes: &Bytes) -> Option<Split> {
         let mut fields = Fields { bytes, at: 0, end: bytes.len() };
         let Some((1, Value::Bytes(region))) = fields.next()? else { return None };
@@ -181,7 +182,7 @@ impl Split {
         let mut fields = Fields { bytes, at: get.start, end: get.end };
         let Some((1, Value::Bytes(row))) = fields.next()? else { return None };
         let rest = fields.at..fields.end;
-        // A second row would count in the place of the first.
+        // A second row would replace the first.
         while let Some((number, _)) = fields.next()? {
             if number == 1 {
                 return None;

@@ -1,11 +1,11 @@
-//! `MultiRequest`, decoded as far as is needed.
+//! Decodes `MultiRequest` with little work per action.
 //!
-//! The actions of one batch are mostly alike: gets of the same columns, or puts whose cells lie in the cell block. Their
-//! messages differ in the row alone, which comes first in both. So a message is split behind its row; if the rest is, byte
-//! for byte, that of the action before, it is decoded already, and an action costs the finding of its row.
+//! The actions of a batch are usually alike: gets of the same columns, or puts whose cells are in the cell block. Their
+//! messages differ only in the row, which comes first. So a message is split after its row; if the rest equals that of
+//! the previous action, it is already decoded, and an action costs only the search for its row.
 //!
-//! Whatever is not written that way (fields in another order, unknown ones, a message cut short) is left to the decoder
-//! of the whole message, and so are its errors.
+//! Requests in another form (other field order, unknown fields, truncated) are left to the plain decoder, and so are
+//! its errors.
 
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ pub(crate) struct RegionAction {
 /// See `pb::Action`.
 #[derive(Debug)]
 pub(crate) enum Action {
-    /// The message of [`MultiRequest::alike`], of another row: where it lies in the request.
+    /// A [shared message](MultiRequest::alike) with another row, given by its position in the request.
     Like {
         index: u32,
         alike: u32,
@@ -46,10 +46,10 @@ pub(crate) enum Action {
     Whole(Box<pb::Action>),
 }
 
-/// A message that many actions share but for the row.
+/// A message that many actions share except for the row.
 #[derive(Debug)]
 struct Alike {
-    /// What comes behind the row: where it lies in the request.
+    /// Position of the bytes after the row in the request.
     rest: Range<usize>,
     what: What,
 }
@@ -63,9 +63,9 @@ enum What {
 /// What an action asks for.
 #[derive(Debug)]
 pub(crate) enum Wish<'a> {
-    /// A get of this row. Those of the same number are the same but for their rows.
+    /// A get of this row. Gets with the same number differ only in their rows.
     Get(Bytes, &'a pb::Get, Option<u32>),
-    /// A mutation of this row, or that of its first cell.
+    /// A mutation of this row, or of the row of its first cell.
     Mutation(Option<Bytes>, &'a pb::MutationProto),
     Service(&'a pb::CoprocessorServiceCall),
     Nothing,
@@ -87,9 +87,9 @@ impl RegionAction {
 }
 
 impl MultiRequest {
-    /// Decodes a whole request; the error is that of the plain decoder.
+    /// Decodes a request. Errors are those of the plain decoder.
     pub(crate) fn decode(bytes: &Bytes) -> Result<MultiRequest, DecodeError> {
-        // Positions are kept in four bytes; a frame is shorter.
+        // Positions take four bytes; no frame is longer.
         if u32::try_from(bytes.len()).is_ok()
             && let Some(request) = MultiRequest::split(bytes)
         {
@@ -175,7 +175,7 @@ impl MultiRequest {
                 && bytes[alike.rest.clone()] == bytes[rest.clone()]
         };
         if !self.alike.last().is_some_and(is_alike) {
-            // A second row would count in the place of the first.
+            // A second row would replace the first.
             while let Some((number, _)) = fields.next()? {
                 if number == 1 {
                     return None;
@@ -211,7 +211,7 @@ impl MultiRequest {
         }
     }
 
-    /// The row that an action gets, if it does.
+    /// The row of an action that is a get.
     #[inline]
     pub(crate) fn row_of_get<'a>(&'a self, action: &'a Action) -> Option<&'a [u8]> {
         match action {
@@ -223,7 +223,7 @@ impl MultiRequest {
         }
     }
 
-    /// What an action writes, if it does.
+    /// The mutation of an action, with its row.
     pub(crate) fn mutation<'a>(
         &'a self,
         action: &'a Action,
@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// What was decoded, as the message that it came from.
+    /// The decoded request as the message that it came from.
     fn whole(request: &MultiRequest) -> pb::MultiRequest {
         let action = |action: &Action| {
             let mut one = match action {
@@ -344,7 +344,7 @@ mod tests {
             }
             let bytes = Bytes::from(bytes);
             let expected = pb::MultiRequest::decode(bytes.clone()).map(|mut request| {
-                // Whether an index is zero or not said is the same to everybody.
+                // An absent index and index 0 mean the same.
                 let actions = request.region_action.iter_mut().flat_map(|region| &mut region.action);
                 actions.for_each(|action| action.index = Some(action.index()));
                 request

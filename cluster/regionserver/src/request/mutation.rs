@@ -1,4 +1,4 @@
-//! `MutationProto` as the engine's mutation: one run of cells, from the cell block or from the message.
+//! Translates `MutationProto` into the engine's mutation, with cells from the cell block or from the message.
 
 use bytes::Bytes;
 use cell::{Cell, CellBlock, CellParts, CellType, TagType, Timestamp, tags};
@@ -11,7 +11,7 @@ use crate::nonces::Nonce;
 
 use pb::mutation_proto::{DeleteType, Durability as DurabilityProto, MutationType};
 
-/// What a client asks to write, and the nonce that it asks it under.
+/// A requested mutation and its nonce.
 #[derive(Debug)]
 pub(crate) struct RequestedMutation {
     pub(crate) mutation: Mutation,
@@ -19,7 +19,7 @@ pub(crate) struct RequestedMutation {
 }
 
 impl RequestedMutation {
-    /// With its nonce, and the client's own number before it, noted for the log: of those that a repetition would change.
+    /// Adds the nonce and the client's nonce group to an increment or append, so that the log records them.
     pub(crate) fn of_group(mut self, group: u64) -> RequestedMutation {
         if self.nonce != 0 && matches!(self.mutation.kind, MutationKind::Increment | MutationKind::Append) {
             self.mutation.nonce = Some((group, self.nonce));
@@ -27,15 +27,15 @@ impl RequestedMutation {
         self
     }
 
-    /// The nonce with the client's own number.
+    /// The nonce with the client's nonce group.
     pub(crate) fn nonce(&self, group: u64) -> Nonce {
         Nonce { group, nonce: self.nonce }
     }
 }
 
-/// Reads one mutation, of `row` if it names one, and takes its cells from `cells`, also when it is refused. The row of
-/// `proto` itself is not looked at: others may share the message. A cell longer than `cell_bytes_max`
-/// (0 for any) is refused.
+/// Decodes one mutation of `row`, or of the row of its first cell. Takes its cells from `cells` even if it is refused.
+/// The row in `proto` is ignored, because several mutations may share the message. Refuses a cell longer than
+/// `cell_bytes_max` bytes (0 for no limit).
 pub(crate) fn mutation(
     table: &TableDescriptor,
     row: Option<Bytes>,
@@ -92,7 +92,7 @@ fn durability(durability: DurabilityProto) -> Durability {
     }
 }
 
-/// The row that is named, or else that of the first cell.
+/// The named row, or else the row of the first cell.
 fn row(named: Option<Bytes>, beside: &CellBlock) -> Result<Bytes, Exception> {
     let row = match (named, beside.cells().next()) {
         (Some(row), _) => row,
@@ -109,7 +109,7 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
             format!("The row in {cell:?} doesn't match the original one {}", row.escape_ascii()),
         ));
     }
-    // HBase takes any byte, and its own tools then fail on the file that it is in.
+    // HBase accepts any type byte, and its own tools then fail on the file.
     if !matches!(cell.cell_type(), Some(kind) if !matches!(kind, CellType::Minimum | CellType::Maximum)) {
         return Err(Exception::do_not_retry(format!(
             "Cell[{cell:?}] has the type code {}, expected that of a put or of a delete",
@@ -119,7 +119,7 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
     if cell.timestamp().0 < 0 {
         return Err(Exception::io(format!("Timestamp cannot be negative. ts={}", cell.timestamp().0)));
     }
-    // HBase counts the four bytes before the cell too, and nothing for tags that there are not.
+    // HBase counts the cell's 4-byte length prefix, and no length of absent tags.
     let bytes = if cell.tags().is_empty() { cell.bytes_without_tags() } else { cell.bytes() };
     let size = bytes.len() as u64 + 4;
     if bytes_max > 0 && size > bytes_max {
@@ -130,7 +130,7 @@ fn check(cell: Cell<'_>, row: &[u8], bytes_max: u64) -> Result<(), Exception> {
     Ok(())
 }
 
-/// The cells that the message itself holds. A delete that names no column deletes every family.
+/// The cells in the message itself. A delete without columns deletes every family.
 fn cells_of_message(
     table: &TableDescriptor,
     kind: MutationKind,
@@ -139,7 +139,7 @@ fn cells_of_message(
 ) -> Result<CellBlock, Exception> {
     let default = proto.timestamp.map_or(Timestamp::LATEST, |ts| Timestamp(ts as i64));
     let mut out = Vec::new();
-    // Straight into the block, whose bytes are checked when it is whole: a value is copied once.
+    // Written directly into the block and checked when it is complete, so that a value is copied once.
     let mut put = |parts: CellParts<'_>| {
         let at = out.len();
         out.reserve(parts.size() + 6);
@@ -171,7 +171,7 @@ fn cells_of_message(
             put(CellParts {
                 row,
                 family: &column.family,
-                // A marker of the whole family has no column, and none has a value, whatever is sent.
+                // A family marker has no qualifier, and no marker has a value, whatever the client sends.
                 qualifier: match cell_type.is_family_delete() {
                     true => b"",
                     false => value.qualifier.as_deref().unwrap_or_default(),
@@ -206,7 +206,7 @@ fn malformed(error: cell::Malformed) -> Exception {
     Exception::do_not_retry(format!("a cell of the request: {error}"))
 }
 
-/// The same cells, each with a time to live: the mutation's, in place of one that it had.
+/// The cells with a time to live in their tags, replacing any that they had.
 fn with_ttl(cells: &CellBlock, ttl: &[u8]) -> Result<CellBlock, Exception> {
     if ttl.len() != 8 {
         return Err(Exception::io(format!(

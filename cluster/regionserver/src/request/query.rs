@@ -1,4 +1,4 @@
-//! `Get` and `Scan` messages as the engine's scans.
+//! Translates `Get` and `Scan` messages into the engine's scans.
 
 use bytes::Bytes;
 use cell::SequenceId;
@@ -10,7 +10,7 @@ use rpc::Exception;
 
 use super::{attribute, filter, flag, time_range};
 
-/// What a Get asks of `row`, whatever row it names itself. `cache_blocks` and the like have the message's defaults.
+/// The query of a Get for `row`; the row in the message is ignored. Unset fields have the message's defaults.
 pub(super) fn get(
     table: &TableDescriptor,
     row: Bytes,
@@ -36,7 +36,7 @@ pub(super) fn get(
     })
 }
 
-/// What a Scan asks for.
+/// The query of a Scan.
 pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> Result<Scan, Exception> {
     let start = scan.start_row.clone().unwrap_or_default();
     let stop = scan.stop_row.clone().unwrap_or_default();
@@ -49,7 +49,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
             )));
         }
     }
-    // Clients from before the field write one row as a range from it to itself.
+    // Clients older than this field send one row as a range with equal bounds.
     let include_stop = scan.include_stop_row.unwrap_or(!start.is_empty() && start == stop);
     let raw = attribute(&scan.attribute, "_raw_").is_some_and(flag);
     if raw && scan.column.iter().any(|column| !column.qualifier.is_empty()) {
@@ -58,7 +58,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
     let filter = scan.filter.as_ref().map(|proto| filter::filter(proto, world)).transpose()?;
     let batch = scan.batch_size.filter(|batch| *batch > 0);
     if batch.is_some() && filter.as_ref().is_some_and(|filter| filter.has_filter_row()) {
-        // Not one to do without a retry: so HBase has it.
+        // As in HBase, the exception allows a retry.
         return Err(Exception::io(
             "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
         ));
@@ -91,7 +91,7 @@ pub(crate) fn scan(table: &TableDescriptor, scan: &pb::Scan, world: &World) -> R
     })
 }
 
-/// A negative offset, which a client's Java takes, passes over nothing.
+/// A negative offset, which Java clients can set, skips nothing.
 fn offset(number: u32) -> u32 {
     if number > i32::MAX as u32 { 0 } else { number }
 }
@@ -103,8 +103,8 @@ fn isolation(attributes: &[pb::NameBytesPair]) -> Isolation {
     }
 }
 
-/// The families asked for, each once, qualifiers in order. None at all stands for every family of the table; it is
-/// spelt out only when some family has a time range of its own.
+/// The requested families, each once, with sorted qualifiers. An empty list means every family of the table; it is
+/// expanded only if some family has its own time range.
 fn families(
     table: &TableDescriptor,
     columns: &[pb::Column],
@@ -123,7 +123,7 @@ fn families(
             }
         };
         match &mut query.qualifiers {
-            // Of a whole family and some of its columns the one counts that is named last, as in HBase.
+            // If a whole family and some of its columns are requested, the last one counts, as in HBase.
             Some(_) if qualifiers.is_empty() => query.qualifiers = None,
             Some(known) => known.extend_from_slice(qualifiers),
             None if is_new || qualifiers.is_empty() => {}

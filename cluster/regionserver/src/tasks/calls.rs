@@ -1,7 +1,7 @@
-//! The calls that wait at this moment.
+//! The calls that wait.
 //!
-//! Every write waits for the log, so that a call enters and leaves here for each of them. Each thread has a shard of its
-//! own: its lock is free but for the moment of a snapshot and of calls that end on another thread.
+//! Every write waits for the log, so a call enters and leaves this list for each write. Each thread has its own shard,
+//! whose lock is contended only by snapshots and by calls that end on another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::call_sample::CallKind;
 /// Number of shards. More threads than this share.
 const SHARDS: usize = 16;
 
-/// A call that waits.
+/// A waiting call.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningCall {
     pub(crate) connection: Arc<ConnectionInfo>,
@@ -29,7 +29,7 @@ pub(crate) struct RunningCall {
     pub(crate) subject: Subject,
 }
 
-/// What a call is about. A write keeps no part of its frame, whose memory is used again while the write waits.
+/// What a call is about. A write keeps no part of its frame, because that memory is reused while the write waits.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
     /// The name of its region.
@@ -39,7 +39,7 @@ pub(crate) enum Subject {
 }
 
 impl RunningCall {
-    /// The call as a task, when it is `now` and `moment`.
+    /// The call as a task, at the times `now` and `moment`.
     pub(super) fn into_task(self, now: WallTime, moment: Moment) -> Task {
         let waited = i64::try_from(moment.since(self.received).as_millis()).unwrap_or(i64::MAX);
         let started = WallTime(now.0.saturating_sub(waited));
@@ -73,13 +73,13 @@ struct Shard {
     free: Vec<usize>,
 }
 
-/// The calls that wait.
+/// The waiting calls.
 #[derive(Debug, Default)]
 pub(crate) struct RunningCalls {
     shards: [Mutex<Shard>; SHARDS],
 }
 
-/// Where a call stands among those that wait.
+/// The position of a call in the list.
 #[derive(Debug)]
 pub(crate) struct CallSlot {
     shard: usize,
@@ -87,7 +87,7 @@ pub(crate) struct CallSlot {
 }
 
 impl RunningCalls {
-    /// Lists a call until it is [taken out](RunningCalls::end).
+    /// Lists a call until [`RunningCalls::end`] removes it.
     pub(crate) fn begin(&self, call: RunningCall) -> CallSlot {
         let shard = shard_of_thread();
         let mut calls = self.shards[shard].lock();
@@ -104,7 +104,7 @@ impl RunningCalls {
         CallSlot { shard, index }
     }
 
-    /// Takes a call out.
+    /// Removes a call.
     pub(crate) fn end(&self, slot: &CallSlot) -> RunningCall {
         let mut calls = self.shards[slot.shard].lock();
         let call = calls.calls[slot.index].take().expect("a call is taken out once, by who has its slot");

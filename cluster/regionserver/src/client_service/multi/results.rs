@@ -1,29 +1,29 @@
-//! What became of the actions of a Multi, and its reply.
+//! The results of a Multi's actions, and the encoding of its reply.
 //!
-//! Most entries say how many cells of the reply's cell block are theirs, or nothing at all: those are kept in a few bytes
-//! and written as they are. The rest is what it says on the wire.
+//! Most entries hold only the number of their cells in the reply's cell block, or nothing. These take a few bytes in
+//! memory and are encoded directly; the others hold the protobuf message.
 
 use prost::Message;
 use prost::encoding::encode_varint;
 use proto::pb;
 use rpc::Exception;
 
-/// What became of one action.
+/// The result of one action.
 #[derive(Debug)]
 pub(super) enum Entry {
-    /// So many cells of the cell block.
+    /// This many cells of the cell block.
     Cells {
         index: u32,
         count: u32,
     },
-    /// It is done, and gives nothing back.
+    /// The action succeeded and returns nothing.
     Nothing {
         index: u32,
     },
     Whole(Box<pb::ResultOrException>),
 }
 
-/// What became of a RegionAction.
+/// The result of a RegionAction.
 #[derive(Debug)]
 pub(super) enum RegionResult {
     Entries(Vec<Entry>),
@@ -54,7 +54,7 @@ impl Entry {
         }
     }
 
-    /// What a service gave.
+    /// The result of a coprocessor service.
     pub(super) fn of_service(index: u32, value: pb::NameBytesPair) -> Entry {
         let service_result = Some(pb::CoprocessorServiceResult { value: Some(value) });
         Entry::whole(pb::ResultOrException { index: Some(index), service_result, ..Default::default() })
@@ -69,7 +69,7 @@ impl Entry {
         Entry::Whole(Box::new(entry))
     }
 
-    /// Turns it into an exception.
+    /// Replaces the result by an exception.
     pub(super) fn fail(&mut self, exception: &Exception) {
         let index = match self {
             Entry::Cells { index, .. } | Entry::Nothing { index } => *index,
@@ -78,14 +78,14 @@ impl Entry {
         *self = Entry::failed(index, exception);
     }
 
-    /// Appends it as the field 1 of its RegionActionResult.
+    /// Appends it as field 1 of its RegionActionResult.
     fn encode(&self, out: &mut Vec<u8>) {
         let (index, result) = match self {
             Entry::Whole(entry) => return prost::encoding::message::encode(1, &**entry, out),
             Entry::Cells { index, count } => (*index, Some(*count)),
             Entry::Nothing { index } => (*index, None),
         };
-        // Neither the entry nor its result has more than the 127 bytes whose length takes one.
+        // The entry and its result are shorter than 128 bytes, so each length takes one byte.
         out.extend_from_slice(&[0x0a, 0]);
         let entry = out.len();
         out.push(0x08);
@@ -102,12 +102,12 @@ impl Entry {
 }
 
 impl RegionResult {
-    /// It failed as a whole.
+    /// A RegionAction that failed as a whole.
     pub(super) fn failed(exception: &Exception) -> RegionResult {
         RegionResult::Whole(failed(exception))
     }
 
-    /// Turns entries, or all of it when none is named, into exceptions.
+    /// Replaces the named entries, or all if none is named, by exceptions.
     pub(super) fn fail(&mut self, entries: &[usize], exception: &Exception) {
         match self {
             _ if entries.is_empty() => *self = RegionResult::failed(exception),
@@ -127,12 +127,12 @@ pub(super) fn failed(exception: &Exception) -> pb::RegionActionResult {
     pb::RegionActionResult { exception: Some(pair(exception)), ..Default::default() }
 }
 
-/// An exception inside a reply.
+/// An exception in a reply.
 fn pair(exception: &Exception) -> pb::NameBytesPair {
     pb::NameBytesPair { name: exception.class.to_string(), value: Some(exception.text().into()) }
 }
 
-/// The whole reply, a MultiResponse.
+/// Encodes the whole reply, a MultiResponse.
 pub(super) fn encode(results: &[RegionResult], processed: Option<bool>) -> Vec<u8> {
     let entries = |result: &RegionResult| match result {
         RegionResult::Entries(entries) => entries.len(),

@@ -23,14 +23,14 @@ use proto::{RegionInfo, pb};
 use crate::Options;
 use crate::scanners::ScannerId;
 
-/// Whether this request, which opens a scanner, goes on at the edge of `region` and may lose what comes at once.
+/// Whether this request opens a scanner at the edge of `region` and its client might lose cells that come at once.
 pub(super) fn needs_heartbeat(
     options: &Options,
     request: &pb::ScanRequest,
     scan: &pb::Scan,
     region: &RegionInfo,
 ) -> bool {
-    // The client asks for no row when it opens, or closes at once: then no second call comes.
+    // If the client asks for no row, or closes the scanner, no second call follows.
     let goes_on = request.number_of_rows() > 0 && !request.close_scanner();
     let understands = request.client_handles_heartbeats() && request.client_handles_partials();
     let is_small =
@@ -38,15 +38,15 @@ pub(super) fn needs_heartbeat(
     goes_on && understands && is_small && is_at_edge(scan, region)
 }
 
-/// Whether the scan starts where a client goes on that has exhausted the region before: at the region's first row, or,
-/// in reverse, before the first row of the region behind it. The first region in the order of the scan is no such.
+/// Whether the scan starts where a client continues after exhausting the previous region: at the region's first row or,
+/// in reverse, before the first row of the next region. The first region of a scan has no such edge.
 fn is_at_edge(scan: &pb::Scan, region: &RegionInfo) -> bool {
     let start = scan.start_row();
     let edge = if scan.reversed() { region.end_key() } else { region.start_key() };
     !start.is_empty() && start == edge && scan.include_start_row() != scan.reversed()
 }
 
-/// Makes `response` the heartbeat of a scanner that has more in its region.
+/// Makes `response` a heartbeat of a scanner that has more rows in its region.
 pub(super) fn make_heartbeat(response: &mut pb::ScanResponse, id: ScannerId) {
     response.scanner_id = Some(id.0);
     response.heartbeat_message = Some(true);
