@@ -1,5 +1,5 @@
-//! A get whose row is in memory asks for no memory and is handed to nobody: from the bytes of its frame to the bytes of its
-//! answer, and back to the same task.
+//! A get of a row in memory allocates nothing and changes no task or thread, from the bytes of its frame to the bytes
+//! of its response.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn row(number: u32) -> Bytes {
     format!("row{:019}", number.wrapping_mul(2_654_435_761) % ROWS).into()
 }
 
-/// Takes cells and does nothing with them.
+/// Drops cells.
 struct Nothing;
 
 impl CellSink for Nothing {
@@ -98,7 +98,7 @@ impl Bench {
         assert!(matches!(step, Step::Opened), "{step:?}");
     }
 
-    /// Every row has two columns.
+    /// Puts rows with two columns.
     fn fill(&self, value: &[u8]) {
         let mutations: Vec<Mutation> = (0..ROWS).map(|number| put(&row(number), value)).collect();
         let applied = self.region.apply(&mutations, ReadMode::Any).expect("applied");
@@ -111,7 +111,7 @@ impl Bench {
         self.warm();
     }
 
-    /// Gets every row, so that all is in memory that a get looks at.
+    /// Gets every row, so that all their blocks are in memory.
     fn warm(&self) {
         for number in 0..ROWS {
             let found = self.region.get(&Scan::get(row(number)), ReadMode::Any, &mut Nothing);
@@ -142,7 +142,8 @@ impl Bench {
         framed(&[&header("Multi", call_id), &request.encode_length_delimited_to_vec()])
     }
 
-    /// What a connection does with the bytes of one frame. Says how many bytes the answer has, and gives it to `look`.
+    /// Processes the bytes of one frame as a connection does. Passes the response to `look` and returns its size in
+    /// bytes.
     fn serve(&mut self, frame: &[u8], look: impl FnOnce(&[u8])) -> usize {
         self.input.reserve(frame.len());
         self.input.extend_from_slice(frame);
@@ -216,7 +217,7 @@ fn put(row: &Bytes, value: &[u8]) -> Mutation {
     }
 }
 
-/// Gets rows twice, and counts allocations of the second time.
+/// Gets rows twice, and counts the allocations of the second round.
 fn allocations(bench: &mut Bench, columns: &[&'static str], value: &[u8]) -> u64 {
     let frames: Vec<Vec<u8>> = (0..ROWS).step_by(3).map(|number| bench.get(number, columns)).collect();
     for (frame, number) in frames.iter().zip((0..ROWS).step_by(3)) {

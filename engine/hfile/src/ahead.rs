@@ -1,56 +1,55 @@
-//! Reading ahead of a scan.
+//! Read-ahead of a scan.
 //!
-//! Who walks from block to block asks for what lies next to what was read last: one read of many blocks is cheaper than one
-//! of each, on a disk and in system calls. Who jumps wants one block. So a cursor begins with single blocks, and
+//! A reader of consecutive blocks benefits from one large read instead of many small ones, on disk and in system calls;
+//! a reader that jumps needs single blocks. So a cursor begins with single blocks, and
 //!
-//! 1. when it has missed several in a row, each behind the last, reads a window; what follows is taken from there;
-//! 2. doubles the window as long as windows are used to their end, and begins again when it jumps out of one or finds
-//!    blocks in the cache which it has read for nothing;
-//! 3. never does so when it was asked for single reads (`PREAD`), and from the first block when it was asked for a stream
-//!    (`STREAM`): Scan's `readType`.
+//! 1. after missing several consecutive blocks it reads a window and takes the following blocks from it;
+//! 2. it doubles the window while windows are used to their end, and begins again with single blocks when it jumps out
+//!    of a window, or finds blocks in the cache that it has read for nothing;
+//! 3. with Scan's `readType` `PREAD` it never reads ahead, and with `STREAM` from the first block on.
 
 use std::ops::Range;
 
-/// Blocks missed in a row before a window is read, where nobody has said how to read.
+/// Consecutive missed blocks before a window is read, with the default read type.
 const MISSES_BEFORE: u32 = 2;
-/// The first window in bytes; a file's blocks may be larger, and are then read one by one.
+/// Size of the first window in bytes; blocks larger than it are read one by one.
 const WINDOW_FIRST: usize = 128 << 10;
 
 /// How a file is read: Scan's `readType`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadType {
-    /// Block by block, and ahead where it pays.
+    /// Block by block, with read-ahead where it pays.
     #[default]
     Default,
     /// Block by block.
     Pread,
-    /// Ahead from the start.
+    /// With read-ahead from the start.
     Stream,
 }
 
-/// What was read ahead of a cursor.
+/// The bytes read ahead of a cursor.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     bytes: Vec<u8>,
-    /// Where `bytes` lie in the file.
+    /// Offset of `bytes` in the file.
     from: u64,
     window: usize,
-    /// Where the block behind the last miss begins, and how many were missed in a row.
+    /// Offset of the block after the last missed one, and the number of consecutive misses.
     expected: u64,
     misses: u32,
 }
 
 impl Ahead {
-    /// The bytes from `at` to the end of what was read, if they are at hand.
+    /// The bytes from `at` to the end of the window; `None` if they are not in it.
     pub(crate) fn at(&self, at: u64) -> Option<&[u8]> {
         let start = usize::try_from(at.checked_sub(self.from)?).ok()?;
         self.bytes.get(start..).filter(|rest| !rest.is_empty())
     }
 
-    /// How many bytes to read at `at`, where a block was missed that is not at hand; `None` for the block alone.
+    /// Number of bytes to read at `at` after a block was missed there; `None` for the block alone.
     pub(crate) fn window(&mut self, at: u64, read_type: ReadType, window_max: usize) -> Option<usize> {
         let in_a_row = if at == self.expected { self.misses } else { 0 };
-        // The block that is missed now may begin in the last of the window.
+        // The missed block may begin at the end of the window.
         let was_used = (self.from..=self.from + self.bytes.len() as u64).contains(&at);
         self.misses = in_a_row.saturating_add(1);
         let wanted = match read_type {
@@ -71,8 +70,8 @@ impl Ahead {
         Some(self.window)
     }
 
-    /// How many bytes to await at `at`, where a block was missed. The window doubles with each block missed in a row. What
-    /// arrives is kept by the reader, not here.
+    /// Number of bytes to await at `at` after a block was missed there. The window doubles with each consecutive miss.
+    /// The reader keeps the bytes, not this.
     pub(crate) fn window_awaited(&mut self, at: u64, read_type: ReadType, window_max: usize) -> usize {
         let in_a_row = if at == self.expected { self.misses } else { 0 };
         self.misses = in_a_row.saturating_add(1);
@@ -87,19 +86,19 @@ impl Ahead {
         }
     }
 
-    /// Room for what is read at `at`.
+    /// A buffer for the bytes at `at`.
     pub(crate) fn refill(&mut self, at: u64, length: usize) -> &mut [u8] {
         self.from = at;
         self.bytes.resize(length, 0);
         &mut self.bytes
     }
 
-    /// Forgets what was read: it could not be.
+    /// Drops the buffer after a failed read.
     pub(crate) fn forget(&mut self) {
         self.bytes.clear();
     }
 
-    /// The block at this place of the file was missed and is there now.
+    /// Records that the missed block at `place` was read.
     pub(crate) fn note(&mut self, place: Range<u64>) {
         self.expected = place.end;
     }
@@ -111,7 +110,7 @@ mod tests {
 
     const BLOCK: u64 = 64 << 10;
 
-    /// How much is read for each of these blocks: 0 for what is at hand.
+    /// The bytes read for each of these blocks; 0 for a block in the window.
     fn reads(read_type: ReadType, blocks: &[u64]) -> Vec<usize> {
         let mut ahead = Ahead::default();
         let read = |&block: &u64| {

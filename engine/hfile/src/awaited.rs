@@ -24,7 +24,7 @@ use storage::{AwaitedRead, FileName};
 
 use crate::{Error, Result};
 
-/// Bytes that are read after a block whose length is not known, in bytes: a block of the usual 64 KB and what follows it.
+/// Bytes read at the offset of a block with unknown length: a block of the usual 64 KB and what follows it.
 pub(crate) const UNKNOWN_LENGTH: usize = 128 << 10;
 
 /// A block that is not in memory: a future that resolves when it can be read.
@@ -32,7 +32,7 @@ pub struct MissingBlock {
     fetch: Arc<Fetch>,
 }
 
-/// Keeps the bytes of a block at hand for the caller's next attempt.
+/// Holds the bytes of a block for the caller's next attempt.
 pub struct ArrivedBlock {
     fetch: Arc<Fetch>,
 }
@@ -41,13 +41,13 @@ pub struct ArrivedBlock {
 #[derive(Default)]
 pub(crate) struct Fetches(Mutex<BTreeMap<u64, Weak<Fetch>>>);
 
-/// What is known of the bytes at an offset.
+/// The state of the bytes at an offset.
 pub(crate) enum Lookup {
-    /// They are here; the first byte is the one at the offset.
+    /// They have arrived, beginning at the offset.
     Arrived(Bytes),
-    /// Somebody is reading them.
+    /// They are being read.
     Pending(MissingBlock),
-    /// Nobody has asked for them.
+    /// They were not requested.
     Unknown,
 }
 
@@ -96,8 +96,8 @@ impl Fetches {
         }
     }
 
-    /// Makes `read`, which has not begun, known to all who miss a block in its range; unless somebody was faster, whose read
-    /// is awaited then.
+    /// Registers `read`, which has not begun, for all callers that miss a block in its range. If another read was
+    /// registered first, that one is awaited.
     pub(crate) fn begin(
         &self,
         file: &FileName,
@@ -127,17 +127,17 @@ impl Fetches {
 }
 
 impl MissingBlock {
-    /// The file.
+    /// The file's name.
     pub fn file(&self) -> &FileName {
         &self.fetch.file
     }
 
-    /// Where the range begins in the file, in bytes.
+    /// Offset of the range in the file, in bytes.
     pub fn offset(&self) -> u64 {
         self.fetch.offset
     }
 
-    /// Bytes of the range.
+    /// Length of the range in bytes.
     pub fn length(&self) -> usize {
         self.fetch.length
     }
@@ -150,7 +150,7 @@ impl Future for MissingBlock {
         let fetch = &self.fetch;
         let mut progress = fetch.progress.lock();
         if let Progress::Reading(read) = &mut *progress {
-            // Before the read is polled, so that no wake-up is lost.
+            // Register before polling, so that no wake-up is lost.
             {
                 let mut waiting = fetch.waiting.0.lock();
                 if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
@@ -175,7 +175,7 @@ impl Future for MissingBlock {
 }
 
 impl ArrivedBlock {
-    /// Bytes that are kept at hand.
+    /// Number of bytes held.
     pub fn length(&self) -> usize {
         self.fetch.length
     }

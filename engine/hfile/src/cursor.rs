@@ -1,8 +1,8 @@
-//! Walking over a file.
+//! A cursor over the cells of a file.
 //!
-//! A cursor has a block open, or, where somebody seeks a row and is likely to want no more of the block, the
-//! [part](cache::Part) of it that has this row's cells and the next one: all that such a reader looks at. Where it goes on,
-//! the block is opened.
+//! A cursor has a block open. A reader that seeks a row and likely wants no more of the block gets only the
+//! [part](cache::Part) of it with this row's cells and the next one. If the reader continues after them, the whole
+//! block is opened.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::heads::{self, Number};
 use crate::held::{BlockAccess, HeldBlocks};
 use crate::{Reader, Result};
 
-/// How blocks are got.
+/// How a cursor gets blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOptions {
-    /// Whether data blocks read from the file go into the cache.
+    /// Whether data blocks read from the file are put into the cache.
     pub cache_blocks: bool,
     /// Whether a block that is not cached is [an error](crate::Error::would_block) instead of a wait for storage.
     pub memory_only: bool,
-    /// Whether blocks behind one another are read together.
+    /// Whether consecutive blocks are read together.
     pub read_type: ReadType,
 }
 
@@ -44,41 +44,41 @@ impl ReadOptions {
     }
 }
 
-/// What a cursor has open, and where that begins in the file.
+/// What a cursor has open, with its offset in the file.
 enum Open {
     Nothing,
     Block(u64, Arc<Block>),
     Part(u64, Part),
 }
 
-/// A place in a file, and the cells from there on. Before the first seek it stands nowhere. After an error it stands
-/// nowhere either, and may be sought again.
+/// A position in a file, from which cells are read in order. It has no position before the first seek and after an
+/// error; then it may seek again.
 pub struct Cursor {
     reader: Arc<Reader>,
     options: ReadOptions,
     open: Open,
     index: usize,
-    /// Where the cell at `index` lies in the block, and its number: it is looked at again and again.
+    /// Range of the cell at `index` in the block, and its sequence id; kept because they are needed often.
     cell: Range<usize>,
     sequence: SequenceId,
     held: Option<Box<HeldBlocks>>,
     ahead: Option<Box<Ahead>>,
-    /// The block behind the open one, which begins where the first number says, if it was looked up already.
+    /// The block after the open one, if it was looked up already.
     behind: Option<Behind>,
-    /// The block behind which memory was asked for the next one.
+    /// Offset of the block whose successor was prefetched.
     fetched_behind: u64,
     /// See [`Cursor::ran_out`].
     ran_out: bool,
-    /// How many cells were judged of rows that were passed.
+    /// Statistics of the cells examined in skipped rows.
     judged: rows::Judged,
-    /// Whether blocks that are opened are looked up in the cache, and whether the open one lay there.
+    /// Whether to check if opened blocks were in the cache, and whether the open one was.
     watches_cache: bool,
     lay_in_cache: bool,
 }
 
-/// See [`Cursor::behind`].
+/// The block after another one; see [`Cursor::behind`].
 struct Behind {
-    /// Where the block begins that it is behind of.
+    /// Offset of the block that it follows.
     of: u64,
     at: u64,
     block: Arc<Block>,
@@ -104,28 +104,28 @@ impl Cursor {
         }
     }
 
-    /// Changes how blocks are got from now on.
+    /// Changes how blocks are read from now on.
     pub fn set_options(&mut self, options: ReadOptions) {
         self.options = options;
     }
 
-    /// How blocks are got.
+    /// How blocks are read.
     pub fn options(&self) -> ReadOptions {
         self.options
     }
 
-    /// From now on blocks that were looked at are held, so that they are not looked up again: for whoever reads many rows
-    /// and is soon done.
+    /// From now on keeps blocks that were looked up, for a short-lived reader of many rows.
     pub fn hold_blocks(&mut self) {
         self.held.get_or_insert_with(|| Box::new(HeldBlocks::new()));
     }
 
-    /// From now on it is known of open blocks [whether they lay in the cache](Cursor::lay_in_cache).
+    /// From now on records [whether opened blocks were in the cache](Cursor::lay_in_cache).
     pub fn watch_cache(&mut self) {
         self.watches_cache = true;
     }
 
-    /// Whether the open block lay in the cache when it was opened, and this is [watched](Cursor::watch_cache).
+    /// Whether the open block was in the cache when it was opened. `false` unless the cache is
+    /// [watched](Cursor::watch_cache).
     #[inline]
     pub fn lay_in_cache(&self) -> bool {
         self.lay_in_cache
@@ -140,7 +140,7 @@ impl Cursor {
         self.reader.row_may_be_here(row, self.way())
     }
 
-    /// Whether the file may have cells of the column, deletes of the whole family aside.
+    /// Whether the file may have cells of the column, other than deletes of the whole family.
     pub fn may_contain_column(&self, row: &[u8], qualifier: &[u8]) -> Result<bool> {
         self.reader.column_may_be_here(row, qualifier, self.way())
     }
@@ -150,7 +150,7 @@ impl Cursor {
         self.reader.families_may_be_deleted(row, self.way())
     }
 
-    /// Stands nowhere.
+    /// Gives up its position.
     pub fn leave(&mut self) {
         self.open = Open::Nothing;
         self.behind = None;
@@ -161,7 +161,7 @@ impl Cursor {
         &self.reader
     }
 
-    /// The cell it stands on.
+    /// The current cell.
     #[inline]
     pub fn peek(&self) -> Option<Cell<'_>> {
         let bytes = match &self.open {
@@ -181,7 +181,7 @@ impl Cursor {
         }
     }
 
-    /// Stands on the cell at `index` of the open block; `false` where it is not, behind the last or beside the part.
+    /// Moves to the cell at `index` of the open block; `false` if it is after the last cell or outside the part.
     #[inline]
     fn stand_on(&mut self, index: usize) -> bool {
         self.index = index;
@@ -202,7 +202,7 @@ impl Cursor {
         true
     }
 
-    /// Opens the block that it has a part of.
+    /// Opens the whole block if only a part is open.
     #[cold]
     fn open_whole(&mut self) -> Result<()> {
         if let Open::Part(at, _) = self.open {
@@ -212,7 +212,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Stands on the first cell at or after `position`.
+    /// Moves to the first cell at or after `position`.
     pub fn seek(&mut self, position: Position<'_>) -> Result<()> {
         match &self.open {
             Open::Block(_, block) if self.is_within(block, position) => {
@@ -221,7 +221,7 @@ impl Cursor {
             }
             Open::Part(_, part) => {
                 let index = self.place_in_part(part, position);
-                // Before the first cell of a block may stand others of the one before it.
+                // The first cells at or after a block's start may be in the block before it.
                 if index.is_some_and(|index| index > 0 && self.stand_on(index)) {
                     return Ok(());
                 }
@@ -237,14 +237,15 @@ impl Cursor {
         self.settle(position)
     }
 
-    /// The same for a place that is likely in another block, of which little more than the place's row is wanted: the first
-    /// and last cell of the open one, which are seldom in a cache line by then, are not looked at.
+    /// Like [`Cursor::seek`], for a position that is likely in another block and of which little more than the row is
+    /// wanted. Does not compare with the first and last cell of the open block, which are seldom in the processor's
+    /// cache.
     pub fn seek_far(&mut self, position: Position<'_>) -> Result<()> {
         let open = std::mem::replace(&mut self.open, Open::Nothing);
         let Some((offset, length)) = self.reader.find_block(position, self.way())? else { return Ok(()) };
         self.open = match open {
             Open::Block(at, _) if at == offset => open,
-            // Who comes back to a block wants more of it.
+            // A second seek in the block: open all of it.
             Open::Part(at, _) if at == offset => {
                 Open::Block(at, self.reader.block(at, Some(length), BlockKind::Data, self.way())?)
             }
@@ -262,7 +263,8 @@ impl Cursor {
                             Some(index) if self.stand_on(index) => return Ok(()),
                             Some(index) if index == count => {
                                 self.advance_far()?;
-                                // Of cells with one key the block behind may have some that are before this number, too.
+                                // Cells of the next block with the same key may have a sequence id before this position
+                                // too.
                                 let comparator = self.reader.comparator();
                                 let is_before =
                                     |cell: Cell<'_>| comparator.compare(cell.into(), position).is_lt();
@@ -281,8 +283,8 @@ impl Cursor {
         self.settle(position)
     }
 
-    /// The same where the file may not have the row; then it stands anywhere behind, or nowhere. The file's filter is asked
-    /// first while that is [worth](crate::worth) its time, and before a wait for a disk.
+    /// Like [`Cursor::seek_far`], where the file may not have the row; then the cursor is somewhere after it or has no
+    /// position. Checks the file's filter first while that is [worth](crate::worth) it, and before a wait for a disk.
     pub fn seek_row(&mut self, position: Position<'_>) -> Result<()> {
         if !self.reader.knows_rows() {
             return self.seek_far(position);
@@ -310,13 +312,13 @@ impl Cursor {
             return Ok(());
         }
         match missing.filter(|_| self.options.memory_only) {
-            // Another look would find no more than the one just now.
+            // A second lookup would find no more.
             Some(missing) => Err(missing),
             None => self.seek_far(position),
         }
     }
 
-    /// Stands on the first cell at or after `position`, which is in the open block or behind it.
+    /// Moves to the first cell at or after `position`, in the open block or after it.
     fn settle(&mut self, position: Position<'_>) -> Result<()> {
         while let Open::Block(_, block) = &self.open {
             let index = self.place_in(block, position);
@@ -329,7 +331,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Notes whether the open block lies in the cache, where that is watched.
+    /// Records whether the open block is in the cache, if the cache is watched.
     #[inline]
     fn note_cached(&mut self) {
         if self.watches_cache {
@@ -340,7 +342,7 @@ impl Cursor {
         }
     }
 
-    /// Opens the block after the one that is open; nothing behind the last.
+    /// Opens the block after the open one; after the last block the cursor has no position.
     fn open_next(&mut self) -> Result<()> {
         let next = self.look_behind();
         self.open = Open::Nothing;
@@ -351,7 +353,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// The block after the one that is open, and where it begins.
+    /// The offset of the block after the open one, and that block.
     fn look_behind(&mut self) -> Result<Option<(u64, Arc<Block>)>> {
         let (open_at, disk_length) = match &self.open {
             Open::Block(at, block) => (*at, block.disk_length),
@@ -366,14 +368,14 @@ impl Cursor {
         self.reader.block_after(open_at, disk_length, self.options, &mut self.ahead)
     }
 
-    /// Keeps what was looked up behind the open block and is not open yet: nobody reads it or counts it twice.
+    /// Keeps a looked-up block after the open one, so that it is neither read nor counted twice.
     fn put_behind(&mut self, at: u64, block: Arc<Block>) {
         if let Open::Block(of, _) = self.open {
             self.behind = Some(Behind { of, at, block });
         }
     }
 
-    /// Whether a block has cells on both sides of `position`, so that no other needs to be looked at.
+    /// Whether a block has cells before and at or after `position`, so that no other block is needed.
     fn is_within(&self, block: &Block, position: Position<'_>) -> bool {
         let comparator = self.reader.comparator();
         let cell = |index: usize| self.reader.cell_at(&block.bytes, block.offsets[index] as usize);
@@ -386,13 +388,13 @@ impl Cursor {
     #[inline]
     fn place_in(&self, block: &Block, position: Position<'_>) -> usize {
         let candidates = candidates_of(&block.offsets, &block.heads, block.shared, position);
-        // Most often it is the first, and its value is wanted, too: all of it comes while its key is compared.
+        // Usually the first candidate is it, and its value is wanted too: prefetch it while its key is compared.
         rows::fetch_whole(block, candidates.start);
         let shared = (!block.heads.is_empty()).then_some(block.shared);
         self.place_among(&block.bytes, 0, &block.offsets, shared, candidates, position)
     }
 
-    /// The same in a part, if it has the cells that say so.
+    /// Like [`Cursor::place_in`] for a part; `None` if the part lacks cells that decide.
     fn place_in_part(&self, part: &Part, position: Position<'_>) -> Option<usize> {
         let (offsets, heads, here) = (part.offsets(), part.heads(), part.here());
         let candidates = candidates_of(offsets, heads, part.shared(), position);
@@ -403,8 +405,8 @@ impl Cursor {
         has_all.then(|| self.place_among(part.bytes(), part.from(), offsets, shared, candidates, position))
     }
 
-    /// The index of the first cell at or after `position`, of which the heads say that it is one of these candidates or the
-    /// one behind them. `bytes` begin `from` bytes behind the start of the block.
+    /// The index of the first cell at or after `position`, which by the heads is one of the candidates or the cell
+    /// after them. `bytes` begin at offset `from` of the block.
     #[inline]
     fn place_among<N: Number>(
         &self,
@@ -424,7 +426,7 @@ impl Cursor {
         };
         let first = candidates.start;
         let before = |&offset: &N| {
-            // The number stands behind the value, and is asked for only where keys are the same.
+            // The sequence id is stored after the value, and is read only for equal keys.
             let place = place(offset);
             comparator
                 .compare_keys(Cell::key_within(&bytes[place..]), position.key)
@@ -434,7 +436,7 @@ impl Cursor {
         first + offsets[candidates].partition_point(before)
     }
 
-    /// Stands on the next cell.
+    /// Moves to the next cell.
     #[inline]
     pub fn advance(&mut self) -> Result<()> {
         self.touch_ahead();
@@ -444,7 +446,7 @@ impl Cursor {
         self.advance_far()
     }
 
-    /// The same beyond what is open; `self.index` is that of the next cell already.
+    /// Like [`Cursor::advance`], beyond the open cells; `self.index` is already that of the next cell.
     fn advance_far(&mut self) -> Result<()> {
         if let Open::Part(at, part) = &self.open {
             let (at, disk_length) = (*at, part.disk_length());
@@ -453,7 +455,7 @@ impl Cursor {
                 self.stand_on(self.index);
                 return Ok(());
             }
-            // Who is told by it that the row has ended wants no more of the next block either.
+            // A reader that only needs to see the end of the row needs no more than the first cells.
             if let Some((at, cells)) = self.reader.part_after(at, disk_length, self.way()) {
                 self.open = match cells {
                     Cells::Part(part) => Open::Part(at, part),
@@ -468,8 +470,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads a byte of the cell that comes after the next one. A cell of a kilobyte begins in a line of memory that nobody
-    /// has asked for; it comes while the cells before it are worked on.
+    /// Touches the cell after the next one. A cell of 1 KB begins in a cache line of its own, which is loaded while
+    /// earlier cells are processed.
     #[inline]
     fn touch_ahead(&self) {
         if let Some(block) = self.block()
@@ -479,8 +481,7 @@ impl Cursor {
         }
     }
 
-    /// Asks the memory for the whole cell that comes after the next one: for who reads the values, too, and has just read this
-    /// one's.
+    /// Prefetches the whole cell after the next one, for a caller that reads values in sequence.
     #[inline]
     pub fn fetch_ahead(&self) {
         if let Some(block) = self.block() {
@@ -488,7 +489,7 @@ impl Cursor {
         }
     }
 
-    /// Stands on the first cell of all.
+    /// Moves to the first cell of the file.
     pub fn seek_first(&mut self) -> Result<()> {
         self.open = Open::Nothing;
         if let Some(first) = self.reader.first_data() {
@@ -498,8 +499,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Stands on the first cell of the last row before `row`, or, without `row`, of the last row of all. Says whether
-    /// there is one.
+    /// Moves to the first cell of the last row before `row`, or of the last row of all. Returns whether there is one.
     pub fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {
         let found = self.last_cell_before(row);
         if !matches!(found, Ok(Some(_))) {
@@ -551,8 +551,8 @@ impl std::fmt::Debug for Cursor {
     }
 }
 
-/// Which cells of a block can be the first at or after `position`, the one behind them aside, if its row shares what all
-/// rows of the block share.
+/// The cells of a block that can be the first at or after `position`, except the one after them, if the row shares the
+/// prefix of all rows of the block.
 #[inline]
 fn candidates_of<N: Number>(offsets: &[N], heads: &[N], shared: u16, position: Position<'_>) -> Range<usize> {
     match heads.len() {
@@ -561,8 +561,7 @@ fn candidates_of<N: Number>(offsets: &[N], heads: &[N], shared: u16, position: P
     }
 }
 
-/// The cells that are wanted of a block by who seeks `position`: those of its row, and the one behind, which says that they
-/// end.
+/// The cells of a block that a seek to `position` needs: those of its row, and the next one, which ends the row.
 fn wanted_of(part: &Part, position: Position<'_>) -> Range<usize> {
     let count = part.offsets().len();
     let candidates = candidates_of(part.offsets(), part.heads(), part.shared(), position);

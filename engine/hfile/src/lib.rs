@@ -8,14 +8,13 @@
 //!                                               └ read when the file is opened
 //! ```
 //!
-//! [`Writer`] takes cells in order and writes front to back, never back again. [`Reader`] is opened once for all who
-//! read; each walks with a [`Cursor`] of its own, which borrows cells from blocks that the cache and it share. Every
-//! block's checksum is verified when it is read from storage; a block in the cache is one whose cells were all checked
-//! to be whole, so walking over them checks nothing again.
+//! [`Writer`] takes cells in order and writes from front to back. [`Reader`] is opened once for all readers; each reads
+//! with its own [`Cursor`], which borrows cells from blocks shared with the cache. A block's checksum is verified when
+//! it is read from storage. Cells of a cached block have been validated, so reading them checks nothing again.
 //!
-//! The bytes are drawn in `docs/formats/hfile.md` and beside the code that writes them ([`format`]). Files written here
-//! are read by Apache HBase 2.x and the other way round. What this crate does not know: which files a store has, what a
-//! delete means, who may see which write.
+//! The format is described in `docs/formats/hfile.md` and beside the code that writes it ([`format`]). Files are
+//! exchangeable with Apache HBase 2.x in both directions. This crate does not know which files a store has, what a
+//! delete means, or who may see a write.
 
 mod ahead;
 mod awaited;

@@ -1,4 +1,4 @@
-//! An open file: what was loaded when it was opened, and its blocks.
+//! An open file: the parts loaded when it was opened, and access to its blocks.
 
 mod filters;
 mod ready;
@@ -26,10 +26,10 @@ use crate::info::{FileInfo, TimeSpan, name};
 use crate::worth::Worth;
 use crate::{Error, Result};
 
-/// The part loaded on open may measure this much; a file that claims more is refused.
+/// Largest size of the load-on-open section in bytes; a file that claims more is refused.
 const LOAD_ON_OPEN_MAX: u64 = 1 << 30;
 
-/// An HFile, opened once for all who read it.
+/// An HFile, opened once for all its readers.
 pub struct Reader {
     pub(crate) file: Arc<dyn FileReader>,
     name: FileName,
@@ -43,7 +43,7 @@ pub struct Reader {
     may_have_tags: bool,
     newest_write: Option<SequenceId>,
     tags_by_number: bool,
-    /// Whether the file says that no marker in it deletes a family.
+    /// Whether the file states that no marker in it deletes a family.
     deletes_no_family: bool,
     span: Option<TimeSpan>,
     pub(crate) data_end: u64,
@@ -53,25 +53,25 @@ pub struct Reader {
     root: Entries,
     entries: u64,
     info: FileInfo,
-    /// The last key, where the file info has a whole one: every look for a row asks for it.
+    /// The last key, if the file info has a complete one; every search for a row needs it.
     last_key: Option<Bytes>,
     bloom: Option<(BloomType, Filter)>,
-    /// Whether the filter is worth asking for rows.
+    /// Whether to check the filter before searching rows.
     pub(crate) worth: Worth,
     delete_bloom: Option<Filter>,
     pub(crate) sizes: Sizes,
 }
 
-/// A block as it came from the file: checked, and perhaps packed.
+/// A verified block as in the file, perhaps compressed.
 pub(crate) struct Raw {
     header: BlockHeader,
-    /// From its header to before its checksums.
+    /// The bytes from its header up to its checksums.
     packed: Bytes,
     disk_length: u32,
 }
 
 impl Reader {
-    /// Opens `file`; its blocks go through `cache`, as its family's `caching` says.
+    /// Opens `file`. Its blocks go through `cache`, by its family's `caching` settings.
     pub fn open(
         file: Arc<dyn FileReader>,
         name: FileName,
@@ -166,7 +166,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Reads index root, file info and bloom metas.
+    /// Reads the root index, the file info and the bloom filters' metadata.
     fn load(&mut self, from: u64, end: u64, trailer: &pb::FileTrailerProto) -> Result<()> {
         let (mut at, mut roots) = (from, 0);
         let (mut general, mut deletes) = (None, None);
@@ -232,7 +232,7 @@ impl Reader {
             true => self.number(name::MVCC_MAX).map(SequenceId),
             false => Some(SequenceId::ZERO),
         };
-        // A length that no row has is none.
+        // A length that no row can have means no prefix.
         let prefix = self.number(name::BLOOM_PREFIX).and_then(|length| u16::try_from(length).ok());
         let kind = self.text(name::BLOOM_TYPE).and_then(|kind| BloomType::of_name(&kind, prefix));
         let kind = kind.unwrap_or(BloomType::None);
@@ -314,7 +314,7 @@ impl Reader {
         Ok(Raw { header, packed, disk_length: length as u32 })
     }
 
-    /// The header at the beginning of `bytes`, which are no shorter.
+    /// The header at the start of `bytes`, which have at least its length.
     fn header_of(&self, at: u64, bytes: &[u8]) -> Result<BlockHeader> {
         let header = bytes.first_chunk::<HEADER_LENGTH>().expect("at least a header was read");
         BlockHeader::parse(header).map_err(|(what, expected, found)| self.corrupt(at, what, expected, found))
@@ -331,7 +331,7 @@ impl Reader {
         })
     }
 
-    /// The block at `at`, from what was read ahead, or read together with what follows it.
+    /// The block at `at`, from bytes read ahead, or read together with the bytes after it.
     fn read_raw_ahead(&self, at: u64, read_type: ReadType, ahead: &mut Option<Box<Ahead>>) -> Result<Raw> {
         let ahead = ahead.get_or_insert_with(Box::default);
         let mut found = self.raw_within(at, ahead.at(at))?;
@@ -340,7 +340,7 @@ impl Reader {
                 ahead.window(at, read_type, self.cached.cache().options().read_ahead_bytes_max)
         {
             let length = (window as u64).min(self.data_end.saturating_sub(at));
-            // What cannot be read behind the block is no concern of who asks for it.
+            // A failure to read beyond the block does not concern this caller.
             match self.file.read_at(at, ahead.refill(at, length as usize)) {
                 Ok(()) => found = self.raw_within(at, ahead.at(at))?,
                 Err(_) => ahead.forget(),
@@ -354,7 +354,7 @@ impl Reader {
         Ok(raw)
     }
 
-    /// The block that lies at the beginning of `bytes`, verified, if it lies there whole.
+    /// The verified block at the start of `bytes`; `None` if it is not completely there.
     fn raw_within(&self, at: u64, bytes: Option<&[u8]>) -> Result<Option<Raw>> {
         let Some(bytes) = bytes.filter(|bytes| bytes.len() >= HEADER_LENGTH) else { return Ok(None) };
         let header = self.header_of(at, bytes)?;
@@ -367,7 +367,7 @@ impl Reader {
         Ok(Some(Raw { header, packed, disk_length: length as u32 }))
     }
 
-    /// What is in a block behind its header.
+    /// The decompressed content of a block, after its header.
     fn unpack(&self, at: u64, raw: &Raw) -> Result<Bytes> {
         let payload = raw.packed.slice(HEADER_LENGTH..);
         let size = raw.header.unpacked_size as usize;
@@ -381,7 +381,7 @@ impl Reader {
         Ok(bytes.into())
     }
 
-    /// The block at `at`, from those that are held, the cache or the file.
+    /// The block at `at`: a kept one, or from the cache or the file.
     pub(crate) fn block(
         &self,
         at: u64,
@@ -402,8 +402,8 @@ impl Reader {
         Ok(block)
     }
 
-    /// Cells of the data block at `at` that `pick` chooses, for who wants few: a part of it where it lies on a device of the
-    /// cache, and was not looked at before by who reads many rows; else the block.
+    /// The cells of the data block at `at` that `pick` chooses, for a reader of few cells. Returns a part of the block
+    /// if it is on a device of the cache and a reader of many rows has not looked at it before; else the block.
     pub(crate) fn cells(
         &self,
         at: u64,
@@ -428,7 +428,7 @@ impl Reader {
         self.block(at, disk_length, BlockKind::Data, way).map(Cells::Whole)
     }
 
-    /// The block at `at`, whatever it is; `expected` is what its look is counted as.
+    /// Looks up the block at `at`, of any kind; the lookup is counted for kind `expected`.
     fn look(
         &self,
         at: u64,
@@ -449,9 +449,10 @@ impl Reader {
         )
     }
 
-    /// The block at `at`, which is not in the cache, as a read that was awaited has brought it.
+    /// The block at `at`, not in the cache, from the bytes of an awaited read.
     ///
-    /// Else fails with what the caller can wait for. `length` says how many bytes to read then.
+    /// If there are none, fails with the error that the caller can await. `length` returns the number of bytes to read
+    /// then.
     #[cold]
     fn arrived(
         &self,
@@ -476,7 +477,7 @@ impl Reader {
         if room < HEADER_LENGTH as u64 {
             return Err(self.corrupt(at, "room for a block", HEADER_LENGTH, room));
         }
-        // A damaged header may claim any length: what lies within the file is read, and found not to be the block.
+        // A damaged header may claim any length: read what is in the file, and find that it is not the block.
         let wanted = wanted.max(HEADER_LENGTH).min(usize::try_from(room).unwrap_or(usize::MAX));
         if let Lookup::Arrived(bytes) = self.fetches.lookup(at)
             && bytes.len() >= wanted
@@ -489,7 +490,7 @@ impl Reader {
         })
     }
 
-    /// The block as its readers want it, whether the cache keeps it packed or not.
+    /// The block in the form for readers, even if the cache keeps it compressed.
     fn unpacked(&self, at: u64, block: Arc<Block>) -> Result<Arc<Block>> {
         if !block.packed {
             return Ok(block);
@@ -502,12 +503,12 @@ impl Reader {
         self.decode(at, &raw).map(Arc::new)
     }
 
-    /// The block at `at`, from the file, as the cache keeps it.
+    /// The block at `at`, read from the file, in the form in which the cache keeps it.
     pub(crate) fn read_block(&self, at: u64, disk_length: Option<u32>) -> Result<Block> {
         self.to_be_kept(at, self.read_raw(at, disk_length, self.data_end)?)
     }
 
-    /// Where the cell at `place` ends, and where the next begins.
+    /// The end of the cell at `place`, and the start of the next one.
     #[inline]
     fn cell_end(&self, bytes: &[u8], place: usize) -> Option<(usize, usize)> {
         let end = self.end_before_number(bytes, place)?;
@@ -516,7 +517,7 @@ impl Reader {
         Some((end, next))
     }
 
-    /// Where the cell ends that begins at `place`, be it beyond the block.
+    /// The end of the cell at `place`, without its sequence id; it may be beyond the block.
     #[inline]
     fn end_before_number(&self, bytes: &[u8], place: usize) -> Option<usize> {
         let word = |at: usize| -> Option<usize> {
@@ -530,7 +531,7 @@ impl Reader {
         Some(end)
     }
 
-    /// Where the cell lies that begins at `place` of a block that was checked, and its number.
+    /// The range of the cell at `place` of a validated block, and its sequence id.
     #[inline]
     pub(crate) fn place_of_cell(&self, bytes: &[u8], place: usize) -> (Range<usize>, SequenceId) {
         let end = self.end_before_number(bytes, place).expect("the block was checked");
@@ -542,19 +543,19 @@ impl Reader {
         (place..end, SequenceId(sequence))
     }
 
-    /// Whether a cell of it may have a tag.
+    /// Whether a cell of the file may have a tag.
     #[inline]
     pub(crate) fn may_have_tags(&self) -> bool {
         self.may_have_tags
     }
 
-    /// No cell is of a later write; `None` when the file does not say.
+    /// The newest sequence id of a cell; `None` if the file does not record it.
     #[inline]
     pub fn newest_write(&self) -> Option<SequenceId> {
         self.newest_write
     }
 
-    /// The cell that begins at `place` of a checked block of a file in which none has a tag, without its number.
+    /// The cell at `place` of a validated block, without sequence id, in a file without tags.
     #[inline]
     pub(crate) fn untagged_at(bytes: &[u8], place: usize) -> Cell<'_> {
         let word = |at: usize| -> usize {
@@ -571,7 +572,7 @@ impl Reader {
         Cell::heap_size_of(cell.bytes().len() + if self.has_tags { 2 } else { 0 })
     }
 
-    /// The cell that begins at `place` of a block that was checked.
+    /// The cell at `place` of a validated block.
     #[inline]
     pub(crate) fn cell_at<'a>(&self, bytes: &'a [u8], place: usize) -> Cell<'a> {
         let (cell, sequence) = self.place_of_cell(bytes, place);
@@ -586,7 +587,7 @@ impl Reader {
         self.levels
     }
 
-    /// Where the data block begins that would hold `position`, or the first one when it lies before all.
+    /// Offset and length of the data block that would contain `position`, or of the first block if it is before all.
     pub(crate) fn find_block(
         &self,
         position: Position<'_>,
@@ -604,13 +605,14 @@ impl Reader {
         Ok(Some(place))
     }
 
-    /// Where the block begins, and its length, that would hold `position`, or the first one when it lies before all.
+    /// Offset and length of the block, by this index level, that would contain `position`, or of the first block if it
+    /// is before all.
     fn pick(&self, entries: &impl Ordered, position: Position<'_>) -> (u64, u32) {
-        // An entry's key stands at or before its block's first cell: equal keys are at or before, too.
+        // An index key is at or before the block's first cell, so equal keys also count as before.
         let after = entries.partition(entries.of_row(position.key.row()), |entry| {
             self.comparator.compare_keys(Key::trusted(entry.key), position.key).is_le()
         });
-        // The same key may stand at the end of the block before, under a newer write.
+        // Cells with the same key and newer sequence ids may end the block before.
         let mut index = after.saturating_sub(1);
         while index > 0
             && self.comparator.compare_keys(Key::trusted(entries.at(index).key), position.key).is_eq()
@@ -621,8 +623,8 @@ impl Reader {
         (entry.offset, entry.disk_length)
     }
 
-    /// The first cells of the data block right behind the one at `at`, which takes so much of the file, or all of it, where
-    /// a part of it can be had or it lies in memory.
+    /// The first cells of the data block right after the one at `at`, whose length in the file is `disk_length`. `None`
+    /// unless a part of it is available, or all of it is in memory.
     pub(crate) fn part_after(&self, at: u64, disk_length: u32, way: BlockAccess<'_>) -> Option<(u64, Cells)> {
         let next = at + u64::from(disk_length);
         if next > self.last_data || !way.held.is_none_or(|held| held.is_first(next)) {
@@ -634,14 +636,14 @@ impl Reader {
             Cells::Whole(block) if block.kind == BlockKind::Data && !block.packed => {
                 note_data(block.bytes.len())
             }
-            // What has no cells to look at yet is asked for again, by who knows what to do with it.
+            // An unprepared block is looked up again by the caller, which handles it.
             Cells::Whole(_) => return None,
         }
         Some((next, cells))
     }
 
-    /// The data block after the one at `at`, which takes so much of the file; `None` behind the last. Whoever walks on keeps
-    /// what was read `ahead`.
+    /// The data block after the one at `at`, whose length in the file is `disk_length`; `None` after the last. `ahead`
+    /// holds bytes read ahead for a caller that continues.
     pub(crate) fn block_after(
         &self,
         at: u64,
@@ -654,7 +656,7 @@ impl Reader {
         }
         let mut next = at + u64::from(disk_length);
         while next <= self.last_data {
-            // Between data blocks stand index leaves and bloom chunks: known when cached, else by a look.
+            // Index leaves and bloom chunks lie between data blocks; the cache knows them, else they are read.
             let read = || self.to_be_kept(next, self.read_raw_ahead(next, options.read_type, ahead)?);
             let found = self.cached.block(next, BlockKind::Data, options.ask(), read)?;
             let block = match found {
@@ -671,7 +673,7 @@ impl Reader {
         Err(self.corrupt(at, "last data block", self.last_data, "none there"))
     }
 
-    /// The same as [`arrived`](Reader::arrived), for a cursor that reads ahead of itself.
+    /// Like [`arrived`](Reader::arrived), for a cursor that reads ahead.
     #[cold]
     fn arrived_ahead(
         &self,
@@ -687,8 +689,8 @@ impl Reader {
         Ok(block)
     }
 
-    /// Asks the memory for where cells begin, and for so many bytes, of the data block after the one at `at`, which takes so much
-    /// of the file, if it lies there. Nobody is noted as having looked.
+    /// Prefetches cell offsets and the first `bytes` bytes of the data block after the one at `at`, whose length in the
+    /// file is `disk_length`, if it is in memory. Does not count as a use of the block.
     pub(crate) fn fetch_block_after(&self, at: u64, disk_length: u32, bytes: usize) -> Option<Arc<Block>> {
         let next = at + u64::from(disk_length);
         if next > self.last_data {
@@ -697,32 +699,32 @@ impl Reader {
         let block = self.cached.peek(BlockKind::Data, std::iter::once(next)).pop()??;
         cell::fetch_line(block.offsets.as_ptr().cast());
         cell::fetch_line(block.row_starts.as_ptr().cast());
-        // Where its first cell begins is one of the things that are asked for; it is not far from where the block does.
+        // Reading the first cell's offset would wait; the first cell is near the block's start.
         cell::fetch_whole(block.bytes.get(..bytes).unwrap_or_default());
         Some(block)
     }
 
-    /// A cursor that stands nowhere yet.
+    /// A cursor without a position.
     pub fn cursor(self: &Arc<Self>, options: ReadOptions) -> Cursor {
         Cursor::new(Arc::clone(self), options)
     }
 
-    /// The name it was opened under.
+    /// The name under which it was opened.
     pub fn name(&self) -> &FileName {
         &self.name
     }
 
-    /// Bytes on disk.
+    /// Size of the file in bytes.
     pub fn size(&self) -> u64 {
         self.file.size()
     }
 
-    /// Cells in it.
+    /// Number of cells.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// The order of its cells.
+    /// The order of the cells.
     pub fn comparator(&self) -> Comparator {
         self.comparator
     }
@@ -732,43 +734,43 @@ impl Reader {
         self.compression
     }
 
-    /// Which bloom filter is asked.
+    /// The kind of its bloom filter.
     pub fn bloom(&self) -> BloomType {
         self.bloom.as_ref().map_or(BloomType::None, |(kind, _)| *kind)
     }
 
-    /// The facts of the file, by name.
+    /// The file info: properties by name.
     pub fn info(&self) -> &FileInfo {
         &self.info
     }
 
-    /// Every write of the store up to and with this one is here or in an older file; `None` for a file that was made
-    /// outside and loaded.
+    /// Sequence id up to which every write of the store is in this file or an older one; `None` for a bulk-loaded file.
     pub fn max_sequence(&self) -> Option<SequenceId> {
         self.number(name::SEQUENCE_MAX).map(SequenceId)
     }
 
-    /// The newest write of which it has a cell. It may be after [`Reader::max_sequence`]: then not all writes between are here.
+    /// The newest sequence id of a cell. It may be greater than [`Reader::max_sequence`]; then not all writes between
+    /// are in the file.
     pub fn newest_sequence(&self) -> Option<SequenceId> {
         self.number(name::MVCC_MAX).map(SequenceId)
     }
 
-    /// Whether it came out of a major compaction.
+    /// Whether a major compaction wrote it.
     pub fn is_major(&self) -> bool {
         self.info.get(name::MAJOR.as_bytes()).is_some_and(|flag| flag.first().is_some_and(|byte| *byte != 0))
     }
 
-    /// When it was written, in milliseconds since 1970.
+    /// When it was written, in ms since 1970.
     pub fn created(&self) -> Option<i64> {
         self.number(name::CREATED).map(|number| number as i64)
     }
 
-    /// The oldest timestamp of a put; [`Timestamp::LATEST`] when there is none or the file does not say.
+    /// The oldest timestamp of a put; [`Timestamp::LATEST`] if there is none or it is not recorded.
     pub fn earliest_put(&self) -> Timestamp {
         self.number(name::EARLIEST_PUT).map_or(Timestamp::LATEST, |number| Timestamp(number as i64))
     }
 
-    /// The timestamps of its cells; `None` when the file does not say.
+    /// The oldest and newest timestamp of its cells; `None` if not recorded.
     pub fn span(&self) -> Option<TimeSpan> {
         self.span
     }
@@ -780,7 +782,7 @@ impl Reader {
         Some(TimeSpan { oldest: number(oldest)?, newest: number(newest)? })
     }
 
-    /// A key that no cell of the file stands before; `None` for a file without cells.
+    /// A key at or before the first cell; `None` for a file without cells.
     pub fn first_key(&self) -> Option<Key<'_>> {
         let first = (!self.root.is_empty()).then(|| self.root.at(0));
         first.and_then(|entry| Key::parse(entry.key).ok())
@@ -791,22 +793,22 @@ impl Reader {
         self.last_key.as_deref().map(Key::trusted)
     }
 
-    /// The index's top, and how many levels there are.
+    /// The root index, and the number of index levels.
     pub(crate) fn root_index(&self) -> (&Entries, u32) {
         (&self.root, self.levels)
     }
 
-    /// Where the first data block begins; `None` for a file without cells.
+    /// Offset of the first data block; `None` for a file without cells.
     pub(crate) fn first_data(&self) -> Option<u64> {
         (self.first_data != u64::MAX && !self.root.is_empty()).then_some(self.first_data)
     }
 
-    /// Where the last data block begins.
+    /// Offset of the last data block.
     pub(crate) fn last_data(&self) -> u64 {
         self.last_data
     }
 
-    /// What the cache knows of it.
+    /// The cache's state of the file.
     pub fn cached(&self) -> &cache::File {
         &self.cached
     }

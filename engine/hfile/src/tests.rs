@@ -1,4 +1,4 @@
-//! Files as a whole: what is written is read, what is damaged is told.
+//! Tests of whole files: written cells are read, and damage is detected.
 
 use std::sync::Arc;
 
@@ -129,13 +129,13 @@ fn rows_are_prefetched_as_far_as_their_blocks_are_cached_and_nobody_counts_it() 
         let mut cursor = reader.cursor(ReadOptions::default());
         all.iter().for_each(|row| cursor.seek(KeyBuf::first_on_row(row).position()).expect("sound"));
         let before = format!("{:?}", cache.tables());
-        // Heads are of rows in the order of their bytes.
+        // Heads require that rows are ordered by their bytes.
         let expected = if comparator == Comparator::Table { all.len() } else { 0 };
         assert_eq!(reader.prefetch_rows(&all), expected, "{block_size} {comparator:?}");
         assert_eq!(format!("{:?}", cache.tables()), before);
         reader.cached().evict();
         assert_eq!(reader.prefetch_rows(&all), 0);
-        // In the place of a leaf, or of data, lies what is something else.
+        // Put another kind of block in the place of a leaf or a data block.
         for index in 0..reader.root().len() {
             let block = || cache::Block {
                 kind: BlockKind::Bloom,
@@ -160,7 +160,7 @@ fn rows_are_prefetched_as_far_as_their_blocks_are_cached_and_nobody_counts_it() 
 fn every_place_is_found_over_several_index_levels() {
     let cells = sample(6_000, 10);
     let (files, name) = (Memory::new(), FileName::new("f"));
-    // Blocks of one cell or two: enough entries for leaves between the data.
+    // Blocks of one or two cells, so that index leaves lie between data blocks.
     write(&files, &name, &cells, WriterOptions { block_size: 64, ..Default::default() });
     let reader = open(&files, &name).expect("sound");
     assert_eq!(read_all(&reader).expect("sound").len(), cells.len());
@@ -210,7 +210,7 @@ fn bloom_filters_deny_no_key_that_is_there_and_most_that_are_not() {
 
 #[test]
 fn a_filter_of_prefixes_tells_rows_and_ranges_by_how_they_begin() {
-    // Rows `row-000000` to `row-019999`: with eight bytes of prefix, two hundred of them.
+    // Rows `row-000000` to `row-019999`, with 200 prefixes of eight bytes.
     let cells = sample(20_000, 1);
     let (files, name) = (Memory::new(), FileName::new("f"));
     let bloom = BloomType::RowPrefix(8);
@@ -240,10 +240,10 @@ fn a_filter_of_prefixes_tells_rows_and_ranges_by_how_they_begin() {
         reader.may_contain_rows(start.as_bytes(), stop.as_bytes(), options).expect("sound")
     });
     assert!(ranges.count() < 200);
-    // Ranges that leave a prefix, and those without an end, are not told apart.
+    // Ranges over several prefixes, or without an end, are not filtered.
     assert!(reader.may_contain_rows(b"row-0900", b"row-0901", options).expect("sound"));
     assert!(reader.may_contain_rows(b"row-0900", b"", options).expect("sound"));
-    // Rows that are shorter than the prefix are known as they are.
+    // Rows shorter than the prefix are in the filter as they are.
     let short = WriterOptions { bloom: BloomType::RowPrefix(100), ..Default::default() };
     let name = FileName::new("g");
     write(&files, &name, &cells, short);
@@ -402,7 +402,7 @@ fn blocks_that_were_marked_are_read_into_the_cache_with_what_finds_them() {
             Err(other) => panic!("{other}"),
         }
     };
-    // What stands first in its block is sought in the one before, too.
+    // A seek to the first cell of a block also looks into the block before it.
     assert!((1_003..1_010).all(is_in_memory));
     assert!(!is_in_memory(900) && !is_in_memory(1_100) && !is_in_memory(0));
     assert_eq!(reader.cached().cache().counts().looks.misses(), 0, "it is nobody's look");

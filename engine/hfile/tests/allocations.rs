@@ -47,13 +47,13 @@ fn file(block_size: usize) -> (Memory, FileName) {
     (files, name)
 }
 
-/// Gets every seventh row, twice; allocations of the second time.
+/// Gets every seventh row twice. Returns the allocations of the second round.
 fn allocations(cache: Cache, block_size: usize) -> u64 {
     let (files, name) = file(block_size);
     let (opened, cache) = (files.open(&name).expect("there"), Arc::new(cache));
     let reader =
         Reader::open(opened, name, Arc::clone(&cache), Caching::default()).map(Arc::new).expect("sound");
-    // The keys that are looked for are the caller's.
+    // The caller owns the keys.
     let keys: Vec<KeyBuf> = (0..ROWS).step_by(7).map(|number| KeyBuf::first_on_row(&row(number))).collect();
     let get = |key: &KeyBuf| {
         let options = ReadOptions::default();
@@ -63,12 +63,12 @@ fn allocations(cache: Cache, block_size: usize) -> u64 {
         cursor.seek_far(key.position()).expect("sound");
         let cell = cursor.peek().expect("there");
         assert!(cell.row() == wanted && cell.value().len() == 40);
-        // Whether the row goes on; the next one may be in the next block.
+        // Does the row go on? The next cell may be in the next block.
         cursor.advance().expect("sound");
         assert!(cursor.peek().is_none_or(|next| next.row() > wanted));
     };
     keys.iter().for_each(get);
-    // What is read from a device is written first, and the buffers that a thread keeps are made by the first gets.
+    // Write back the device's blocks first; the first gets allocate the thread's buffers.
     cache.bucket().iter().for_each(|bucket| bucket.settle());
     keys.iter().for_each(get);
     let misses = cache.counts().looks.misses();
@@ -80,7 +80,7 @@ fn allocations(cache: Cache, block_size: usize) -> u64 {
 #[test]
 fn a_get_that_hits_memory_allocates_nothing() {
     assert_eq!(allocations(Cache::with_bytes(64 << 20), 16 << 10), 0);
-    // Small blocks: the index has levels.
+    // With small blocks the index has several levels.
     assert_eq!(allocations(Cache::with_bytes(64 << 20), 128), 0);
     let bucket = Bucket::offheap(64 << 20, &BucketOptions::default());
     assert_eq!(allocations(Cache::with_bytes(16 << 20).with_bucket(bucket), 16 << 10), 0);

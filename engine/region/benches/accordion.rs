@@ -1,9 +1,9 @@
-//! What compacting in memory is worth: `cargo bench -p region --bench accordion`.
+//! Gain of in-memory compaction: `cargo bench -p region --bench accordion`.
 //!
-//! Each stream is written at each level into a region of its own, over files in memory, with the same seed and a clock
-//! that the stream itself moves; what the server's threads do in the background is done between two writes. So bytes and
-//! cells come out the same again and again, whoever else uses the machine; CPU time is that of the whole process, log,
-//! memory, flushes and compactions included. Reads are timed one by one, also in CPU time.
+//! Each stream is written at each level into its own region, over files in memory, with the same seed and a clock that
+//! the stream advances. Background work is done between two writes. So bytes and cells are reproducible on a busy
+//! machine. CPU time is that of the whole process: log, memory, flushes and compactions. Reads are timed one by one,
+//! also in CPU time.
 //!
 //! ```text
 //! cargo bench -p region --bench accordion -- zipf-100 NONE ADAPTIVE      some streams, some levels
@@ -19,10 +19,10 @@
 //! | `mixed-100` | half reads and half updates, zipfian |
 //! | `queue-100` | put, read, delete, a thousand behind each other |
 //!
-//! On paper, for zipfian updates over 20 memstores of keys: of the cells that fill a memstore once 45 % are of different
-//! rows, and that share is what a flush writes at `NONE`. Dropping what was overwritten lets 2.6 times as many writes
-//! pass before the memstore is full of different rows: 38 %. So the flush itself gains 15 %, the lean index some 10 %, and
-//! the compactions behind it gain from files that are twice as large and half as many.
+//! Estimate for Zipfian updates over 20 memstores of keys: when a memstore is full once, 45 % of its cells are of
+//! different rows, and `NONE` flushes that share. Dropping overwritten cells lets 2.6 times as many writes pass before
+//! the memstore is full of different rows: 38 %. So the flush gains 15 %, the smaller index about 10 %, and compactions
+//! gain from half as many files of twice the size.
 
 #![allow(clippy::print_stdout, reason = "it is a program that prints")]
 
@@ -42,31 +42,31 @@ use region::{
 use rustix::time::{ClockId, clock_gettime};
 use storage::{FileName, Files, Memory};
 
-/// The server's own.
+/// The server's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const STREAMS: [&str; 7] =
     ["zipf-100", "zipf-1k", "uniform-100", "uniform-1k", "unique-1k", "mixed-100", "queue-100"];
 const LEVELS: [Level; 4] = [Level::None, Level::Basic, Level::Eager, Level::Adaptive];
-/// What a cell takes beside its value, about.
+/// Approximate size of a cell without its value, in bytes.
 const KEY_BYTES: u64 = 60;
-/// How long a queue is.
+/// Length of a queue in rows.
 const QUEUE: u64 = 1_000;
 
-/// What is asked for.
+/// The parameters of a run.
 struct Plan {
     streams: Vec<&'static str>,
     levels: Vec<Level>,
-    /// Bytes of a memstore.
+    /// Size of a memstore in bytes.
     memory: u64,
-    /// How many memstores the rows would fill.
+    /// Size of the data, in memstores.
     data: u64,
-    /// How many memstores the writes would fill.
+    /// Size of the writes, in memstores.
     writes: u64,
-    /// How many flush sizes the server's memory holds.
+    /// Size of the server's memory, in flush sizes.
     room: f64,
-    /// The part of memory that may stay at a flush, and the gain that must be expected of it.
+    /// The part of memory that a flush may retain, and the least expected gain.
     keeps: f64,
     gain: f64,
 }
@@ -78,7 +78,7 @@ impl Plan {
             let said = words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
             said.map_or(default, |said| said.parse().expect("a number"))
         };
-        // Cargo says `--bench` when it benches and nothing when it tests.
+        // Cargo passes `--bench` for benchmarks and nothing for tests.
         let trial = !words.iter().any(|word| word == "--bench");
         let asked = |name: &str| words.iter().any(|word| word.eq_ignore_ascii_case(name));
         let mut streams: Vec<_> = STREAMS.into_iter().filter(|name| asked(name)).collect();
@@ -102,7 +102,7 @@ impl Plan {
     }
 }
 
-/// Chance from a seed.
+/// Random numbers from a seed.
 struct Chance(u64);
 
 impl Chance {
@@ -122,7 +122,7 @@ fn mixed(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Ranks of which the first come most often: Gray's generator, as in YCSB.
+/// Zipfian ranks: Gray's generator, as in YCSB.
 struct Zipf {
     count: f64,
     zeta: f64,
@@ -153,7 +153,7 @@ impl Zipf {
     }
 }
 
-/// The bytes of the cells that it is given, so that they are touched.
+/// Counts the bytes of its cells, so that they are read.
 #[derive(Default)]
 struct Answer(Vec<u8>);
 
@@ -163,13 +163,13 @@ impl CellSink for Answer {
     }
 }
 
-/// CPU time of the process so far, or of this thread, in nanoseconds.
+/// CPU time of the process or this thread so far, in ns.
 fn cpu(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Rows are in no order, and do not tell their number.
+/// Row keys in random order, which do not contain their number.
 fn row(number: u64) -> Bytes {
     format!("user{:016}", mixed(number) % 10_000_000_000_000_000).into()
 }
@@ -202,7 +202,7 @@ fn mutation(kind: MutationKind, number: u64, value: &[u8]) -> Mutation {
     }
 }
 
-/// A region, and what was seen of it.
+/// A region and its measurements.
 struct Bench<'a> {
     plan: &'a Plan,
     world: World,
@@ -214,7 +214,7 @@ struct Bench<'a> {
     flushes: u64,
     compactions: u64,
     peak: u64,
-    /// Bytes of index and cells, of active segments and of flat ones.
+    /// Bytes of index and cells, of active and of flat segments.
     active: (u64, u64),
     flat: (u64, u64),
     reads: Vec<u64>,
@@ -245,7 +245,7 @@ impl<'a> Bench<'a> {
             files,
             folder: FileName::new("data/default/t/r"),
             log: Arc::new(log),
-            // A part of the data, as it would be on a machine that has more data than memory.
+            // A fraction of the data, as on a machine with more data than memory.
             cache: Arc::new(Cache::with_bytes((data / 4).max(1 << 20) as usize)),
             world: world.clone(),
             options: options.clone(),
@@ -288,7 +288,7 @@ impl<'a> Bench<'a> {
         self.reads.push(cpu(ClockId::ThreadCPUTime) - began);
     }
 
-    /// What the server's threads do.
+    /// The work of the server's background threads.
     fn work(&mut self) {
         if self.region.asks_for_memory_compaction() {
             self.compact_memory();
@@ -334,7 +334,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What a stream came to at one level.
+/// The result of a stream at one level.
 struct Outcome {
     bytes: u64,
     cpu_per_write: f64,
@@ -384,7 +384,7 @@ fn run(plan: &Plan, stream: &str, level: Level, none: Option<&Outcome>) -> Outco
         _ => panic!("no such stream: {stream}"),
     }
     let took = cpu(ClockId::ProcessCPUTime) - began - reading;
-    // What is still in memory is not on the disk yet, at any level.
+    // The content of memory is not on disk yet, at any level.
     let after = bench.balance();
     let (flushed, compacted) = (after.flushed - before.flushed, after.compacted - before.compacted);
     bench.reads.sort_unstable();

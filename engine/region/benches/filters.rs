@@ -1,9 +1,9 @@
-//! What a filter adds to a scan: `cargo bench -p region --bench filters`.
+//! Cost that a filter adds to a scan: `cargo bench -p region --bench filters`.
 //!
-//! The same rows of fifty cells are read from cached blocks with each filter and without one. Nearly all of them let every
-//! cell through, so that nothing is saved by what is not given; those that cannot are the cheaper. On paper a filter adds what judging a cell costs by itself (`cargo bench -p filter`), a call, and for a
-//! filter that judges whole rows the copy of the cell into the row that waits. Whatever a filter does, it may add 50 ns to
-//! a cell.
+//! The same rows of fifty cells are read from cached blocks with each filter and without one. Most filters here keep
+//! every cell, so nothing is saved by dropping cells; the others are cheaper. A filter adds the cost of judging a cell
+//! (`cargo bench -p filter`), a call, and, if it judges whole rows, the copy of the cell into the row buffer. Any
+//! filter may add at most 50 ns to a cell.
 
 #![allow(clippy::print_stdout, reason = "a line below the sheet")]
 
@@ -20,7 +20,7 @@ mod every;
 #[path = "region/served.rs"]
 mod served;
 
-/// What a filter may add to a cell, in ns.
+/// The most that a filter may add to a cell, in ns.
 const ADDED_MAX: f64 = 50.0;
 
 fn write(region: &Arc<Region>, cells: &[Vec<u8>]) {

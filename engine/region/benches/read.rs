@@ -1,9 +1,8 @@
-//! What a read costs inside the region, without the wire: `cargo bench -p region`.
+//! Cost of reads inside the region, without RPC: `cargo bench -p region`.
 //!
-//! On paper, for a row that lies in one file of cached blocks: a hash and a look into the filter (100 ns), two binary
-//! searches of some ten keys that are in no cache line yet (2 × 150 ns), the copy of a kilobyte (50 ns). A reader that
-//! reads one row after the other has all else paid; a get makes and drops what it reads with (100 ns more). A scan of
-//! such rows pays the copy, and 20 ns to judge a cell.
+//! Estimate for a row in one file of cached blocks: a hash and a filter lookup (100 ns), two binary searches of about
+//! ten keys in uncached memory (2 × 150 ns), the copy of 1 KB (50 ns). A row reader pays only this for each row; a get
+//! also builds and drops its state (100 ns more). A scan of such rows pays the copy, and 20 ns to judge a cell.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ mod served;
 
 use served::{Answer, scan};
 
-/// Gets of one chunk.
+/// Gets in one round.
 const GETS: u64 = 2_000;
 
 fn row(number: u64) -> Bytes {
@@ -42,7 +41,7 @@ fn put(number: u64, value: &[u8]) -> Mutation {
     served::put(row, [&cell])
 }
 
-/// A row of so many, in no order.
+/// A random row of `rows`.
 fn any(number: u64, rows: u64) -> Bytes {
     row(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % rows)
 }
@@ -103,7 +102,7 @@ fn reads(sheet: &Sheet, region: &Arc<Region>, rows: u64, place: &str, paper: f64
             scan(region, Scan { filter: Some(Filter::all()), ..Scan::default() });
         },
     );
-    // As PerformanceEvaluation's filterScan asks, and as a search for a value anywhere in the row does.
+    // As in PerformanceEvaluation's filterScan, and as in a search for a value anywhere in the row.
     let never = || (CompareOperator::Equal, Comparable::Binary(Bytes::from_static(b"not here")));
     let ((operator, with), bytes) = (never(), Bytes::from_static);
     let column =
@@ -132,7 +131,7 @@ fn write(region: &Arc<Region>, numbers: impl Iterator<Item = u64>, value: &[u8])
     region.apply(&batch, ReadMode::Any).expect("serving").pending.wait_blocking().expect("written");
 }
 
-/// A scan over rows that lie in several files in turn, none in two: every row moves the merge to another file.
+/// A scan over rows that alternate between files: every row moves the merge to another file.
 fn merged(sheet: &Sheet, world: &World, rows: u64, files: u64, value: &[u8]) {
     let region = served::open(world, "info0");
     for file in 0..files {
@@ -142,8 +141,8 @@ fn merged(sheet: &Sheet, world: &World, rows: u64, files: u64, value: &[u8]) {
         }
         region.flush(FlushReason::Requested).expect("written");
     }
-    // A row from another file is two comparisons of keys more, of which the first is in no cache line yet; with ten files
-    // all heads are looked at.
+    // A row from another file costs two more key comparisons, the first in uncached memory; with ten files all heads
+    // are compared.
     let paper = [70.0, 110.0, 150.0][files.ilog(3) as usize];
     sheet.time(
         &format!("scan, a row, {files} files in turn"),
@@ -156,9 +155,9 @@ fn merged(sheet: &Sheet, world: &World, rows: u64, files: u64, value: &[u8]) {
     );
 }
 
-/// A scan over rows of a file that were all written again, in no order and some more than once, and lie in what a server
-/// keeps in memory: nearly every row moves the merge to another segment, whose cell is in no cache line yet, and passes an
-/// older version or two.
+/// A scan over a file's rows that were all overwritten in random order, some more than once, and are still in memory:
+/// nearly every row moves the merge to another segment, whose cell is in uncached memory, and skips one or two older
+/// versions.
 fn updated(sheet: &Sheet, world: &World, rows: u64, value: &[u8]) {
     let region = served::open(world, "info0");
     for first in (0..rows).step_by(100) {
@@ -190,7 +189,7 @@ fn main() {
     let region = served::open(&world, "info0");
     let value = vec![7; 1000];
     let mut number = 0;
-    // On paper: the copy into the edit and into the memstore (2 × 60 ns), the insert (300 ns), row lock and checks (80 ns).
+    // Estimate: copies into the edit and the memstore (2 × 60 ns), the insert (300 ns), row lock and checks (80 ns).
     sheet.time(
         "put in batches of 100, a row",
         500.0,
@@ -205,7 +204,7 @@ fn main() {
     );
     for first in (0..rows).step_by(100) {
         write(&region, first..first + 100, &value);
-        // As a server's thread does.
+        // As a server's background thread does.
         if region.asks_for_memory_compaction() {
             region.compact_memory(0.0);
         }

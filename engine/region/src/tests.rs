@@ -1,4 +1,4 @@
-//! The region as a whole: what is written is read, through flush, compaction and death.
+//! Tests of whole regions: written cells are read, through flushes, compactions, kills and crashes.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ mod visibility;
 mod warm;
 mod wide;
 
-/// A region over files in memory, and what it takes to open it again.
+/// A region over files in memory, and what is needed to open it again.
 struct Bench {
     files: Memory,
     world: World,
@@ -106,13 +106,13 @@ impl Bench {
         .expect("opened")
     }
 
-    /// The process dies, and another begins.
+    /// Kills the process and opens the region again.
     fn kill(self) -> Bench {
         let files = self.files.kill();
         Bench::open(files, self.world.clone(), Arc::clone(&self.table))
     }
 
-    /// The power fails, and comes again.
+    /// Fails the power and opens the region again; `seed` decides what survives.
     fn crash(self, seed: u64) -> Bench {
         let files = self.files.crash(seed);
         Bench::open(files, self.world.clone(), Arc::clone(&self.table))
@@ -144,7 +144,7 @@ impl Bench {
     }
 }
 
-/// Has a janitor look through the region's folders.
+/// Lets a janitor search the region's folders.
 fn clean(region: &Region) -> Result<usize> {
     let janitor = Janitor::new(region.files.clone(), Arc::clone(&region.options.open_files));
     region.clean(&janitor, Search::Folders)
@@ -169,7 +169,7 @@ impl CellSink for Shown {
     }
 }
 
-/// `column` is `family:qualifier`; a timestamp of -1 stands for the latest.
+/// A mutation; `column` is `family:qualifier`, and a timestamp of -1 stands for the latest.
 fn mutation(kind: MutationKind, row: &str, cells: &[(&str, i64, CellType, &[u8])]) -> Mutation {
     let mut block = Vec::new();
     for (column, timestamp, cell_type, value) in cells {
@@ -214,7 +214,7 @@ fn of_one_column_set_twice_in_a_write_the_last_is_there_in_memory_in_the_log_and
             .expect("durable");
     };
     bench.apply(twice(MutationKind::Put, "a", b"one", b"two"));
-    // Each part goes behind what was there before the write.
+    // Both parts are appended to the value before the write.
     atomic(&[twice(MutationKind::Append, "b", b"one", b"two")]);
     atomic(&[twice(MutationKind::Increment, "c", &1u64.to_be_bytes(), &0x41u64.to_be_bytes())]);
     let put = |value: &[u8]| mutation(MutationKind::Put, "d", &[("f:q", 7, CellType::Put, value)]);
@@ -271,7 +271,7 @@ fn every_acknowledged_write_survives_a_loss_of_power_at_any_moment() {
                     .compact(&CompactionRequest { major: true, families: Vec::new() })
                     .expect("compacted");
             }
-            // Something that nobody was told of.
+            // A write that was not acknowledged.
             let unheard = bench.region.apply(
                 &[mutation(MutationKind::Put, "r9", &[("f:z", 1, CellType::Put, b"")])],
                 ReadMode::Any,
@@ -302,7 +302,7 @@ fn deletes_mask_what_they_say() {
         assert_eq!(bench.all(), "a/f:x@4=v a/f:y@4=v a/f:y@3=v a/f:y@2=v");
         bench.delete("a", "f:", 3, CellType::DeleteFamily);
         assert_eq!(bench.all(), "a/f:x@4=v a/f:y@4=v");
-        // A put behind a marker's back stays hidden until the marker is gone.
+        // A put under an existing marker stays hidden until the marker is dropped.
         bench.put("a", "f:x", 2, "late");
         assert_eq!(bench.all(), "a/f:x@4=v a/f:y@4=v");
         let raw = bench.scan(Scan { raw: true, max_versions: 10, ..Scan::default() });
@@ -371,7 +371,7 @@ fn scans_keep_their_bounds_directions_and_limits() {
         "ba"
     );
     assert_eq!(rows(Scan { reversed: true, ..bounds("bb", "") }), "ba");
-    // As long as a row can be: clients look rows of hbase:meta up so.
+    // Rows of the greatest length, with which clients look up hbase:meta.
     for (longest, before) in [(b'b', "ba"), (b'c', "cba"), (0xff, "dcba")] {
         let mut start = vec![longest; cell::ROW_LENGTH_MAX];
         start[0] = longest.min(b'd');
@@ -384,7 +384,7 @@ fn scans_keep_their_bounds_directions_and_limits() {
     assert_eq!(rows(Scan { filter: Some(Filter::page(2)), ..Scan::default() }), "ab");
     assert_eq!(rows(Scan { filter: Some(Filter::page(2)), reversed: true, ..Scan::default() }), "dc");
 
-    // One cell at a time, by batch and by size.
+    // One cell per step, by batch and by size.
     for scan in [Scan { batch: Some(1), ..Scan::default() }, Scan::default()] {
         let mut scanner = bench.region.scanner(scan).expect("serving");
         let limits = Limits { rows: 1, bytes: 1, deadline: None, allow_partial: true };
@@ -445,7 +445,7 @@ fn a_read_that_must_not_wait_is_tried_again() {
 fn a_family_that_was_opened_before_another_one_had_to_wait_does_not_stand_alone() {
     let mut table = TableDescriptor::new("t".parse().expect("a name"));
     table.set_family(FamilyDescriptor::new("f").expect("a name"));
-    // Asked for when a scan of rows that begin alike is opened.
+    // The filter is checked when a scan of rows with a common prefix is opened.
     let waits = FamilyDescriptor::new("g").expect("a name").with("BLOOMFILTER", "ROWPREFIX_FIXED_LENGTH");
     table.set_family(waits.with("RowPrefixBloomFilter.prefix_length", 3));
     let bench = Bench::open(Memory::new(), World::simulated(1, WallTime(1_000_000)), Arc::new(table));
@@ -466,7 +466,7 @@ fn a_family_that_was_opened_before_another_one_had_to_wait_does_not_stand_alone(
 #[test]
 fn a_row_that_was_given_is_not_judged_again_because_the_next_one_is_far() {
     let bench = Bench::new();
-    // A block each.
+    // One block for each row.
     for row in ["a", "b", "c", "d"] {
         bench.put(row, "f:x", 1, &"v".repeat(70_000));
     }
@@ -601,7 +601,7 @@ fn writes_that_read_are_exact() {
         (check(CompareOperator::Equal, "wrong"), false),
         (check(CompareOperator::NotEqual, ""), true),
         (check(CompareOperator::Equal, ""), false),
-        // Expected op value: "a" is less than "nine".
+        // *Expected op value*: "a" is less than "nine".
         (check(CompareOperator::Less, "a"), true),
         (check(CompareOperator::Greater, "a"), false),
         (check(CompareOperator::Equal, "nine"), true),
@@ -678,7 +678,7 @@ fn a_dead_log_ends_the_region() {
 fn a_compaction_that_a_closing_overtakes_changes_nothing() {
     for round in 0..10 {
         let mut bench = Bench::new();
-        // Long enough to be overtaken.
+        // Large enough for the compaction to be overtaken.
         let columns: Vec<String> = (0..1000).map(|column| format!("f:{column:04}")).collect();
         let cells: Vec<_> =
             columns.iter().map(|column| (&**column, 1, CellType::Put, &b"value"[..])).collect();
@@ -710,7 +710,7 @@ fn a_compaction_that_a_closing_overtakes_changes_nothing() {
             };
             Region::open(opening).unwrap_or_else(|error| panic!("round {round}: {error}"))
         };
-        // The next life begins, and changes the list of files, while the compaction may still run.
+        // The next opening changes the list of files while the compaction may still run.
         bench.region = reopen(&bench);
         bench.put("d", "f:q", 1, "new");
         bench.region.flush(FlushReason::Requested).expect("flushed");
@@ -773,7 +773,7 @@ fn files_that_flushes_add_while_others_are_chosen_are_left_for_the_next_compacti
         bench.put(row, "f:q", 1, "v");
         bench.region.flush(FlushReason::Requested).expect("flushed");
     }
-    // On a machine that has others to serve it may begin only now.
+    // On a busy machine it may begin only now.
     while taken.load(std::sync::atomic::Ordering::Acquire) == 0 && !compactions.is_finished() {
         std::thread::yield_now();
     }
@@ -799,12 +799,12 @@ fn a_compaction_that_ends_after_the_closing_leaves_list_and_files() {
     };
     bench.region.close().expect("closed");
     let before = names();
-    // As one that began before.
+    // As a compaction that began before.
     let store = bench.region.store(b"f").expect("the family");
     let outcome = bench.region.compact_store(store, true);
     assert!(matches!(outcome, Err(Error::NotServing(_))), "{outcome:?}");
     assert!(before.iter().all(|name| names().contains(name)));
-    // What it has written is removed by whoever opens the region next.
+    // The next opening of the region deletes what it wrote.
     let after = Bench::open(bench.files.clone(), bench.world.clone(), Arc::clone(&bench.table));
     assert_eq!(clean(&after.region).expect("removed"), 1);
     assert_eq!(names(), before);
@@ -830,21 +830,21 @@ fn a_full_disk_refuses_writes_reads_go_on_and_room_mends_it_without_a_restart() 
     };
     let remedy = "free some space there: writes are taken again without a restart";
     assert!(failure.to_string().contains(remedy), "{failure}");
-    // Refused before anything is done, in words; and the same for those that read first.
+    // Refused before anything is done, with a message; also for writes that read first.
     let put = || mutation(MutationKind::Put, "late", &[("f:q", 1, CellType::Put, b"v")]);
     let refused = bench.region.apply(&[put()], ReadMode::Any).expect_err("no room");
     assert!(matches!(refused, Error::Log(wal::Error::Full { .. })) && refused.to_string().contains(remedy));
     assert!(bench.region.mutate_row(&[put()], ReadMode::Any).is_err());
-    // Reads go on, of what was acknowledged alone.
+    // Reads continue, and see acknowledged writes only.
     let rows = |bench: &Bench| bench.all().split_whitespace().count();
     assert_eq!(rows(&bench), written.len() + 1);
-    // A flush has no room either: what it wanted to write stays in memory and is tried again.
+    // A flush finds no space either: its cells stay in memory, and it is tried again.
     assert!(bench.region.flush(FlushReason::Requested).is_err());
     assert_eq!(rows(&bench), written.len() + 1);
     bench.files.set_bytes_max(None);
-    // What was kept becomes durable and visible by itself, without another write.
+    // The log's retained writes become durable and visible without another write.
     bench.region.settled().wait_blocking().unwrap_or_else(|_| {
-        // The log has not tried again yet: it does so within a second.
+        // The log retries within a second.
         while bench.log.admits().is_err() {
             std::thread::yield_now();
         }
@@ -864,8 +864,8 @@ fn a_write_whose_caller_went_away_holds_back_nobody() {
     let applied = bench.region.apply(&[put], ReadMode::Any).expect("serving");
     let sequence = applied.pending.sequence().expect("written");
     drop(applied);
-    // Nobody writes or flushes: the log itself wakes what is left of the caller. A write that waits for nothing but its
-    // turn is behind it.
+    // Nobody writes or flushes: the log wakes the abandoned write. A write without durability that waits behind it must
+    // become visible.
     let mut skipped = mutation(MutationKind::Put, "s", &[("f:q", 1, CellType::Put, b"v")]);
     skipped.durability = Durability::Skip;
     let applied = bench.region.apply(&[skipped], ReadMode::Any).expect("serving");
@@ -958,8 +958,8 @@ fn what_no_list_names_is_removed_while_the_region_serves() {
 fn with_new_version_behavior_what_is_written_later_wins_through_flush_and_compaction() {
     let family = || FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 3);
     let new = (family().with("NEW_VERSION_BEHAVIOR", true), "a/f:q@3=3 a/f:q@2=2 b/f:q@5=again");
-    // As it always was: the marker masks what comes later, and the first version comes back, unless a flush has seen
-    // that there were enough.
+    // Without the option: the marker masks later writes, and the first version comes back, unless a flush has dropped
+    // it as surplus.
     let old = (family(), "a/f:q@3=3 a/f:q@2=2 a/f:q@1=1");
     for ((family, expected), flush_between) in [(new.clone(), false), (new, true), (old, false)] {
         let bench = Bench::with(family);

@@ -1,4 +1,4 @@
-//! AdminService, ClientMetaService and BootstrapNodeService.
+//! Tests of AdminService, ClientMetaService and BootstrapNodeService.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,7 +136,7 @@ fn slow_calls_and_large_answers_are_kept_for_the_operator() {
             log_message: wanted.encode_to_vec().into(),
         };
         let entry: pb::LogEntry = bench.admin("GetLogEntries", &request).expect("a ring");
-        // The Java client looks for the class of this name.
+        // The Java client loads the class of this name.
         assert!(entry.log_class_name.ends_with(".AdminProtos$SlowLogResponses"), "{}", entry.log_class_name);
         pb::SlowLogResponses::decode(entry.log_message).expect("entries").slow_log_payloads
     };
@@ -331,7 +331,7 @@ fn files_middles_and_sizes_are_told_as_they_are() {
         }
     }
     bench.put("a", "g:1", "small");
-    // What is in memory alone is flushed for the answer.
+    // Memory is flushed for the response.
     let middle = info().best_split_row.expect("many rows");
     assert!((&b"c"[..]..=b"f").contains(&&middle[..]), "{middle:?}");
     assert_eq!(files(&["f"]).expect("a list").len(), 1);

@@ -1,4 +1,4 @@
-//! Flushes and compactions that nobody asked for.
+//! Tests of flushes and compactions in the background.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -54,7 +54,7 @@ fn a_region_that_is_being_flushed_is_not_flushed_again_for_what_is_on_its_way() 
     assert_eq!(background.waiting().flushes, 0);
 }
 
-/// Does what a thread of the background does once, in a thread of its own, and tells when it has.
+/// Runs one step of a background thread in its own thread; the receiver gets a message when it ends.
 fn once(bench: &Bench, step: fn(&RegionServer)) -> mpsc::Receiver<()> {
     let (server, (tell, told)) = (Arc::clone(&bench.server), mpsc::channel());
     let thread = env::spawn_thread("once", Priority::Background, move || {
@@ -67,7 +67,7 @@ fn once(bench: &Bench, step: fn(&RegionServer)) -> mpsc::Receiver<()> {
 
 const LONG: Duration = Duration::from_secs(3_600);
 const SOON: Duration = Duration::from_secs(30);
-/// What has not come by then was not woken; if it has, nothing was shown.
+/// A thread that has not reported by then was not woken. If it has reported, the test shows nothing.
 const A_WHILE: Duration = Duration::from_millis(100);
 
 #[test]
@@ -103,7 +103,7 @@ fn who_has_just_looked_does_not_sleep_through_the_end() {
 #[test]
 fn what_was_sealed_in_memory_is_compacted_there() {
     let region = RegionOptions {
-        // A kilobyte or so, shared by two families.
+        // About 1 KB, shared by two families.
         in_memory_flush_factor: 2_048.0 / RegionOptions::default().flush_size as f64,
         in_memory_compaction: Level::Eager,
         ..RegionOptions::default()
@@ -255,7 +255,7 @@ fn what_it_shows_has_hbases_names_and_true_numbers() {
         "hbase_regionserver_call_seconds_count{method=\"Mutate\"} 2",
         "hbase_regionserver_large_answer_count 3",
         "hbase_regionserver_slow_call_count 0",
-        // Two writes, and that the region was opened.
+        // Two writes and the marker of the region's opening.
         "hbase_wal_append_count 3",
         "hbase_wal_disk_full 0",
     ] {
@@ -344,7 +344,7 @@ fn an_old_log_file_is_ended_however_small_it_is() {
     let period = Duration::from_secs(3600);
     let bench = Bench::with(Options { log_roll_period: period, ..Options::default() }, &[("", "")]);
     let log = bench.server.foundation().log.clone();
-    // That the region was opened is in the first file.
+    // The marker of the region's opening is in the first file.
     log.roll().expect("alive");
     let first = log.file_number();
     bench.server.look_around();
@@ -362,7 +362,7 @@ fn an_old_log_file_is_ended_however_small_it_is() {
     assert_eq!(log.file_number(), first + 1, "the new one is young");
 }
 
-/// A server whose log has files ready to be written over, and how many files it has that are needed.
+/// A server whose log has spare files, and the number of log files that it needs.
 fn with_files_ready(options: Options) -> (Bench, usize) {
     let bench = Bench::with_log(options, wal::Options { file_bytes_max: 20_000, ..wal::Options::default() });
     let value = "v".repeat(1_000);
@@ -384,7 +384,7 @@ fn what_the_log_keeps_to_be_written_over_goes_when_nothing_is_written() {
     let period = Duration::from_secs(3600);
     let (bench, needed) = with_files_ready(Options { log_roll_period: period, ..Options::default() });
     let log = &bench.server.foundation().log;
-    // The last file may have had much. The one that time begins then has next to nothing when time ends it.
+    // The last file may be large. The next one, rolled because of its age, is nearly empty.
     for _ in 0..3 {
         bench.server.look_around();
         bench.world.advance(period);

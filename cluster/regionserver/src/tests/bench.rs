@@ -1,4 +1,4 @@
-//! One server with one table, and a client that speaks messages.
+//! A server with one table, and a client that sends messages, for tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::{AdminService, ClientService, Foundation, Options, RegionServer};
 use pb::mutation_proto::column_value::QualifierValue;
 use pb::mutation_proto::{ColumnValue, MutationType};
 
-/// A server and what calls it.
+/// A server and its caller.
 pub(super) struct Bench {
     pub(super) server: Arc<RegionServer>,
     pub(super) world: World,
@@ -26,7 +26,7 @@ pub(super) struct Bench {
     pub(super) version: Option<(u32, u32)>,
     pub(super) timeout: Option<Duration>,
     pub(super) answers: rpc::Answers,
-    /// Where its files are, to be filled up, failed and killed.
+    /// The server's storage, which tests fill up, fail and kill.
     pub(super) place: storage::Memory,
     client: ClientService,
     admin: AdminService,
@@ -34,7 +34,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Table `t` with families `f` and `g`, one region for all rows, default limits.
+    /// Table `t` with families `f` and `g`, one region for all rows, and default options.
     pub(super) fn new() -> Bench {
         Bench::with(Options::default(), &[("", "")])
     }
@@ -44,7 +44,7 @@ impl Bench {
         Bench::of(options, RegionOptions::default(), 1 << 20, regions)
     }
 
-    /// The same with limits of each region, and a cache of so many bytes.
+    /// The same with region options, and a cache of `cache_bytes` bytes.
     pub(super) fn of(
         options: Options,
         region_options: RegionOptions,
@@ -54,7 +54,7 @@ impl Bench {
         Bench::with_cache(options, region_options, cache::Cache::with_bytes(cache_bytes), regions)
     }
 
-    /// The same over a cache that was made before.
+    /// The same over an existing cache.
     pub(super) fn with_cache(
         options: Options,
         region_options: RegionOptions,
@@ -70,7 +70,7 @@ impl Bench {
         Bench::over(storage::Memory::new(), options, RegionOptions::default(), cache, log, &[("", "")])
     }
 
-    /// Table `t` with one region and nothing cached, over storage whose reads can be awaited.
+    /// Table `t` with one region and an empty cache, over storage with awaited reads.
     pub(super) fn with_delayed_reads(delay: storage::memory::ReadDelay, at_once_max: usize) -> Bench {
         let (place, cache) = (storage::Memory::new(), cache::Cache::with_bytes(0));
         place.delay_reads(delay, at_once_max);
@@ -78,7 +78,7 @@ impl Bench {
         Bench::over(place, Options::default(), options, cache, wal::Options::default(), &regions)
     }
 
-    /// The process is killed, and another begins on what it left: with the regions that cover all rows.
+    /// Kills the process and starts another over its storage, with the regions that cover all rows.
     pub(super) fn kill(self) -> Bench {
         let (options, region_options) =
             (Options::clone(&self.server.options()), self.server.foundation().region_options.clone());
@@ -134,24 +134,24 @@ impl Bench {
         self.wait(self.client.call(self.call(method, message, cells)))
     }
 
-    /// Sends a call that was made before.
+    /// Sends an existing call.
     pub(super) fn send(&self, call: Call) -> Result<Reply, Exception> {
         self.wait(self.client.call(call))
     }
 
-    /// Sends a call and goes away before it is answered.
+    /// Sends a call and abandons it before the response.
     pub(super) fn send_and_leave(&self, call: Call) {
         let _entered = self.runtime.handle().enter();
         drop(self.client.call(call));
     }
 
-    /// Sends a call that waits, and gives its answer as it is.
+    /// Sends a call and returns its answer, which may wait.
     pub(super) fn begin(&self, call: Call) -> Answer {
         let _entered = self.runtime.handle().enter();
         self.client.call(call)
     }
 
-    /// Sends a call, lets it begin, and goes away before it is answered.
+    /// Sends a call, lets it begin, and abandons it before the response.
     pub(super) fn begin_and_leave(&self, call: Call) {
         let _entered = self.runtime.handle().enter();
         if let Answer::Later(mut answer) = self.client.call(call) {
@@ -202,7 +202,7 @@ impl Bench {
     fn wait(&self, answer: Answer) -> Result<Reply, Exception> {
         match answer {
             Answer::Now(outcome) => outcome,
-            // A call that hangs must fail its test, not hold it up for ever.
+            // A call that hangs must fail its test.
             Answer::Later(future) => {
                 let bounded = async { env::timeout(Duration::from_secs(60), future).await };
                 self.runtime.handle().block_on(bounded).expect("an answer within a minute")
@@ -210,14 +210,14 @@ impl Bench {
         }
     }
 
-    /// Puts one value and expects it to work.
+    /// Puts one value and expects success.
     pub(super) fn put(&self, row: &'static str, column: &'static str, value: &str) {
         let reply = self.mutate(mutation(MutationType::Put, row, column, value)).expect("a put");
         assert_eq!(reply.processed, Some(true));
         assert_eq!(reply.result, None);
     }
 
-    /// One mutation on the region of its row.
+    /// Sends one mutation to the region of its row.
     pub(super) fn mutate(&self, mutation: pb::MutationProto) -> Result<pb::MutateResponse, Exception> {
         self.mutate_if(mutation, None).map(|(response, _)| response)
     }
@@ -245,7 +245,7 @@ impl Bench {
         self.shown(&result.expect("a result"), reply.cells)
     }
 
-    /// The cells of a result, wherever they travel.
+    /// The cells of a result, from the message or the block.
     pub(super) fn shown(&self, result: &pb::Result, cells: Bytes) -> Vec<String> {
         let shown = shown(cells);
         if self.codec != Codec::None && self.version.is_some() {
@@ -319,7 +319,7 @@ pub(super) fn increment(row: &'static str, column: &'static str, amount: i64) ->
     mutation
 }
 
-/// A condition that the column has this value; an empty one that it has none.
+/// A condition that the column has this value, or none if the value is empty.
 pub(super) fn equals(row: &'static str, column: &'static str, value: &'static str) -> pb::Condition {
     let (family, qualifier) = column.split_once(':').expect("family:qualifier");
     let comparator =
@@ -357,7 +357,7 @@ pub(super) fn cells(puts: &[(&str, &str, &str)]) -> Bytes {
     out.into()
 }
 
-/// The cells of a block as `row family:qualifier=value`, without the row when it is asked for one row only.
+/// The cells of a block as `row family:qualifier=value`; without the row if all cells have the same.
 pub(super) fn shown(block: Bytes) -> Vec<String> {
     let block = CellBlock::parse(block).expect("a whole block");
     block.cells().map(|cell| shown_parts(cell.family(), cell.qualifier(), cell.value())).collect()

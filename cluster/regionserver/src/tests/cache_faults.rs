@@ -1,4 +1,4 @@
-//! Clients ask while the device of the bucket cache does everything wrong: no wrong byte, no failed request.
+//! Clients read while the bucket cache's device fails in every way: no wrong byte is returned and no request fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,8 +21,7 @@ const CLIENTS: usize = 4;
 /// Requests of each client in a round.
 const REQUESTS: u64 = 120;
 const TOLERATED: Duration = Duration::from_secs(60);
-/// What holds the blocks of about half of all rows, so that there is always something to be read from the device, to be
-/// written there and to be thrown out.
+/// Size of the device: about half of all rows fit, so that blocks are always being read, written and evicted.
 const DEVICE: u64 = 1 << 20;
 
 fn row(number: u64) -> Bytes {
@@ -100,7 +99,7 @@ impl Scene {
         self.bench.server.foundation().cache.bucket().expect("there is one").settle();
     }
 
-    /// Whether the cells of an answer are those of these rows, to the last byte.
+    /// Checks that the cells of a response are those of these rows, byte by byte.
     fn check(cells: Bytes, numbers: impl Iterator<Item = u64>) {
         let block = CellBlock::parse(cells).expect("a whole block");
         let mut cells = block.cells();
@@ -150,7 +149,7 @@ impl Scene {
         Scene::check(reply.cells, from..from + count);
     }
 
-    /// Clients ask for rows at random, and check all that they get; `meanwhile` is done every 16th request.
+    /// Clients read random rows and check the results; `meanwhile` runs at every 16th request.
     fn load(&self, meanwhile: impl Fn(u64) + Sync) {
         let clients = AtomicUsize::new(0);
         env::together("client", CLIENTS, || {
@@ -200,7 +199,7 @@ fn whatever_the_device_does_clients_get_their_rows() {
         device.set_fault(DeviceFault::None);
         scene.load(|_| {});
     }
-    // One after the other, under the hands of those who read and write; and bits that flip where blocks lie.
+    // One fault after the other while clients read and write, and flipped bits in blocks.
     scene.load(|turn| match turn as usize % (FAULTS.len() + 2) {
         0 => device.set_fault(DeviceFault::None),
         1 => device.damage(|bytes| bytes.iter_mut().step_by(4_001).for_each(|byte| *byte ^= 4)),
@@ -229,7 +228,7 @@ fn a_device_that_is_gone_for_too_long_is_used_no_more_and_nobody_waits_for_it() 
     assert_eq!(device.acts(), acts, "it is asked for nothing any more");
 }
 
-/// What is behind the file's end, or scribbled on, is seen before it is used.
+/// A truncated or overwritten device file is detected before its bytes are used.
 #[test]
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a real file is the point")]
 fn a_mapped_file_that_is_cut_and_scribbled_on_costs_hits_and_nothing_more() {
@@ -247,7 +246,7 @@ fn a_mapped_file_that_is_cut_and_scribbled_on_costs_hits_and_nothing_more() {
     assert!(corrupt > 0);
     behind.set_len(DEVICE / 8).expect("cut");
     scene.load(|_| {});
-    // What was cut off cannot be read, or is zeros when somebody has written behind it.
+    // Truncated parts cannot be read, or are zeros after a write behind them.
     let counts = scene.counts();
     assert!(counts.failed + counts.corrupt > corrupt, "{counts:?}");
     behind.set_len(DEVICE).expect("longer again");

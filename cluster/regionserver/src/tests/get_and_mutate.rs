@@ -1,4 +1,4 @@
-//! Get and Mutate.
+//! Tests of Get and Mutate.
 
 use bytes::Bytes;
 use pb::mutation_proto::MutationType;
@@ -19,7 +19,7 @@ fn what_is_put_is_got_with_and_without_a_codec() {
         assert_eq!(bench.row("r"), ["f:a=1", "g:b=2"], "{codec:?}");
         assert!(bench.row("other").is_empty());
     }
-    // A client that does not say its version looks into the message, codec or not.
+    // A client of unknown version expects cells in the message, even with a codec.
     (bench.codec, bench.version) = (Codec::KeyValue, None);
     assert_eq!(bench.row("r"), ["f:a=1", "g:b=2"]);
 }
@@ -57,7 +57,7 @@ fn a_region_is_found_by_both_names_and_a_lost_one_is_told_of() {
     let told = get(specifier(region.info())).expect_err("not here");
     assert_eq!(told.moved_to, Some(("there".to_owned(), 7)));
     assert!(told.message.ends_with("startCode=9. As of locationSeqNum=5."));
-    // What is remembered is forgotten after two minutes.
+    // Nonces are forgotten after two minutes.
     bench.world.advance(std::time::Duration::from_secs(120));
     assert_eq!(class(&get(encoded).expect_err("not here")), "NotServingRegionException");
     bench.server.regions().begin_opening(region.info().encoded_name().clone(), region.info().name().clone());
@@ -122,7 +122,7 @@ fn increments_and_appends_give_back_what_they_made() {
     quiet.attribute.push(pb::NameBytesPair { name: "_rr_".into(), value: Some(Bytes::from_static(&[0])) });
     let (response, cells) = bench.mutate_if(quiet, None).expect("an append");
     assert_eq!((response.result.expect("empty").associated_cell_count, cells.len()), (Some(0), 0));
-    // Increments make each value newer than the last, if need be newer than the clock says.
+    // An increment makes a value newer than the last, even newer than the clock.
     bench.world.advance(std::time::Duration::from_millis(10));
     bench.put("r", "f:n", "not eight bytes");
     let error = bench.mutate(increment("r", "f:n", 1)).expect_err("no long");
@@ -153,7 +153,7 @@ fn a_repetition_is_answered_with_what_the_first_made() {
     assert_eq!(add(9, 5), number(5));
     assert_eq!(add(10, 1), number(6));
     assert_eq!(add(9, 5), number(5), "as it was after the first, not as it is now");
-    // The version that the first made is dropped by the flush; what is left is the row as it is.
+    // The flush drops the first version; the response is the present row.
     let region = bench.server.regions().all().remove(0);
     bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
     bench.server.background.request_compaction(&region, true, Vec::new());
@@ -172,7 +172,7 @@ fn a_repetition_after_a_crash_is_known_from_the_log() {
     let append = pb::MutationProto { nonce: Some(11), ..mutation(MutationType::Append, "r", "f:a", "x") };
     assert_eq!(add(&bench, 9), number(5));
     bench.mutate(append.clone()).expect("an append");
-    // Records of what is in files already tell of their nonces as well.
+    // Log records of writes already in files also restore their nonces.
     let region = bench.server.regions().all().remove(0);
     region.flush(region::FlushReason::Requested).expect("flushes");
     assert_eq!(add(&bench, 10), number(10));
@@ -290,7 +290,7 @@ fn a_write_whose_client_went_away_holds_up_nobody() {
         };
         bench.send_and_leave(bench.call("Mutate", &request, Bytes::new()));
     }
-    // This one asks for less than those before it, and is visible only behind them.
+    // This write awaits less than the earlier ones, and becomes visible after them.
     let mut last = mutation(MutationType::Put, "d", "f:x", "1");
     last.durability = Some(pb::mutation_proto::Durability::SkipWal as i32);
     bench.mutate(last).expect("a put");

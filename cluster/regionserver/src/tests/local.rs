@@ -1,4 +1,4 @@
-//! The region server behind the contract that the master knows.
+//! Tests of the in-process region server behind the master's contract.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn put(key: &'static str, value: &'static str) -> CatalogEdit {
     CatalogEdit::Put(row(key, value))
 }
 
-/// The servers of a bench, and the name of its one server.
+/// The servers of a bench, and the name of its only server.
 fn servers(bench: &Bench) -> (LocalServers, ServerName) {
     let servers = LocalServers::new(bench.server.clone()).expect("a thread can be started");
     (servers, bench.server.name().clone())

@@ -1,4 +1,4 @@
-//! Multi.
+//! Tests of Multi.
 
 use bytes::Bytes;
 use pb::mutation_proto::MutationType;
@@ -68,7 +68,7 @@ fn a_failed_region_action_takes_its_cells_and_says_nothing_else() {
     let mut lost = bench.on("a", vec![put(0, "a", 1), put(1, "b", 1)]);
     lost.region.value = "t,,1.00000000000000000000000000000000.".into();
     let actions = vec![lost, bench.on("c", vec![put(2, "c", 1), put(3, "d", 1), put(4, "e", 1)])];
-    // One of the second region's rows has a family that is not there.
+    // One row of the second region has an unknown family.
     let block = cells(&[
         ("a", "f:x", "1"),
         ("b", "f:x", "2"),
@@ -99,7 +99,7 @@ fn a_put_that_cannot_be_read_fails_all_puts_that_go_with_it() {
         .iter()
         .map(|entry| entry.exception.is_some())
         .collect();
-    // HBase reads all of a region before it writes the first.
+    // HBase decodes all actions of a region before it applies the first.
     assert_eq!(outcome, [true, true, true]);
     assert!(bench.row("a").is_empty());
 }

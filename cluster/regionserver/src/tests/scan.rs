@@ -1,4 +1,4 @@
-//! Scan.
+//! Tests of Scan.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn a_small_region_is_read_in_one_call_and_the_scanner_ends_by_itself() {
     assert_eq!((response.heartbeat_message, response.ttl, response.stale), (None, Some(60_000), Some(false)));
     assert!(response.mvcc_read_point.expect("a read point") > 0);
     assert_eq!(bench.server.open_scanners(), 0);
-    // It is closed once more, and asked once more: there is nothing.
+    // A further close and a further call find nothing.
     let id = response.scanner_id.expect("an id");
     let (again, cells) = bench.next(id, 0, None).expect("known");
     assert!(cells.is_empty() && again.cells_per_result.is_empty());
@@ -108,7 +108,7 @@ fn a_reply_counts_until_its_connection_has_it() {
     };
     let scanned = bench.client("Scan", &scan, Bytes::new()).expect("a scan");
     let bytes = (scanned.message.len() + scanned.cells.len()) as u64;
-    // All three rows, though of the last one nobody asked whether the reply may grow further.
+    // All three rows, because the size limit is checked only before a row.
     assert!(bytes > 240 << 10);
     assert_eq!(bench.answers.taken(), bytes);
     drop(scanned);
@@ -238,8 +238,8 @@ fn are_the_same_out_of_a_file(bench: &Bench) {
     }
 }
 
-/// The row was cut at a marker that masks all of the rest, so that it is known to be complete by the next row alone: that counts
-/// as one more, and rows of a file that are given at once are no more than are left then.
+/// A row was cut at a marker that masks its rest, so only the next row shows that it is complete. It counts then, and
+/// the rows copied from a file are limited to the remaining number.
 #[test]
 fn a_row_that_turns_out_to_be_complete_counts_before_rows_are_given_out_of_a_file() {
     let bench = Bench::new();
@@ -278,7 +278,7 @@ fn a_limit_of_rows_ends_the_whole_scan() {
     assert_eq!(rows(cells), ["a", "a", "b", "b"]);
     assert_eq!((response.more_results, response.more_results_in_region), (Some(false), Some(true)));
     assert_eq!(bench.server.open_scanners(), 0);
-    // A row in two parts counts once, also when its end shows only by the next row.
+    // A row in two parts counts once, even if only the next row shows its end.
     let (response, cells) = bench.open(pb::Scan { batch_size: Some(1), ..Default::default() }, |request| {
         request.limit_of_rows = Some(1);
     });
@@ -307,7 +307,7 @@ fn batches_and_sizes_cut_rows_only_for_clients_who_understand() {
     assert_eq!((rows(cells).len(), whole.partial_flag_per_result), (2, vec![false]));
 }
 
-/// What Apache HBase 2.6.4 gives of the region from `n`, which has the rows `n`, `p` and `z`.
+/// The result of Apache HBase 2.6.4 for a scan from `n` in a region with the rows `n`, `p` and `z`.
 #[test]
 fn a_scan_whose_rows_lie_outside_gets_what_the_region_has() {
     let bench = Bench::with(Options::default(), &[("", "n"), ("n", "")]);
@@ -341,10 +341,10 @@ fn a_scan_whose_rows_lie_outside_gets_what_the_region_has() {
     assert_eq!(read("n", "", &reversed), "n");
     assert_eq!(read("n", "", &reversed_exclusive), "");
     assert_eq!(read("g", "", &reversed), "");
-    // The region before, asked from behind its end.
+    // The region before, with a start row behind its end.
     let scan = pb::Scan { start_row: Some("z".into()), reversed: Some(true), ..Default::default() };
     assert_eq!(rows(bench.open(scan, |_| {}).1), ["c", "a"]);
-    // Of a Get the row must be the region's.
+    // The row of a Get must be in the region.
     let get = pb::GetRequest {
         region: bench.region_of(b"n"),
         get: pb::Get { row: "a".into(), ..Default::default() },
@@ -353,7 +353,7 @@ fn a_scan_whose_rows_lie_outside_gets_what_the_region_has() {
     assert_eq!(class(&refused), "WrongRegionException");
 }
 
-/// The largest `maxResultSize` with which Apache HBase 2.6.4 answers so many cells, out of memory.
+/// The largest `maxResultSize` with which Apache HBase 2.6.4 returns this many cells from memory.
 #[test]
 fn as_many_cells_fit_into_a_result_size_as_with_hbase() {
     let bench = Bench::new();
@@ -381,7 +381,7 @@ fn as_many_cells_fit_into_a_result_size_as_with_hbase() {
         let found = [fit("r00", "r99", size), fit("r00", "r99", size + 1)];
         assert_eq!(found, [rows, rows + 1], "rows within {size} bytes");
     }
-    // A client counts 32 and the bytes of each cell, and expects as many as it has made room for.
+    // A client counts 32 bytes and the size of each cell, and expects as many cells as fit.
     for cells in 1..50 {
         assert_eq!(fit("row", "rox", cells * (32 + 1_051)), cells as usize, "{cells} cells");
     }
@@ -414,7 +414,7 @@ fn a_small_scan_that_goes_on_at_the_edge_of_a_region_is_first_told_that_there_is
     assert!(heartbeat.mvcc_read_point.is_some() && heartbeat.ttl.is_some() && heartbeat.cursor.is_none());
     let (next, cells) = bench.next(heartbeat.scanner_id.expect("an id"), 10, Some(0)).expect("its rows");
     assert_eq!((rows(cells), next.heartbeat_message), (vec!["n".to_owned()], None));
-    // Backwards the edge is the first row of the region behind, which does not belong.
+    // In reverse the edge is the first row of the next region, which is excluded.
     let backwards = |include| {
         move |scan: &mut pb::Scan| {
             (scan.start_row, scan.include_start_row) = (Some("n".into()), Some(include));
@@ -423,7 +423,7 @@ fn a_small_scan_that_goes_on_at_the_edge_of_a_region_is_first_told_that_there_is
     };
     assert_eq!(open_as(b"", &backwards(false), &plain).0, "");
     assert_eq!(open_as(b"", &backwards(true), &plain).0, "c");
-    // First opens, larger scans, clients that cannot know better, and single calls have their rows at once.
+    // First opens, larger scans, clients without heartbeats, and single calls get their rows at once.
     assert_eq!(open_as(b"", &from(""), &plain).0, "a");
     assert_eq!(open_as(b"n", &from("nn"), &plain).0, "p");
     let of_size =
@@ -509,7 +509,7 @@ fn a_scan_goes_on_whatever_becomes_of_memory_and_files_meanwhile() {
     let major = region::CompactionRequest { major: true, families: Vec::new() };
     let mut seen = Vec::new();
     for call in 0..3 {
-        // Written after the scan began: it does not see it.
+        // Written after the scan began: not visible to it.
         bench.put("c", "f:z", "later");
         bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
         region.compact_memory(1.0);
@@ -588,7 +588,7 @@ fn a_client_that_has_given_up_gets_an_error_and_no_scanner() {
     }
 }
 
-/// A pattern is asked where nobody waits, and the clock is looked at behind the first cell.
+/// A slow pattern is evaluated where nobody waits, and the clock is read after the first cell.
 #[test]
 fn a_client_hears_of_a_scan_that_finds_nothing_within_a_row() {
     let options = Options { scan_time_min: Duration::ZERO, ..Options::default() };
@@ -621,10 +621,10 @@ fn a_client_hears_of_a_scan_that_finds_nothing_within_a_row() {
         cursors.push(response.cursor.take().and_then(|cursor| cursor.row).expect("a cursor"));
         response = bench.next(id, 10, None).expect("goes on").0;
     }
-    // Each row has two cells: behind the first of them the next call goes on.
+    // Each row has two cells; the next call continues after the first of them.
     assert!(cursors.len() > 4, "{cursors:?}");
     assert_eq!((&cursors[0][..], &cursors[1][..]), (&b"a"[..], &b"a"[..]));
-    // Who handles no parts waits for the end.
+    // A client without partial results waits for the end.
     let (whole, _) = bench.open(pb::Scan { filter: None, ..Default::default() }, |request| {
         request.client_handles_partials = Some(false)
     });

@@ -1,4 +1,4 @@
-//! Reads of what is on the disk: they begin on the serving thread and go on on another.
+//! Tests of reads from storage: they begin on the serving thread and continue elsewhere.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::Options;
 
 use pb::mutation_proto::MutationType;
 
-/// Nothing is cached, and everything that is put before is in files.
+/// A bench with an empty cache, whose earlier puts are in files.
 fn bench() -> Bench {
     let bench = Bench::of(Options::default(), RegionOptions::default(), 0, &[("", "")]);
     for row in ["a", "b", "c"] {
@@ -25,7 +25,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// The same over storage whose reads are awaited, and take until they are completed.
+/// The same over storage whose reads wait until the test completes them.
 fn delayed(rows: &[&'static str], value: &str) -> Bench {
     let bench = Bench::with_delayed_reads(ReadDelay::UntilCompleted, 8);
     rows.iter().for_each(|row| bench.put(row, "f:x", value));
@@ -57,7 +57,7 @@ fn gets_await_a_block_together_and_hold_no_thread() {
             }
             Poll::Pending => true,
         });
-        // All stand at the same block, and nobody has taken a thread of the pool to wait in.
+        // All wait for the same block, and none occupies a thread of the pool.
         let counts = bench.place.read_counts();
         assert!(gets.is_empty() || (gets.len(), counts.running) == (30, 1), "{counts:?}");
         bench.place.complete_reads(1);
@@ -70,7 +70,7 @@ fn gets_await_a_block_together_and_hold_no_thread() {
 fn a_scan_awaits_one_block_after_the_other() {
     let rows = ["a", "b", "c", "d", "e", "f"];
     let bench = Bench::with_delayed_reads(ReadDelay::For(Duration::from_millis(1)), 8);
-    // A block each.
+    // One block for each row.
     rows.iter().for_each(|row| bench.put(row, "f:x", &row.repeat(70_000)));
     let region = bench.server.regions().all().remove(0);
     bench.server.flush(&region, region::FlushReason::Requested).expect("flushes");
@@ -83,7 +83,7 @@ fn a_scan_awaits_one_block_after_the_other() {
     let reply = bench.client("Scan", &request, Bytes::new()).expect("a reply");
     assert_eq!(self::rows(reply.cells), rows);
     let reads = bench.place.read_counts().begun;
-    // What comes after a block whose length is not known may be read twice.
+    // Bytes after a block of unknown length may be read twice.
     assert!((2..=8).contains(&reads), "{reads} reads");
 }
 
@@ -126,7 +126,7 @@ fn a_multi_goes_on_where_it_was() {
     assert_eq!(entries.iter().map(|entry| entry.index()).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     assert!(entries.iter().all(|entry| entry.exception.is_none()));
     let two = format!("f:n={}", 2i64.to_be_bytes().escape_ascii());
-    // The put was applied before the increment, so that the get behind it sees it.
+    // The put was applied before the increment, so the later get sees it.
     assert_eq!(shown(reply.cells), ["f:x=a", "f:x=c", &two, "f:x=in memory", "f:x=new"]);
 }
 

@@ -203,7 +203,6 @@ impl Cursor {
 
     /// Returns rows that begin in the open block, and reduces `left` accordingly. `next` is the block after it, if the
     /// last row is to be returned.
-    /// the last of them is to be given.
     fn give_rows_of_block(
         &mut self,
         next: Option<&Block>,

@@ -1,4 +1,5 @@
-//! Blocks that are awaited: one read for all who miss one, progress without a cache, errors that reach everybody.
+//! Tests of awaited blocks: one read for all callers that miss a block, progress without a cache, errors that reach
+//! every caller.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +14,7 @@ use super::*;
 const MEMORY_ONLY: ReadOptions =
     ReadOptions { cache_blocks: true, memory_only: true, read_type: ReadType::Default };
 
-/// A file of many blocks whose reads take until they are completed.
+/// A file of many blocks whose reads wait until the test completes them.
 fn delayed(place: &Memory, bytes_max: usize, at_once_max: usize) -> Arc<Reader> {
     let name = FileName::new("f");
     let options = WriterOptions { block_size: 8 << 10, bloom: BloomType::None, ..Default::default() };
@@ -28,7 +29,7 @@ fn row(number: usize) -> KeyBuf {
     KeyBuf::first_on_row(format!("row-{number:06}").as_bytes())
 }
 
-/// The row that stands at or after the wanted one.
+/// The first row at or after the sought one.
 fn seek(reader: &Arc<Reader>, number: usize) -> Result<Option<String>> {
     let mut cursor = reader.cursor(MEMORY_ONLY);
     cursor.seek_row(row(number).position())?;
@@ -66,7 +67,7 @@ fn all_who_miss_a_block_share_one_read_whatever_the_cache_keeps() {
         assert_eq!((first.offset(), place.read_counts().begun), (second.offset(), 0), "nobody waits yet");
         assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
         assert_eq!(place.read_counts().begun, 1);
-        // The one that began the read goes away; the other gets the block all the same.
+        // The caller that began the read goes away; the other still gets the block.
         drop(first);
         place.complete_reads(1);
         let Poll::Ready(Ok(arrived)) = poll(&mut second) else { panic!("it was completed") };
@@ -91,7 +92,7 @@ fn a_read_that_needs_many_blocks_gets_further_each_time_and_a_scan_reads_ahead()
         let position = KeyBuf::of(cursor.peek().expect("there"));
         while let Err(error) = cursor.advance() {
             arrived.push(arrive(&place, missing(Err::<(), _>(error))));
-            // As a scanner does: the row is begun anew.
+            // As a scanner does: it begins the row anew.
             cursor.seek(position.position()).expect("what has arrived is kept");
         }
     }

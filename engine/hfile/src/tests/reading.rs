@@ -1,4 +1,4 @@
-//! How blocks come: ahead of a scan, and packed in the cache.
+//! Tests of how blocks are read: ahead of a scan, and compressed in the cache.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +29,7 @@ impl FileReader for Counted {
     }
 }
 
-/// A file of many blocks, opened through a cache of these options, and what counts its reads.
+/// A file of many blocks, opened through a cache with these options, and the counter of its reads.
 fn counted(writing: WriterOptions, options: Options) -> (Arc<Reader>, Arc<Counted>) {
     let (files, name) = (Memory::new(), FileName::new("f"));
     write(&files, &name, &sample(8_000, 100), writing);
@@ -41,7 +41,7 @@ fn counted(writing: WriterOptions, options: Options) -> (Arc<Reader>, Arc<Counte
     (Arc::new(reader), counted)
 }
 
-/// The reads of a scan over all cells, and the longest.
+/// The number of reads of a scan over all cells, and the longest of them.
 fn scan(reader: &Arc<Reader>, counted: &Counted, read_type: ReadType) -> (u64, u64) {
     let before = counted.reads.load(Ordering::Relaxed);
     counted.longest.store(0, Ordering::Relaxed);
@@ -157,7 +157,7 @@ fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags(
             Some(b"a".to_vec()),
             "its first cell"
         );
-        // Up to the end that is asked for.
+        // Up to the requested end.
         assert_eq!(cursor.pass_rows(Some(b"row-000006"), |_| Refused::Row), 2);
         assert_eq!(row(&cursor), Some(b"row-000006".to_vec()));
         // Each time to the first row that begins in the block behind, be it that the one before goes on there; the last row of all
@@ -377,7 +377,7 @@ fn a_cursor_that_has_parts_of_blocks_stands_where_one_that_has_blocks_does() {
 
 #[test]
 fn a_block_that_lies_in_memory_is_looked_for_once_behind_a_part() {
-    // Some of its blocks lie in memory.
+    // Some of its blocks are in memory.
     let (reader, device, _) =
         on_a_device_behind(64 << 10, &|| WriterOptions { block_size: 2 << 10, ..Default::default() });
     let cache = reader.cached().cache();
@@ -413,7 +413,7 @@ fn whatever_a_device_does_a_get_finds_its_row() {
         let met = |counts: cache::BucketCounts| counts.failed + counts.corrupt;
         let before = met(bucket.counts());
         for (at, key) in keys.iter().enumerate() {
-            // Between the head of a block and its bytes, too.
+            // Faults also between the heads of a block and its bytes.
             device.set_fault(if at % 3 == 0 { fault } else { DeviceFault::None });
             let (mut cursor, mut other) =
                 (reader.cursor(ReadOptions::default()), plain.cursor(ReadOptions::default()));
@@ -438,7 +438,7 @@ fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
     let asked = || cache.counts().looks.hits_of(BlockKind::Bloom);
     let reads = || counted.reads.load(Ordering::Relaxed);
     let mut cursor = reader.cursor(ReadOptions::default());
-    // Seeks a row and says whether it is there.
+    // Seeks a row and returns whether it exists.
     let mut seek = |row: &[u8]| {
         cursor.seek_row(KeyBuf::first_on_row(row).position()).expect("sound");
         cursor.peek().is_some_and(|cell| cell.row() == row)
@@ -448,7 +448,7 @@ fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
     let first = asked();
     (0..8_000).for_each(|at| assert!(seek(there(at).as_bytes())));
     assert_eq!(asked(), first, "all are there");
-    // What is not there is asked for, until that is known, without the filter.
+    // Absent rows are sought without the filter until enough lookups fail.
     (0..8_000).for_each(|at| assert!(!seek(absent(at).as_bytes())));
     assert!(asked() - first > 5_000, "{} times", asked() - first);
     let looked = bytes_looked_into(|| (0..8_000).for_each(|at| assert!(!seek(absent(at).as_bytes()))));
@@ -456,7 +456,7 @@ fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
     (0..4_000).for_each(|at| assert!(seek(there(at).as_bytes())));
     let last = asked();
     assert!(seek(b"row-000007") && asked() == last, "it is not asked again");
-    // What would have to be read is not, if the filter says that it is not there.
+    // A block that the filter excludes is not read.
     reader.cached().evict();
     let before = reads();
     assert!(!seek(b"row-005000+"));
@@ -485,13 +485,13 @@ fn who_must_not_wait_looks_for_what_is_not_at_hand_once() {
     let (before, reads) = (hits(), counted.reads.load(Ordering::Relaxed));
     assert!(matches!(seek(5_010, true), Err(Error::NotCached)));
     let found: Vec<u64> = hits().iter().zip(before).map(|(hits, before)| hits - before).collect();
-    // One leaf of the index, and one chunk of the filter.
+    // One index leaf and one chunk of the filter.
     assert_eq!(found.iter().sum::<u64>(), 2, "{found:?} of {:?}", BlockKind::ALL);
     assert_eq!(counted.reads.load(Ordering::Relaxed), reads);
     seek(5_010, false).expect("sound");
 }
 
-/// Bytes of data blocks that were looked into meanwhile.
+/// Bytes of data blocks that `work` reads.
 fn bytes_looked_into(work: impl FnOnce()) -> u64 {
     let before = data_bytes_of_thread();
     work();
@@ -513,10 +513,10 @@ fn where_there_is_no_room_a_file_is_not_read_to_its_end_and_nobody_goes() {
         let kept = work();
         (kept, reads.load(Ordering::Relaxed) - before.0, bytes.load(Ordering::Relaxed) - before.1)
     };
-    // Heads of blocks, and at most a few whole ones that seem to fit and do not; far fewer than there are.
+    // Headers of blocks, and at most a few whole blocks that turn out not to fit; far fewer than there are.
     let (more, heads, read) = of(&|| reader.warm(Kinds::ALL, false).expect("sound"));
     assert!(more == 0 && heads < 200 && read < 20_000, "{more} blocks, {heads} reads of {read} bytes");
-    // Blocks of a compaction likewise, behind their first turn.
+    // Likewise for blocks of a compaction, which have had their first lookup.
     let (root, _) = reader.root_index();
     let blocks = (root.len() / 2..root.len()).map(|index| root.at(index));
     let late: Vec<(u64, u32)> = blocks.map(|block| (block.offset, block.disk_length)).collect();

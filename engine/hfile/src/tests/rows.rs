@@ -1,4 +1,4 @@
-//! Rows given as they lie and rows passed, beside a walk from cell to cell.
+//! Tests that copied and skipped rows equal those of a cell-by-cell walk.
 
 use bytes::Bytes;
 use cell::{CellSink, is_same_row};
@@ -6,7 +6,7 @@ use env::{WallTime, World};
 
 use super::*;
 
-/// What of a cell can be seen.
+/// The visible parts of a cell.
 type Shown = (Vec<u8>, SequenceId);
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl CellSink for Given {
     }
 }
 
-/// Rows as chance has them: mostly of the same columns, some of others, of many, with a marker or with two versions.
+/// Random rows: mostly of the same columns, some of others, of many, with a marker or with two versions.
 fn some_rows(any: &dyn Fn(u64) -> u64) -> Vec<Shown> {
     let columns = ["", "0", "a", "counter", "n", "qualifier-of-20-bytes"];
     let mine: Vec<&str> = columns.into_iter().filter(|_| any(2) == 0).collect();
@@ -62,7 +62,7 @@ fn some_rows(any: &dyn Fn(u64) -> u64) -> Vec<Shown> {
     cells
 }
 
-/// The cells of the row that the cursor stands in, up to its end.
+/// The cells of the row that the cursor is in, to its end.
 fn walk_row(cursor: &mut Cursor) -> Vec<Shown> {
     let row = cursor.peek().map(|cell| cell.row().to_vec()).unwrap_or_default();
     let mut cells = Vec::new();
@@ -150,7 +150,7 @@ fn rows_are_given_and_passed_as_a_walk_finds_them() {
                 }
                 passed_rows += rows;
             }
-            // The row after them is told cell by cell, whatever it is.
+            // The next row is walked cell by cell, whatever it is.
             assert_eq!(walk_row(&mut fast), walk_row(&mut slow), "{what}");
         }
         assert!(slow.peek().is_none(), "round {round}");
@@ -176,7 +176,7 @@ fn a_row_that_goes_on_in_the_next_block_is_given_and_passed_with_the_others() {
         };
         (parts.to_vec().expect("within limits"), SequenceId::ZERO)
     };
-    // What fills a block is the large cell, so that nearly every block begins with a counter.
+    // The large cell fills a block, so that nearly every block begins with a counter.
     let cells: Vec<Shown> =
         (0..300).flat_map(|row| [cell(row, "0", 1_000), cell(row, "counter", 8)]).collect();
     let (files, name) = (Memory::new(), FileName::new("f"));

@@ -1,4 +1,4 @@
-//! A region in memory, and what takes its answers, for whoever measures reads.
+//! A region in memory, and a sink for its cells, for benchmarks of reads.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use region::{
 };
 use storage::{FileName, Files, Memory};
 
-/// The server's own.
+/// The server's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Copies what it is given, as an answer does, and counts it.
+/// Copies and counts cells, as a response does.
 #[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) bytes: Vec<u8>,
@@ -30,7 +30,7 @@ impl CellSink for Answer {
     }
 }
 
-/// A region of one family whose files, cached, are in memory.
+/// A region with one family, whose files and cached blocks are in memory.
 pub(crate) fn open(world: &World, family: &'static str) -> Arc<Region> {
     let files: Arc<dyn Files> = Arc::new(Memory::new());
     let (log, recovered) =
@@ -53,7 +53,7 @@ pub(crate) fn open(world: &World, family: &'static str) -> Arc<Region> {
     .expect("opened")
 }
 
-/// A put of `cells`, which are of one row, that no log remembers.
+/// A put of `cells`, all of one row, without a log record.
 pub(crate) fn put<'a>(row: Bytes, cells: impl IntoIterator<Item = &'a Vec<u8>>) -> Mutation {
     let mut block = Vec::new();
     for cell in cells {
@@ -71,7 +71,7 @@ pub(crate) fn put<'a>(row: Bytes, cells: impl IntoIterator<Item = &'a Vec<u8>>) 
     }
 }
 
-/// Reads all rows of `scan`. Says how many cells were given.
+/// Reads all rows of `scan`. Returns the number of cells.
 pub(crate) fn scan(region: &Arc<Region>, scan: Scan) -> usize {
     let mut scanner = region.scanner(scan).expect("serving");
     let mut answer = Answer::default();

@@ -1,8 +1,8 @@
-//! A file's life: referred to, linked to, given up, archived and deleted.
+//! Tests of a file's life: referred to, linked to, given up, archived and deleted.
 
 use super::*;
 
-/// Regions of one server: they share files, log, cache and what is in hand.
+/// Regions of one server, which share files, log, cache and open files.
 pub(super) struct Server {
     pub(super) files: Memory,
     pub(super) log: Arc<wal::Log>,
@@ -61,7 +61,7 @@ impl Server {
         Janitor::new(Arc::new(self.files.clone()), Arc::clone(&self.options.open_files))
     }
 
-    /// The files that have cells, by their places.
+    /// The files with cells, by their places.
     fn stored(&self) -> Vec<String> {
         let all = self.files.list(&FileName::root()).expect("listed");
         let is_stored = |name: &str| name.contains("/f/") && !name.contains(".filelist");
@@ -101,7 +101,7 @@ fn half(half: Half, row: &str) -> Inherits {
     Inherits::Half(Reference { half, split_row: Bytes::copy_from_slice(row.as_bytes()) })
 }
 
-/// The daughters of a region, cut at `row`; their ranges are not cut, so that the files' bounds alone tell.
+/// The daughters of a region split at `row`. Their key ranges are not cut, so that only the references limit the rows.
 fn split(server: &Server, parent: &Arc<Region>, row: &str) -> [Arc<Region>; 2] {
     [(Half::Bottom, 2), (Half::Top, 3)].map(|(side, id)| {
         let info = Server::info(&parent.info().table().to_string(), id);
@@ -120,7 +120,7 @@ fn daughters_have_each_their_half_and_compaction_makes_it_their_own() {
     let names = server.stored();
     let references = names.iter().filter(|name| name.ends_with(&format!(".{region}"))).count();
     assert_eq!(references, 8, "{names:?}");
-    // Nobody has the parent's files any more but the daughters.
+    // Only the daughters have the parent's files open now.
     parent.close().expect("closed");
     let parent_folder = Server::folder(parent.info());
     drop(parent);
@@ -147,12 +147,12 @@ fn a_parents_files_stay_for_as_long_as_a_daughter_refers_to_them() {
     let files = parent.file_names(&[]).expect("a family");
     drop(parent);
     drop((bottom, top));
-    // Nothing is open: what the lists on disk say is all there is.
+    // Nothing is open: only the lists on disk count.
     let janitor = server.janitor();
     assert!(janitor.collect(&files).expect("asked").is_empty());
     let top = server.open(&Server::info("t", 3), f());
     top.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
-    // The catalog has forgotten the parent, and the other daughter has not compacted yet.
+    // The catalog has deleted the parent, and the other daughter has not compacted yet.
     janitor.drop_folder(&Server::folder(&Server::info("t", 1))).expect("dropped");
     let archived = server.stored().into_iter().filter(|name| name.starts_with("archive/")).count();
     assert_eq!(archived, 2, "{:?}", server.stored());
@@ -195,7 +195,7 @@ fn a_clone_reads_by_links_and_its_files_outlive_the_table_in_the_archive() {
     drop(region);
     let janitor = server.janitor();
     janitor.drop_folder(&FileName::new("data/ns/t")).expect("dropped");
-    // After a crash it is done again.
+    // Repeated, as after a crash.
     janitor.drop_folder(&FileName::new("data/ns/t")).expect("dropped");
     assert!(server.files.list(&folder).expect("listed").is_empty());
     assert_eq!(janitor.clean_archive(&FileName::root()).expect("cleaned"), 0, "the clone has them");
@@ -233,7 +233,7 @@ fn a_dropped_table_leaves_nothing_that_nobody_holds() {
     assert!(left.is_empty() && server.stored().is_empty(), "{left:?}");
 }
 
-/// Says that it needs everything, or that it cannot tell.
+/// A holder that needs every file, or cannot tell.
 struct Stubborn(bool);
 
 impl FileHolder for Stubborn {

@@ -1,4 +1,4 @@
-//! A region that is opened for reading changes nothing.
+//! A region opened for reading changes nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,7 +6,7 @@ use super::file_life::{Server, put};
 use super::*;
 use storage::{Capabilities, Entry, FileReader, FileWriter, Kind, Object, Outcome, Settled, Version};
 
-/// Files of which nothing can be written or deleted. Counts how many were opened or loaded.
+/// Files that refuse writes and deletes. Counts files opened or loaded.
 struct WriteProtected(Memory, AtomicUsize);
 
 impl WriteProtected {
@@ -84,13 +84,13 @@ fn a_region_that_is_opened_for_reading_writes_and_deletes_nothing() {
         owner.flush(FlushReason::Requested).expect("flushed");
     }
     put(&owner, "d");
-    // What an owner would do away with: a file and a list that nothing names, and files that were compacted.
+    // What an owner would delete: an unlisted file and list, and compacted files.
     let folder = Server::folder(&info).join("f");
     let left = server.files.create(&folder.join("0123456789abcdef")).expect("new");
     left.finish().expect("durable");
     let listed = || server.files.list(&FileName::root()).expect("listed");
     let before = listed();
-    // The owner is gone, and what it had in memory is in the log.
+    // The owner is killed; its memory is in the log.
     let log_files: Arc<dyn Files> = Arc::new(server.files.copy());
     let (log, recovered) =
         wal::Log::open(server.world.clone(), log_files, FileName::new("WALs"), wal::Options::default())
@@ -100,7 +100,7 @@ fn a_region_that_is_opened_for_reading_writes_and_deletes_nothing() {
         files: Arc::new(WriteProtected::new(&server.files)),
         log: Arc::new(log),
         recovered: Some(Arc::clone(&recovered)),
-        // Memory is full of what is replayed.
+        // The replayed writes fill the memory.
         options: RegionOptions { flush_size: 1, ..server.options.clone() },
         ..server.opening(&info, family())
     };
@@ -118,7 +118,7 @@ fn a_region_that_is_opened_for_reading_writes_and_deletes_nothing() {
     refused(reader.write_heir(&FileName::new("data/default/u/r"), &Inherits::Links));
     reader.close().expect("closed");
     assert_eq!(listed(), before);
-    // Another reader, and the next owner, find the log's records where they were.
+    // Another reader, and the next owner, find the log's records unchanged.
     assert_eq!(rows(&Region::open_for_reading(opening.clone()).expect("opened")), "abcd");
     assert!(Region::open(opening).is_err(), "an owner writes");
 }

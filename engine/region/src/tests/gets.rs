@@ -1,11 +1,11 @@
-//! Gets and readers of rows beside scans, whatever was written, moved, cached and dropped before: the same is found.
+//! Gets and row readers return what scans return, after random writes, flushes, compactions and evictions.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
 const COLUMNS: [&str; 4] = ["", "a", "b", "c"];
-/// Of these the odd ones are never written, so that filters are worth their time at some times and at others not.
+/// Number of rows. Odd rows are never written, so that filters pay at some times and not at others.
 const ROWS: u64 = 120;
 const STEPS: u64 = 400;
 
@@ -13,10 +13,10 @@ fn row(number: u64) -> String {
     format!("r{number:03}")
 }
 
-/// What each row has, as the sink shows it.
+/// The cells of each row, as the sink shows them.
 type Rows = BTreeMap<String, String>;
 
-/// What a reader is asked, and what each row had when it was made.
+/// A row reader's query, and the rows as they were when it was made.
 struct Reader {
     reader: RowReader,
     expected: Rows,
@@ -38,7 +38,7 @@ fn families(prefix: u64) -> Vec<FamilyDescriptor> {
     ]
 }
 
-/// One step of a life: a write, a marker, a flush, a compaction, or what leaves the memory.
+/// One random step: a write, a marker, a flush, a compaction, or an eviction.
 fn act(bench: &Bench, any: &impl Fn(u64) -> u64, step: u64) {
     // Many writes go to few rows.
     let row = row(2 * if any(2) == 0 { any(4) } else { any(ROWS / 2) });
@@ -61,7 +61,7 @@ fn act(bench: &Bench, any: &impl Fn(u64) -> u64, step: u64) {
     }
 }
 
-/// What a scan over all rows gives.
+/// The rows of a scan over everything.
 fn scanned(bench: &Bench, scan: &Scan) -> Rows {
     let mut scanner =
         bench.region.scanner(Scan { start: Bytes::new(), stop: Bytes::new(), ..scan.clone() }).expect("open");
@@ -78,7 +78,7 @@ fn scanned(bench: &Bench, scan: &Scan) -> Rows {
     }
 }
 
-/// Reads in memory alone, and, where that does not go, again.
+/// Reads in memory, and again where it may block if that fails.
 fn read(counts: &mut [u64; 2], mut look: impl FnMut(ReadMode, &mut Shown) -> Result<usize>) -> String {
     let mut shown = Shown::default();
     let outcome = look(ReadMode::MemoryOnly, &mut shown);
@@ -126,7 +126,7 @@ fn filters(any: &impl Fn(u64) -> u64) -> Option<Filter> {
 fn gets_and_readers_of_rows_find_what_a_scan_finds_whatever_happened_before() {
     let world = World::simulated(17, WallTime(0));
     let any = |below: u64| world.random() % below;
-    // At once, and after a wait.
+    // Reads that succeed at once, and after a wait.
     let mut counts = [0, 0];
     let mut late = 0;
     for (number, family) in families(1 + any(4)).into_iter().enumerate() {
@@ -150,7 +150,7 @@ fn gets_and_readers_of_rows_find_what_a_scan_finds_whatever_happened_before() {
                 act(&bench, &any, step);
                 let scan = scan_of(&any);
                 if any(6) == 0 {
-                    // Held while others write, flush and compact.
+                    // Open while others write, flush and compact.
                     let expected = scanned(&bench, &scan);
                     let reader = bench.region.row_reader(scan.clone()).expect("serving");
                     readers.push(Reader { reader, expected, made: step });
@@ -159,7 +159,7 @@ fn gets_and_readers_of_rows_find_what_a_scan_finds_whatever_happened_before() {
                     readers.remove(any(5) as usize);
                 }
                 let what = |row: &str| format!("family {number}, {level:?}, step {step}, {row}, {scan:?}");
-                // Mostly there, mostly not, one all the time, and both in turn.
+                // Mostly present rows, mostly absent rows, one row again and again, and alternating rows.
                 let (kind, hot) = (any(4), any(ROWS));
                 let pick = |at: u64| match kind {
                     0 => 2 * any(ROWS / 2),
@@ -182,7 +182,7 @@ fn gets_and_readers_of_rows_find_what_a_scan_finds_whatever_happened_before() {
                         assert_eq!(found, bench.scan(alone), "{}, {:?}", what(&row), get.filter);
                     }
                 }
-                // So many that files know whether their filters are worth their time.
+                // Enough reads for files to decide whether their filters pay.
                 let looks = if any(40) == 0 { 1_000 } else { 8 };
                 for Reader { reader, expected, made } in &mut readers {
                     for at in 0..looks {

@@ -1,4 +1,4 @@
-//! Rows are given as they lie, where that is the same as judging them.
+//! Raw rows that are copied equal rows that the matcher judges.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use cell::TagType;
 use super::passed::{Dice, lived, of_f};
 use super::*;
 
-/// What a step gave, and whether its row may go on.
+/// The cells of a step, and whether its row may go on.
 type Given = (Vec<String>, bool);
 
-/// Cells, and how many there were when a row ended.
+/// Records cells, and their number when a row ended.
 #[derive(Default)]
 struct Rows {
     cells: Shown,
@@ -27,7 +27,7 @@ impl CellSink for Rows {
     }
 }
 
-/// What a scan gives, row by row or part by part; how many rows it looked at, and the steps that it made.
+/// Reads a scan in steps. Returns the cells and number of rows, and the number of steps.
 fn read(bench: &Bench, scan: Scan, limits: &Limits) -> ((Vec<Given>, u64), usize) {
     let mut scanner = bench.region.scanner(scan).expect("serving");
     let (mut given, mut scanned, mut steps) = (Vec::new(), 0, 0);
@@ -59,7 +59,7 @@ fn all_of_f() -> Scan {
     Scan { families: vec![of_f(None)], ..Scan::default() }
 }
 
-/// The same scan, but that it is judged cell by cell, for a limit that none comes to.
+/// The same scan, judged cell by cell because of a limit that never applies.
 fn judged(scan: Scan) -> Scan {
     Scan { batch: Some(u32::MAX), ..scan }
 }
@@ -72,7 +72,7 @@ fn a_scan_that_gives_rows_as_they_lie_gives_what_one_gives_that_judges_them() {
         let mut family = FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", 150 + dice.below(900));
         family = family.with("VERSIONS", 1 + dice.below(3));
         match dice.below(6) {
-            // What is older than 5 is not kept, five milliseconds from now.
+            // Cells older than 5 expire in five milliseconds.
             0 => family = family.with("TTL", 1_000),
             1 => family = family.with("NEW_VERSION_BEHAVIOR", "TRUE"),
             _ => {}
@@ -108,7 +108,7 @@ fn a_scan_that_gives_rows_as_they_lie_gives_what_one_gives_that_judges_them() {
                 let (found, steps) = read(&bench, scan(), &several);
                 assert_eq!(found, expected, "{about}, {several:?}");
                 (saved, compared) = (saved + slow_steps - steps, compared + 1);
-                // Where a row is cut does not depend on how it is given.
+                // The place where a row is cut does not depend on how it is read.
                 let small = Limits { bytes: 1 + dice.below(400), allow_partial: true, ..Limits::NONE };
                 let (cut, _) = read(&bench, judged(scan()), &small);
                 assert_eq!(read(&bench, scan(), &small).0, cut, "{about}, {small:?}");
@@ -136,7 +136,7 @@ fn rows_of_a_block_are_given_in_one_step_up_to_a_limit() {
         "the last one's end is for the next block to say"
     );
     assert_eq!(steps(Limits { rows: 10, ..Limits::NONE }), 11);
-    // A cell counts as 32 bytes and its own, here 64 in all.
+    // A cell counts 32 bytes and its own size, here 64 together.
     let (below, at) = (5 * 64 + 1, 5 * 64);
     assert_eq!(steps(Limits { rows: 10, bytes: below, allow_partial: true, ..Limits::NONE }), 21);
     assert_eq!(steps(Limits { rows: 10, bytes: at, allow_partial: true, ..Limits::NONE }), 26);

@@ -1,4 +1,4 @@
-//! Halves of files: both ways to read keep to the rows of the half.
+//! Tests of halves of files: both read paths return only rows of the half.
 
 use super::file_life::Server;
 use super::passed::{Dice, of_f};
@@ -13,7 +13,7 @@ fn read(region: &Region, scan: Scan, limits: &Limits) -> Vec<String> {
     shown.0
 }
 
-/// A region with files of random cells: versions, markers and rows that lie in several files.
+/// A region with files of random cells: versions, markers, and rows in several files.
 fn random(server: &Server, family: &FamilyDescriptor, dice: &mut Dice) -> Region {
     let region = server.open(&Server::info("t", 1), family.clone());
     for _ in 0..1 + dice.below(3) {
@@ -35,7 +35,7 @@ fn random(server: &Server, family: &FamilyDescriptor, dice: &mut Dice) -> Region
     region
 }
 
-/// The halves of a region's files, each in a region whose own range is not cut.
+/// The halves of a region's files, each in a region whose own key range is not cut.
 fn halves(server: &Server, parent: &Region, family: &FamilyDescriptor, row: &str) -> [Region; 2] {
     [(Half::Bottom, 2), (Half::Top, 3)].map(|(half, id)| {
         let info = Server::info("t", id);
@@ -60,7 +60,7 @@ fn scans_forward_and_back_and_gets_keep_to_the_rows_of_the_half() {
         let split = match seed % 4 {
             0 => "row".to_owned(),
             1 => "rox".to_owned(),
-            // A row that is there perhaps, and one that lies between two.
+            // A row that may exist, and one between two rows.
             2 => format!("row-{:02}", dice.below(40)),
             _ => format!("row-{:02}+", dice.below(40)),
         };
@@ -74,7 +74,7 @@ fn scans_forward_and_back_and_gets_keep_to_the_rows_of_the_half() {
                     start: start.to_owned().into(),
                     stop: stop.to_owned().into(),
                     reversed,
-                    // No limit, but one that has each cell judged.
+                    // A batch without effect, which makes the matcher judge each cell.
                     batch: batch.then_some(u32::MAX),
                     filter: filtered.then(|| filter.clone()),
                     families: vec![of_f(None)],
@@ -146,7 +146,7 @@ fn what_is_said_of_a_half_is_half_of_what_is_said_of_the_file() {
         assert_eq!(half_files, files);
         assert!(half_entries.abs_diff(entries / 2) <= files && half_bytes.abs_diff(bytes / 2) <= files);
     }
-    // Of a range that the half has nothing of not even the file is asked.
+    // For a range outside the half, not even the file's filter is asked.
     let view = top.stores[0].view.load();
     for file in &view.files {
         assert!(!file.may_have_rows(b"row-00", b"row-19", cell::Comparator::Table));

@@ -1,4 +1,4 @@
-//! Rows of one batch that lie in the same block look it up once.
+//! Rows of one batch in the same block need one cache lookup.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn rows_of_a_batch_look_up_a_block_once_whatever_their_order() {
     let before = looks(&bench);
     read(&there_and_back);
     let together = looks(&bench) - before;
-    // Two blocks of cells, a bloom chunk, and once more what the first row has seen before anything was held.
+    // Two data blocks, a bloom chunk, and the lookups of the first row, before blocks were kept.
     assert!((3..=10).contains(&together), "{together} looks for four hundred rows");
     let before = looks(&bench);
     there_and_back.iter().for_each(|&number| read(&[number]));

@@ -1,4 +1,4 @@
-//! What the log is told of a region beside its writes.
+//! Tests of the markers that a region writes to the log.
 
 use storage::memory::Fault;
 use storage::{Kind as StorageKind, Outcome};
@@ -28,7 +28,7 @@ fn names(bench: &Bench, family: usize) -> Vec<Box<str>> {
 #[test]
 fn the_log_tells_of_opens_flushes_compactions_and_closes() {
     let bench = Bench::new();
-    // Files of the log stay, whatever is flushed.
+    // Keep all files of the log, whatever is flushed.
     let _holder = bench.log.hold("test").expect("durable");
     for round in 1..=2 {
         bench.put("a", "f:q", round, "v");
@@ -40,7 +40,7 @@ fn the_log_tells_of_opens_flushes_compactions_and_closes() {
     let after = names(&bench, 0);
     bench.put("a", "f:q", 3, "v");
     let (kind, outcome) = (StorageKind::Failed, Outcome::DidNotHappen);
-    // The store's new file cannot be created.
+    // Creating the store's new file fails.
     bench.files.set_fault(Some(Fault { act: bench.files.acts() + 3, kind, outcome, last: false }));
     bench.region.flush(FlushReason::Requested).expect_err("as asked for");
     bench.files.set_fault(None);
@@ -67,7 +67,7 @@ fn the_log_tells_of_opens_flushes_compactions_and_closes() {
     let last = &found.last().expect("closed").1.stores;
     assert_eq!(last.iter().map(|store| store.added.len()).collect::<Vec<_>>(), [2, 0], "both families");
     assert!(found.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{found:?}");
-    // Whoever opens it again replays edits alone.
+    // The next opening replays edits only.
     let again = bench.kill();
     assert_eq!(again.all(), "a/f:q@3=v");
 }

@@ -1,4 +1,4 @@
-//! The pipeline in memory: what is sealed, merged and dropped, and that nobody who reads can tell.
+//! Tests of the pipeline in memory: sealing, merging and dropping, invisible to readers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Bench {
         assert!(!self.region.needs_memory_compaction());
     }
 
-    /// Puts so much that the active segment is sealed: `rows` rows, again and again.
+    /// Puts `rows` rows repeatedly until the active segment is sealed.
     fn fill(&self, rows: u64, next: &mut i64) {
         let before = self.memory().counts.sealed;
         while self.memory().counts.sealed == before {
@@ -100,7 +100,7 @@ fn an_adaptive_store_pays_only_for_what_it_gets() {
         "{unique:?}"
     );
     assert_eq!(unique.pipeline.len(), 1);
-    // The last of them makes more than half of all redundant, and is one segment too many.
+    // The last segment makes more than half of all cells redundant, and exceeds the segment limit.
     for _ in 0..4 {
         bench.fill(5, &mut next);
         bench.compact_memory();
@@ -153,7 +153,7 @@ fn a_scanner_reads_what_was_there_when_it_was_opened() {
 fn a_write_that_is_not_complete_hides_nothing() {
     let bench = bench(Level::Eager, 200, family());
     bench.put("a", "f:q", 1, "old");
-    // Nobody waits for these: they are in memory, and no reader may see them yet.
+    // Unacknowledged writes in memory, which no reader may see yet.
     let unheard: Vec<_> = (2..10)
         .map(|n| {
             bench.region.apply(
@@ -175,7 +175,7 @@ fn a_write_that_is_not_complete_hides_nothing() {
 fn a_reader_begins_no_earlier_than_what_was_decided() {
     let bench = bench(Level::Eager, 200, family());
     bench.put("a", "f:q", 1, "old");
-    // As if something had been dropped that readers need who do not see the next write.
+    // As if a version was dropped that readers before the next write need.
     let horizon = bench.region.read_point().next();
     for store in &bench.region.stores {
         store.change_view(|view| crate::store::View { horizon, ..view.clone() });
@@ -207,14 +207,14 @@ fn while_the_background_is_behind_the_active_segment_grows() {
     assert_eq!(bench.memory().pipeline.len(), 1);
 }
 
-/// Chunks so small, and cells so large for them, that one segment cannot tell as many apart as there are.
+/// Chunks so small, and cells so large, that one segment cannot address all chunks.
 #[test]
 fn what_lies_in_too_many_chunks_for_one_segment_goes_to_several() {
     const BATCH: usize = 10_000;
     for level in LEVELS {
         let options = RegionOptions { memory: Pool::new(4 << 10, 8), ..RegionOptions::default() };
         let bench = bench_with(level, 64 << 20, family(), options);
-        // Each has a chunk of its own.
+        // Each value has its own chunk.
         let value = "v".repeat(600);
         let row = |number: usize| format!("r{number:05}");
         let expected = |rows: usize| -> Vec<String> {
@@ -245,7 +245,7 @@ fn what_lies_in_too_many_chunks_for_one_segment_goes_to_several() {
         bench.region.flush(FlushReason::MemstoreSize).expect("flushed");
         bench.compact_memory();
         assert_eq!(bench.all(), expected(rows).join(" "), "{level:?}, flushed");
-        // What the log has goes back into memory.
+        // The log is replayed into memory.
         let applied = bench.region.apply(&batch, ReadMode::Any).expect("serving");
         applied.pending.wait_blocking().expect("durable");
         let options = bench.region.options.clone();
@@ -270,7 +270,7 @@ fn a_flush_takes_the_pipeline_as_it_is_and_the_pool_gets_its_chunks_back() {
             assert_eq!(bench.all(), expected);
         }
         let pool = Arc::clone(&bench.region.options.memory);
-        // One that the active segments share or fill.
+        // One chunk that the active segments share or fill.
         assert!(pool.usage().used <= 2, "{:?}", pool.usage());
         let bench = bench.crash(3);
         assert_eq!(bench.all(), expected);
@@ -305,7 +305,7 @@ fn a_flush_waits_a_little_for_memory_that_is_being_compacted() {
     assert_eq!(bench.memory().pipeline[0].cells, 1);
 }
 
-/// Seals what is in the active segment, by one write more to a row of its own, and compacts.
+/// Seals the active segment by one more write to a separate row, and compacts.
 fn seal_and_compact(bench: &Bench) {
     let before = bench.memory().counts.sealed;
     bench.world.advance(Duration::from_secs(1));
@@ -344,7 +344,7 @@ fn a_queue_leaves_nothing_behind() {
 
 #[test]
 fn a_marker_stays_while_it_may_mask_something() {
-    // The row lies in a file, the family keeps what was deleted, or what was written later wins.
+    // The row is in a file, the family keeps deleted cells, or it has NEW_VERSION_BEHAVIOR.
     let kept = [
         (family(), true),
         (family().with("KEEP_DELETED_CELLS", "TRUE"), false),
@@ -363,7 +363,7 @@ fn a_marker_stays_while_it_may_mask_something() {
         assert!(raw(&bench).contains("a/f:q@1001000!"), "{}", raw(&bench));
         assert!(!bench.all().contains("a/"), "{}", bench.all());
     }
-    // Another row's file is none of its business.
+    // A file without the row does not keep the marker.
     let bench = bench(Level::Eager, 1_000, family());
     bench.put("b", "f:q", -1, "value");
     bench.region.flush(FlushReason::Requested).expect("flushed");
@@ -399,7 +399,7 @@ fn where_it_is_not_wanted_markers_stay() {
     assert!(!bench.kill().all().contains("a/"));
 }
 
-/// A put, its marker, both dropped; then what comes, and an older put, which nobody may see before a major compaction.
+/// A put and its marker are dropped; after various events, an older put must stay hidden until a major compaction.
 #[test]
 fn a_marker_that_went_masks_what_is_written_later_until_all_files_are_compacted() {
     let major = || CompactionRequest { major: true, families: vec![] };
@@ -408,7 +408,7 @@ fn a_marker_that_went_masks_what_is_written_later_until_all_files_are_compacted(
     };
     let kinds = [("f:q", CellType::DeleteColumn), ("f:", CellType::DeleteFamily), ("f:q", CellType::Delete)];
     for (column, kind) in kinds {
-        // What is the same for all kinds is looked at with one.
+        // Events that do not depend on the kind of marker are tested with one kind.
         for way in (0..6).filter(|way| kind == CellType::DeleteColumn || way % 3 == 0) {
             let mut bench = bench(Level::Eager, 1_000, family());
             bench.put("a", "f:q", -1, "value");
@@ -426,7 +426,7 @@ fn a_marker_that_went_masks_what_is_written_later_until_all_files_are_compacted(
                     bench = bench.kill();
                 }
                 4 => {
-                    // Of three files two are compacted, and one of them remembers.
+                    // Two of three files are compacted, and one of them lists the marker.
                     for _ in 0..2 {
                         flush(&bench);
                         bench.put("b", "f:q", -1, "other");
@@ -468,14 +468,14 @@ fn a_marker_stays_while_an_older_put_is_elsewhere_in_memory() {
     while bench.memory().counts.sealed == before {
         bench.put("z", "f:q", -1, "filling");
     }
-    // Into the next segment, before the first is compacted.
+    // Into the next segment, before the first one is compacted.
     bench.put("a", "f:q", 1_000_500, "older");
     bench.compact_memory();
     assert!(raw(&bench).contains("a/f:q@1001000!"), "{}", raw(&bench));
     assert!(!bench.all().contains("a/"), "{}", bench.all());
 }
 
-/// What is remembered does not fill memory, nor do files remember without end.
+/// Lists of dropped markers neither fill memory nor grow without limit in files.
 #[test]
 fn a_long_list_of_markers_goes_to_a_file_and_into_none_of_all_files() {
     let options = RegionOptions { flush_size: 100_000, ..RegionOptions::default() };
@@ -516,7 +516,7 @@ fn what_is_overwritten_again_and_again_is_squeezed_before_it_is_flushed() {
         let bench = Bench::open_with(Memory::new(), world, table(family()), options);
         let mut most = 0;
         for number in 0.. {
-            // Ten rows of which each has two hundred and fifty others in turn between two writes.
+            // Ten hot rows; between two writes of one, 250 other rows are written.
             let row = if number % 2 == 0 { number % 20 } else { 100_000 + number };
             bench.put(&format!("r{row:06}"), "f:q", number, "value of some bytes");
             most = most.max(bench.region.memstore_bytes());
@@ -565,7 +565,7 @@ fn a_hot_counter_takes_the_memory_of_its_last_versions_and_one_cell_of_a_file() 
         }
         let drops = matches!(level, Level::Eager | Level::Adaptive);
         assert_eq!(added == 30_000, drops, "{level:?}: {added} before a flush");
-        // A few segments, however often there was something to add.
+        // A few segments, however many were sealed.
         assert!(bench.region.memstore_bytes() <= 100_000 + 1_000, "{level:?}");
         let flushed = bench.region.flush(FlushReason::Requested).expect("flushed");
         assert!(flushed.bytes < 6_000, "{level:?}: {} bytes for ten cells", flushed.bytes);
@@ -634,7 +634,7 @@ fn the_level_changes_while_the_region_is_open() {
     assert_eq!(bench.scan(Scan::default()), "a/f:q@99=value");
 }
 
-/// A row that was there is there at every moment, and never goes back, whatever is dropped meanwhile.
+/// A row that was visible stays visible and never goes back, whatever is dropped meanwhile.
 #[test]
 fn readers_beside_writers_and_compactions_miss_nothing() {
     for level in LEVELS {

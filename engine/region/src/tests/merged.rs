@@ -1,4 +1,4 @@
-//! What a heap shows of many sources, beside a list of all their cells.
+//! The merge heap returns what a sorted list of all cells returns.
 
 use cell::{Comparator, KeyBuf, SequenceId};
 use hfile::{BloomType, ReadOptions, Reader, Refused, StoreFileInfo, Writer, WriterOptions};
@@ -12,7 +12,7 @@ const COLUMNS: [&str; 3] = ["", "a", "b"];
 const KINDS: [CellType; 4] =
     [CellType::DeleteFamily, CellType::DeleteFamilyVersion, CellType::DeleteColumn, CellType::Delete];
 
-/// A cell, and the number of its write.
+/// A cell and its sequence id.
 type Written = (Vec<u8>, SequenceId);
 
 fn cell((bytes, sequence): &Written) -> Cell<'_> {
@@ -23,7 +23,7 @@ fn is_refused(cell: Cell<'_>) -> bool {
     cell.value().starts_with(b"refused")
 }
 
-/// Cells in order, no two at one place, whose values tell them from those of other sources. Places are few.
+/// Sorted cells with distinct keys, few of them possible; the value names the source.
 fn some_cells(any: &impl Fn(u64) -> u64, source: u64) -> Vec<Written> {
     let (markers, first) = (any(2), any(10));
     let one = |_| {
@@ -47,7 +47,7 @@ fn some_cells(any: &impl Fn(u64) -> u64, source: u64) -> Vec<Written> {
     cells
 }
 
-/// A segment, a flat one, or a file of small blocks.
+/// A segment, a flat segment, or a file of small blocks.
 fn source(any: &impl Fn(u64) -> u64, files: &Memory, cache: &Arc<Cache>, cells: &[Written]) -> Source {
     if any(2) == 0 {
         let pool = Pool::new(CHUNK_SIZE_MIN, 100);
@@ -82,7 +82,7 @@ fn a_heap_shows_the_cells_of_all_sources_in_order_and_of_equal_ones_that_of_the_
         let sources = lists.iter().map(|cells| source(&any, &files, &cache, cells)).collect();
         let mut heap = Heap::new(ORDER, read_point, sources);
         let mut all: Vec<Written> = lists.into_iter().flatten().filter(|(_, of)| *of <= read_point).collect();
-        // Stable: of those at one place the first source's stays first.
+        // A stable sort: of equal cells the first source's comes first.
         all.sort_by(|left, right| ORDER.compare(cell(left).into(), cell(right).into()));
         let before = |place: &KeyBuf| all.partition_point(|one| place.is_after(ORDER, cell(one)));
         let begin = |row: &[u8]| before(&KeyBuf::first_on_row(row));
@@ -122,7 +122,7 @@ fn a_heap_shows_the_cells_of_all_sources_in_order_and_of_equal_ones_that_of_the_
                             (at, passed) = (at + rest.count(), passed + 1);
                         }
                     }
-                    // Backwards, each row to its end or not.
+                    // Backwards, reading each row to its end or not.
                     3 => {
                         let mut end = Some(row.clone()).filter(|_| any(3) > 0);
                         for _ in 0..any(6) {
@@ -174,7 +174,7 @@ fn a_heap_shows_the_cells_of_all_sources_in_order_and_of_equal_ones_that_of_the_
                 Ok(())
             };
             if let Err(error) = act() {
-                // It may stand anywhere, and is put to a place.
+                // Its position is undefined now, so seek.
                 assert!(matches!(error, Error::WouldBlock), "{what}: {error}");
                 waits += 1;
                 heap.set_options(ReadOptions::default());

@@ -1,10 +1,9 @@
-//! A write of a small object that reports failure and has happened all the same: nothing is lost by it, and the region
-//! opens again.
+//! A swap of a small object that happened but reported failure: nothing is lost, and the region opens again.
 
 use super::*;
 use storage::{Capabilities, Entry, FileReader, FileWriter, Kind, Object, Outcome, Settled, Version};
 
-/// Files whose swaps report failure after they happened, and whose small objects then cannot be read, as asked.
+/// Files whose swaps report failure after they happened, and whose small objects then cannot be read, as configured.
 struct Doubtful {
     files: Memory,
     told: env::sync::Mutex<Told>,
@@ -12,7 +11,7 @@ struct Doubtful {
 
 #[derive(Default)]
 struct Told {
-    /// How many of the next swaps report failure.
+    /// Number of next swaps that report failure.
     swaps: usize,
     cannot_read: bool,
 }
@@ -119,7 +118,7 @@ fn rows(region: &Arc<Region>) -> String {
     shown.0.iter().map(|cell| &cell[..1]).collect()
 }
 
-/// What is there after the process was killed, and after the power failed.
+/// Checks the content after the process was killed, and after a power failure.
 fn assert_restarts(files: &Memory, expected: &str) {
     for seed in 0..8 {
         let files = if seed == 0 { files.copy() } else { files.copy().crash(seed) };
@@ -151,7 +150,7 @@ fn a_store_in_doubt_keeps_its_files_and_commits_nothing_until_its_list_can_be_re
     assert!(matches!(error, Error::InDoubt { .. }), "{error}");
     let error = region.flush(FlushReason::Requested).expect_err("it cannot be read");
     assert!(matches!(error, Error::InDoubt { .. }), "{error}");
-    // Neither the file that may be named nor any other is removed; what was written is read from memory.
+    // No file is deleted; writes are read from memory.
     assert_eq!((clean(&region).expect("asked"), rows(&region)), (0, "a".to_owned()));
     assert_restarts(&files, "a");
     put(&region, "b");

@@ -1,7 +1,7 @@
-//! However a scan is read, it gives the same cells: row by row, in parts by count, by size and by time, from memory alone with
-//! each step that would have to wait done again, and all of that mixed. Over regions, scans and filters drawn by chance.
+//! A scan returns the same cells however it is read: row by row; in parts by count, size and time; in memory with
+//! repeated steps; and in any mixture. Tested with random regions, scans and filters.
 //!
-//! `PARTS_SEEDS=2000 cargo test -p region parts` draws more of them.
+//! `PARTS_SEEDS=2000 cargo test -p region parts` runs more seeds.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use filter::{ColumnRange, Operator, Pattern, RowRange};
 
 use super::*;
 
-/// Chance from a seed.
+/// Random numbers from a seed.
 struct Chance(u64);
 
 impl Chance {
@@ -74,7 +74,7 @@ fn comparable(chance: &mut Chance, text: &str) -> Comparable {
     }
 }
 
-/// A filter in which others lie so deep at most.
+/// A random filter, nested at most `depth` levels.
 fn any_filter(chance: &mut Chance, depth: u64) -> Filter {
     let value = |chance: &mut Chance| format!("v{}", chance.below(4));
     match chance.below(if depth > 0 { 28 } else { 22 }) {
@@ -174,7 +174,7 @@ fn any_filter(chance: &mut Chance, depth: u64) -> Filter {
     }
 }
 
-/// A region of two families, of so many acts.
+/// A region of two families after `acts` random acts.
 fn make(chance: &mut Chance, acts: u64) -> Bench {
     let mut family_of =
         FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", [1, 64, 200][chance.below(3) as usize]);
@@ -193,7 +193,7 @@ fn make(chance: &mut Chance, acts: u64) -> Bench {
     let now = bench.world.now().0;
     for _ in 0..acts {
         let (row, family, at) = (row(chance), family(chance), chance.below(5) as i64);
-        // Some old, some new, so that times to live show.
+        // Some old and some new cells, so that times to live matter.
         let at = if chance.one_in(2) { at } else { now - 100 + at };
         let name = if chance.one_in(12) { "" } else { column(chance) };
         let name = format!("{family}:{name}");
@@ -218,7 +218,7 @@ fn make(chance: &mut Chance, acts: u64) -> Bench {
     bench
 }
 
-/// Takes cells; each second one takes its time when it is slow.
+/// A sink that, when slow, takes time for every second cell.
 struct Slow<'a> {
     shown: Shown,
     world: &'a World,
@@ -235,7 +235,7 @@ impl CellSink for Slow<'_> {
     }
 }
 
-/// How a scan is read.
+/// The way to read a scan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Whole,
@@ -322,7 +322,7 @@ fn any_scan(chance: &mut Chance) -> Scan {
     scan
 }
 
-/// The process dies and comes again, and of what it reads some lies in memory.
+/// Kills the process and opens the region with a partly filled cache.
 fn cool(bench: Bench, chance: &mut Chance) -> Bench {
     let bench = bench.kill();
     for _ in 0..chance.below(4) {
@@ -366,7 +366,7 @@ fn however_a_scan_is_read_it_gives_the_same_cells() {
     }
 }
 
-/// Every step in memory first, then any.
+/// Each step first in memory, then where it may block.
 fn patiently(bench: &Bench, scan: Scan) -> String {
     read(bench, scan, Way::Memory, 1).expect("read").join(" ")
 }
@@ -436,7 +436,7 @@ fn where_a_filter_has_sent_a_family_it_stays_also_when_a_row_is_begun_anew() {
     let scan = Scan { reversed: true, filter: Some(Filter::prefix("ab".into())), ..Scan::default() };
     let whole = bench.scan(scan.clone());
     let bench = bench.kill();
-    // Of both families only what lies in the last row is in memory.
+    // Only the last row of both families is in memory.
     let last = Scan { start: "c".into(), ..Scan::default() };
     bench.scan(last);
     assert_eq!(patiently(&bench, scan), whole);
@@ -467,7 +467,7 @@ fn a_filter_that_cannot_judge_fails_before_anything_is_given() {
     }
     let long = || Filter::value(equal, Comparable::Long(5));
     assert_eq!(failed(long(), None), 0);
-    // In parts, those before the one that cannot be judged.
+    // In parts: those before the part that cannot be judged.
     let either = Filter::list(Operator::MustPassOne, vec![long(), Filter::column_prefix("".into())]);
     assert_eq!(failed(either, Some(1)), 1);
 }

@@ -1,4 +1,4 @@
-//! Rows that a filter refuses are passed, where that is the same as judging them.
+//! Skipping rows that a filter refuses gives the same result as judging their cells.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use filter::Operator;
 
 use super::*;
 
-/// What a scan gives, how many rows it looked at, and how many of these the filter took; and the steps that it made.
+/// Reads a scan in steps. Returns the rows with the numbers of scanned and filtered rows, and the number of steps.
 fn read(bench: &Bench, scan: Scan) -> ((Vec<String>, u64, u64), usize) {
     let mut scanner = bench.region.scanner(scan).expect("serving");
     let (mut shown, mut scanned, mut filtered, mut steps) = (Shown::default(), 0, 0, 0);
@@ -36,7 +36,7 @@ fn column_is(column: &'static str, value: &'static str, if_missing: bool, exclud
     )
 }
 
-/// The same with one beside it that keeps everything: such a list is judged cell by cell.
+/// The same filter in a list with one that keeps everything, which is judged cell by cell.
 fn slow(filter: &Filter) -> Filter {
     let everything = value_is(CompareOperator::NotEqual, "no value");
     Filter::list(Operator::MustPassAll, vec![filter.clone(), everything])
@@ -56,7 +56,7 @@ impl Dice {
     }
 }
 
-/// Writes what chance says: few rows, so that versions, markers and files meet in one.
+/// Writes random cells in few rows, so that versions, markers and files meet in one row.
 fn write(bench: &Bench, dice: &mut Dice) {
     for _ in 0..60 {
         let row = format!("row-{:02}", dice.below(30));
@@ -71,8 +71,8 @@ fn write(bench: &Bench, dice: &mut Dice) {
     }
 }
 
-/// A region with a past that chance has made, in files and perhaps in memory; and what a scanner sees that was opened before
-/// the last of it came.
+/// A region after random writes, in files and perhaps in memory, and the read point of a scanner opened before the last
+/// of them.
 pub(super) fn lived(family: FamilyDescriptor, dice: &mut Dice) -> (Bench, cell::SequenceId) {
     let bench = Bench::with(family);
     for _ in 0..1 + dice.below(3) {
@@ -131,7 +131,7 @@ fn a_scan_that_passes_rows_gives_and_counts_what_one_gives_that_judges_them() {
             column_is("c", "x", true, false),
             column_is("c", "y", false, true),
             column_is("a", "y", false, true),
-            // Of which another version may match.
+            // A filter that another version may match.
             Filter::single_column_value(
                 "f".into(),
                 "a".into(),
@@ -194,7 +194,7 @@ fn a_row_that_cannot_be_judged_is_not_passed() {
     for (row, value) in [("row-1", "12345678"), ("row-2", "short"), ("row-3", "12345678")] {
         bench.put(row, "f:a", 1, value);
     }
-    // The last one's end is for the next block to say, so that it is judged in any case.
+    // The end of the block's last row is in the next block, so that row is always judged.
     bench.put("row-4", "f:b", 1, "12345678");
     let fails = |filter: Filter| {
         let scan = Scan { families: vec![of_f(None)], filter: Some(filter), ..Scan::default() };

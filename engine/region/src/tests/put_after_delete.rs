@@ -1,4 +1,4 @@
-//! A put in the millisecond of a delete of its row.
+//! Tests of a put in the millisecond of a delete of its row.
 
 use super::*;
 

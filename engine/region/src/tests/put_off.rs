@@ -1,11 +1,11 @@
-//! Files and segments of memory that a read of some columns looks into late or never.
+//! Tests of deferred sources: files and segments that a read of some columns opens late or never.
 
 use hfile::ReadOptions;
 
 use super::*;
 use crate::heap::Aim;
 
-/// How many bytes of data blocks a get of `columns` looks into, and what it finds.
+/// The bytes of data blocks that a get of `columns` reads, and its result.
 fn get(bench: &Bench, row: &str, columns: &[&str], versions: u32) -> (u64, String) {
     let scan =
         Scan { families: vec![query(columns)], max_versions: versions, ..Scan::get(row.to_owned().into()) };
@@ -20,7 +20,7 @@ fn query(columns: &[&str]) -> FamilyQuery {
     FamilyQuery { family: "f".into(), qualifiers: Some(qualifiers), time_range: None }
 }
 
-/// The same by a scan over a range of rows, which looks into everything.
+/// The result of a scan over a range of rows, which opens every source.
 fn scan(bench: &Bench, row: &str, columns: &[&str], versions: u32) -> String {
     let (start, stop) = (Bytes::from(row.to_owned()), Bytes::from(format!("{row}\0")));
     bench.scan(Scan {
@@ -92,7 +92,7 @@ fn what_is_put_off_is_found_all_the_same() {
     }
 }
 
-/// A region whose active segment is sealed whenever it has `bound` bytes, and whose pipeline is long.
+/// A region that seals its active segment at `bound` bytes and has a long pipeline.
 fn sealing(family: FamilyDescriptor, level: Level, bound: u64, segments_max: usize) -> Bench {
     let options = RegionOptions {
         compaction_size_min: Some(0),
@@ -104,8 +104,7 @@ fn sealing(family: FamilyDescriptor, level: Level, bound: u64, segments_max: usi
     Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table(family), options)
 }
 
-/// How many sources a get of the columns has, how many of them it has not looked into when it stands on its first cell, and
-/// the timestamp of that.
+/// The number of a get's sources, how many are deferred when it is at its first cell, and the timestamp of that cell.
 fn put_off(bench: &Bench, row: &str, columns: &[&str]) -> (usize, usize, Option<i64>) {
     let store = bench.region.store(b"f").expect("there");
     let scan = Scan::get(row.to_owned().into());
@@ -133,20 +132,20 @@ fn a_segment_older_than_what_was_found_is_not_looked_into() {
             bench.region.compact_memory(0.0);
         }
         assert_eq!(put_off(&bench, "b", &["x"]), (6, 5, Some(7)), "flat: {flat}");
-        // The newest segment does not have it, which is known when it was looked into.
+        // The newest segment lacks the column, which shows only when it is opened.
         assert_eq!(put_off(&bench, "a", &["x"]), (6, 4, Some(6)), "flat: {flat}");
         assert_eq!(put_off(&bench, "a", &["y"]), (6, 0, None), "flat: {flat}");
         assert_eq!(put_off(&bench, "c", &["x"]), (6, 0, None), "flat: {flat}");
     }
-    // A put of the past: what is older by its write may have what is newer by its time.
+    // A late put: an older write may have a newer timestamp.
     bench.put("a", "f:x", 4, "written last");
     assert_eq!(put_off(&bench, "a", &["x"]), (7, 4, Some(6)));
     assert_eq!(get(&bench, "a", &["x"], 3).1, "a/f:x@6=v");
-    // One of the same time, too: it may be a marker.
+    // A put with an equal timestamp, which may be a marker.
     bench.put("a", "f:x", 6, "written last");
     assert_eq!(put_off(&bench, "a", &["x"]), (8, 5, Some(6)), "not that of 7, and that of 6");
     assert_eq!(get(&bench, "a", &["x"], 3).1, "a/f:x@6=written last");
-    // A marker that stands before all columns is in none of their places.
+    // A family marker is before all columns and at none of the stand-in keys.
     bench.delete("a", "f:", 9, CellType::DeleteFamily);
     bench.put("a", "f:x", 8, "masked");
     bench.put("a", "f:x", 10, "new");
@@ -183,14 +182,14 @@ fn what_is_put_off_in_memory_is_found_all_the_same() {
     let mut waited = 0;
     for (number, family) in families.into_iter().enumerate() {
         for level in [Level::None, Level::Basic, Level::Eager, Level::Adaptive] {
-            // Of a cell or two, and of some.
+            // Segments of one or two cells, or of several.
             let (bound, segments_max) = ([1, 300][any(2) as usize], 1 + any(6) as usize);
             let bench = sealing(family.clone(), level, bound, segments_max);
             let (rows, columns) = (["r", "s", "t"], ["", "a", "b", "c"]);
             for step in 0..150 {
                 let row = rows[any(3) as usize];
                 let column = format!("f:{}", columns[any(4) as usize]);
-                // Most come in the order of time, as with a server's clock, and some do not.
+                // Most timestamps are in order, as with a server's clock; some are not.
                 let timestamp = match any(4) {
                     0 => 996_000 + 500 * any(10) as i64,
                     _ => 996_000 + 30 * step,
@@ -215,7 +214,7 @@ fn what_is_put_off_in_memory_is_found_all_the_same() {
                         families: vec![query(wanted)],
                         ..Scan::get(row.to_owned().into())
                     };
-                    // One heap for rows that were put off by other times.
+                    // One heap for rows that were deferred by different timestamps.
                     let mut reader = bench.region.row_reader(scan_of("r")).expect("serving");
                     for row in rows {
                         let mut shown = Shown::default();

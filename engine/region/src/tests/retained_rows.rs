@@ -1,4 +1,4 @@
-//! What a flush leaves in memory, and that neither readers nor a death can tell.
+//! Tests of rows that a flush retains in memory: invisible to readers and across crashes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ fn family() -> FamilyDescriptor {
     FamilyDescriptor::new("f").expect("a name")
 }
 
-/// A region in which all that was rewritten stays at a flush for the sake of memory.
+/// A region in which a flush that frees memory retains all rewritten rows.
 fn bench(level: Level, family: FamilyDescriptor) -> Bench {
     let options = RegionOptions {
         compaction_size_min: Some(0),
@@ -28,7 +28,7 @@ impl Bench {
         self.region.flush(FlushReason::MemstoreSize).expect("flushed")
     }
 
-    /// Ten rows again and again, and as many that come once. Gives the next number.
+    /// Updates ten rows repeatedly, and writes as many others once. Returns the next number.
     fn update(&self, from: i64) -> i64 {
         for number in from..from + 100 {
             self.put(&format!("hot{}", number % 10), "f:q", number, &format!("value {number}"));
@@ -38,7 +38,7 @@ impl Bench {
         from + 100
     }
 
-    /// How often each cell of `f` lies where: in memory, in files.
+    /// For each cell of `f`, how often it is in memory and in files.
     fn places(&self) -> BTreeMap<(String, SequenceId), (usize, usize)> {
         let mut places = BTreeMap::new();
         let mut visit = |place: CellPlace<'_>, cell: Cell<'_>| {
@@ -92,7 +92,7 @@ fn what_was_rewritten_stays_once_and_goes_when_it_was_not_written_again() {
     assert_eq!((bench.rows_in_memory(), second.cells), (hot(), 100), "all were replaced");
     let counts = bench.memory_counts();
     assert_eq!((counts.kept, counts.bytes_spared), (2, before.bytes_kept));
-    // Nothing comes: what is left goes, though it was rewritten before.
+    // No writes come: retained rows are flushed although they were rewritten before.
     let third = bench.relieve();
     assert_eq!((bench.rows_in_memory(), third.cells, third.stayed), (vec![], 10, 0));
     assert_eq!(bench.memory_counts().bytes_spared, counts.bytes_spared);
@@ -168,7 +168,7 @@ fn only_for_the_sake_of_memory_and_where_one_version_is_kept_does_anything_stay(
 #[test]
 fn what_is_not_in_the_log_does_not_stay_nor_does_anything_before_it() {
     let bench = bench(Level::Adaptive, family());
-    // Written to the log first, and replaced by what is not there.
+    // Written to the log first, then replaced by a write without a log record.
     bench.update(0);
     let mut unlogged = mutation(MutationKind::Put, "hot1", &[("f:q", 1_000, CellType::Put, b"unlogged")]);
     unlogged.durability = Durability::Skip;
@@ -208,7 +208,7 @@ fn what_does_not_pay_is_given_up_and_tried_again_later() {
     bench.region.tune(&options);
     let mut kept = Vec::new();
     for round in 0..40 {
-        // Rows of this round alone, each written twice: nothing of what stays is written again.
+        // Rows of this round only, each written twice: no retained row is written again.
         for number in 0..200 {
             bench.put(&format!("r{round}-{:02}", number % 100), "f:q", number, "value");
         }
@@ -217,7 +217,7 @@ fn what_does_not_pay_is_given_up_and_tried_again_later() {
     }
     let tries = kept.iter().filter(|kept| **kept).count();
     assert!(kept[0] && (2..20).contains(&tries), "{kept:?}");
-    // Where nothing comes twice, nothing is looked at.
+    // Without rewritten rows the snapshot is not examined.
     let bench = self::bench(Level::Adaptive, family());
     for round in 0..3 {
         (0..200).for_each(|number| bench.put(&format!("r{round}-{number:03}"), "f:q", number, "value"));
@@ -240,7 +240,7 @@ fn a_scanner_reads_across_such_a_flush_what_was_there_when_it_was_opened() {
         let reversed = bench.scan(Scan { reversed: true, ..Scan::default() });
         let mut forward: Vec<_> = reversed.split(' ').collect();
         forward.reverse();
-        // A value has a space in it.
+        // A value contains a space.
         assert_eq!(forward.len(), bench.scan(Scan::default()).split(' ').count());
         next += 10;
     }
@@ -258,7 +258,7 @@ fn a_flush_that_failed_is_made_up_for() {
     assert!(bench.relieve().stayed > 0);
     bench.update(next);
     let expected = bench.all();
-    // The log has its room already; the file gets none.
+    // The log has its space already; the file gets none.
     bench.files.set_bytes_max(Some(0));
     bench.region.flush(FlushReason::MemstoreSize).expect_err("no room");
     assert_eq!(bench.all(), expected);
@@ -275,12 +275,12 @@ fn a_flush_that_failed_is_made_up_for() {
 #[test]
 fn a_put_that_was_dropped_with_its_marker_is_not_replayed_without_it() {
     let bench = bench(Level::Adaptive, family());
-    // The marker is the older write, and the put not late: both have the timestamp of this moment.
+    // The marker is the older write, and the put is not late: both have this moment's timestamp.
     bench.delete("a", "f:q", 1_000_000, CellType::DeleteColumn);
     for number in 0..10 {
         bench.put(&format!("hot{number}"), "f:q", number, "first");
     }
-    // Beside what stays this one is dropped, in the log behind the first that stays.
+    // Dropped beside retained rows; its log record comes after the first retained write.
     for number in 0..10 {
         bench.put(&format!("hot{number}"), "f:q", 100 + number, "second");
     }
@@ -344,7 +344,7 @@ fn what_replay_flushes_on_its_way_says_nothing_of_what_it_has_not_come_to() {
     let bench = bench(Level::Adaptive, family());
     let rows = |bench: &Bench| bench.all().split(' ').count();
     for number in 0..40 {
-        // Writes of several rows, each a record of its own under one sequence id.
+        // Writes of several rows: one record each, under one sequence id.
         let put = |row: i64| {
             let cells: &[(&str, i64, CellType, &[u8])] =
                 &[("f:q", number, CellType::Put, b"value"), ("g:q", number, CellType::Put, b"value")];
@@ -355,7 +355,7 @@ fn what_replay_flushes_on_its_way_says_nothing_of_what_it_has_not_come_to() {
         applied.pending.wait_blocking().expect("durable");
     }
     let expected = bench.all();
-    // One family is in files up to the last write, the other not at all.
+    // One family is in files up to the last write, the other is not.
     bench.region.flush_families(&[Bytes::from_static(b"f")]).expect("flushed");
     let mut bench = bench;
     for death in 0..3 {

@@ -1,11 +1,11 @@
-//! What is skipped is skipped by seeking: data blocks that a read looks into are counted, and are those of the cells that
-//! it gives, give or take the ones at which a seek begins.
+//! Skipped cells are skipped by seeks: a read looks into no more data blocks than its cells are in, except where a seek
+//! begins.
 
 use filter::{ColumnRange, RowRange};
 
 use super::*;
 
-/// Blocks of some cells each, so that there are many.
+/// Size of a block, small enough for many blocks.
 const BLOCK_BYTES: u32 = 512;
 
 fn family(bloom: &str) -> FamilyDescriptor {
@@ -20,7 +20,7 @@ fn column(number: usize) -> String {
     format!("f:c{number:04}")
 }
 
-/// Puts cells of one row: (column, timestamp).
+/// Puts cells of one row, given as (column, timestamp).
 fn put_all(bench: &Bench, row: &str, cells: &[(String, i64)]) {
     let value = [b'v'; 40];
     let cells: Vec<_> =
@@ -28,7 +28,7 @@ fn put_all(bench: &Bench, row: &str, cells: &[(String, i64)]) {
     bench.apply(mutation(MutationKind::Put, row, &cells));
 }
 
-/// Rows r000 to r299 of ten columns each, in one file.
+/// Rows r000 to r299 with ten columns each, in one file.
 fn many_rows() -> Bench {
     let bench = Bench::with(family("ROW"));
     for row in 0..300 {
@@ -39,7 +39,7 @@ fn many_rows() -> Bench {
     bench
 }
 
-/// One row of 3,000 columns, in one file.
+/// One row with 3,000 columns, in one file.
 fn wide_row() -> Bench {
     let bench = Bench::with(family("ROW"));
     let cells: Vec<_> = (0..3_000).map(|number| (column(number), 1)).collect();
@@ -48,7 +48,7 @@ fn wide_row() -> Bench {
     bench
 }
 
-/// The data blocks that a scan looks into, and the cells that it gives.
+/// The number of data blocks that a scan looks into, and of cells that it returns.
 fn looked_into(bench: &Bench, scan: Scan) -> (u64, usize) {
     let before = hfile::data_bytes_of_thread();
     let mut shown = Shown::default();
@@ -59,7 +59,7 @@ fn looked_into(bench: &Bench, scan: Scan) -> (u64, usize) {
         while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
     }
     let bytes = hfile::data_bytes_of_thread().wrapping_sub(before);
-    // Blocks end with the cell that fills them, and are read with what is around them.
+    // A block ends with the cell that fills it.
     (bytes.div_ceil(u64::from(BLOCK_BYTES)), shown.0.len())
 }
 
@@ -91,7 +91,7 @@ fn asked(columns: &[usize]) -> Vec<FamilyQuery> {
 #[test]
 fn filters_that_know_the_next_row_go_there() {
     let bench = many_rows();
-    // A row is two or three blocks.
+    // A row takes two or three blocks.
     let fuzzy = Filter::fuzzy_row(vec![(text("r?00"), vec![true, false, true, true])]).expect("a mask");
     check(&bench, "fuzzy", filtered(fuzzy.clone()), 30, 30);
     check(&bench, "fuzzy, reversed", Scan { reversed: true, ..filtered(fuzzy) }, 30, 60);
@@ -168,7 +168,7 @@ fn versions_that_nobody_wants_are_not_read() {
     check(&bench, "those after a moment", old, 33, 24);
     let stamps = Filter::timestamps(vec![Timestamp(10), Timestamp(500)], true);
     check(&bench, "two timestamps", Scan { max_versions: 1_000, ..filtered(stamps) }, 6, 36);
-    // Until a moment: what is newer is passed one by one, in HBase too, for markers may stand among it.
+    // Newer cells than the range are passed one by one, as in HBase, because markers may be among them.
     let past = Scan { time_range: TimeRange { from, until: Timestamp(2) }, ..Scan::default() };
     assert_eq!(looked_into(&bench, past).1, 3);
 }
@@ -178,7 +178,7 @@ fn files_that_cannot_help_are_not_read() {
     for bloom in ["ROW", "ROWCOL"] {
         let bench = Bench::with(family(bloom));
         for file in 0..5i64 {
-            // Every file has all of these keys, but only its own row and its own column of the shared row.
+            // Every file has all of these keys in its range, but only its own row and its own column of the shared row.
             for row in 0..40 {
                 put_all(&bench, &format!("r{file}{row:02}"), &[(column(1), 1 + file)]);
             }
@@ -193,7 +193,7 @@ fn files_that_cannot_help_are_not_read() {
         for row in ["a", "z"] {
             check(&bench, "a row beside all files", Scan::get(text(row)), 0, 0);
         }
-        // A filter of columns knows no rows; four files reach over this one.
+        // A row-column filter cannot exclude rows; four files have this row in their range.
         check(&bench, "a row of one file", Scan::get(text("r300")), 1, if bloom == "ROW" { 3 } else { 10 });
         let recent = TimeRange { from: Timestamp(45), until: Timestamp::LATEST };
         check(&bench, "a range that one file has", Scan { time_range: recent, ..Scan::default() }, 400, 80);

@@ -1,4 +1,4 @@
-//! Rows that are written together.
+//! Tests of rows that are written atomically.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn rows_written_together_are_all_there_after_a_crash_or_none() {
         let delete = mutation(MutationKind::Delete, "old", &[("f:q", 1, CellType::DeleteColumn, b"")]);
         let rows = [put_of("a", "1"), delete, put_of("z", "2")];
         let pending = bench.region.apply_together(&rows, ReadMode::Any).expect("good rows");
-        // By turns the power is lost before the log is known to be on the disk.
+        // In half of the runs the power fails before the log is known to be durable.
         let told = seed % 2 == 0;
         if told {
             pending.wait_blocking().expect("durable");

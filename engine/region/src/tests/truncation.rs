@@ -1,4 +1,4 @@
-//! A truncated region: no row comes back, neither from files nor from the log.
+//! Tests of truncation: no row comes back, neither from files nor from the log.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn a_truncated_region_is_empty_and_stays_so_after_a_crash() {
         bench.put("in-memory", "f:q", 1, "2");
         bench.region.truncate().expect("truncated");
         assert_eq!(bench.all(), "");
-        // The log has still both rows.
+        // The log still has both rows.
         let bench = bench.crash(seed);
         assert_eq!(bench.all(), "");
         bench.put("after", "f:q", 1, "3");

@@ -1,26 +1,26 @@
-//! No reader sees a write before it is as safe as its client asked.
+//! No reader sees a write before it is as durable as its client requested.
 
 use super::*;
 use storage::memory::Fault;
 use storage::{Kind, Outcome};
 
-/// A region whose acknowledged writes are handed to the system, as without `hbase.wal.hsync`.
+/// A region that acknowledges writes in the operating system's buffers, as without `hbase.wal.hsync`.
 fn bench() -> Bench {
     let options = RegionOptions { sync_to_disk: false, ..RegionOptions::default() };
     let table = table(FamilyDescriptor::new("f").expect("a name"));
     Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table, options)
 }
 
-/// A put that awaits the disk and that nobody waits for.
+/// A put that awaits the disk, without a waiter.
 fn put_for_the_disk(bench: &Bench) -> Applied {
     let put = mutation(MutationKind::Put, "row", &[("f:q", 1, CellType::Put, b"v")]);
     let put = Mutation { durability: Durability::Fsync, ..put };
     bench.region.apply(&[put], ReadMode::Any).expect("serving")
 }
 
-/// What was seen is there after the power has failed, whatever the disk did with what was not synced.
+/// What was seen survives a power failure, whatever the disk did with unsynced bytes.
 fn assert_durable(bench: &Bench) {
-    // A region whose log has failed shows nothing any more.
+    // A region whose log has failed returns nothing any more.
     let seen = if bench.region.scanner(Scan::default()).is_ok() { bench.all() } else { String::new() };
     for seed in 0..20 {
         let files = bench.files.crash(seed);
@@ -35,7 +35,7 @@ fn assert_durable(bench: &Bench) {
 
 #[test]
 fn a_write_that_awaits_the_disk_is_not_seen_before_it_is_there() {
-    // Each act of a flush fails in turn, the first of them being the log's.
+    // Each act of a flush fails in turn; the first acts are the log's.
     for act in 1..8 {
         let bench = bench();
         let _applied = put_for_the_disk(&bench);

@@ -1,15 +1,15 @@
-//! What lies in the cache before a flush or a compaction lies there behind it.
+//! What was in the cache before a flush or a compaction is in the cache afterwards.
 
 use super::*;
 
 const ROWS: usize = 400;
 
-/// A region whose files have many blocks, over a cache as `options` say.
+/// A region whose files have many blocks, over a cache with these options.
 fn bench(options: cache::Options) -> Bench {
     bench_of(&[], options)
 }
 
-/// The same where its family has these attributes, too.
+/// The same, with these attributes of its family.
 fn bench_of(attributes: &[(&'static str, &'static str)], options: cache::Options) -> Bench {
     let bench = Bench::with(family(attributes));
     let region = bench.open_over(Arc::clone(&bench.table), Arc::new(Cache::new(options)));
@@ -27,7 +27,7 @@ fn row(index: usize) -> String {
 
 impl Bench {
     fn open_over(&self, table: Arc<TableDescriptor>, cache: Arc<Cache>) -> Arc<Region> {
-        // Compactions are asked for here.
+        // Compactions are requested by the tests.
         let tuning = RegionOptions { compaction_files_min: 100, ..RegionOptions::default() };
         let region = Region::open(Opening {
             info: self.region.info().clone(),
@@ -43,7 +43,7 @@ impl Bench {
         region.expect("opened")
     }
 
-    /// Writes a file of the rows `from`, `from + step` and so on.
+    /// Writes a file with the rows `from`, `from + step` and so on.
     fn flush_rows(&self, from: usize, step: usize) {
         let value = "v".repeat(100);
         (from..ROWS).step_by(step).for_each(|index| self.put(&row(index), "f:x", 1, &value));
@@ -58,7 +58,7 @@ impl Bench {
         }
     }
 
-    /// Which rows can be had without a wait.
+    /// The rows that can be read without waiting.
     fn in_memory(&self) -> Vec<usize> {
         (0..ROWS).filter(|&index| self.read(index, ReadMode::MemoryOnly)).collect()
     }
@@ -87,9 +87,9 @@ fn a_compaction_leaves_the_cache_as_warm_as_it_was() {
             continue;
         }
         assert!(some.clone().all(|index| after.contains(&index)), "{after:?}");
-        // At both ends a block of the new file has rows of old blocks that were cached and of some that were not.
+        // At both ends a block of the new file has rows of cached and of uncached blocks.
         assert!(after.len() < before.len() + 30, "{} {}", before.len(), after.len());
-        // Once more, of a file with two others that nobody has read.
+        // Once more, for a file together with two others that were not read.
         (0..2).for_each(|from| bench.flush_rows(from, 2));
         bench.compact(true);
         assert!(some.clone().all(|index| bench.read(index, ReadMode::MemoryOnly)));
@@ -98,7 +98,7 @@ fn a_compaction_leaves_the_cache_as_warm_as_it_was() {
 
 #[test]
 fn in_a_cache_that_is_full_a_new_file_takes_the_room_of_the_old_ones() {
-    // What is read measures more than half of the cache.
+    // The read blocks take more than half of the cache.
     let bench = bench(cache::Options { bytes_max: 40 << 10, ..cache::Options::default() });
     (0..3).for_each(|from| bench.flush_rows(from, 3));
     let hot = 100..250;
@@ -133,7 +133,7 @@ fn what_is_flushed_stays_in_memory_where_the_file_before_is_read() {
         let expected = stays_warm && bytes_max > 0 && reads;
         let case = format!("stays warm: {stays_warm}, of {bytes_max} bytes, read: {reads}");
         assert!(if expected { kept > 15 } else { kept == 0 }, "{kept} blocks; {case}");
-        // Nobody has read what was kept so: it is no reason to go on.
+        // Nobody has read the blocks cached this way, so the next compaction does not cache them.
         let before = blocks();
         bench.flush_rows(0, 4);
         assert_eq!(blocks(), before, "{case}");
@@ -142,7 +142,7 @@ fn what_is_flushed_stays_in_memory_where_the_file_before_is_read() {
 
 #[test]
 fn what_is_flushed_takes_room_and_nobodys_place() {
-    // A family that is kept before others has a share, and what is beyond that takes from its own.
+    // An IN_MEMORY family has a share of the cache; beyond it, it replaces its own blocks.
     for (in_memory, bytes_max) in [("false", 40 << 10), ("true", 160 << 10)] {
         let options = cache::Options { bytes_max, ..cache::Options::default() };
         let bench = bench_of(&[("IN_MEMORY", in_memory)], options);
@@ -176,7 +176,7 @@ fn what_a_family_wants_cached_no_more_a_compaction_does_not_carry_on() {
         (0..3).for_each(|from| bench.flush_rows(from, 3));
         (100..200).for_each(|index| assert!(bench.read(index, ReadMode::Any)));
         bench.region.close().expect("closed");
-        // The table was altered meanwhile. Blocks that are there stay until their files go.
+        // The table was altered meanwhile. Cached blocks stay until their files are deleted.
         let cache = Arc::clone(&bench.region.cache);
         let region = bench.open_over(table(family(&[("BLOCKCACHE", block_cache)])), cache);
         let bench = Bench { region, ..bench };

@@ -1,5 +1,5 @@
-//! Rows that are given in parts: none of them is read twice, none takes a thread that others wait for, and none makes a
-//! client wait that handles parts.
+//! Tests of rows read in parts: no part is read twice or occupies a shared thread, and a client that handles parts does
+//! not wait for the whole row.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const COLUMNS: usize = 3_000;
 
-/// One row of two families, in memory and in a file, in blocks of some cells.
+/// One row with two families, in memory and in a file, in blocks of a few cells.
 fn wide_row() -> Bench {
     let family = FamilyDescriptor::new("f").expect("a name").with("BLOCKSIZE", 512);
     let bench = Bench::with(family);
@@ -32,7 +32,7 @@ fn partly(batch: u32) -> Scan {
     Scan { batch: Some(batch), ..Scan::default() }
 }
 
-/// Takes cells, each of which takes its time.
+/// A sink that takes time for each cell.
 struct Slow<'a> {
     shown: Shown,
     world: &'a World,
@@ -69,7 +69,7 @@ fn a_part_that_must_not_wait_goes_on_where_the_last_one_ended() {
     let bench = wide_row();
     let whole = bench.all();
     for batch in [1, 7, 100] {
-        // With nothing cached, so that blocks are missing all the time.
+        // Nothing is cached, so that blocks are missing.
         let bench = wide_row().kill();
         let mut scanner = bench.region.scanner(partly(batch)).expect("serving");
         let (mut shown, mut refused, mut at_once) = (Shown::default(), 0, 0);
@@ -149,7 +149,7 @@ fn a_client_that_handles_parts_does_not_wait_for_a_row() {
     }
     assert!(sink.shown.0.join(" ") == whole);
     assert!((10..13).contains(&cut), "cut {cut} times");
-    // Who takes whole rows only waits.
+    // A client of whole rows has to wait.
     let limits =
         Limits { rows: 1, bytes: u64::MAX, deadline: Some(bench.world.moment()), allow_partial: false };
     let mut scanner = bench.region.scanner(Scan::default()).expect("serving");
@@ -176,7 +176,7 @@ fn a_filter_that_may_think_for_long_is_not_asked_where_others_wait() {
         assert!(matches!(refused, Err(Error::WouldBlock)));
         scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read");
     }
-    // It is looked after cell by cell, also when it lets nothing through.
+    // A slow filter is timed cell by cell, even if it accepts nothing.
     let none = Filter::qualifier(equal, Comparable::Regex(Pattern::new("none", 0).expect("a pattern")));
     let mut scanner = bench.region.scanner(Scan { filter: Some(none), ..Scan::default() }).expect("serving");
     let limits =
@@ -221,17 +221,17 @@ fn rows_are_counted_where_they_end() {
     };
     assert_eq!(counted(Scan::default()), (4, 0));
     assert_eq!(counted(partly(1)), (4, 0));
-    // As HBase counts: the row at which a filter ends the scan is filtered, and not scanned.
+    // As HBase counts: the row at which a filter ends the scan is filtered and not scanned.
     assert_eq!(counted(by(Filter::inclusive_stop("b".into()))), (2, 1));
     assert_eq!(counted(by(Filter::page(0))), (0, 1));
     assert_eq!(counted(by(Filter::row(CompareOperator::Equal, Comparable::Binary("b".into())))), (4, 3));
-    // Nor is the next one behind one that it took away as a whole and was done with.
+    // Nor does the next row count, after a row that the filter dropped as a whole before it was done.
     let of_a_column_that_is_not_there = {
         let with = Comparable::Binary("v".into());
         Filter::single_column_value("f".into(), "z".into(), CompareOperator::Equal, with, true, true, false)
     };
     assert_eq!(counted(by(Filter::while_match(of_a_column_that_is_not_there))), (1, 2));
-    // Families that are read on demand count the row again.
+    // Families read on demand count the row again.
     assert_eq!(counted(by(value(false))), (8, 0));
     assert_eq!(counted(Scan { load_families_on_demand: Some(false), ..by(value(false)) }), (4, 0));
     assert_eq!(counted(Scan { store_offset: 9, ..Scan::default() }), (4, 4));
