@@ -37,6 +37,8 @@ pub struct Local {
     folders: Mutex<()>,
     /// The files that are being written. No other process writes here, so what is not among them has no writer.
     writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
+    /// How a swap renames; tests have it fail.
+    rename: fn(&Path, &Path) -> io::Result<()>,
     _lock: File,
 }
 
@@ -101,6 +103,7 @@ impl Local {
             swapping: Mutex::new(()),
             folders: Mutex::new(()),
             writers: Arc::default(),
+            rename: |from, to| fs::rename(from, to),
             _lock: lock,
         })
     }
@@ -305,8 +308,9 @@ impl Files for Local {
             let _left = fs::remove_file(&aside);
             return Err(before(error));
         }
-        fs::rename(&aside, self.path(name)).map_err(before)?;
-        sync_folder(&folder)
+        // From the rename on nobody knows: a system that reports its failure may have done it all the same.
+        (self.rename)(&aside, &self.path(name))
+            .and_then(|()| sync_folder(&folder))
             .map_err(|source| Error::from_io(&source, Outcome::MayHaveHappened, name, "swap"))?;
         Ok(Version::new(new))
     }
@@ -487,4 +491,30 @@ pub fn memory_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rename_that_failed_and_took_place_may_have_happened() {
+        let unique = env::World::real().random();
+        let folder = std::env::temp_dir().join(format!("bellows-storage-rename-{unique:x}"));
+        let mut files = Local::open(&folder).expect("new");
+        let name = FileName::new("object");
+        let old = files.swap(&name, None, b"old").expect("swapped");
+        files.rename = |from, to| fs::rename(from, to).and(Err(io::Error::from_raw_os_error(5)));
+        let error = files.swap(&name, Some(&old), b"new").expect_err("it reports failure");
+        assert_eq!(error.outcome(), Outcome::MayHaveHappened, "{error}");
+        assert!(matches!(files.settle(&name, Some(&old), b"new"), Ok(Settled::Happened(_))));
+        let new =
+            crate::swap_confirmed(&files, &name, Some(&Version::new(*b"new")), b"newer").expect("settled");
+        // A rename that failed and did not take place is found out, too, and tried once more.
+        files.rename = |_, _| Err(io::Error::from_raw_os_error(5));
+        let error = files.swap(&name, Some(&new), b"newest").expect_err("it reports failure");
+        assert_eq!(error.outcome(), Outcome::MayHaveHappened, "{error}");
+        assert!(matches!(files.settle(&name, Some(&new), b"newest"), Ok(Settled::DidNotHappen)));
+        fs::remove_dir_all(&folder).expect("the test's own folder");
+    }
 }
