@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, pb};
 use rpc::Exception;
+use storage::FileName;
 
 use crate::{CatalogEdit, CatalogRow, OpenSequence, Stamp, Term};
 
@@ -50,6 +51,10 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Removes every row of a region that is closed, also from what the log has of it. Can be repeated: a crash may leave
     /// some families without rows and others with theirs.
     fn truncate(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<()>;
+
+    /// Removes the folder of a table, region or family that is gone from the catalog and whose regions are closed. Files
+    /// that a link, a snapshot or a reader still needs move to the archive; all others are deleted. Can be repeated.
+    fn drop_folder(&self, server: &ServerName, folder: FileName) -> ServerFuture<()>;
 
     /// The regions that the server has open, with their terms.
     fn report(&self, server: &ServerName) -> ServerFuture<Vec<RegionReport>>;

@@ -4,13 +4,11 @@
 //! closed region. The files of a deleted family are deleted, too: a later family of the same name must not find them.
 //! An intent makes sure of that through a crash.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
-use storage::FileName;
 
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
@@ -197,7 +195,7 @@ impl Master {
             if was_open {
                 self.regions.close(region.encoded_name())?;
             }
-            self.remove_families(region, gone).map_err(of_storage)?;
+            self.remove_families(region, gone)?;
             if !was_open {
                 return Ok(());
             }
@@ -243,28 +241,11 @@ impl Master {
         outcome
     }
 
-    fn remove_families(&self, region: &RegionInfo, gone: &[Bytes]) -> storage::Result<()> {
+    fn remove_families(&self, region: &RegionInfo, gone: &[Bytes]) -> Result<(), Exception> {
         for family in gone {
             // A family whose name is not UTF-8 cannot have a folder here.
             let Ok(family) = std::str::from_utf8(family) else { continue };
-            let folder = layout::region(region.table(), region.encoded_name()).join(family);
-            self.empty_durably(&folder)?;
-        }
-        Ok(())
-    }
-
-    /// Deletes all files of a folder durably: no loss of power brings one back. A deletion is durable after the next
-    /// durable write to its folder, so the last act is to create an object there, and to delete it.
-    fn empty_durably(&self, folder: &FileName) -> storage::Result<()> {
-        let mut folders = BTreeSet::new();
-        for entry in self.files.list(folder)? {
-            folders.extend(entry.name.parent());
-            self.files.delete(&entry.name)?;
-        }
-        for folder in folders {
-            let last = folder.join(".emptied");
-            self.files.swap(&last, None, b"")?;
-            self.files.delete(&last)?;
+            self.regions.drop_folder(layout::region_folder(region).join(family))?;
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use env::sync::Mutex;
 use proto::catalog::RegionRow;
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, pb};
 use rpc::Exception;
+use storage::FileName;
 
 /// The owner of a region.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,6 +142,12 @@ impl Assignments {
         let term = Term(self.clock.next().0);
         let order = OpenOrder { region: region.clone(), table: Arc::clone(table), term };
         env::block_on(self.servers.truncate(&server, order))
+    }
+
+    /// Removes the folder of what is gone from the catalog. See [`RegionServers::drop_folder`].
+    pub(crate) fn drop_folder(&self, folder: FileName) -> Result<(), Exception> {
+        let server = choose(&self.servers.live(), &self.owners.lock(), None)?;
+        env::block_on(self.servers.drop_folder(&server, folder))
     }
 
     /// The regions that their owners report as open.

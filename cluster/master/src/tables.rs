@@ -315,10 +315,7 @@ impl Master {
         for row in content.regions.get(table).into_iter().flatten() {
             self.regions.forget(row.region.encoded_name())?;
         }
-        for entry in self.files.list(&layout::table(table)).map_err(of_storage)? {
-            self.files.delete(&entry.name).map_err(of_storage)?;
-        }
-        Ok(())
+        self.regions.drop_folder(layout::table(table))
     }
 
     /// Step 6: opens all regions of a table and sets its state to ENABLED.

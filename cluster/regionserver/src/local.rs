@@ -15,6 +15,7 @@ use proto::catalog::Column;
 use proto::{EncodedName, ServerName, TableDescriptor, pb};
 use region::{CellSink, Durability, Limits, Mutation, MutationKind, ReadMode, Region, Scan};
 use rpc::Exception;
+use storage::FileName;
 
 use crate::RegionServer;
 
@@ -149,6 +150,10 @@ impl RegionServers for LocalServers {
             inner.terms.lock().admit_close(region.encoded_name(), term).map_err(StaleTerm::exception)?;
             inner.told(inner.server.truncate_region(region, table))
         })
+    }
+
+    fn drop_folder(&self, server: &ServerName, folder: FileName) -> ServerFuture<()> {
+        self.order(server, move |inner| inner.told(inner.server.drop_folder(&folder)))
     }
 
     fn report(&self, server: &ServerName) -> ServerFuture<Vec<RegionReport>> {

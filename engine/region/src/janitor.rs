@@ -14,8 +14,10 @@
 mod archive;
 mod holders;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use env::sync::Mutex;
 use storage::{FileName, Files};
 
 use crate::Result;
@@ -38,6 +40,8 @@ pub struct Janitor {
     files: Arc<dyn Files>,
     open_files: Arc<OpenFiles>,
     holders: Vec<Arc<dyn FileHolder>>,
+    /// Files of dropped folders that wait for the end of their readers, where a deleted file cannot be read.
+    left_for_readers: Mutex<BTreeSet<FileName>>,
 }
 
 impl Janitor {
@@ -46,7 +50,7 @@ impl Janitor {
     pub fn new(files: Arc<dyn Files>, open_files: Arc<OpenFiles>) -> Janitor {
         let holders: Vec<Arc<dyn FileHolder>> =
             vec![Arc::new(FileLists(files.clone())), Arc::new(BackReferences(files.clone()))];
-        Janitor { files, open_files, holders }
+        Janitor { files, open_files, holders, left_for_readers: Mutex::default() }
     }
 
     /// The same janitor with a further holder.
@@ -61,7 +65,8 @@ impl Janitor {
         let condemned: Vec<CondemnedFile<'_>> =
             candidates.iter().filter_map(|name| self.open_files.condemn(name)).collect();
         let names: Vec<FileName> = condemned.iter().map(|file| file.name().clone()).collect();
-        let held = self.held(&names)?;
+        let mut held = vec![false; names.len()];
+        self.ask(&names, &mut held)?;
         let mut gone = Vec::new();
         for (name, _) in names.into_iter().zip(held).filter(|(_, held)| !held) {
             self.delete(&name)?;
@@ -70,14 +75,12 @@ impl Janitor {
         Ok(gone)
     }
 
-    fn held(&self, names: &[FileName]) -> Result<Vec<bool>> {
-        let mut held = vec![false; names.len()];
-        if !names.is_empty() {
-            for holder in &self.holders {
-                holder.mark_held(names, &mut held)?;
-            }
+    /// Asks every holder which of `names` it needs.
+    fn ask(&self, names: &[FileName], held: &mut [bool]) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
         }
-        Ok(held)
+        self.holders.iter().try_for_each(|holder| holder.mark_held(names, held))
     }
 
     /// Deletes a file without a holder, and the back reference of a link.

@@ -79,12 +79,18 @@ struct Lists {
     number_max: u64,
 }
 
+/// The number in the name of a list; `None` for the name of any other file.
+fn list_number(name: &str) -> Option<u64> {
+    name.strip_prefix("f1.").or_else(|| name.strip_prefix("f2."))?.parse().ok()
+}
+
 /// Reads the lists in a folder. A list that is too short was cut off by a crash, and is ignored if another is complete.
 fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
     let (mut whole, mut torn, mut number_max) = (Vec::new(), None, 0);
     for entry in files.list(folder)? {
-        let number = entry.name.last().split_once('.').and_then(|(_, number)| number.parse().ok());
-        number_max = number_max.max(number.unwrap_or(0));
+        // Like HBase, ignore any other file: it says nothing of the store's files.
+        let Some(number) = list_number(entry.name.last()) else { continue };
+        number_max = number_max.max(number);
         match read_list(files, &entry.name) {
             Ok(list) => whole.push((entry.name, list)),
             Err(error @ Error::Corrupt { what: "length", .. }) => torn = Some(error),

@@ -247,6 +247,22 @@ impl FakeServers {
         Ok(())
     }
 
+    fn drop_here(&self, folder: &FileName) -> Result<(), Exception> {
+        let failed = |error: storage::Error| Exception::io(error.to_string());
+        let mut folders = BTreeSet::new();
+        for entry in self.files.list(folder).map_err(failed)? {
+            self.files.delete(&entry.name).map_err(failed)?;
+            folders.extend(entry.name.parent());
+        }
+        // Of a family: what was deleted stays deleted.
+        for folder in folders.iter().filter(|folder| folder.as_str().split('/').count() >= 5) {
+            let last = folder.join(".emptied");
+            self.files.swap(&last, None, b"").map_err(failed)?;
+            self.files.delete(&last).map_err(failed)?;
+        }
+        Ok(())
+    }
+
     fn rows_of(&self, region: &EncodedName) -> Vec<CatalogRow> {
         let rows = self.durable.rows.lock();
         let column = |((family, qualifier), (_, value)): (&(Bytes, Bytes), &(u64, Bytes))| Column {
@@ -299,6 +315,10 @@ impl RegionServers for FakeServers {
 
     fn truncate(&self, _server: &ServerName, order: OpenOrder) -> ServerFuture<()> {
         answered(self.truncate_here(&order))
+    }
+
+    fn drop_folder(&self, _server: &ServerName, folder: FileName) -> ServerFuture<()> {
+        answered(self.drop_here(&folder))
     }
 
     fn report(&self, server: &ServerName) -> ServerFuture<Vec<RegionReport>> {

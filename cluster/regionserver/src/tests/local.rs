@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use contract::{CatalogEdit, CatalogRow, OpenOrder, RegionServers, ServerFuture, Stamp, Term};
 use proto::catalog::Column;
-use proto::{EncodedName, ServerName};
+use proto::{EncodedName, FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor};
 use rpc::Exception;
 
 use super::bench::{Bench, class, region, table};
@@ -111,6 +111,33 @@ fn a_truncated_region_opens_without_rows() {
     }
     assert!(done(servers.open(&name, order(4))).expect("opens again") > first);
     assert_eq!(done(servers.rows(&name, region)).expect("rows"), []);
+}
+
+#[test]
+fn a_dropped_folder_leaves_only_what_somebody_holds() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    let info = region("", "");
+    done(servers.open(&name, order(1))).expect("opens");
+    done(servers.write(&name, info.encoded_name(), Stamp(1), vec![put("a", "1")])).expect("written");
+    done(servers.flush(&name, info.encoded_name(), Vec::new())).expect("flushed");
+    let clone = RegionInfo::new("clone".parse().expect("a name"), "".into(), "".into(), RegionId(9))
+        .expect("a region");
+    let opened = bench.server.regions().by_encoded_name(info.encoded_name()).expect("open");
+    let links = region::Inherits::Links;
+    opened.write_heir(&layout::region_folder(&clone), &links).expect("written");
+    drop(opened);
+    done(servers.close(&name, info.encoded_name(), Term(1))).expect("closes");
+    let files = &bench.server.foundation().files;
+    for _ in 0..2 {
+        done(servers.drop_folder(&name, layout::table(info.table()))).expect("dropped");
+        assert!(files.list(&layout::table(info.table())).expect("listed").is_empty());
+    }
+    let mut schema = TableDescriptor::new(clone.table().clone());
+    schema.set_family(FamilyDescriptor::new("f").expect("a name"));
+    let order = OpenOrder { region: clone.clone(), table: Arc::new(schema), term: Term(2) };
+    done(servers.open(&name, order)).expect("opens");
+    assert_eq!(done(servers.rows(&name, clone.encoded_name())).expect("rows"), [row("a", "1")]);
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! The archive: `archive/` repeats the folders of the root. It keeps files of deleted tables and regions that still
 //! have a holder. HBase looks there for the target of a link or a snapshot.
 
-use storage::{FileName, Kind};
+use std::collections::BTreeSet;
+
+use storage::{Capability, FileName, Kind};
 
 use super::{Janitor, store_of};
+use crate::open_files::CondemnedFile;
+use crate::store_file::StorePlace;
 use crate::store_file::name::{ARCHIVE, target_of};
 use crate::{Result, tracker};
 
@@ -11,29 +15,63 @@ use crate::{Result, tracker};
 const COPY_BYTES: usize = 1 << 20;
 
 impl Janitor {
-    /// Deletes the folder of a table or region that is no longer in the catalog and whose regions are closed. Files
-    /// with a holder move to the archive. After a failure or a crash it may be repeated from the beginning.
+    /// Deletes the folder of a table, region or family that is no longer in the catalog and whose regions are closed.
+    /// Files with a holder or a reader move to the archive. After a failure or a crash it may be repeated from the
+    /// beginning.
+    ///
+    /// The deletion of a family is durable when this returns: a later family of that name must not find its lists. A
+    /// loss of power may bring back files of tables and regions; no later region has their names.
     pub fn drop_folder(&self, folder: &FileName) -> Result<()> {
-        let entries = self.files.list(folder)?.into_iter().map(|entry| entry.name);
-        let is_list = |name: &FileName| name.parent().as_ref().is_some_and(tracker::is_list_folder);
-        let (lists, files): (Vec<_>, Vec<_>) = entries.partition(is_list);
+        let names: Vec<FileName> = self.files.list(folder)?.into_iter().map(|entry| entry.name).collect();
+        let is_list = |name: &&FileName| name.parent().as_ref().is_some_and(tracker::is_list_folder);
+        let (lists, files): (Vec<_>, Vec<_>) = names.iter().partition(is_list);
         // Delete the lists first: then they hold no files.
         for list in &lists {
             self.files.delete(list)?;
         }
         let (stored, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|name| store_of(name).is_some());
-        let held = self.held(&stored)?;
-        for (name, is_held) in stored.iter().zip(held) {
-            if is_held {
-                self.archive(name)?;
-            } else {
-                self.delete(name)?;
-            }
-        }
-        for name in &others {
+        self.drop_files(&stored.into_iter().cloned().collect::<Vec<_>>())?;
+        for name in others {
             self.files.delete(name)?;
         }
+        if StorePlace::of_folder(folder).is_some() {
+            let folders: BTreeSet<FileName> = names.iter().filter_map(FileName::parent).collect();
+            folders.iter().try_for_each(|folder| self.make_deletions_durable(folder))?;
+        }
         Ok(())
+    }
+
+    /// Moves those of `names` that have a holder or a reader to the archive, and deletes the others.
+    fn drop_files(&self, names: &[FileName]) -> Result<()> {
+        let condemned: Vec<Option<CondemnedFile<'_>>> =
+            names.iter().map(|name| self.open_files.condemn(name)).collect();
+        let mut held: Vec<bool> = condemned.iter().map(Option::is_none).collect();
+        self.ask(names, &mut held)?;
+        for ((name, held), condemned) in names.iter().zip(held).zip(&condemned) {
+            if !held {
+                self.delete(name)?;
+                continue;
+            }
+            self.copy_to_archive(name)?;
+            if condemned.is_some() || self.files.capabilities().has(Capability::ReadAfterDelete) {
+                self.files.delete(name)?;
+            } else {
+                self.left_for_readers.lock().insert(name.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the deletions in a folder durable: they are after the next durable write to it, so this creates an object
+    /// there and deletes it.
+    fn make_deletions_durable(&self, folder: &FileName) -> Result<()> {
+        let last = folder.join(".emptied");
+        match self.files.swap(&last, None, b"") {
+            // An earlier attempt has left it, durably.
+            Err(error) if error.kind() == Kind::Conflict => {}
+            swapped => drop(swapped?),
+        }
+        Ok(self.files.delete(&last)?)
     }
 
     /// Deletes files of the archive that have no holder any more, and back references without a target. Returns the
@@ -44,6 +82,7 @@ impl Janitor {
         let (back, files): (Vec<FileName>, Vec<FileName>) = names.partition(|name| target_of(name).is_some());
         let files: Vec<FileName> = files.into_iter().filter(|name| store_of(name).is_some()).collect();
         let gone = self.collect(&files)?;
+        self.delete_files_without_readers()?;
         // A back reference is needed while its target exists.
         for back in &back {
             if !self.is_needed(back)? {
@@ -66,9 +105,21 @@ impl Janitor {
         Ok(false)
     }
 
-    /// Copies a file to its place in the archive, then deletes it. While the original exists, the copy does not count,
-    /// because a crash may have cut it off.
-    fn archive(&self, name: &FileName) -> Result<()> {
+    /// Deletes files of dropped folders whose last reader has ended. If they have a holder, the archive has a copy.
+    fn delete_files_without_readers(&self) -> Result<()> {
+        let names: Vec<FileName> = self.left_for_readers.lock().iter().cloned().collect();
+        for name in names {
+            if let Some(_condemned) = self.open_files.condemn(&name) {
+                self.files.delete(&name)?;
+                self.left_for_readers.lock().remove(&name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a file to its place in the archive. While the original exists, the copy does not count, because a crash may
+    /// have cut it off.
+    fn copy_to_archive(&self, name: &FileName) -> Result<()> {
         let Some(store) = store_of(name) else { return Ok(()) };
         let to = store.archive().join(name.last());
         let from = match self.files.open(name) {
@@ -91,7 +142,6 @@ impl Janitor {
             at += part.len() as u64;
         }
         writer.finish()?;
-        self.files.delete(name)?;
         Ok(())
     }
 }

@@ -269,3 +269,74 @@ fn a_list_that_cannot_be_read_keeps_everything() {
     assert!(matches!(outcome, Err(Error::Corrupt { .. })), "{outcome:?}");
     assert_eq!(server.stored().len(), 5);
 }
+
+/// A server with table `t`, which is closed, and its clone `other`.
+fn dropped_and_cloned() -> (Server, RegionInfo) {
+    let server = Server::new();
+    let region = region_of(&server, "t", &["a", "b"]);
+    let clone = Server::info("other", 9);
+    region.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    region.close().expect("closed");
+    (server, clone)
+}
+
+#[test]
+fn a_drop_that_ends_at_any_act_loses_no_file_of_a_clone() {
+    for outcome in [storage::Outcome::DidNotHappen, storage::Outcome::MayHaveHappened] {
+        for act in 1.. {
+            let (server, clone) = dropped_and_cloned();
+            let at = server.files.acts() + act;
+            let fault = storage::memory::Fault { act: at, kind: storage::Kind::Failed, outcome, last: true };
+            server.files.set_fault(Some(fault));
+            let table = FileName::new("data/default/t");
+            let ended = server.janitor().drop_folder(&table).is_ok();
+            server.files.set_fault(None);
+            let files = if act % 2 == 0 { server.files.kill() } else { server.files.crash(act) };
+            let next = Server::over(files);
+            let opened = next.open(&clone, f());
+            assert_eq!(rows(&opened), "a b", "act {act}");
+            // The master repeats the drop; the archive is cleaned in any order with that.
+            next.janitor().clean_archive(&FileName::root()).expect("cleaned");
+            next.janitor().drop_folder(&table).expect("repeated");
+            next.janitor().clean_archive(&FileName::root()).expect("cleaned");
+            assert!(next.files.list(&table).expect("listed").is_empty(), "act {act}");
+            drop(opened);
+            assert_eq!(rows(&next.open(&clone, f())), "a b", "act {act}");
+            if ended {
+                assert!(act > 6, "the drop has {act} acts");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_reads_on_after_its_table_was_dropped() {
+    use storage::{Capabilities, Capability};
+    for capabilities in [Capabilities::ALL, Capabilities::ALL.without(Capability::ReadAfterDelete)] {
+        let server = Server::over(Memory::with(capabilities));
+        let region = region_of(&server, "t", &["a", "b"]);
+        let reader = Region::open_for_reading(server.opening(region.info(), f())).expect("opened");
+        region.close().expect("closed");
+        drop(region);
+        let janitor = server.janitor();
+        janitor.drop_folder(&FileName::new("data/default/t")).expect("dropped");
+        janitor.clean_archive(&FileName::root()).expect("cleaned");
+        assert_eq!(rows(&reader), "a b");
+        drop(reader);
+        janitor.clean_archive(&FileName::root()).expect("cleaned");
+        assert!(server.stored().is_empty(), "{:?}", server.stored());
+    }
+}
+
+#[test]
+fn a_dropped_family_does_not_come_back_after_a_loss_of_power() {
+    for seed in 0..16 {
+        let (server, clone) = dropped_and_cloned();
+        let info = Server::info("t", 1);
+        server.janitor().drop_folder(&Server::folder(&info).join("f")).expect("dropped");
+        let next = Server::over(server.files.crash(seed));
+        assert_eq!(rows(&next.open(&info, f())), "", "seed {seed}");
+        assert_eq!(rows(&next.open(&clone, f())), "a b", "seed {seed}");
+    }
+}
