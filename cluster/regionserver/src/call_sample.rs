@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn mutations_are_told_apart_by_their_bytes() {
+    fn kinds_of_mutations_are_read_from_their_bytes() {
         for (number, kind) in
             [(0, CallKind::Append), (1, CallKind::Increment), (2, CallKind::Put), (3, CallKind::Delete)]
         {

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_a_step_ends_are_counted_from_where_it_began() {
+    fn ended_rows_are_counted_from_the_begin_of_the_step() {
         let (one, two) = (bytes(b"one", b"1"), bytes(b"two", b"22"));
         let cell = |bytes| Cell::parse(bytes, SequenceId::ZERO).expect("whole");
         let mut out = CellsOut::new(Codec::KeyValue);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_was_asked_for_is_used_again_and_never_grows() {
+    fn reserved_buffers_are_reused_and_never_grow() {
         let value = vec![7; 1_000];
         let row = bytes(b"row", &value);
         let cell = Cell::parse(&row, SequenceId::ZERO).expect("whole");

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_says_what_the_client_shall_do() {
+    fn every_error_maps_to_a_client_action() {
         let server = ServerName { host: "h".into(), port: 16020, start_code: 7 };
         let told = |error: Error| {
             let exception = of_region(&error, &server);

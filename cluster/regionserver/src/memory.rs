@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_use_memory_well_are_flushed_last() {
+    fn regions_that_use_memory_well_are_flushed_last() {
         let plain = |bytes| MemoryUse { bytes, compacts: false, dropped: 0.0 };
         let compacts = |bytes, dropped| MemoryUse { bytes, compacts: true, dropped };
         let order = [
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_are_slowed_little_by_little() {
+    fn write_throttling_grows_gradually() {
         let longest = Duration::from_millis(100);
         let times = [-3.0, 0.0, 0.1, 0.5, 1.0, 7.0].map(|full| slowing(full, longest).as_millis());
         assert_eq!(times, [0, 0, 1, 25, 100, 100]);

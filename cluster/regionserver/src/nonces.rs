@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn many_share_the_tables_evenly_and_all_are_found_and_forgotten() {
+    fn nonces_spread_evenly_and_are_found_and_forgotten() {
         let world = World::simulated(3, WallTime(0));
         let nonces = Arc::new(Nonces::new(world.clone(), Duration::from_secs(60), true));
         let drawn: Vec<Nonce> =
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_done_once_unless_it_failed_or_is_long_ago() {
+    fn an_operation_is_applied_once_unless_failed_or_forgotten() {
         let world = World::simulated(1, WallTime(0));
         let nonces = Arc::new(Nonces::new(world.clone(), Duration::from_secs(60), true));
         let nonce = Nonce { group: 1, nonce: 2 };
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_log_tells_of_is_known_unless_it_is_too_old() {
+    fn recovered_nonces_count_unless_too_old() {
         let world = World::simulated(1, WallTime(100_000));
         let nonces = Arc::new(Nonces::new(world.clone(), Duration::from_secs(60), true));
         let found = |nonce, time| RecoveredNonce {

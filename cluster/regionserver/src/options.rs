@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_hbases_and_what_is_said_counts() {
+    fn defaults_are_hbases_and_settings_override_them() {
         let options = Options::default();
         assert_eq!(options.scanner_timeout, Duration::from_secs(60));
         assert_eq!(options.result_bytes_max, 100 << 20);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_and_families_override_what_the_site_says() {
+    fn tables_and_families_override_the_site_file() {
         let mut table = TableDescriptor::new("t".parse().expect("a name"));
         let set = |key: &str, value: &str, attributes: &mut Attributes| {
             attributes.set(key.to_owned().into(), value.to_owned().into());
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_regions_and_the_log_have_by_default_is_what_the_keys_say() {
+    fn default_options_equal_the_keys_defaults() {
         let conf = Conf::new();
         let regions = Options::of_regions(&conf).expect("defaults");
         // This is the greatest number in HBase. Puts wait in a server, whose clock advances by itself.
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_may_hold_twice_what_fits_into_memory_unless_a_number_is_said() {
+    fn the_log_holds_twice_the_memory_unless_configured() {
         let files = |conf: &Conf, memory| {
             let options = Options::of_log(conf, memory).expect("good values");
             assert!(options.files_min <= 32);

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_ranges_are_open_where_nothing_is_said() {
+    fn missing_time_range_bounds_are_open() {
         let range = |from, to| time_range(Some(&pb::TimeRange { from, to }));
         assert_eq!(time_range(None).expect("all"), None);
         assert_eq!(range(None, None).expect("all"), None);

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_run_with_the_most_files_and_the_least_bytes_is_taken() {
+    fn the_run_with_the_most_files_and_the_fewest_bytes_is_chosen() {
         check(&[], &[]);
         check(&[1, 1], &[]);
         check(&[1, 1, 1], &[1, 1, 1]);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_flush_measures_is_small_unless_something_else_is_said() {
+    fn files_up_to_the_flush_size_are_small_by_default() {
         let said = RegionOptions { compaction_size_min: Some(200), ..RegionOptions::default() };
         let sizes = [100, 4, 4, 4];
         assert_eq!(select_files(&sizes, &RegionOptions::default(), 5), 1..4, "the large file is left alone");

@@ -176,7 +176,7 @@ mod tests {
     /// A lone value that is skipped would have been kept, and skipping it changes nothing for other cells. Tested with
     /// rows of markers only, expired versions and masked cells, in random order.
     #[test]
-    fn lone_values_need_not_be_shown() {
+    fn lone_values_can_be_skipped() {
         let plain = ScanInfo {
             max_versions: 1,
             min_versions: 0,

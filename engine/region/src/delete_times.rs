@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_hidden_in_the_millisecond_of_its_own_delete_alone() {
+    fn a_delete_hides_puts_of_its_row_and_millisecond_only() {
         let (times, hash) = (DeleteTimes::new(), |number: u64| move || number << 44 | 7);
         assert!(!times.hide(hash(1), WallTime(5)));
         times.note(hash(1)(), WallTime(5));

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_comes_back_for_what_it_masks_and_for_nothing_else() {
+    fn each_kind_of_dropped_marker_is_found_for_what_it_masks() {
         use CellType::{Delete, DeleteColumn, DeleteFamily, DeleteFamilyVersion};
         let lists = [list(&[
             ("a", "q", 5, DeleteColumn),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_become_one_in_which_the_last_of_a_column_counts() {
+    fn merged_lists_keep_the_newest_column_marker() {
         use CellType::{Delete, DeleteColumn};
         let lists = [
             list(&[("a", "q", 5, DeleteColumn), ("a", "q", 7, DeleteColumn), ("b", "q", 1, Delete)]),

@@ -114,7 +114,7 @@ reader short overdue markers      -> Wait
 ";
 
     #[test]
-    fn decisions_are_these() {
+    fn decisions_match_the_golden_cases() {
         let mut found = String::new();
         for line in GOLDEN.lines() {
             let (case, _) = line.split_once("->").expect("a case and a decision");

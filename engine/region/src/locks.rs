@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_that_is_held_is_given_up_on_and_named() {
+    fn waiting_for_a_held_lock_fails_and_names_the_row() {
         let locks = RowLocks::new(Duration::from_millis(1), false);
         let rows = [&b"a"[..], b"b", b"a"];
         let held = locks.lock(rows.into_iter(), ReadMode::Any).expect("free, each once");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_asked_for_several_times_is_locked_once_and_said_to_come_twice() {
+    fn a_repeated_row_is_locked_once_and_reported() {
         let locks = RowLocks::new(Duration::from_millis(1), false);
         for count in 1..=SAME_MAX + 2 {
             let held = locks.lock(std::iter::repeat_n(&b"a"[..], count), ReadMode::Any).expect("free");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_comes_twice_among_many_is_found() {
+    fn a_duplicate_among_many_rows_is_found() {
         let locks = RowLocks::new(Duration::from_millis(1), false);
         let mut rows: Vec<Vec<u8>> = (0..3_000u32).map(|row| format!("row-{row:019}").into_bytes()).collect();
         // A row with trailing zeros is another row.
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_differ_at_their_end_alone_are_spread_over_the_locks() {
+    fn rows_differing_only_at_their_end_use_many_locks() {
         let locks = RowLocks::new(Duration::ZERO, false);
         let mut stripes: Vec<usize> =
             (0..STRIPES).map(|row| locks.stripe_of(format!("{row:026}").as_bytes())).collect();

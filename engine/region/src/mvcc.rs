@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_read_point_passes_no_write_that_is_not_complete() {
+    fn the_read_point_stops_at_incomplete_writes() {
         let (os, disk) = (Awaits::Log(wal::Level::Os), Awaits::Log(wal::Level::Disk));
         let mvcc = Mvcc::new(SequenceId(10));
         for (sequence, awaits) in [(11, disk), (12, Awaits::Nothing), (13, os), (14, disk)] {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_awaits_the_disk_is_not_completed_by_less() {
+    fn a_write_awaiting_the_disk_is_not_completed_by_a_weaker_sync() {
         let (os, disk) = (Awaits::Log(wal::Level::Os), Awaits::Log(wal::Level::Disk));
         let mvcc = Mvcc::new(SequenceId(0));
         mvcc.begin(SequenceId(1), os);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_durable_write_completes_those_before_it_whose_callers_went_away() {
+    fn a_durable_write_completes_earlier_abandoned_writes() {
         let disk = Awaits::Log(wal::Level::Disk);
         let mvcc = Mvcc::new(SequenceId(0));
         (1..=5).for_each(|sequence| mvcc.begin(SequenceId(sequence), disk));

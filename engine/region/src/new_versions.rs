@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_later_wins() {
+    fn the_later_write_wins() {
         use CellType::{Delete, DeleteColumn, DeleteFamily, DeleteFamilyVersion, Put};
         for marker in [DeleteColumn, DeleteFamily] {
             assert_eq!(seen(3, &[(1, Put), (2, Put), (9, marker)]), []);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_was_pushed_out_stays_out() {
+    fn a_displaced_version_stays_hidden() {
         use CellType::{Delete, DeleteColumn, Put};
         let four = [(1, Put), (2, Put), (3, Put), (4, Put)];
         let then = |more: &[(i64, CellType)]| seen(3, &[&four[..], more].concat());

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_in_hand_is_not_condemned_and_a_condemned_one_is_not_pinned() {
+    fn files_in_use_are_not_condemned_and_condemned_files_are_not_pinned() {
         let (all, name) = (Arc::new(OpenFiles::default()), FileName::new("a"));
         let (one, two) = (all.pin(&name), all.pin(&name));
         drop(one);

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_each_key_stays_where_it_was() {
+    fn the_last_cell_of_each_key_is_kept_in_place() {
         use CellType::{Delete, Put};
         for unlike in [
             &[][..],

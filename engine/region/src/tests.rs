@@ -199,7 +199,7 @@ fn mutation(kind: MutationKind, row: &str, cells: &[(&str, i64, CellType, &[u8])
 }
 
 #[test]
-fn of_one_column_set_twice_in_a_write_the_last_is_there_in_memory_in_the_log_and_in_files() {
+fn the_last_of_two_values_of_a_column_in_one_write_wins() {
     let bench = Bench::with(FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 5));
     let twice = |kind, row, one: &[u8], two: &[u8]| {
         mutation(kind, row, &[("f:q", -1, CellType::Put, one), ("f:q", -1, CellType::Put, two)])
@@ -228,7 +228,7 @@ fn of_one_column_set_twice_in_a_write_the_last_is_there_in_memory_in_the_log_and
 }
 
 #[test]
-fn what_is_written_is_read_after_flush_kill_and_crash() {
+fn writes_survive_flushes_kills_and_crashes() {
     let bench = Bench::new();
     bench.put("a", "f:x", 1, "one");
     bench.put("b", "g:y", 2, "two");
@@ -252,7 +252,7 @@ fn what_is_written_is_read_after_flush_kill_and_crash() {
 }
 
 #[test]
-fn every_acknowledged_write_survives_a_loss_of_power_at_any_moment() {
+fn acknowledged_writes_survive_a_power_failure_at_any_moment() {
     for seed in 0..60 {
         let mut bench = Bench::new();
         let mut expected = Vec::new();
@@ -285,7 +285,7 @@ fn every_acknowledged_write_survives_a_loss_of_power_at_any_moment() {
 }
 
 #[test]
-fn deletes_mask_what_they_say() {
+fn each_delete_type_masks_its_cells() {
     for flush in [false, true] {
         let bench = Bench::with(FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 5));
         for timestamp in 1..=4 {
@@ -318,7 +318,7 @@ fn deletes_mask_what_they_say() {
 }
 
 #[test]
-fn versions_and_time_to_live_end() {
+fn surplus_and_expired_versions_are_dropped() {
     let family = FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 2).with("TTL", 100);
     let bench = Bench::with(family);
     let now = bench.world.now().0;
@@ -403,7 +403,7 @@ fn scans_keep_their_bounds_directions_and_limits() {
 }
 
 #[test]
-fn a_scanner_sees_its_moment_whatever_happens_meanwhile() {
+fn a_scanner_reads_at_its_read_point_across_flushes_and_compactions() {
     let bench = Bench::new();
     for row in ["a", "b", "c"] {
         bench.put(row, "f:x", 1, "old");
@@ -423,7 +423,7 @@ fn a_scanner_sees_its_moment_whatever_happens_meanwhile() {
 }
 
 #[test]
-fn a_read_that_must_not_wait_is_tried_again() {
+fn a_read_that_would_block_can_be_repeated() {
     let bench = Bench::new();
     bench.put("a", "f:x", 1, "v");
     bench.region.flush(FlushReason::Requested).expect("flushed");
@@ -442,7 +442,7 @@ fn a_read_that_must_not_wait_is_tried_again() {
 }
 
 #[test]
-fn a_family_that_was_opened_before_another_one_had_to_wait_does_not_stand_alone() {
+fn families_are_opened_together_after_one_would_block() {
     let mut table = TableDescriptor::new("t".parse().expect("a name"));
     table.set_family(FamilyDescriptor::new("f").expect("a name"));
     // The filter is checked when a scan of rows with a common prefix is opened.
@@ -464,7 +464,7 @@ fn a_family_that_was_opened_before_another_one_had_to_wait_does_not_stand_alone(
 }
 
 #[test]
-fn a_row_that_was_given_is_not_judged_again_because_the_next_one_is_far() {
+fn a_returned_row_is_not_judged_again_when_the_next_would_block() {
     let bench = Bench::new();
     // One block for each row.
     for row in ["a", "b", "c", "d"] {
@@ -494,7 +494,7 @@ fn a_row_that_was_given_is_not_judged_again_because_the_next_one_is_far() {
 }
 
 #[test]
-fn the_last_row_says_that_it_is_the_last() {
+fn the_step_with_the_last_row_reports_the_end() {
     let bench = Bench::new();
     for row in ["a", "b", "c"] {
         bench.put(row, "f:x", 1, "v");
@@ -514,7 +514,7 @@ fn the_last_row_says_that_it_is_the_last() {
 }
 
 #[test]
-fn a_marker_among_the_versions_of_the_nameless_column_is_met() {
+fn family_markers_among_versions_of_the_empty_qualifier_are_seen() {
     let bench = Bench::new();
     bench.put("a", "f:", 9, "newest");
     bench.put("a", "f:", 3, "old");
@@ -532,7 +532,7 @@ fn a_marker_among_the_versions_of_the_nameless_column_is_met() {
 }
 
 #[test]
-fn a_filter_that_judges_whole_rows_refuses_parts_of_them() {
+fn filters_of_whole_rows_refuse_partial_rows() {
     let bench = Bench::new();
     bench.put("a", "f:x", 1, "v");
     bench.put("a", "f:y", 1, "v");
@@ -543,7 +543,7 @@ fn a_filter_that_judges_whole_rows_refuses_parts_of_them() {
 }
 
 #[test]
-fn a_write_that_must_not_wait_changes_nothing() {
+fn a_write_that_would_block_changes_nothing() {
     let bench = Bench::new();
     bench.put("a", "f:n", 1, "\0\0\0\0\0\0\0\x05");
     bench.region.flush(FlushReason::Requested).expect("flushed");
@@ -567,7 +567,7 @@ fn a_write_that_must_not_wait_changes_nothing() {
 }
 
 #[test]
-fn writes_that_read_are_exact() {
+fn increments_appends_and_checks_are_exact() {
     let bench = Bench::new();
     let add = |amount: i64| {
         mutation(MutationKind::Increment, "a", &[("f:n", -1, CellType::Put, &amount.to_be_bytes())])
@@ -618,7 +618,7 @@ fn writes_that_read_are_exact() {
 }
 
 #[test]
-fn minor_compactions_keep_files_few_and_data_whole() {
+fn minor_compactions_bound_the_number_of_files_and_keep_all_cells() {
     let bench = Bench::new();
     let mut expected = Vec::new();
     for n in 0..12 {
@@ -638,7 +638,7 @@ fn minor_compactions_keep_files_few_and_data_whole() {
 }
 
 #[test]
-fn requests_that_cannot_be_are_refused_and_nothing_is_written() {
+fn invalid_requests_are_refused_without_effect() {
     let bench = Bench::new();
     let put = |row: &str, column: &str, timestamp| {
         mutation(MutationKind::Put, row, &[(column, timestamp, CellType::Put, b"v")])
@@ -658,7 +658,7 @@ fn requests_that_cannot_be_are_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_dead_log_ends_the_region() {
+fn a_failed_log_aborts_the_region() {
     let bench = Bench::new();
     bench.put("a", "f:x", 1, "v");
     let files: Arc<dyn Files> = Arc::new(bench.files.clone());
@@ -675,7 +675,7 @@ fn a_dead_log_ends_the_region() {
 }
 
 #[test]
-fn a_compaction_that_a_closing_overtakes_changes_nothing() {
+fn a_compaction_overtaken_by_a_close_changes_nothing() {
     for round in 0..10 {
         let mut bench = Bench::new();
         // Large enough for the compaction to be overtaken.
@@ -722,7 +722,7 @@ fn a_compaction_that_a_closing_overtakes_changes_nothing() {
 }
 
 #[test]
-fn a_rows_markers_say_nothing_of_the_next_row() {
+fn delete_markers_of_a_row_do_not_mask_the_next_row() {
     use CellType::{Delete, DeleteColumn, DeleteFamily, DeleteFamilyVersion};
     for marker in [Delete, DeleteColumn, DeleteFamily, DeleteFamilyVersion] {
         let bench = Bench::new();
@@ -739,7 +739,7 @@ fn a_rows_markers_say_nothing_of_the_next_row() {
 }
 
 #[test]
-fn a_filter_that_ends_at_a_regions_last_row_ends_the_scan() {
+fn a_filter_that_is_done_at_the_last_row_ends_the_scan() {
     let bench = Bench::new();
     bench.put("a", "f:x", 1, "5");
     let is_done_after = |value: &'static [u8]| {
@@ -755,7 +755,7 @@ fn a_filter_that_ends_at_a_regions_last_row_ends_the_scan() {
 }
 
 #[test]
-fn files_that_flushes_add_while_others_are_chosen_are_left_for_the_next_compaction() {
+fn files_flushed_during_the_choice_wait_for_the_next_compaction() {
     let bench = Bench::new();
     let region = Arc::clone(&bench.region);
     let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -784,7 +784,7 @@ fn files_that_flushes_add_while_others_are_chosen_are_left_for_the_next_compacti
 }
 
 #[test]
-fn a_compaction_that_ends_after_the_closing_leaves_list_and_files() {
+fn a_compaction_ending_after_the_close_keeps_list_and_files() {
     let bench = Bench::new();
     for row in ["a", "b", "c"] {
         bench.put(row, "f:q", 1, row);
@@ -811,7 +811,7 @@ fn a_compaction_that_ends_after_the_closing_leaves_list_and_files() {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_reads_go_on_and_room_mends_it_without_a_restart() {
+fn a_full_disk_refuses_writes_until_space_is_freed() {
     let bench = Bench::new();
     bench.put("before", "f:q", 1, "there");
     let used: u64 = bench.files.list(&FileName::root()).expect("there").iter().map(|entry| entry.size).sum();
@@ -858,7 +858,7 @@ fn a_full_disk_refuses_writes_reads_go_on_and_room_mends_it_without_a_restart() 
 }
 
 #[test]
-fn a_write_whose_caller_went_away_holds_back_nobody() {
+fn an_abandoned_write_does_not_hold_up_later_writes() {
     let bench = Bench::new();
     let put = mutation(MutationKind::Put, "r", &[("f:q", 1, CellType::Put, b"v")]);
     let applied = bench.region.apply(&[put], ReadMode::Any).expect("serving");
@@ -874,7 +874,7 @@ fn a_write_whose_caller_went_away_holds_back_nobody() {
 }
 
 #[test]
-fn a_record_over_the_limit_behind_one_that_skips_the_log_is_refused_whole() {
+fn an_oversized_record_refuses_the_whole_batch() {
     let bench = Bench::new();
     let mut skipped = mutation(MutationKind::Put, "a", &[("f:q", 1, CellType::Put, b"v")]);
     skipped.durability = Durability::Skip;
@@ -903,7 +903,7 @@ fn a_record_over_the_limit_behind_one_that_skips_the_log_is_refused_whole() {
 }
 
 #[test]
-fn one_family_is_flushed_alone_and_the_log_keeps_what_the_others_need() {
+fn flushing_one_family_keeps_the_log_of_the_others() {
     let bench = Bench::new();
     bench.put("r", "f:q", 1, "in a file");
     bench.put("r", "g:q", 1, "in memory");
@@ -921,7 +921,7 @@ fn one_family_is_flushed_alone_and_the_log_keeps_what_the_others_need() {
 }
 
 #[test]
-fn what_is_replayed_goes_to_files_on_the_way_when_memory_is_full() {
+fn replay_flushes_when_memory_is_full() {
     let bench = Bench::new();
     for row in 0..50 {
         bench.put(&format!("r{row:02}"), "f:q", 1, &"v".repeat(1_000));
@@ -940,7 +940,7 @@ fn what_is_replayed_goes_to_files_on_the_way_when_memory_is_full() {
 }
 
 #[test]
-fn what_no_list_names_is_removed_while_the_region_serves() {
+fn unlisted_files_are_deleted_while_the_region_serves() {
     let bench = Bench::new();
     bench.put("r", "f:q", 1, "v");
     bench.region.flush(FlushReason::Requested).expect("flushed");
@@ -955,7 +955,7 @@ fn what_no_list_names_is_removed_while_the_region_serves() {
 }
 
 #[test]
-fn with_new_version_behavior_what_is_written_later_wins_through_flush_and_compaction() {
+fn new_version_behavior_holds_through_flush_and_compaction() {
     let family = || FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 3);
     let new = (family().with("NEW_VERSION_BEHAVIOR", true), "a/f:q@3=3 a/f:q@2=2 b/f:q@5=again");
     // Without the option: the marker masks later writes, and the first version comes back, unless a flush has dropped
@@ -985,7 +985,7 @@ fn with_new_version_behavior_what_is_written_later_wins_through_flush_and_compac
 }
 
 #[test]
-fn what_a_family_wants_cached_is_in_memory_without_a_read() {
+fn cache_on_write_families_are_cached_without_a_read() {
     let in_memory = |attributes: &[(&'static str, &str)], act: &dyn Fn(&Bench)| {
         let family = FamilyDescriptor::new("f").expect("a name");
         let family = attributes.iter().fold(family, |family, &(name, value)| family.with(name, value));
@@ -1023,7 +1023,7 @@ fn what_a_family_wants_cached_is_in_memory_without_a_read() {
 }
 
 #[test]
-fn a_region_that_is_opened_again_finds_its_blocks_unless_they_shall_go() {
+fn a_reopened_region_finds_its_cached_blocks_unless_evicted_on_close() {
     for (attribute, kept) in [("BLOCKCACHE", true), ("EVICT_BLOCKS_ON_CLOSE", false)] {
         let bench = Bench::with(FamilyDescriptor::new("f").expect("a name").with(attribute, "true"));
         bench.put("a", "f:x", 1, "v");
@@ -1051,7 +1051,7 @@ fn a_region_that_is_opened_again_finds_its_blocks_unless_they_shall_go() {
 }
 
 #[test]
-fn a_family_that_is_prefetched_is_in_memory_soon_after_its_region_is_open() {
+fn prefetched_families_are_cached_soon_after_opening() {
     let family = FamilyDescriptor::new("f").expect("a name").with("PREFETCH_BLOCKS_ON_OPEN", "true");
     let bench = Bench::with(family);
     bench.put("a", "f:x", 1, "v");

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_whole_list_counts_and_a_torn_one_does_not() {
+    fn the_newest_complete_list_counts_and_a_torn_one_does_not() {
         let memory = Memory::new();
         let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
         let world = World::simulated(1, WallTime(100));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_in_doubt_is_outdone_by_the_next() {
+    fn the_next_list_ends_the_doubt() {
         let memory = Memory::new();
         let store = FileName::new("data/ns/t/r/f");
         // The clock stands still, then is set back before the second attempt.

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_one_region_are_told_together_though_others_come_between() {
+    fn rows_are_grouped_by_region() {
         let told = |asked: &[(&'static str, &'static str)]| {
             let asked = asked.iter().map(|(region, row)| (region.as_bytes(), row.as_bytes()));
             let mut told = Vec::new();

@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn dear_rows_are_looked_after_one_by_one_and_cheap_ones_together() {
+    fn the_clock_is_read_after_slow_rows_and_groups_of_fast_rows() {
         let world = World::simulated(1, WallTime(0));
         let mut state = Looks::new(world.moment());
         let (cheap, dear) = (Duration::from_micros(1), Duration::from_millis(13));

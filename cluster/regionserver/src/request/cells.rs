@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_taken_in_order_and_never_twice() {
+    fn cells_are_taken_in_order_and_once() {
         let mut cells = RequestCells::new(block_of(&[b"a", b"b", b"c"]));
         assert_eq!(
             cells.take(2).expect("two").cells().map(|c| c.row().to_vec()).collect::<Vec<_>>(),

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn joni_is_taken_for_java() {
+    fn joni_patterns_are_read_as_java_patterns() {
         let joni = |pattern: &str| pb::RegexStringComparator {
             pattern: pattern.to_owned(),
             charset: "UTF-8".to_owned(),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_named() {
+    fn errors_name_unknown_classes() {
         let error = of("MyComparator", &pb::NullComparator {}).expect_err("not known");
         assert!(error.message.contains("org.apache.hadoop.hbase.filter.MyComparator") && error.do_not_retry);
         let short = pb::LongComparator { comparable: bytes(b"7") };

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_region_that_is_named_is_the_one_that_the_plain_decoder_names() {
+    fn the_specifier_equals_that_of_the_plain_decoder() {
         let world = World::simulated(7, WallTime(0));
         let any = |below: u64| world.random() % below;
         // Keys of both fields, of other fields and of other types; lengths, long numbers, and truncated names.

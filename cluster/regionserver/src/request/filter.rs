@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_whose_cells_depend_on_others_are_made() {
+    fn stateful_filters_are_decoded() {
         let exclude = pb::SingleColumnValueExcludeFilter {
             single_column_value_filter: pb::SingleColumnValueFilter {
                 comparator: compare("v").comparator.expect("given"),
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_filter_is_refused_for_good() {
+    fn invalid_filters_are_refused_without_retry() {
         let unknown = pb::Filter { name: "com.example.Mine".into(), serialized_filter: None };
         let mut deep = of("PrefixFilter", &pb::PrefixFilter { prefix: None });
         for _ in 0..=DEPTH_MAX {
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparator_is_missed_when_something_is_to_be_compared() {
+    fn a_missing_comparator_fails_at_the_first_comparison() {
         let row = |operator: pb::CompareType| {
             let compare_filter = pb::CompareFilter { compare_op: operator as i32, comparator: None };
             made(&of("RowFilter", &pb::RowFilter { compare_filter })).expect("a filter")

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_bytes_and_what_was_before_it_asks_for_what_the_plain_decoder_says() {
+    fn decoding_equals_the_plain_decoder_with_a_warm_cache() {
         let world = World::simulated(5, WallTime(0));
         let any = |below: u64| world.random() % below.max(1);
         let (mut likes, mut last) = (0, some_request(&any));

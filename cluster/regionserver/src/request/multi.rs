@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_bytes_it_says_what_the_plain_decoder_says() {
+    fn decoding_equals_the_plain_decoder_for_any_bytes() {
         let world = World::simulated(11, WallTime(0));
         let any = |below: u64| world.random() % below.max(1);
         let mut alike = 0;

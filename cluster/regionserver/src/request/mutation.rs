@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_or_of_another_row_is_refused_and_its_cells_are_taken() {
+    fn refused_mutations_consume_their_cells() {
         let long = read(&proto(
             MutationType::Put,
             vec![QualifierValue { value: Some(vec![b'x'; 100].into()), ..Default::default() }],

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_are_named_in_either_way() {
+    fn regions_are_found_by_both_kinds_of_name() {
         for by in [RegionSpecifierType::RegionName, RegionSpecifierType::EncodedRegionName] {
             let specifier = pb::RegionSpecifier { r#type: by as i32, ..region() }.encode_to_vec();
             assert_eq!(region_named(&specifier), Some((by, &b"t,,1.abc."[..])));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn gets_and_what_looks_before_it_writes_read_a_row() {
+    fn gets_and_read_modify_writes_read_a_row() {
         let get =
             pb::GetRequest { region: region(), get: pb::Get { row: "row".into(), ..Default::default() } };
         assert!(reads("Get", &get) && !reads("Scan", &get));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_damaged_makes_no_panic() {
+    fn damaged_messages_cause_no_panic() {
         let whole = mutate(MutationType::Increment, true).encode_to_vec();
         for end in 0..whole.len() {
             let _any = row_that_is_read(b"Mutate", &whole[..end]);

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_say_raw_and_isolation() {
+    fn attributes_set_raw_and_isolation() {
         let pair =
             |name: &str, byte: u8| pb::NameBytesPair { name: name.into(), value: Some(vec![byte].into()) };
         let mut query = pb::Scan {

@@ -36,7 +36,7 @@ fn regions_and_loads_are_listed() {
 }
 
 #[test]
-fn compactions_wait_in_the_queue_and_are_told_of() {
+fn queued_compactions_are_reported() {
     let bench = Bench::new();
     let region = bench.region_of(b"a");
     let state = || {
@@ -168,7 +168,7 @@ fn slow_calls_and_large_answers_are_kept_for_the_operator() {
 }
 
 #[test]
-fn what_runs_at_this_moment_is_listed() {
+fn running_work_is_listed() {
     let bench = Bench::new();
     let calls = || bench.server.tasks(TaskFilter::Operation);
     assert!(calls().is_empty());
@@ -197,7 +197,7 @@ fn what_runs_at_this_moment_is_listed() {
 }
 
 #[test]
-fn the_rest_is_answered_as_by_hbase() {
+fn other_methods_answer_as_hbase() {
     let bench = Bench::new();
     let _: pb::RollWalWriterResponse =
         bench.admin("RollWALWriter", &pb::RollWalWriterRequest {}).expect("rolled");
@@ -247,7 +247,7 @@ fn the_rest_is_answered_as_by_hbase() {
 }
 
 #[test]
-fn an_updated_number_of_files_for_a_compaction_acts_on_open_regions_at_once() {
+fn updated_compaction_options_act_on_open_regions() {
     let bench = Bench::new();
     let region = bench.server.regions().all().remove(0);
     for row in ["a", "b"] {
@@ -265,7 +265,7 @@ fn an_updated_number_of_files_for_a_compaction_acts_on_open_regions_at_once() {
 }
 
 #[test]
-fn a_client_finds_its_way_from_any_address() {
+fn clients_bootstrap_from_any_address() {
     let view = Arc::new(ClusterView::new());
     let service = ClientMetaService::new(view.clone(), 2);
     let nodes = BootstrapNodeService::new(view.clone());
@@ -306,7 +306,7 @@ fn a_client_finds_its_way_from_any_address() {
 }
 
 #[test]
-fn files_middles_and_sizes_are_told_as_they_are() {
+fn file_names_split_rows_and_sizes_are_reported() {
     let bench = Bench::new();
     let region = bench.server.regions().all().remove(0);
     let info = || {

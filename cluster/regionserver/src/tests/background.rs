@@ -40,7 +40,7 @@ fn a_full_memstore_is_flushed_and_many_files_are_compacted() {
 }
 
 #[test]
-fn a_region_that_is_being_flushed_is_not_flushed_again_for_what_is_on_its_way() {
+fn a_running_flush_is_not_queued_again() {
     let bench = Bench::with(Options { wake_period: Duration::ZERO, ..Options::default() }, &[("", "")]);
     let (background, region) = (&bench.server.background, bench.server.regions().all().remove(0));
     background.set_flushing(vec![region.clone()]);
@@ -71,7 +71,7 @@ const SOON: Duration = Duration::from_secs(30);
 const A_WHILE: Duration = Duration::from_millis(100);
 
 #[test]
-fn what_is_asked_for_wakes_who_does_it_and_nobody_else() {
+fn a_request_wakes_one_thread_of_its_kind() {
     let bench = Bench::with(Options { wake_period: LONG, ..Options::default() }, &[("", "")]);
     bench.put("r", "f:x", "1");
     let region = bench.server.regions().all().remove(0);
@@ -92,7 +92,7 @@ fn what_is_asked_for_wakes_who_does_it_and_nobody_else() {
 }
 
 #[test]
-fn who_has_just_looked_does_not_sleep_through_the_end() {
+fn a_stop_is_not_missed_before_a_sleep() {
     let bench = Bench::with(Options { wake_period: LONG, ..Options::default() }, &[("", "")]);
     bench.server.background.stop();
     for step in [Background::flush_next, Background::compact_next, MemoryQueue::compact_next] {
@@ -101,7 +101,7 @@ fn who_has_just_looked_does_not_sleep_through_the_end() {
 }
 
 #[test]
-fn what_was_sealed_in_memory_is_compacted_there() {
+fn sealed_segments_are_compacted_in_memory() {
     let region = RegionOptions {
         // About 1 KB, shared by two families.
         in_memory_flush_factor: 2_048.0 / RegionOptions::default().flush_size as f64,
@@ -148,7 +148,7 @@ fn writes_are_refused_while_memory_is_full() {
 }
 
 #[test]
-fn compactions_that_are_switched_off_wait() {
+fn disabled_compactions_wait() {
     let bench = Bench::with(
         Options { compaction_enabled: false, wake_period: Duration::ZERO, ..Options::default() },
         &[("", "")],
@@ -163,7 +163,7 @@ fn compactions_that_are_switched_off_wait() {
 }
 
 #[test]
-fn a_closed_region_is_no_longer_looked_after() {
+fn closed_regions_get_no_background_work() {
     let bench = Bench::with(Options { wake_period: Duration::ZERO, ..Options::default() }, &[("", "")]);
     bench.put("r", "f:x", "1");
     let region = bench.server.regions().all().remove(0);
@@ -186,7 +186,7 @@ fn the_threads_end_with_the_server() {
 }
 
 #[test]
-fn what_fails_is_counted_told_and_tried_again_later_and_later() {
+fn failures_are_counted_logged_and_retried_with_backoff() {
     let options = Options {
         wake_period: Duration::ZERO,
         retry_min: Duration::from_secs(1),
@@ -237,7 +237,7 @@ fn what_fails_is_counted_told_and_tried_again_later_and_later() {
 }
 
 #[test]
-fn what_it_shows_has_hbases_names_and_true_numbers() {
+fn metrics_have_hbases_names_and_true_values() {
     use telemetry::Source;
     let options = Options { warn_time: Some(Duration::ZERO), warn_bytes: Some(0), ..Options::default() };
     let bench = Bench::with(options, &[("", "")]);
@@ -289,7 +289,7 @@ fn from_the_lower_mark_on_the_fullest_regions_are_flushed_until_it_is_below() {
 }
 
 #[test]
-fn a_flush_waits_for_a_compaction_while_there_are_too_many_files_but_not_for_ever() {
+fn too_many_files_delay_a_flush_for_a_limited_time() {
     let region_options = RegionOptions { blocking_files: 1, flush_size: 1, ..RegionOptions::default() };
     let options =
         Options { blocking_wait: Duration::from_secs(10), wake_period: Duration::ZERO, ..Options::default() };
@@ -312,7 +312,7 @@ fn a_flush_waits_for_a_compaction_while_there_are_too_many_files_but_not_for_eve
 }
 
 #[test]
-fn stores_are_rewritten_whole_when_their_time_has_come() {
+fn major_compactions_run_when_due() {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     let region_options =
         RegionOptions { major_period: 7 * DAY, major_jitter: 0.5, ..RegionOptions::default() };
@@ -340,7 +340,7 @@ fn stores_are_rewritten_whole_when_their_time_has_come() {
 }
 
 #[test]
-fn an_old_log_file_is_ended_however_small_it_is() {
+fn an_old_log_file_is_rolled_whatever_its_size() {
     let period = Duration::from_secs(3600);
     let bench = Bench::with(Options { log_roll_period: period, ..Options::default() }, &[("", "")]);
     let log = bench.server.foundation().log.clone();
@@ -380,7 +380,7 @@ fn log_files(bench: &Bench) -> usize {
 }
 
 #[test]
-fn what_the_log_keeps_to_be_written_over_goes_when_nothing_is_written() {
+fn spare_log_files_are_deleted_when_idle() {
     let period = Duration::from_secs(3600);
     let (bench, needed) = with_files_ready(Options { log_roll_period: period, ..Options::default() });
     let log = &bench.server.foundation().log;
@@ -394,7 +394,7 @@ fn what_the_log_keeps_to_be_written_over_goes_when_nothing_is_written() {
 }
 
 #[test]
-fn what_the_log_keeps_to_be_written_over_goes_when_a_store_file_finds_the_disk_full() {
+fn spare_log_files_are_deleted_when_the_disk_is_full() {
     let (bench, needed) = with_files_ready(Options::default());
     bench.put("r", "f:x", "1");
     let region = bench.server.regions().all().remove(0);
@@ -410,7 +410,7 @@ fn what_the_log_keeps_to_be_written_over_goes_when_a_store_file_finds_the_disk_f
 }
 
 #[test]
-fn files_that_no_list_names_go_after_a_while() {
+fn unlisted_files_are_deleted_after_a_while() {
     use storage::Files;
     let period = Duration::from_secs(300);
     let bench = Bench::with(Options { unnamed_files_period: period, ..Options::default() }, &[("", "")]);
@@ -428,7 +428,7 @@ fn files_that_no_list_names_go_after_a_while() {
 }
 
 #[test]
-fn what_flushes_weighs_as_much_as_what_serves_while_memory_presses() {
+fn flushes_get_full_priority_under_memory_pressure() {
     let region = RegionOptions { flush_size: 1 << 10, block_multiplier: 4, ..RegionOptions::default() };
     let options = Options { wake_period: Duration::ZERO, ..Options::default() };
     let bench = Bench::of(options, region, 1 << 20, &[("", "")]);
@@ -444,7 +444,7 @@ fn what_flushes_weighs_as_much_as_what_serves_while_memory_presses() {
 }
 
 #[test]
-fn what_compacts_weighs_as_much_as_what_serves_while_it_holds_up_flushes_or_takes_long() {
+fn compactions_get_full_priority_when_flushes_wait_or_they_run_long() {
     let region = RegionOptions {
         flush_size: 1,
         block_multiplier: 1 << 20,

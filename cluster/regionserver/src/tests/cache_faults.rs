@@ -182,7 +182,7 @@ const FAULTS: [DeviceFault; 6] = [
 ];
 
 #[test]
-fn whatever_the_device_does_clients_get_their_rows() {
+fn device_faults_never_reach_clients() {
     let device = Scratch::new(DEVICE);
     let scene = Scene::over(Arc::new(device.clone()));
     scene.load(|_| {});
@@ -211,7 +211,7 @@ fn whatever_the_device_does_clients_get_their_rows() {
 }
 
 #[test]
-fn a_device_that_is_gone_for_too_long_is_used_no_more_and_nobody_waits_for_it() {
+fn a_device_lost_for_too_long_is_given_up() {
     let device = Scratch::new(DEVICE);
     let scene = Scene::over(Arc::new(device.clone()));
     scene.load(|_| {});

@@ -10,7 +10,7 @@ use super::bench::{Bench, class, equals, get, increment, mutation, shown, specif
 use crate::{MovedTo, Options};
 
 #[test]
-fn what_is_put_is_got_with_and_without_a_codec() {
+fn puts_are_read_with_and_without_a_codec() {
     let mut bench = Bench::new();
     bench.put("r", "f:a", "1");
     bench.put("r", "g:b", "2");
@@ -39,7 +39,7 @@ fn existence_is_answered_without_cells() {
 }
 
 #[test]
-fn a_region_is_found_by_both_names_and_a_lost_one_is_told_of() {
+fn regions_are_found_by_both_names_and_missing_ones_reported() {
     let bench = Bench::new();
     bench.put("r", "f:a", "1");
     let region = bench.server.regions().all().remove(0);
@@ -104,7 +104,7 @@ fn cells_beyond_the_limit_are_refused() {
 }
 
 #[test]
-fn increments_and_appends_give_back_what_they_made() {
+fn increments_and_appends_return_the_new_values() {
     let bench = Bench::new();
     for expected in [5i64, 10] {
         let (response, cells) = bench.mutate_if(increment("r", "f:n", 5), None).expect("an increment");
@@ -130,7 +130,7 @@ fn increments_and_appends_give_back_what_they_made() {
 }
 
 #[test]
-fn a_repeated_increment_is_done_once() {
+fn a_repeated_increment_is_applied_once() {
     let bench = Bench::new();
     let again = pb::MutationProto { nonce: Some(9), ..increment("r", "f:n", 5) };
     for _ in 0..3 {
@@ -143,7 +143,7 @@ fn a_repeated_increment_is_done_once() {
 }
 
 #[test]
-fn a_repetition_is_answered_with_what_the_first_made() {
+fn a_repetition_gets_the_first_result() {
     let bench = Bench::new();
     let number = |number: i64| [format!("f:n={}", number.to_be_bytes().escape_ascii())];
     let add = |nonce, amount| {
@@ -162,7 +162,7 @@ fn a_repetition_is_answered_with_what_the_first_made() {
 }
 
 #[test]
-fn a_repetition_after_a_crash_is_known_from_the_log() {
+fn a_repetition_after_a_crash_is_recognised_from_the_log() {
     let bench = Bench::new();
     let number = |number: i64| [format!("f:n={}", number.to_be_bytes().escape_ascii())];
     let add = |bench: &Bench, nonce| {
@@ -186,7 +186,7 @@ fn a_repetition_after_a_crash_is_known_from_the_log() {
 }
 
 #[test]
-fn a_client_that_goes_away_and_comes_again_finds_it_done() {
+fn an_abandoned_increment_is_not_applied_again() {
     let bench = Bench::new();
     let add = pb::MutationProto { nonce: Some(9), ..increment("r", "f:n", 5) };
     let request = pb::MutateRequest {
@@ -203,7 +203,7 @@ fn a_client_that_goes_away_and_comes_again_finds_it_done() {
 }
 
 #[test]
-fn a_condition_that_did_not_hold_is_looked_at_again() {
+fn a_failed_condition_is_evaluated_again() {
     let bench = Bench::new();
     let add = pb::MutationProto { nonce: Some(9), ..increment("r", "f:n", 5) };
     let condition = || Some(equals("r", "f:a", "1"));
@@ -219,7 +219,7 @@ fn a_condition_that_did_not_hold_is_looked_at_again() {
 }
 
 #[test]
-fn conditions_decide_and_are_told_of() {
+fn conditions_decide_and_are_reported() {
     let bench = Bench::new();
     let put = |value| mutation(MutationType::Put, "r", "f:a", value);
     let (first, _) = bench.mutate_if(put("1"), Some(equals("r", "f:a", ""))).expect("absent");
@@ -234,7 +234,7 @@ fn conditions_decide_and_are_told_of() {
 }
 
 #[test]
-fn a_condition_is_for_the_row_that_is_written() {
+fn a_condition_must_be_on_the_written_row() {
     let bench = Bench::new();
     bench.put("r", "f:a", "1");
     let put = mutation(MutationType::Put, "s", "f:a", "2");
@@ -279,7 +279,7 @@ fn a_marker_of_the_whole_family_has_no_column() {
 }
 
 #[test]
-fn a_write_whose_client_went_away_holds_up_nobody() {
+fn an_abandoned_write_holds_up_nobody() {
     let bench = Bench::new();
     for row in ["a", "b", "c"] {
         let request = pb::MutateRequest {
@@ -300,7 +300,7 @@ fn a_write_whose_client_went_away_holds_up_nobody() {
 }
 
 #[test]
-fn deletes_take_away() {
+fn deletes_remove_cells() {
     let bench = Bench::new();
     bench.put("r", "f:a", "1");
     bench.put("r", "g:b", "2");

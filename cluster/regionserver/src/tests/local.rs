@@ -36,7 +36,7 @@ fn order(term: u64) -> OpenOrder {
 }
 
 #[test]
-fn rows_are_written_replaced_deleted_and_written_anew() {
+fn catalog_rows_are_put_replaced_and_deleted() {
     let bench = Bench::new();
     let (servers, name) = servers(&bench);
     let region: EncodedName = bench.server.regions().all()[0].info().encoded_name().clone();
@@ -54,7 +54,7 @@ fn rows_are_written_replaced_deleted_and_written_anew() {
 }
 
 #[test]
-fn the_newest_stamp_of_a_region_is_that_of_a_marker_too() {
+fn the_newest_timestamp_includes_delete_markers() {
     let bench = Bench::new();
     let (servers, name) = servers(&bench);
     let region = bench.server.regions().all().remove(0).info().encoded_name().clone();
@@ -66,7 +66,7 @@ fn the_newest_stamp_of_a_region_is_that_of_a_marker_too() {
 }
 
 #[test]
-fn regions_are_opened_once_and_closed_without_complaint() {
+fn repeated_opens_and_closes_succeed() {
     let bench = Bench::with(crate::Options::default(), &[]);
     let (servers, name) = servers(&bench);
     let info = region("", "");

@@ -43,7 +43,7 @@ fn indexes(result: &pb::RegionActionResult) -> Vec<u32> {
 }
 
 #[test]
-fn puts_take_their_cells_in_order_and_are_answered_each() {
+fn puts_consume_cells_in_order_and_each_has_a_result() {
     let bench = Bench::with(Options::default(), &[("", "m"), ("m", "")]);
     let actions =
         vec![bench.on("a", vec![put(1, "a", 2), put(3, "b", 1)]), bench.on("z", vec![put(2, "z", 1)])];
@@ -63,7 +63,7 @@ fn puts_take_their_cells_in_order_and_are_answered_each() {
 }
 
 #[test]
-fn a_failed_region_action_takes_its_cells_and_says_nothing_else() {
+fn a_failed_region_action_consumes_its_cells() {
     let bench = Bench::new();
     let mut lost = bench.on("a", vec![put(0, "a", 1), put(1, "b", 1)]);
     lost.region.value = "t,,1.00000000000000000000000000000000.".into();
@@ -90,7 +90,7 @@ fn a_failed_region_action_takes_its_cells_and_says_nothing_else() {
 }
 
 #[test]
-fn a_put_that_cannot_be_read_fails_all_puts_that_go_with_it() {
+fn a_malformed_put_fails_all_puts_of_its_region_action() {
     let bench = Bench::new();
     let actions = vec![bench.on("a", vec![put(0, "a", 1), put(1, "b", 2), put(2, "c", 1)])];
     let (response, _) = bench.multi(actions, cells(&[("a", "f:x", "1"), ("b", "f:x", "2")]));
@@ -105,7 +105,7 @@ fn a_put_that_cannot_be_read_fails_all_puts_that_go_with_it() {
 }
 
 #[test]
-fn gets_and_increments_give_their_cells_in_the_order_of_their_entries() {
+fn cells_are_returned_in_the_order_of_the_entries() {
     let bench = Bench::new();
     bench.put("a", "f:x", "1");
     bench.put("b", "f:x", "2");
@@ -131,7 +131,7 @@ fn gets_and_increments_give_their_cells_in_the_order_of_their_entries() {
 }
 
 #[test]
-fn what_was_written_before_in_the_same_call_is_seen() {
+fn a_get_sees_earlier_writes_of_its_call() {
     let bench = Bench::new();
     let actions = vec![
         bench.on("a", vec![put(0, "a", 1)]),
@@ -143,7 +143,7 @@ fn what_was_written_before_in_the_same_call_is_seen() {
 }
 
 #[test]
-fn atomic_actions_say_processed_and_keep_their_cells_in_the_message() {
+fn atomic_actions_set_processed_and_return_cells_in_the_message() {
     let bench = Bench::new();
     let mut atomic = bench.on("a", vec![put(0, "a", 1), one(0, increment("a", "f:n", 4))]);
     atomic.atomic = Some(true);
@@ -166,7 +166,7 @@ fn atomic_actions_say_processed_and_keep_their_cells_in_the_message() {
 }
 
 #[test]
-fn conditional_actions_say_whether_they_were_done() {
+fn conditional_actions_report_whether_they_were_applied() {
     let bench = Bench::new();
     bench.put("a", "f:x", "1");
     for (expected, held) in [("2", false), ("1", true)] {
@@ -191,7 +191,7 @@ fn conditional_actions_say_whether_they_were_done() {
 }
 
 #[test]
-fn a_reply_that_grew_too_large_leaves_the_rest_to_be_asked_again() {
+fn a_reply_at_its_limit_refuses_the_remaining_actions() {
     let mut bench = Bench::with(Options { result_bytes_max: 100, ..Options::default() }, &[("", "")]);
     bench.put("a", "f:x", &"v".repeat(80));
     let actions = || vec![bench.on("a", vec![read(0, "a"), read(1, "a"), put(2, "p", 1)])];
@@ -209,7 +209,7 @@ fn a_reply_that_grew_too_large_leaves_the_rest_to_be_asked_again() {
 }
 
 #[test]
-fn a_reply_stays_small_while_others_have_the_memory_for_answers() {
+fn a_reply_is_small_while_response_memory_is_short() {
     let mut bench = Bench::new();
     bench.put("a", "f:x", &"v".repeat(80 << 10));
     bench.answers = rpc::Answers::new(1 << 20);
@@ -236,7 +236,7 @@ fn a_batch_of_many_rows_may_be_refused() {
 }
 
 #[test]
-fn an_endpoint_changes_several_rows_at_once() {
+fn multi_row_mutations_are_atomic() {
     let bench = Bench::with(Options::default(), &[("", "m"), ("m", "")]);
     let call = |rows: &[&'static str], service: &str, condition: Vec<pb::Condition>| {
         let request = pb::MutateRowsRequest {

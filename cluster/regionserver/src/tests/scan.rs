@@ -51,7 +51,7 @@ impl Bench {
 }
 
 #[test]
-fn a_small_region_is_read_in_one_call_and_the_scanner_ends_by_itself() {
+fn a_small_region_takes_one_call_and_closes_its_scanner() {
     let bench = Bench::new();
     bench.fill();
     let (response, cells) = bench.open(pb::Scan::default(), |_| {});
@@ -77,7 +77,7 @@ fn a_small_region_is_read_in_one_call_and_the_scanner_ends_by_itself() {
 }
 
 #[test]
-fn a_reply_is_cut_after_a_row_while_others_have_the_memory_for_answers() {
+fn a_scan_reply_is_cut_while_response_memory_is_short() {
     let mut bench = Bench::new();
     for row in ["a", "b", "c"] {
         bench.put(row, "f:x", &"v".repeat(80 << 10));
@@ -94,7 +94,7 @@ fn a_reply_is_cut_after_a_row_while_others_have_the_memory_for_answers() {
 }
 
 #[test]
-fn a_reply_counts_until_its_connection_has_it() {
+fn a_reply_counts_as_response_memory_until_sent() {
     let mut bench = Bench::new();
     for row in ["a", "b", "c"] {
         bench.put(row, "f:x", &"v".repeat(80 << 10));
@@ -127,7 +127,7 @@ fn without_a_codec_results_are_messages() {
 }
 
 #[test]
-fn calls_follow_each_other_by_number() {
+fn calls_must_be_numbered_in_sequence() {
     let bench = Bench::new();
     bench.fill();
     let (first, cells) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
@@ -152,7 +152,7 @@ fn calls_follow_each_other_by_number() {
 }
 
 #[test]
-fn who_asks_for_no_row_goes_on_with_the_next_call() {
+fn a_call_for_no_rows_keeps_the_scanner() {
     let bench = Bench::new();
     bench.fill();
     let (first, cells) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(0));
@@ -186,7 +186,7 @@ fn a_client_may_close_early() {
 }
 
 #[test]
-fn replies_are_the_same_when_rows_are_given_out_of_a_file() {
+fn replies_are_equal_for_copied_and_judged_rows() {
     for codec in [Codec::KeyValue, Codec::None] {
         let mut bench = Bench::new();
         bench.codec = codec;
@@ -241,7 +241,7 @@ fn are_the_same_out_of_a_file(bench: &Bench) {
 /// A row was cut at a marker that masks its rest, so only the next row shows that it is complete. It counts then, and
 /// the rows copied from a file are limited to the remaining number.
 #[test]
-fn a_row_that_turns_out_to_be_complete_counts_before_rows_are_given_out_of_a_file() {
+fn a_row_found_complete_counts_before_rows_are_copied() {
     let bench = Bench::new();
     bench.put("a", "f:x", &"1".repeat(1_000));
     bench.mutate(mutation(MutationType::Delete, "a", "f:y", "")).expect("a delete");
@@ -286,7 +286,7 @@ fn a_limit_of_rows_ends_the_whole_scan() {
 }
 
 #[test]
-fn batches_and_sizes_cut_rows_only_for_clients_who_understand() {
+fn rows_are_cut_only_for_clients_of_partial_results() {
     let bench = Bench::new();
     bench.fill();
     let (batches, cells) = bench.open(pb::Scan { batch_size: Some(1), ..Default::default() }, |request| {
@@ -309,7 +309,7 @@ fn batches_and_sizes_cut_rows_only_for_clients_who_understand() {
 
 /// The result of Apache HBase 2.6.4 for a scan from `n` in a region with the rows `n`, `p` and `z`.
 #[test]
-fn a_scan_whose_rows_lie_outside_gets_what_the_region_has() {
+fn a_scan_beyond_the_region_returns_the_regions_rows() {
     let bench = Bench::with(Options::default(), &[("", "n"), ("n", "")]);
     for row in ["a", "c", "n", "p", "z"] {
         bench.put(row, "f:x", "1");
@@ -389,7 +389,7 @@ fn as_many_cells_fit_into_a_result_size_as_with_hbase() {
 
 /// See `client_service::scan::edge`.
 #[test]
-fn a_small_scan_that_goes_on_at_the_edge_of_a_region_is_first_told_that_there_is_more() {
+fn a_small_scan_at_a_region_edge_gets_a_heartbeat_first() {
     let bench = Bench::with(Options::default(), &[("", "n"), ("n", "")]);
     for row in ["a", "c", "n", "p"] {
         bench.put(row, "f:x", "1");
@@ -442,7 +442,7 @@ fn a_small_scan_that_goes_on_at_the_edge_of_a_region_is_first_told_that_there_is
 }
 
 #[test]
-fn leases_run_out_unless_they_are_renewed() {
+fn leases_expire_unless_renewed() {
     let bench =
         Bench::with(Options { scanner_timeout: Duration::from_secs(10), ..Options::default() }, &[("", "")]);
     bench.fill();
@@ -465,7 +465,7 @@ fn leases_run_out_unless_they_are_renewed() {
 }
 
 #[test]
-fn a_client_whose_region_was_closed_is_told_once_that_it_has_changed() {
+fn a_client_is_told_once_that_its_region_closed() {
     for opened_again in [false, true] {
         let bench = Bench::new();
         bench.fill();
@@ -486,7 +486,7 @@ fn a_client_whose_region_was_closed_is_told_once_that_it_has_changed() {
 }
 
 #[test]
-fn who_does_not_ask_after_a_closed_region_is_forgotten_with_the_lease() {
+fn scanners_of_closed_regions_are_forgotten_after_a_lease() {
     let bench = Bench::new();
     bench.fill();
     let (first, _) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
@@ -499,7 +499,7 @@ fn who_does_not_ask_after_a_closed_region_is_forgotten_with_the_lease() {
 }
 
 #[test]
-fn a_scan_goes_on_whatever_becomes_of_memory_and_files_meanwhile() {
+fn a_scan_continues_across_flushes_and_compactions() {
     let bench = Bench::new();
     bench.fill();
     let region = bench.server.regions().all().remove(0);
@@ -523,7 +523,7 @@ fn a_scan_goes_on_whatever_becomes_of_memory_and_files_meanwhile() {
 }
 
 #[test]
-fn a_client_that_vanished_holds_nothing_when_its_lease_is_over() {
+fn an_expired_scanner_holds_no_files() {
     let bench = Bench::new();
     bench.fill();
     let region = bench.server.regions().all().remove(0);
@@ -554,7 +554,7 @@ fn a_request_that_names_nothing_is_refused() {
 }
 
 #[test]
-fn less_than_no_rows_are_refused_and_the_scanner_goes_on() {
+fn a_negative_number_of_rows_is_refused_and_keeps_the_scanner() {
     let bench = Bench::new();
     bench.fill();
     let (first, _) = bench.open(pb::Scan::default(), |request| request.number_of_rows = Some(1));
@@ -566,7 +566,7 @@ fn less_than_no_rows_are_refused_and_the_scanner_goes_on() {
 }
 
 #[test]
-fn a_client_that_has_given_up_gets_an_error_and_no_scanner() {
+fn an_expired_client_deadline_closes_the_scanner() {
     let mut bench = Bench::new();
     bench.fill();
     bench.timeout = Some(Duration::from_secs(1));
@@ -590,7 +590,7 @@ fn a_client_that_has_given_up_gets_an_error_and_no_scanner() {
 
 /// A slow pattern is evaluated where nobody waits, and the clock is read after the first cell.
 #[test]
-fn a_client_hears_of_a_scan_that_finds_nothing_within_a_row() {
+fn a_fruitless_scan_sends_heartbeats_within_a_row() {
     let options = Options { scan_time_min: Duration::ZERO, ..Options::default() };
     let mut bench = Bench::with(options, &[("", "")]);
     bench.fill();
@@ -632,7 +632,7 @@ fn a_client_hears_of_a_scan_that_finds_nothing_within_a_row() {
 }
 
 #[test]
-fn metrics_are_told_when_they_are_asked_for() {
+fn scan_metrics_are_returned_on_request() {
     let bench = Bench::new();
     bench.fill();
     let (response, _) = bench.open(pb::Scan::default(), |request| request.track_scan_metrics = Some(true));

@@ -92,7 +92,7 @@ fn from_disk(bench: &Bench) -> u64 {
 }
 
 #[test]
-fn a_get_goes_to_the_disk_only_when_it_must() {
+fn a_get_reads_the_disk_only_if_needed() {
     let bench = bench();
     assert_eq!(bench.row("b"), ["f:x=b"]);
     assert_eq!(from_disk(&bench), 1);
@@ -107,7 +107,7 @@ fn a_get_goes_to_the_disk_only_when_it_must() {
 }
 
 #[test]
-fn a_multi_goes_on_where_it_was() {
+fn a_multi_continues_where_it_paused() {
     let bench = bench();
     bench.put("m", "f:x", "in memory");
     let read = |index, row| pb::Action { index: Some(index), get: Some(get(row)), ..Default::default() };
@@ -150,7 +150,7 @@ fn a_large_multi_leaves_the_serving_thread() {
 }
 
 #[test]
-fn a_scan_reads_what_is_stored_and_what_is_not() {
+fn a_scan_reads_stored_and_cached_rows() {
     let bench = bench();
     bench.put("bb", "f:x", "bb");
     let scan = |scan: pb::Scan| {
@@ -184,7 +184,7 @@ fn a_scan_reads_what_is_stored_and_what_is_not() {
 }
 
 #[test]
-fn writes_that_read_find_what_is_stored() {
+fn read_modify_writes_read_stored_cells() {
     let bench = bench();
     let response = bench.mutate(mutation(MutationType::Append, "a", "f:x", "+")).expect("an append");
     assert_eq!(response.result.expect("a result").associated_cell_count, Some(1));

@@ -201,7 +201,7 @@ mod tests {
     const PARENT: &str = "fedcba9876543210fedcba9876543210";
 
     #[test]
-    fn names_are_hbases() {
+    fn names_have_hbases_form() {
         let here = StorePlace::of_folder(&FileName::new("data/ns/t/daughter/f")).expect("a store");
         let origin = |name: &str| {
             let parsed = StoreFileName::parse(name).expect("a name");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_store_gives_is_refused() {
+    fn invalid_names_are_refused() {
         for name in ["", ".", "..", "a/b", "../x", "t=r-abc", "=-", "abc.", "abc.parent", ".filelist", "a\0"]
         {
             assert!(StoreFileName::parse(name).is_err(), "{name:?}");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn back_references_lead_back() {
+    fn back_references_name_their_store() {
         let target = StorePlace::of_folder(&FileName::new("root/data/ns/t/r/f")).expect("a store");
         let folder = target.back_references("abc");
         assert_eq!(folder.as_str(), "root/archive/data/ns/t/r/f/.links-abc");

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_hbases() {
+    fn references_have_hbases_bytes() {
         let reference = Reference { half: Half::Bottom, split_row: Bytes::from_static(b"mid") };
         let bytes = reference.to_file();
         // Field 1: rowLen 0003 "mid" familyLen 00, the latest timestamp, type Maximum. Field 2: 1.
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_form_is_read_and_other_bytes_are_refused() {
+    fn the_old_format_is_read_and_invalid_bytes_are_refused() {
         let old = b"\x01\x0f\x00\x03mid\x00\x7f\xff\xff\xff\xff\xff\xff\xff\xff";
         let top = Reference { half: Half::Top, split_row: Bytes::from_static(b"mid") };
         assert_eq!(Reference::of_file(old), Ok(top));

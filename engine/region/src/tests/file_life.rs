@@ -111,7 +111,7 @@ fn split(server: &Server, parent: &Arc<Region>, row: &str) -> [Arc<Region>; 2] {
 }
 
 #[test]
-fn daughters_have_each_their_half_and_compaction_makes_it_their_own() {
+fn daughters_read_their_half_and_compaction_rewrites_it() {
     let server = Server::new();
     let parent = region_of(&server, "ns:t", &["a", "c", "m", "z"]);
     let [bottom, top] = split(&server, &parent, "m");
@@ -139,7 +139,7 @@ fn daughters_have_each_their_half_and_compaction_makes_it_their_own() {
 }
 
 #[test]
-fn a_parents_files_stay_for_as_long_as_a_daughter_refers_to_them() {
+fn a_parents_files_stay_while_a_daughter_refers_to_them() {
     let server = Server::new();
     let parent = region_of(&server, "t", &["a", "z"]);
     let [bottom, top] = split(&server, &parent, "m");
@@ -223,7 +223,7 @@ fn a_link_to_a_half_is_that_half() {
 }
 
 #[test]
-fn a_dropped_table_leaves_nothing_that_nobody_holds() {
+fn a_dropped_table_leaves_only_held_files() {
     let server = Server::new();
     let region = region_of(&server, "t", &["a", "b"]);
     region.close().expect("closed");
@@ -244,7 +244,7 @@ impl FileHolder for Stubborn {
 }
 
 #[test]
-fn what_some_holder_needs_or_cannot_tell_of_stays() {
+fn files_stay_if_a_holder_needs_them_or_cannot_tell() {
     for knows in [true, false] {
         let server = Server::new();
         let region = region_of(&server, "t", &["a", "b"]);
@@ -257,7 +257,7 @@ fn what_some_holder_needs_or_cannot_tell_of_stays() {
 }
 
 #[test]
-fn a_list_that_cannot_be_read_keeps_everything() {
+fn an_unreadable_list_keeps_every_file() {
     let server = Server::new();
     let region = region_of(&server, "t", &["a", "b"]);
     let other = Server::info("t", 7);

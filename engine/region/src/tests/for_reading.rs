@@ -75,7 +75,7 @@ fn rows(region: &Arc<Region>) -> String {
 }
 
 #[test]
-fn a_region_that_is_opened_for_reading_writes_and_deletes_nothing() {
+fn a_region_opened_for_reading_writes_and_deletes_nothing() {
     let server = Server::new();
     let info = Server::info("t", 1);
     let owner = server.open(&info, family());
@@ -124,7 +124,7 @@ fn a_region_that_is_opened_for_reading_writes_and_deletes_nothing() {
 }
 
 #[test]
-fn a_region_without_a_folder_is_empty_for_a_reader_and_stays_without() {
+fn a_reader_of_a_missing_folder_is_empty_and_creates_nothing() {
     let server = Server::new();
     let opening = Opening {
         files: Arc::new(WriteProtected::new(&server.files)),
@@ -136,7 +136,7 @@ fn a_region_without_a_folder_is_empty_for_a_reader_and_stays_without() {
 }
 
 #[test]
-fn halves_cost_no_more_reads_when_a_region_is_opened_than_whole_files() {
+fn opening_with_halves_takes_no_more_reads_than_with_whole_files() {
     let server = Server::new();
     let parent = server.open(&Server::info("t", 1), family());
     for row in ["a", "m", "z"] {

@@ -123,7 +123,7 @@ fn filters(any: &impl Fn(u64) -> u64) -> Option<Filter> {
 }
 
 #[test]
-fn gets_and_readers_of_rows_find_what_a_scan_finds_whatever_happened_before() {
+fn gets_and_row_readers_return_what_scans_return() {
     let world = World::simulated(17, WallTime(0));
     let any = |below: u64| world.random() % below;
     // Reads that succeed at once, and after a wait.

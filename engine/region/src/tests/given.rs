@@ -65,7 +65,7 @@ fn judged(scan: Scan) -> Scan {
 }
 
 #[test]
-fn a_scan_that_gives_rows_as_they_lie_gives_what_one_gives_that_judges_them() {
+fn copying_raw_rows_returns_what_judging_does() {
     let (mut saved, mut compared) = (0, 0);
     for seed in 0..60 {
         let mut dice = Dice(seed);
@@ -119,7 +119,7 @@ fn a_scan_that_gives_rows_as_they_lie_gives_what_one_gives_that_judges_them() {
 }
 
 #[test]
-fn rows_of_a_block_are_given_in_one_step_up_to_a_limit() {
+fn raw_rows_of_a_block_are_copied_in_one_step_up_to_a_limit() {
     let bench = Bench::new();
     for row in 0..100 {
         bench.put(&format!("row-{row:03}"), "f:a", 1, "x");
@@ -143,7 +143,7 @@ fn rows_of_a_block_are_given_in_one_step_up_to_a_limit() {
 }
 
 #[test]
-fn a_batch_cuts_rows_wherever_they_lie() {
+fn a_batch_cuts_raw_rows_too() {
     let bench = Bench::new();
     for row in 0..20 {
         for column in ["f:a", "f:b", "f:c"] {
@@ -159,7 +159,7 @@ fn a_batch_cuts_rows_wherever_they_lie() {
 }
 
 #[test]
-fn a_row_that_grows_too_big_is_not_given_as_it_lies() {
+fn a_row_that_is_too_big_is_not_copied() {
     let options = RegionOptions { row_size_max: 150, ..RegionOptions::default() };
     let table = table(FamilyDescriptor::new("f").expect("a name"));
     let bench = Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table, options);

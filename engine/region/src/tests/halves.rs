@@ -50,7 +50,7 @@ fn row_of(cell: &str) -> &str {
 }
 
 #[test]
-fn scans_forward_and_back_and_gets_keep_to_the_rows_of_the_half() {
+fn scans_and_gets_return_only_rows_of_the_half() {
     for seed in 0..24 {
         let (server, mut dice) = (Server::new(), Dice(seed));
         let family = FamilyDescriptor::new("f").expect("a name");
@@ -109,7 +109,7 @@ fn scans_forward_and_back_and_gets_keep_to_the_rows_of_the_half() {
 }
 
 #[test]
-fn a_compaction_of_halves_keeps_what_was_read_of_them() {
+fn a_compaction_of_halves_keeps_their_rows() {
     for seed in 0..8 {
         let (server, mut dice) = (Server::new(), Dice(seed));
         let family = FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 2);
@@ -130,7 +130,7 @@ fn a_compaction_of_halves_keeps_what_was_read_of_them() {
 }
 
 #[test]
-fn what_is_said_of_a_half_is_half_of_what_is_said_of_the_file() {
+fn a_half_counts_half_of_its_files_size_and_cells() {
     let (server, mut dice) = (Server::new(), Dice(1));
     let family = FamilyDescriptor::new("f").expect("a name");
     let parent = random(&server, &family, &mut dice);

@@ -7,7 +7,7 @@ fn looks(bench: &Bench) -> u64 {
 }
 
 #[test]
-fn rows_of_a_batch_look_up_a_block_once_whatever_their_order() {
+fn a_batch_looks_up_each_block_once_in_any_order() {
     let bench = Bench::new();
     let row = |number: usize| format!("row{number:04}");
     (0..400).for_each(|number| bench.put(&row(number), "f:x", 1, &"v".repeat(number)));

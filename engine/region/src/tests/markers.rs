@@ -26,7 +26,7 @@ fn names(bench: &Bench, family: usize) -> Vec<Box<str>> {
 }
 
 #[test]
-fn the_log_tells_of_opens_flushes_compactions_and_closes() {
+fn the_log_has_markers_of_opens_flushes_compactions_and_closes() {
     let bench = Bench::new();
     // Keep all files of the log, whatever is flushed.
     let _holder = bench.log.hold("test").expect("durable");

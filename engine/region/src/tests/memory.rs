@@ -51,7 +51,7 @@ impl Bench {
 }
 
 #[test]
-fn each_level_does_in_memory_what_it_says() {
+fn each_level_compacts_memory_as_documented() {
     for level in LEVELS.into_iter().skip(1) {
         let bench = bench(level, 4_000, family());
         let mut next = 0;
@@ -86,7 +86,7 @@ fn each_level_does_in_memory_what_it_says() {
 }
 
 #[test]
-fn an_adaptive_store_pays_only_for_what_it_gets() {
+fn an_adaptive_store_copies_only_when_it_pays() {
     let bench = bench(Level::Adaptive, 4_000, family());
     let mut next = 0;
     for _ in 0..3 {
@@ -114,7 +114,7 @@ fn an_adaptive_store_pays_only_for_what_it_gets() {
 }
 
 #[test]
-fn a_scanner_reads_what_was_there_when_it_was_opened() {
+fn a_scanner_reads_its_snapshot_across_memory_compactions() {
     for level in LEVELS {
         let bench = bench(level, 2_000, family());
         let mut next = 0;
@@ -150,7 +150,7 @@ fn a_scanner_reads_what_was_there_when_it_was_opened() {
 }
 
 #[test]
-fn a_write_that_is_not_complete_hides_nothing() {
+fn an_incomplete_write_hides_nothing() {
     let bench = bench(Level::Eager, 200, family());
     bench.put("a", "f:q", 1, "old");
     // Unacknowledged writes in memory, which no reader may see yet.
@@ -172,7 +172,7 @@ fn a_write_that_is_not_complete_hides_nothing() {
 }
 
 #[test]
-fn a_reader_begins_no_earlier_than_what_was_decided() {
+fn a_reader_begins_at_the_horizon_or_later() {
     let bench = bench(Level::Eager, 200, family());
     bench.put("a", "f:q", 1, "old");
     // As if a version was dropped that readers before the next write need.
@@ -209,7 +209,7 @@ fn while_the_background_is_behind_the_active_segment_grows() {
 
 /// Chunks so small, and cells so large, that one segment cannot address all chunks.
 #[test]
-fn what_lies_in_too_many_chunks_for_one_segment_goes_to_several() {
+fn cells_in_too_many_chunks_go_to_several_segments() {
     const BATCH: usize = 10_000;
     for level in LEVELS {
         let options = RegionOptions { memory: Pool::new(4 << 10, 8), ..RegionOptions::default() };
@@ -256,7 +256,7 @@ fn what_lies_in_too_many_chunks_for_one_segment_goes_to_several() {
 }
 
 #[test]
-fn a_flush_takes_the_pipeline_as_it_is_and_the_pool_gets_its_chunks_back() {
+fn a_flush_takes_the_pipeline_and_returns_chunks_to_the_pool() {
     for level in LEVELS {
         let bench = bench(level, 1_000, family());
         let mut expected = String::new();
@@ -278,7 +278,7 @@ fn a_flush_takes_the_pipeline_as_it_is_and_the_pool_gets_its_chunks_back() {
 }
 
 #[test]
-fn a_flush_waits_a_little_for_memory_that_is_being_compacted() {
+fn a_flush_waits_for_a_running_memory_compaction() {
     let options = RegionOptions { flush_size: 40_000, ..RegionOptions::default() };
     let world = World::simulated(1, WallTime(1_000_000));
     let bench = Bench::open_with(Memory::new(), world, table(family()), options);
@@ -321,7 +321,7 @@ fn raw(bench: &Bench) -> String {
 }
 
 #[test]
-fn a_queue_leaves_nothing_behind() {
+fn a_queue_writes_nothing_to_files() {
     for (level, family_deletes) in [(Level::Eager, false), (Level::Adaptive, true)] {
         let bench = bench(level, 2_000, family());
         for number in 0..500 {
@@ -374,7 +374,7 @@ fn a_marker_stays_while_it_may_mask_something() {
 }
 
 #[test]
-fn a_marker_of_a_made_up_time_masks_what_is_written_later() {
+fn a_marker_with_a_client_timestamp_masks_later_puts() {
     let bench = bench(Level::Eager, 1_000, family());
     for timestamp in [10, 999_999, 2_000_000] {
         bench.put("a", "f:q", timestamp, "value");
@@ -386,7 +386,7 @@ fn a_marker_of_a_made_up_time_masks_what_is_written_later() {
 }
 
 #[test]
-fn where_it_is_not_wanted_markers_stay() {
+fn markers_stay_where_dropping_is_not_allowed() {
     let options = RegionOptions { drop_markers: false, ..RegionOptions::default() };
     let bench = bench_with(Level::Eager, 1_000, family(), options);
     bench.put("a", "f:q", -1, "value");
@@ -401,7 +401,7 @@ fn where_it_is_not_wanted_markers_stay() {
 
 /// A put and its marker are dropped; after various events, an older put must stay hidden until a major compaction.
 #[test]
-fn a_marker_that_went_masks_what_is_written_later_until_all_files_are_compacted() {
+fn dropped_markers_mask_later_puts_until_a_major_compaction() {
     let major = || CompactionRequest { major: true, families: vec![] };
     let flush = |bench: &Bench| {
         bench.region.flush(FlushReason::Requested).expect("flushed");
@@ -477,7 +477,7 @@ fn a_marker_stays_while_an_older_put_is_elsewhere_in_memory() {
 
 /// Lists of dropped markers neither fill memory nor grow without limit in files.
 #[test]
-fn a_long_list_of_markers_goes_to_a_file_and_into_none_of_all_files() {
+fn long_marker_lists_are_flushed_and_end_with_a_major_compaction() {
     let options = RegionOptions { flush_size: 100_000, ..RegionOptions::default() };
     let world = World::simulated(1, WallTime(1_000_000));
     let bench = Bench::open_with(Memory::new(), world, table(family()), options);
@@ -509,7 +509,7 @@ fn a_long_list_of_markers_goes_to_a_file_and_into_none_of_all_files() {
 }
 
 #[test]
-fn what_is_overwritten_again_and_again_is_squeezed_before_it_is_flushed() {
+fn overwritten_rows_are_compacted_in_memory_before_a_flush() {
     let holds = |stretch: f64, pressure: f64| {
         let options = RegionOptions { flush_size: 100_000, stretch, ..RegionOptions::default() };
         let world = World::simulated(1, WallTime(1_000_000));
@@ -538,7 +538,7 @@ fn what_is_overwritten_again_and_again_is_squeezed_before_it_is_flushed() {
 }
 
 #[test]
-fn a_hot_counter_takes_the_memory_of_its_last_versions_and_one_cell_of_a_file() {
+fn a_hot_counter_takes_little_memory_and_one_cell_in_a_file() {
     const COUNTERS: u64 = 10;
     for level in LEVELS {
         let options = RegionOptions {
@@ -597,7 +597,7 @@ fn each_byte_is_accounted_for() {
 }
 
 #[test]
-fn levels_are_those_of_the_family_or_of_the_system_or_of_all() {
+fn the_level_comes_from_the_family_the_system_or_the_default() {
     let level = |name: &str, said: Option<&str>| {
         let mut family = family();
         if let Some(said) = said {
@@ -636,7 +636,7 @@ fn the_level_changes_while_the_region_is_open() {
 
 /// A row that was visible stays visible and never goes back, whatever is dropped meanwhile.
 #[test]
-fn readers_beside_writers_and_compactions_miss_nothing() {
+fn concurrent_readers_miss_nothing() {
     for level in LEVELS {
         let bench = bench(level, 3_000, family());
         let over = AtomicBool::new(false);

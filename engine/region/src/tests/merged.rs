@@ -71,7 +71,7 @@ fn source(any: &impl Fn(u64) -> u64, files: &Memory, cache: &Arc<Cache>, cells: 
 }
 
 #[test]
-fn a_heap_shows_the_cells_of_all_sources_in_order_and_of_equal_ones_that_of_the_newest_source_first() {
+fn a_heap_merges_in_order_with_the_newest_source_first() {
     let world = World::simulated(23, WallTime(0));
     let any = |below: u64| world.random() % below;
     let (mut waits, mut put_off, mut passed) = (0, 0, 0);

@@ -128,7 +128,7 @@ fn assert_restarts(files: &Memory, expected: &str) {
 }
 
 #[test]
-fn a_flush_whose_list_was_written_and_reported_failure_is_done() {
+fn a_flush_succeeds_if_its_list_was_written_despite_an_error() {
     let files = Memory::new();
     let (doubtful, region, _log) = open(&files);
     put(&region, "a");
@@ -141,7 +141,7 @@ fn a_flush_whose_list_was_written_and_reported_failure_is_done() {
 }
 
 #[test]
-fn a_store_in_doubt_keeps_its_files_and_commits_nothing_until_its_list_can_be_read() {
+fn a_store_in_doubt_keeps_files_and_commits_nothing() {
     let files = Memory::new();
     let (doubtful, region, _log) = open(&files);
     put(&region, "a");
@@ -162,7 +162,7 @@ fn a_store_in_doubt_keeps_its_files_and_commits_nothing_until_its_list_can_be_re
 }
 
 #[test]
-fn a_compaction_whose_list_was_written_and_reported_failure_is_done_or_keeps_everything() {
+fn a_compaction_with_an_uncertain_list_is_complete_or_without_effect() {
     for is_decided in [true, false] {
         let files = Memory::new();
         let (doubtful, region, _log) = open(&files);
@@ -186,7 +186,7 @@ fn a_compaction_whose_list_was_written_and_reported_failure_is_done_or_keeps_eve
 }
 
 #[test]
-fn an_opening_whose_small_files_were_written_and_reported_failure_succeeds() {
+fn an_opening_succeeds_if_its_objects_were_written_despite_errors() {
     let files = Memory::new();
     let doubtful = Arc::new(Doubtful {
         files: files.clone(),
@@ -199,7 +199,7 @@ fn an_opening_whose_small_files_were_written_and_reported_failure_succeeds() {
 }
 
 #[test]
-fn a_list_that_cannot_be_read_is_not_taken_for_an_old_one() {
+fn an_unreadable_list_fails_the_opening() {
     let files = Memory::new();
     let (doubtful, region, log) = open(&files);
     put(&region, "a");

@@ -335,7 +335,7 @@ fn cool(bench: Bench, chance: &mut Chance) -> Bench {
 }
 
 #[test]
-fn however_a_scan_is_read_it_gives_the_same_cells() {
+fn all_ways_to_read_a_scan_return_the_same_cells() {
     let seeds = std::env::var("PARTS_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(100);
     for seed in 0..seeds {
         let mut chance = Chance::of(seed);
@@ -381,7 +381,7 @@ fn one_to_a_block(rows: &[(&str, &[&str])]) -> Bench {
 }
 
 #[test]
-fn a_row_that_is_begun_anew_is_not_cut_before_it_is_where_it_was() {
+fn a_row_begun_anew_is_not_cut_before_its_old_position() {
     let bench = Bench::new();
     (0..400).for_each(|number| bench.put("r", &format!("f:c{number:03}"), 1, "v"));
     let mut scanner = bench.region.scanner(Scan { batch: Some(200), ..Scan::default() }).expect("serving");
@@ -399,7 +399,7 @@ fn a_row_that_is_begun_anew_is_not_cut_before_it_is_where_it_was() {
 }
 
 #[test]
-fn a_filter_forgets_what_a_step_showed_it_that_is_done_again() {
+fn a_repeated_step_restores_the_filters_state() {
     let row: &[(&str, &[&str])] = &[("r", &["f:c0", "f:c1", "f:c2", "f:c3", "f:c4"])];
     let less = Filter::qualifier(CompareOperator::Less, Comparable::Binary("c2".into()));
     let fuzzy = Filter::fuzzy_row(vec![("a".into(), vec![true])]).expect("a mask");
@@ -423,7 +423,7 @@ fn a_filter_forgets_what_a_step_showed_it_that_is_done_again() {
 }
 
 #[test]
-fn where_a_filter_has_sent_a_family_it_stays_also_when_a_row_is_begun_anew() {
+fn a_filters_hint_survives_a_row_begun_anew() {
     let rows: &[(&str, &[&str])] =
         &[("a", &["f:x"]), ("ab", &["g:x"]), ("b", &["f:x", "f:y", "g:x"]), ("c", &["f:x"])];
     let bench = one_to_a_block(rows);
@@ -443,7 +443,7 @@ fn where_a_filter_has_sent_a_family_it_stays_also_when_a_row_is_begun_anew() {
 }
 
 #[test]
-fn a_filter_that_cannot_judge_fails_before_anything_is_given() {
+fn a_filter_that_cannot_judge_fails_before_cells_are_returned() {
     let bench = Bench::new();
     for (column, value) in [("f:a", "12345678"), ("f:b", "short"), ("f:c", "12345678")] {
         bench.put("r", column, 1, value);

@@ -95,7 +95,7 @@ pub(super) fn lived(family: FamilyDescriptor, dice: &mut Dice) -> (Bench, cell::
 }
 
 #[test]
-fn behind_a_row_that_is_let_through_rows_are_passed_again() {
+fn rows_are_skipped_again_after_an_accepted_row() {
     let bench = Bench::new();
     for row in 0..200 {
         bench.put(&format!("row-{row:03}"), "f:a", 1, if row % 10 == 0 { "x" } else { "y" });
@@ -112,7 +112,7 @@ fn behind_a_row_that_is_let_through_rows_are_passed_again() {
 }
 
 #[test]
-fn a_scan_that_passes_rows_gives_and_counts_what_one_gives_that_judges_them() {
+fn skipping_rows_returns_and_counts_what_judging_does() {
     let (mut passed, mut compared) = (0, 0);
     for seed in 0..60 {
         let mut dice = Dice(seed);
@@ -171,7 +171,7 @@ fn a_scan_that_passes_rows_gives_and_counts_what_one_gives_that_judges_them() {
 }
 
 #[test]
-fn rows_of_a_block_are_passed_in_one_step() {
+fn rows_of_a_block_are_skipped_in_one_step() {
     let bench = Bench::new();
     for row in 0..100 {
         bench.put(&format!("row-{row:03}"), "f:a", 1, "x");
@@ -189,7 +189,7 @@ fn rows_of_a_block_are_passed_in_one_step() {
 }
 
 #[test]
-fn a_row_that_cannot_be_judged_is_not_passed() {
+fn a_row_that_cannot_be_judged_is_not_skipped() {
     let bench = Bench::new();
     for (row, value) in [("row-1", "12345678"), ("row-2", "short"), ("row-3", "12345678")] {
         bench.put(row, "f:a", 1, value);
@@ -221,7 +221,7 @@ fn a_row_that_cannot_be_judged_is_not_passed() {
 }
 
 #[test]
-fn a_row_that_grows_too_big_is_not_passed() {
+fn a_row_that_is_too_big_is_not_skipped() {
     let table = table(FamilyDescriptor::new("f").expect("a name"));
     let options = RegionOptions { row_size_max: 150, ..RegionOptions::default() };
     let bench = Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table, options);

@@ -34,7 +34,7 @@ fn without_the_option_the_delete_hides_the_put_as_in_hbase() {
 }
 
 #[test]
-fn other_rows_and_given_timestamps_wait_for_nothing() {
+fn other_rows_and_client_timestamps_do_not_wait() {
     let bench = bench(true);
     bench.delete("r", "f:q", LATEST, CellType::DeleteColumn);
     bench.put("other", "f:q", LATEST, "v");
@@ -44,7 +44,7 @@ fn other_rows_and_given_timestamps_wait_for_nothing() {
 }
 
 #[test]
-fn every_way_to_write_a_row_waits() {
+fn every_kind_of_write_waits() {
     let bench = bench(true);
     let number = 5_i64.to_be_bytes();
     bench.delete("r", "f:n", LATEST, CellType::DeleteColumn);
@@ -72,7 +72,7 @@ fn every_way_to_write_a_row_waits() {
 }
 
 #[test]
-fn a_thread_that_may_not_wait_is_told_and_nothing_is_written() {
+fn a_put_that_may_not_wait_would_block_without_effect() {
     let bench = bench(true);
     bench.delete("r", "f:q", LATEST, CellType::DeleteColumn);
     let put = mutation(MutationKind::Put, "r", &[("f:q", LATEST, CellType::Put, b"v")]);

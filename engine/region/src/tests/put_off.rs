@@ -33,7 +33,7 @@ fn scan(bench: &Bench, row: &str, columns: &[&str], versions: u32) -> String {
 }
 
 #[test]
-fn a_file_older_than_what_was_found_is_not_looked_into() {
+fn a_file_older_than_the_found_cell_is_not_opened() {
     let bench = Bench::new();
     bench.put("a", "f:x", 5, "old");
     bench.put("a", "f:y", 5, "old");
@@ -54,7 +54,7 @@ fn a_file_older_than_what_was_found_is_not_looked_into() {
 }
 
 #[test]
-fn what_is_put_off_is_found_all_the_same() {
+fn deferred_files_are_opened_when_needed() {
     let world = World::simulated(7, WallTime(0));
     let any = |below: u64| world.random() % below;
     for bloom in ["ROW", "ROWCOL", "NONE"] {
@@ -121,7 +121,7 @@ fn put_off(bench: &Bench, row: &str, columns: &[&str]) -> (usize, usize, Option<
 }
 
 #[test]
-fn a_segment_older_than_what_was_found_is_not_looked_into() {
+fn a_segment_older_than_the_found_cell_is_not_opened() {
     let bench = sealing(FamilyDescriptor::new("f").expect("a name"), Level::Basic, 1, 20);
     for timestamp in [2, 4, 6] {
         bench.put("a", "f:x", timestamp, "v");
@@ -156,7 +156,7 @@ fn a_segment_older_than_what_was_found_is_not_looked_into() {
 }
 
 #[test]
-fn a_scan_of_one_row_tells_of_a_row_without_the_columns() {
+fn a_scan_of_one_row_counts_a_row_without_the_columns() {
     let bench = Bench::new();
     bench.put("a", "f:w", 1, "v");
     for columns in [&["w"][..], &["x"]] {
@@ -168,7 +168,7 @@ fn a_scan_of_one_row_tells_of_a_row_without_the_columns() {
 }
 
 #[test]
-fn what_is_put_off_in_memory_is_found_all_the_same() {
+fn deferred_segments_are_opened_when_needed() {
     let world = World::simulated(11, WallTime(0));
     let any = |below: u64| world.random() % below;
     let family = || FamilyDescriptor::new("f").expect("a name").with("VERSIONS", 3);
@@ -234,7 +234,7 @@ fn what_is_put_off_in_memory_is_found_all_the_same() {
 }
 
 #[test]
-fn a_reader_of_rows_reads_each_as_a_get_does() {
+fn a_row_reader_returns_what_gets_return() {
     let bench = Bench::new();
     for (row, timestamp) in [("a", 1), ("b", 2), ("d", 3), ("b", 4), ("e", 5)] {
         bench.put(row, "f:x", timestamp, "v");

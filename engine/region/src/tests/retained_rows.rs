@@ -72,7 +72,7 @@ fn hot() -> Vec<String> {
 }
 
 #[test]
-fn what_was_rewritten_stays_once_and_goes_when_it_was_not_written_again() {
+fn rewritten_rows_are_retained_once_unless_written_again() {
     let bench = bench(Level::Adaptive, family());
     let next = bench.update(0);
     let expected = bench.all();
@@ -104,7 +104,7 @@ fn what_was_rewritten_stays_once_and_goes_when_it_was_not_written_again() {
 }
 
 #[test]
-fn a_death_finds_what_stayed_in_the_log_and_nothing_twice() {
+fn after_a_kill_retained_cells_come_from_the_log_exactly_once() {
     for power in [false, true] {
         let mut bench = bench(Level::Adaptive, family());
         let next = bench.update(0);
@@ -137,7 +137,7 @@ fn a_death_finds_what_stayed_in_the_log_and_nothing_twice() {
 }
 
 #[test]
-fn only_for_the_sake_of_memory_and_where_one_version_is_kept_does_anything_stay() {
+fn rows_are_retained_only_to_free_memory_and_with_one_version() {
     let stays = |level, family, reason| {
         let bench = bench(level, family);
         bench.update(0);
@@ -166,7 +166,7 @@ fn only_for_the_sake_of_memory_and_where_one_version_is_kept_does_anything_stay(
 }
 
 #[test]
-fn what_is_not_in_the_log_does_not_stay_nor_does_anything_before_it() {
+fn unlogged_writes_and_earlier_ones_are_not_retained() {
     let bench = bench(Level::Adaptive, family());
     // Written to the log first, then replaced by a write without a log record.
     bench.update(0);
@@ -182,7 +182,7 @@ fn what_is_not_in_the_log_does_not_stay_nor_does_anything_before_it() {
 }
 
 #[test]
-fn only_so_much_stays_and_that_was_written_last() {
+fn at_most_the_allowance_of_newest_cells_is_retained() {
     let bench = bench(Level::Adaptive, family());
     let options = RegionOptions { flush_keeps: 0.05, ..bench.region.options.clone() };
     bench.region.tune(&options);
@@ -202,7 +202,7 @@ fn only_so_much_stays_and_that_was_written_last() {
 }
 
 #[test]
-fn what_does_not_pay_is_given_up_and_tried_again_later() {
+fn retaining_stops_when_it_does_not_pay_and_is_tried_again() {
     let bench = bench(Level::Adaptive, family());
     let options = RegionOptions { flush_keeps_gain_min: 0.25, ..bench.region.options.clone() };
     bench.region.tune(&options);
@@ -227,7 +227,7 @@ fn what_does_not_pay_is_given_up_and_tried_again_later() {
 }
 
 #[test]
-fn a_scanner_reads_across_such_a_flush_what_was_there_when_it_was_opened() {
+fn a_scanner_reads_its_snapshot_across_a_retaining_flush() {
     let bench = bench(Level::Adaptive, family());
     let mut next = 0;
     let mut open = Vec::new();
@@ -252,7 +252,7 @@ fn a_scanner_reads_across_such_a_flush_what_was_there_when_it_was_opened() {
 }
 
 #[test]
-fn a_flush_that_failed_is_made_up_for() {
+fn a_failed_flush_is_repeated_by_the_next() {
     let bench = bench(Level::Adaptive, family());
     let next = bench.update(0);
     assert!(bench.relieve().stayed > 0);
@@ -273,7 +273,7 @@ fn a_flush_that_failed_is_made_up_for() {
 }
 
 #[test]
-fn a_put_that_was_dropped_with_its_marker_is_not_replayed_without_it() {
+fn replay_restores_a_dropped_put_with_its_marker() {
     let bench = bench(Level::Adaptive, family());
     // The marker is the older write, and the put is not late: both have this moment's timestamp.
     bench.delete("a", "f:q", 1_000_000, CellType::DeleteColumn);
@@ -303,7 +303,7 @@ fn a_put_that_was_dropped_with_its_marker_is_not_replayed_without_it() {
 }
 
 #[test]
-fn while_something_stays_only_what_asks_for_it_drops_markers() {
+fn while_rows_are_retained_only_requested_compactions_drop_markers() {
     let bench = bench(Level::Adaptive, family().with("BLOOMFILTER", "NONE"));
     let mut next = 0;
     for _ in 0..3 {
@@ -323,7 +323,7 @@ fn while_something_stays_only_what_asks_for_it_drops_markers() {
 }
 
 #[test]
-fn what_stayed_is_no_older_than_it_is_said_to_be() {
+fn the_oldest_edit_is_right_for_retained_rows() {
     let bench = bench(Level::Adaptive, family());
     let oldest = |bench: &Bench| bench.region.load().oldest_edit.map(|time| time.0);
     let mut next = 0;
@@ -340,7 +340,7 @@ fn what_stayed_is_no_older_than_it_is_said_to_be() {
 }
 
 #[test]
-fn what_replay_flushes_on_its_way_says_nothing_of_what_it_has_not_come_to() {
+fn a_flush_during_replay_covers_only_replayed_records() {
     let bench = bench(Level::Adaptive, family());
     let rows = |bench: &Bench| bench.all().split(' ').count();
     for number in 0..40 {

@@ -89,7 +89,7 @@ fn asked(columns: &[usize]) -> Vec<FamilyQuery> {
 }
 
 #[test]
-fn filters_that_know_the_next_row_go_there() {
+fn filters_with_hints_seek_to_the_next_row() {
     let bench = many_rows();
     // A row takes two or three blocks.
     let fuzzy = Filter::fuzzy_row(vec![(text("r?00"), vec![true, false, true, true])]).expect("a mask");
@@ -119,7 +119,7 @@ fn filters_that_know_the_next_row_go_there() {
 }
 
 #[test]
-fn columns_that_nobody_wants_are_not_read() {
+fn unwanted_columns_are_not_read() {
     let bench = wide_row();
     check(&bench, "a column", Scan { families: asked(&[1_500]), ..Scan::default() }, 1, 6);
     check(&bench, "a column of a get", Scan { families: asked(&[1_500]), ..Scan::get(text("row")) }, 1, 6);
@@ -151,7 +151,7 @@ fn columns_that_nobody_wants_are_not_read() {
 }
 
 #[test]
-fn versions_that_nobody_wants_are_not_read() {
+fn unwanted_versions_are_not_read() {
     let bench = Bench::with(family("ROW"));
     for number in 0..3 {
         let cells: Vec<_> = (0..1_000).map(|at| (column(number), 1 + at)).collect();
@@ -174,7 +174,7 @@ fn versions_that_nobody_wants_are_not_read() {
 }
 
 #[test]
-fn files_that_cannot_help_are_not_read() {
+fn files_without_wanted_rows_are_not_read() {
     for bloom in ["ROW", "ROWCOL"] {
         let bench = Bench::with(family(bloom));
         for file in 0..5i64 {

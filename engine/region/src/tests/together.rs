@@ -7,7 +7,7 @@ fn put_of(row: &str, value: &str) -> Mutation {
 }
 
 #[test]
-fn rows_written_together_are_all_there_after_a_crash_or_none() {
+fn atomic_rows_survive_a_crash_together_or_not_at_all() {
     let mut seen = [false; 2];
     for seed in 0..64 {
         let bench = Bench::new();
@@ -28,7 +28,7 @@ fn rows_written_together_are_all_there_after_a_crash_or_none() {
 }
 
 #[test]
-fn one_bad_row_refuses_all_that_are_written_together() {
+fn one_invalid_row_refuses_the_atomic_write() {
     let bench = Bench::new();
     let bad = mutation(MutationKind::Put, "b", &[("nosuch:q", 1, CellType::Put, b"2")]);
     bench

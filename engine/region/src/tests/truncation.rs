@@ -29,7 +29,7 @@ fn a_truncation_of_a_region_without_rows_changes_nothing() {
 }
 
 #[test]
-fn the_time_of_the_last_major_compaction_is_that_of_the_oldest_file_it_made() {
+fn last_major_compaction_is_the_age_of_its_oldest_file() {
     let bench = Bench::new();
     assert_eq!(bench.region.load().last_major_compaction, None);
     bench.put("a", "f:q", 1, "1");

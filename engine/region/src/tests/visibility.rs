@@ -34,7 +34,7 @@ fn assert_durable(bench: &Bench) {
 }
 
 #[test]
-fn a_write_that_awaits_the_disk_is_not_seen_before_it_is_there() {
+fn a_write_awaiting_the_disk_is_invisible_until_durable() {
     // Each act of a flush fails in turn; the first acts are the log's.
     for act in 1..8 {
         let bench = bench();
@@ -50,7 +50,7 @@ fn a_write_that_awaits_the_disk_is_not_seen_before_it_is_there() {
 }
 
 #[test]
-fn waiting_for_what_was_read_does_not_show_a_write_that_awaits_the_disk() {
+fn waiting_for_a_read_does_not_reveal_undurable_writes() {
     let bench = bench();
     let _applied = put_for_the_disk(&bench);
     assert_eq!(bench.all(), "");

@@ -97,7 +97,7 @@ fn a_compaction_leaves_the_cache_as_warm_as_it_was() {
 }
 
 #[test]
-fn in_a_cache_that_is_full_a_new_file_takes_the_room_of_the_old_ones() {
+fn in_a_full_cache_a_compacted_file_replaces_the_old_ones() {
     // The read blocks take more than half of the cache.
     let bench = bench(cache::Options { bytes_max: 40 << 10, ..cache::Options::default() });
     (0..3).for_each(|from| bench.flush_rows(from, 3));
@@ -115,7 +115,7 @@ fn in_a_cache_that_is_full_a_new_file_takes_the_room_of_the_old_ones() {
 }
 
 #[test]
-fn what_is_flushed_stays_in_memory_where_the_file_before_is_read() {
+fn flushed_blocks_are_cached_if_the_previous_file_is_read() {
     for (stays_warm, bytes_max, reads) in
         [(true, 1 << 20, true), (true, 1 << 20, false), (false, 1 << 20, true), (true, 0, true)]
     {
@@ -141,7 +141,7 @@ fn what_is_flushed_stays_in_memory_where_the_file_before_is_read() {
 }
 
 #[test]
-fn what_is_flushed_takes_room_and_nobodys_place() {
+fn flushed_blocks_use_free_cache_space_only() {
     // An IN_MEMORY family has a share of the cache; beyond it, it replaces its own blocks.
     for (in_memory, bytes_max) in [("false", 40 << 10), ("true", 160 << 10)] {
         let options = cache::Options { bytes_max, ..cache::Options::default() };
@@ -159,7 +159,7 @@ fn what_is_flushed_takes_room_and_nobodys_place() {
 }
 
 #[test]
-fn what_is_flushed_because_a_region_closes_is_not_cached() {
+fn blocks_flushed_by_a_close_are_not_cached() {
     let bench = bench(cache::Options::default());
     bench.flush_rows(0, 2);
     (0..ROWS).step_by(2).for_each(|index| assert!(bench.read(index, ReadMode::Any)));
@@ -170,7 +170,7 @@ fn what_is_flushed_because_a_region_closes_is_not_cached() {
 }
 
 #[test]
-fn what_a_family_wants_cached_no_more_a_compaction_does_not_carry_on() {
+fn a_compaction_does_not_cache_for_a_family_that_stopped_caching() {
     for block_cache in ["true", "false"] {
         let bench = bench(cache::Options::default());
         (0..3).for_each(|from| bench.flush_rows(from, 3));

@@ -65,7 +65,7 @@ fn a_row_in_parts_is_read_once() {
 }
 
 #[test]
-fn a_part_that_must_not_wait_goes_on_where_the_last_one_ended() {
+fn a_part_read_in_memory_continues_where_the_last_ended() {
     let bench = wide_row();
     let whole = bench.all();
     for batch in [1, 7, 100] {
@@ -96,7 +96,7 @@ fn a_part_that_must_not_wait_goes_on_where_the_last_one_ended() {
 }
 
 #[test]
-fn a_row_that_takes_long_leaves_the_thread_to_others() {
+fn a_slow_row_leaves_the_serving_thread() {
     let bench = wide_row();
     let world = &bench.world;
     let slow = |each| Slow { shown: Shown::default(), world, each };
@@ -116,7 +116,7 @@ fn a_row_that_takes_long_leaves_the_thread_to_others() {
 }
 
 #[test]
-fn large_cells_are_looked_after_sooner() {
+fn large_cells_shorten_the_clock_interval() {
     let bench = Bench::new();
     let value = vec![b'v'; 100_000];
     let columns: Vec<String> = (0..20).map(|number| format!("f:c{number:02}")).collect();
@@ -129,7 +129,7 @@ fn large_cells_are_looked_after_sooner() {
 }
 
 #[test]
-fn a_client_that_handles_parts_does_not_wait_for_a_row() {
+fn a_client_of_partial_results_does_not_wait_for_a_row() {
     let bench = wide_row();
     let whole = bench.all();
     let mut scanner = bench.region.scanner(Scan::default()).expect("serving");
@@ -158,7 +158,7 @@ fn a_client_that_handles_parts_does_not_wait_for_a_row() {
 }
 
 #[test]
-fn a_filter_that_may_think_for_long_is_not_asked_where_others_wait() {
+fn a_costly_filter_does_not_run_on_the_serving_thread() {
     let bench = wide_row();
     let dear = || Comparable::Regex(Pattern::new("c.*5$", 0).expect("a pattern"));
     let equal = CompareOperator::Equal;
@@ -195,7 +195,7 @@ fn a_filter_that_may_think_for_long_is_not_asked_where_others_wait() {
 }
 
 #[test]
-fn rows_are_counted_where_they_end() {
+fn rows_are_counted_at_their_end() {
     let bench = Bench::new();
     for row in ["a", "b", "c", "d"] {
         for column in ["f:x", "f:y", "g:x"] {

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_is_the_message_that_it_stands_for() {
+    fn a_reply_equals_its_protobuf_message() {
         let exception = Exception::do_not_retry("no");
         let result = |count| pb::Result { associated_cell_count: Some(count), ..Default::default() };
         let exists = pb::Result { exists: Some(true), ..Default::default() };
