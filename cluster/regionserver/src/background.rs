@@ -466,7 +466,7 @@ impl RegionServer {
         if flushed.files > 0 {
             let info = region.info();
             tracing::info!(region = %info, table = %info.table(), ?reason, memstore_bytes = memory,
-                files = flushed.files, bytes = flushed.bytes, stayed = flushed.stayed, sequence = flushed.sequence.0,
+                files = flushed.files, bytes = flushed.bytes, retained = flushed.retained_bytes, sequence = flushed.sequence.0,
                 ms = took.as_millis() as u64, "flushed");
         }
         if region.needs_compaction() {

@@ -14,7 +14,7 @@ mod rows;
 
 pub(crate) use rows::fetch_whole;
 
-pub use rows::{Most, Refused};
+pub use rows::{CopyLimits, Refused};
 
 use crate::ahead::{Ahead, ReadType};
 use crate::heads::{self, Number};
@@ -64,20 +64,20 @@ pub struct Cursor {
     held: Option<Box<HeldBlocks>>,
     ahead: Option<Box<Ahead>>,
     /// The block after the open one, if it was looked up already.
-    behind: Option<Behind>,
+    next_block: Option<NextBlock>,
     /// Offset of the block whose successor was prefetched.
-    fetched_behind: u64,
+    fetched_after: u64,
     /// See [`Cursor::ran_out`].
     ran_out: bool,
     /// Statistics of the cells examined in skipped rows.
-    judged: rows::Judged,
+    examined: rows::ExaminedCells,
     /// Whether to check if opened blocks were in the cache, and whether the open one was.
     watches_cache: bool,
-    lay_in_cache: bool,
+    was_in_cache: bool,
 }
 
-/// The block after another one; see [`Cursor::behind`].
-struct Behind {
+/// The block after another one; see [`Cursor::next_block`].
+struct NextBlock {
     /// Offset of the block that it follows.
     of: u64,
     at: u64,
@@ -95,12 +95,12 @@ impl Cursor {
             sequence: SequenceId::ZERO,
             held: None,
             ahead: None,
-            behind: None,
-            fetched_behind: u64::MAX,
+            next_block: None,
+            fetched_after: u64::MAX,
             ran_out: false,
-            judged: rows::Judged::NONE,
+            examined: rows::ExaminedCells::NONE,
             watches_cache: false,
-            lay_in_cache: false,
+            was_in_cache: false,
         }
     }
 
@@ -119,7 +119,7 @@ impl Cursor {
         self.held.get_or_insert_with(|| Box::new(HeldBlocks::new()));
     }
 
-    /// From now on records [whether opened blocks were in the cache](Cursor::lay_in_cache).
+    /// From now on records [whether opened blocks were in the cache](Cursor::was_in_cache).
     pub fn watch_cache(&mut self) {
         self.watches_cache = true;
     }
@@ -127,8 +127,8 @@ impl Cursor {
     /// Whether the open block was in the cache when it was opened. `false` unless the cache is
     /// [watched](Cursor::watch_cache).
     #[inline]
-    pub fn lay_in_cache(&self) -> bool {
-        self.lay_in_cache
+    pub fn was_in_cache(&self) -> bool {
+        self.was_in_cache
     }
 
     fn way(&self) -> BlockAccess<'_> {
@@ -153,7 +153,7 @@ impl Cursor {
     /// Gives up its position.
     pub fn leave(&mut self) {
         self.open = Open::Nothing;
-        self.behind = None;
+        self.next_block = None;
     }
 
     /// The file.
@@ -183,7 +183,7 @@ impl Cursor {
 
     /// Moves to the cell at `index` of the open block; `false` if it is after the last cell or outside the part.
     #[inline]
-    fn stand_on(&mut self, index: usize) -> bool {
+    fn move_to(&mut self, index: usize) -> bool {
         self.index = index;
         (self.cell, self.sequence) = match &self.open {
             Open::Block(_, block) => {
@@ -216,13 +216,13 @@ impl Cursor {
     pub fn seek(&mut self, position: Position<'_>) -> Result<()> {
         match &self.open {
             Open::Block(_, block) if self.is_within(block, position) => {
-                self.stand_on(self.place_in(block, position));
+                self.move_to(self.place_in(block, position));
                 return Ok(());
             }
             Open::Part(_, part) => {
                 let index = self.place_in_part(part, position);
                 // The first cells at or after a block's start may be in the block before it.
-                if index.is_some_and(|index| index > 0 && self.stand_on(index)) {
+                if index.is_some_and(|index| index > 0 && self.move_to(index)) {
                     return Ok(());
                 }
             }
@@ -234,7 +234,7 @@ impl Cursor {
             Open::Block(at, _) if at == offset => open,
             _ => Open::Block(offset, self.reader.block(offset, Some(length), BlockKind::Data, self.way())?),
         };
-        self.settle(position)
+        self.seek_from_open(position)
     }
 
     /// Like [`Cursor::seek`], for a position that is likely in another block and of which little more than the row is
@@ -260,7 +260,7 @@ impl Cursor {
                         let (index, count) = (self.place_in_part(&part, position), part.offsets().len());
                         self.open = Open::Part(offset, part);
                         match index {
-                            Some(index) if self.stand_on(index) => return Ok(()),
+                            Some(index) if self.move_to(index) => return Ok(()),
                             Some(index) if index == count => {
                                 self.advance_far()?;
                                 // Cells of the next block with the same key may have a sequence id before this position
@@ -280,7 +280,7 @@ impl Cursor {
                 }
             }
         };
-        self.settle(position)
+        self.seek_from_open(position)
     }
 
     /// Like [`Cursor::seek_far`], where the file may not have the row; then the cursor is somewhere after it or has no
@@ -319,10 +319,10 @@ impl Cursor {
     }
 
     /// Moves to the first cell at or after `position`, in the open block or after it.
-    fn settle(&mut self, position: Position<'_>) -> Result<()> {
+    fn seek_from_open(&mut self, position: Position<'_>) -> Result<()> {
         while let Open::Block(_, block) = &self.open {
             let index = self.place_in(block, position);
-            if self.stand_on(index) {
+            if self.move_to(index) {
                 break;
             }
             self.open_next()?;
@@ -335,7 +335,7 @@ impl Cursor {
     #[inline]
     fn note_cached(&mut self) {
         if self.watches_cache {
-            self.lay_in_cache = match &self.open {
+            self.was_in_cache = match &self.open {
                 Open::Block(at, _) | Open::Part(at, _) => self.reader.cached().has(*at),
                 Open::Nothing => false,
             };
@@ -344,7 +344,7 @@ impl Cursor {
 
     /// Opens the block after the open one; after the last block the cursor has no position.
     fn open_next(&mut self) -> Result<()> {
-        let next = self.look_behind();
+        let next = self.look_up_next();
         self.open = Open::Nothing;
         if let Some((at, next)) = next? {
             self.open = Open::Block(at, next);
@@ -354,13 +354,13 @@ impl Cursor {
     }
 
     /// The offset of the block after the open one, and that block.
-    fn look_behind(&mut self) -> Result<Option<(u64, Arc<Block>)>> {
+    fn look_up_next(&mut self) -> Result<Option<(u64, Arc<Block>)>> {
         let (open_at, disk_length) = match &self.open {
             Open::Block(at, block) => (*at, block.disk_length),
             Open::Part(at, part) => (*at, part.disk_length()),
             Open::Nothing => return Ok(None),
         };
-        if let Some(Behind { of, at, block }) = self.behind.take()
+        if let Some(NextBlock { of, at, block }) = self.next_block.take()
             && of == open_at
         {
             return Ok(Some((at, block)));
@@ -369,9 +369,9 @@ impl Cursor {
     }
 
     /// Keeps a looked-up block after the open one, so that it is neither read nor counted twice.
-    fn put_behind(&mut self, at: u64, block: Arc<Block>) {
+    fn keep_next(&mut self, at: u64, block: Arc<Block>) {
         if let Open::Block(of, _) = self.open {
-            self.behind = Some(Behind { of, at, block });
+            self.next_block = Some(NextBlock { of, at, block });
         }
     }
 
@@ -440,7 +440,7 @@ impl Cursor {
     #[inline]
     pub fn advance(&mut self) -> Result<()> {
         self.touch_ahead();
-        if matches!(self.open, Open::Nothing) || self.stand_on(self.index + 1) {
+        if matches!(self.open, Open::Nothing) || self.move_to(self.index + 1) {
             return Ok(());
         }
         self.advance_far()
@@ -452,7 +452,7 @@ impl Cursor {
             let (at, disk_length) = (*at, part.disk_length());
             if self.index < part.offsets().len() {
                 self.open_whole()?;
-                self.stand_on(self.index);
+                self.move_to(self.index);
                 return Ok(());
             }
             // A reader that only needs to see the end of the row needs no more than the first cells.
@@ -461,12 +461,12 @@ impl Cursor {
                     Cells::Part(part) => Open::Part(at, part),
                     Cells::Whole(block) => Open::Block(at, block),
                 };
-                self.stand_on(0);
+                self.move_to(0);
                 return Ok(());
             }
         }
         self.open_next()?;
-        self.stand_on(0);
+        self.move_to(0);
         Ok(())
     }
 
@@ -494,7 +494,7 @@ impl Cursor {
         self.open = Open::Nothing;
         if let Some(first) = self.reader.first_data() {
             self.open = Open::Block(first, self.reader.block(first, None, BlockKind::Data, self.way())?);
-            self.stand_on(0);
+            self.move_to(0);
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ pub use ahead::ReadType;
 pub use awaited::{ArrivedBlock, MissingBlock};
 pub use bloom::BloomType;
 pub use compress::Compression;
-pub use cursor::{Cursor, Most, ReadOptions, Refused};
+pub use cursor::{CopyLimits, Cursor, ReadOptions, Refused};
 pub use error::{Error, Result};
 pub use facts::{Sizes, data_bytes_of_thread};
 pub use format::Encoding;

@@ -259,7 +259,7 @@ impl Region {
             self.store(cell.family())?;
             if cell.row() != mutation.row {
                 return Err(Error::BadRequest(format!(
-                    "the row of a cell, {}, is not that of its mutation, {}",
+                    "a cell of row {} is in a mutation of row {}",
                     cell.row().escape_ascii(),
                     mutation.row.escape_ascii()
                 )));
@@ -449,7 +449,7 @@ impl Region {
     pub(crate) fn insert(&self, block: &[u8], sequence: SequenceId, now: WallTime) {
         let clock = self.clock.load(Ordering::Relaxed).max(now.0);
         self.clock.store(clock, Ordering::Relaxed);
-        let moment = Region::before(clock);
+        let late_before = Region::late_before(clock);
         let mut rest = block;
         while let Some((first, _)) = split_cell(rest) {
             let family = Cell::trusted(first, sequence).family();
@@ -458,7 +458,7 @@ impl Region {
                 let (bytes, after) = split_cell(rest)?;
                 let cell = Cell::trusted(bytes, sequence);
                 (cell.family() == family).then(|| {
-                    has_late |= cell.timestamp().0 < moment;
+                    has_late |= cell.timestamp().0 < late_before;
                     rest = after;
                     bytes
                 })
@@ -467,7 +467,7 @@ impl Region {
                 Some(store) => {
                     self.insert_into(store, cells, sequence);
                     if has_late {
-                        self.mask_late(store, &run[..run.len() - rest.len()], sequence, moment);
+                        self.note_late_puts(store, &run[..run.len() - rest.len()], sequence, late_before);
                     }
                     if store.is_full() {
                         store.seal(&self.options.memory, self.sealed(sequence));

@@ -50,7 +50,10 @@ impl Region {
         let mut files: Vec<Arc<StoreFile>> = old.iter().filter(|file| !is_removed(file)).cloned().collect();
         if old.len() - files.len() != remove.len() {
             refused();
-            return Err(Error::Broken(format!("{} has no longer the files that are replaced", store.folder)));
+            return Err(Error::Broken(format!(
+                "store {} no longer has the files to be replaced",
+                store.folder
+            )));
         }
         // Files that flushes have added meanwhile are last, and stay last.
         let place = place.unwrap_or(files.len());

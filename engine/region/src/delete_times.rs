@@ -14,7 +14,7 @@ use std::time::Duration;
 use cell::Timestamp;
 use env::WallTime;
 
-use crate::locks::Held;
+use crate::locks::HeldRowLocks;
 use crate::region::Region;
 use crate::{Error, Mutation, MutationKind, ReadMode, Result};
 
@@ -88,7 +88,7 @@ impl Region {
         mutations: impl Iterator<Item = &'m Mutation> + Clone,
         others: impl Iterator<Item = &'m [u8]> + Clone,
         mode: ReadMode,
-    ) -> Result<Held<'_>> {
+    ) -> Result<HeldRowLocks<'_>> {
         loop {
             let rows = mutations.clone().map(|mutation| &mutation.row[..]).chain(others.clone());
             let held = self.locks.lock(rows, mode)?;
@@ -130,7 +130,7 @@ mod tests {
         assert!(!times.hide(hash(1), WallTime(6)), "the next millisecond");
         assert!(
             times.hide(hash(1), WallTime(4)) && !times.hide(hash(1), WallTime(-6)),
-            "clocks that were set back"
+            "the clock was set back"
         );
         // Two rows of one slot in one millisecond: either may be hidden.
         times.note(hash(2)(), WallTime(5));

@@ -1,7 +1,7 @@
 //! Delete markers that memory has dropped together with all cells they masked, and how they come back.
 //!
 //! A queue puts, reads and deletes each row. HBase's memstores keep delete markers at every level, so half of what such
-//! a table writes to disk says that cells are gone which never reached it. But a marker also masks later writes: a put
+//! a table writes to disk says that cells are dropped which never reached it. But a marker also masks later writes: a put
 //! with an older timestamp stays hidden until a major compaction drops the marker. So a dropped marker is recorded, in
 //! 24 bytes, for as long as it would have been kept:
 //!
@@ -11,7 +11,7 @@
 //!
 //! 1. A memory compaction drops a marker and adds it to the list of the store's [`View`], if the marker masks nothing
 //!    elsewhere: no flush is running, each file's filter excludes the row, all sealed writes are complete, and no newer
-//!    put can have a timestamp as old ([`Late`]).
+//!    put can have a timestamp as old ([`LateRows`]).
 //! 2. A flush writes the list into its file, as a file-info entry ([`FACT`]) that HBase ignores. A compaction of some
 //!    files merges their lists. A major compaction, which drops markers, drops the list.
 //! 3. A put whose timestamp is older than the present is looked up in the lists. If a recorded marker masks it, the
@@ -67,7 +67,7 @@ fn entry(kind: CellType, digest: &[u8; WHAT], timestamp: Timestamp) -> Entry {
     entry
 }
 
-/// The key of a row in [`Late`].
+/// The key of a row in [`LateRows`].
 fn row_digest(row: &[u8]) -> [u8; WHAT] {
     digest(row, b"")
 }
@@ -179,7 +179,7 @@ fn markers_of<'a>(put: Cell<'_>, lists: impl Iterator<Item = &'a DroppedMarkers>
             value: b"",
             tags: b"",
         };
-        Some(parts.to_vec().expect("its row and column are those of a cell"))
+        Some(parts.to_vec().expect("row and qualifier come from a valid cell"))
     });
     found.collect()
 }
@@ -187,13 +187,13 @@ fn markers_of<'a>(put: Cell<'_>, lists: impl Iterator<Item = &'a DroppedMarkers>
 /// Rows of late puts since the last flush. A memory compaction that does not see such a put may not drop markers of its
 /// row.
 #[derive(Debug, Default)]
-pub(crate) struct Late {
+pub(crate) struct LateRows {
     rows: HashSet<[u8; WHAT]>,
     many: bool,
 }
 
-impl Late {
-    pub(crate) fn note(&mut self, row: &[u8]) {
+impl LateRows {
+    pub(crate) fn add(&mut self, row: &[u8]) {
         if !self.many {
             self.rows.insert(row_digest(row));
             self.many = self.rows.len() >= LATE_ROWS_MAX;
@@ -202,31 +202,32 @@ impl Late {
 
     /// Forgets all rows: a flush has taken the memory.
     pub(crate) fn clear(&mut self) {
-        *self = Late::default();
+        *self = LateRows::default();
     }
 }
 
 /// Markers that a memory compaction is about to drop.
 #[derive(Debug)]
-pub(crate) struct Sweep {
+pub(crate) struct PendingDrops {
     /// Only markers with a timestamp below this may be dropped, in ms since 1970.
     below: i64,
     /// Rows of late puts when the compaction began.
     late: HashSet<[u8; WHAT]>,
-    gone: Vec<Entry>,
+    dropped: Vec<Entry>,
     /// Rows of the dropped markers.
     rows: HashSet<[u8; WHAT]>,
 }
 
-impl Sweep {
+impl PendingDrops {
     /// `None` when no marker may be dropped before the next flush.
-    pub(crate) fn new(late: &Late, below: i64) -> Option<Sweep> {
-        let sweep = || Sweep { below, late: late.rows.clone(), gone: Vec::new(), rows: HashSet::default() };
-        (!late.many).then(sweep)
+    pub(crate) fn new(late: &LateRows, below: i64) -> Option<PendingDrops> {
+        let pending =
+            || PendingDrops { below, late: late.rows.clone(), dropped: Vec::new(), rows: HashSet::default() };
+        (!late.many).then(pending)
     }
 
     /// Whether a marker's own timestamp and tags allow dropping it.
-    pub(crate) fn takes(&self, marker: Cell<'_>) -> bool {
+    pub(crate) fn may_drop(&self, marker: Cell<'_>) -> bool {
         marker.timestamp().0 < self.below && marker.tags().is_empty()
     }
 
@@ -240,19 +241,19 @@ impl Sweep {
         let Some(kind) = marker.cell_type() else { return };
         let row = row_digest(marker.row());
         let of = if kind.is_family_delete() { row } else { digest(marker.row(), marker.qualifier()) };
-        self.gone.push(entry(kind, &of, marker.timestamp()));
+        self.dropped.push(entry(kind, &of, marker.timestamp()));
         self.rows.insert(row);
     }
 
     /// Whether a late put came meanwhile for the row of a dropped marker.
-    pub(crate) fn is_overtaken(&self, late: &Late) -> bool {
-        !self.gone.is_empty()
+    pub(crate) fn is_overtaken(&self, late: &LateRows) -> bool {
+        !self.dropped.is_empty()
             && (late.many || late.rows.difference(&self.late).any(|row| self.rows.contains(row)))
     }
 
     /// The list of these markers merged with those dropped before.
     pub(crate) fn with(self, before: &DroppedMarkers) -> DroppedMarkers {
-        DroppedMarkers::merged([before, &DroppedMarkers::of_entries(self.gone)])
+        DroppedMarkers::merged([before, &DroppedMarkers::of_entries(self.dropped)])
     }
 }
 
@@ -299,12 +300,12 @@ mod tests {
     }
 
     fn list(markers: &[(&str, &str, i64, CellType)]) -> DroppedMarkers {
-        let mut sweep = Sweep::new(&Late::default(), i64::MAX).expect("nothing is late");
+        let mut pending = PendingDrops::new(&LateRows::default(), i64::MAX).expect("no late rows");
         for (row, qualifier, timestamp, kind) in markers {
             let bytes = cell(row, qualifier, *timestamp, *kind);
-            sweep.drop_marker(Cell::parse(&bytes, SequenceId::ZERO).expect("whole"));
+            pending.drop_marker(Cell::parse(&bytes, SequenceId::ZERO).expect("whole"));
         }
-        sweep.with(&DroppedMarkers::default())
+        pending.with(&DroppedMarkers::default())
     }
 
     /// The markers that mask a put at `row/q`, as kind and timestamp.
@@ -367,18 +368,18 @@ mod tests {
     fn a_late_put_keeps_the_markers_of_its_row() {
         let marker = cell("a", "", 5, CellType::DeleteFamily);
         let marker = Cell::parse(&marker, SequenceId::ZERO).expect("whole");
-        let mut late = Late::default();
-        late.note(b"b");
-        let mut sweep = Sweep::new(&late, 6).expect("one is not many");
-        assert!(sweep.takes(marker) && !sweep.is_late(b"a") && sweep.is_late(b"b"));
-        sweep.drop_marker(marker);
-        late.note(b"c");
-        assert!(!sweep.is_overtaken(&late));
-        late.note(b"a");
-        assert!(sweep.is_overtaken(&late));
-        (0..LATE_ROWS_MAX).for_each(|row| late.note(&row.to_be_bytes()));
-        assert!(Sweep::new(&late, 6).is_none() && sweep.is_overtaken(&late));
+        let mut late = LateRows::default();
+        late.add(b"b");
+        let mut pending = PendingDrops::new(&late, 6).expect("below the limit");
+        assert!(pending.may_drop(marker) && !pending.is_late(b"a") && pending.is_late(b"b"));
+        pending.drop_marker(marker);
+        late.add(b"c");
+        assert!(!pending.is_overtaken(&late));
+        late.add(b"a");
+        assert!(pending.is_overtaken(&late));
+        (0..LATE_ROWS_MAX).for_each(|row| late.add(&row.to_be_bytes()));
+        assert!(PendingDrops::new(&late, 6).is_none() && pending.is_overtaken(&late));
         late.clear();
-        assert!(Sweep::new(&late, 5).is_some_and(|sweep| !sweep.takes(marker)));
+        assert!(PendingDrops::new(&late, 5).is_some_and(|pending| !pending.may_drop(marker)));
     }
 }

@@ -65,7 +65,7 @@ pub struct Flushed {
     /// Sequence id up to which all writes are in files.
     pub sequence: SequenceId,
     /// Bytes retained in memory, of cells after that sequence id.
-    pub stayed: u64,
+    pub retained_bytes: u64,
 }
 
 /// The result of flushing one store.
@@ -74,7 +74,7 @@ struct StoreFlushed {
     /// Sequence id up to which all writes of the store are in files.
     through: SequenceId,
     /// Bytes retained in memory.
-    stayed: u64,
+    retained_bytes: u64,
 }
 
 /// A new file.
@@ -150,7 +150,7 @@ impl Region {
             if !env::planted(17) {
                 flushed.sequence = flushed.sequence.min(done.through);
             }
-            flushed.stayed += done.stayed;
+            flushed.retained_bytes += done.retained_bytes;
         }
         if env::planted(18) {
             let written = self.write.lock().last_sequence;
@@ -158,7 +158,7 @@ impl Region {
         }
         if families.is_empty() {
             let before = self.memstore.flushed_at.swap(began.0, Ordering::Relaxed);
-            if flushed.stayed > 0 {
+            if flushed.retained_bytes > 0 {
                 // Retained cells were written after the flush before this one.
                 self.memstore.oldest_edit.store(before, Ordering::Relaxed);
             }
@@ -203,7 +203,7 @@ impl Region {
             (view.snapshot.clone(), view.dropped_of_snapshot.clone())
         };
         if snapshot.is_empty() {
-            return Ok(StoreFlushed { file: None, through: sequence, stayed: 0 });
+            return Ok(StoreFlushed { file: None, through: sequence, retained_bytes: 0 });
         }
         let (began, now) = (self.world.moment(), self.world.now());
         let rewrite = || CompactionMatcher::new(store.scan_info, CompactionScope::Some, now.0);
@@ -246,7 +246,7 @@ impl Region {
             let _read = file.reader.warm(Kinds::ALL, false);
         }
         let retained = retained.map(|retained| Arc::new(retained.segment));
-        let stayed = split.as_ref().map_or(0, |split| split.bytes);
+        let retained_bytes = split.as_ref().map_or(0, |split| split.bytes);
         if env::planted(16) {
             store.change_view(|view| View { snapshot: Vec::new(), ..view.clone() });
         }
@@ -268,8 +268,8 @@ impl Region {
         let kept = retained.zip(split).map(|(retained, split)| {
             self.event(MemoryAct::Kept, &snapshot, &retained, Some(split.expected), began, true)
         });
-        store.accordion.flush_done(sequence, stayed, kept);
-        Ok(StoreFlushed { file: Some(file), through, stayed })
+        store.accordion.flush_done(sequence, retained_bytes, kept);
+        Ok(StoreFlushed { file: Some(file), through, retained_bytes })
     }
 
     /// Streams `heap` through `rewrite` into a new file, and opens it. Even a file without cells is written: it records
@@ -291,7 +291,7 @@ impl Region {
                 if rewrite.keeps(cell) {
                     heap.fetch_ahead();
                     writer.append(cell)?;
-                    if heap.lay_in_cache() {
+                    if heap.was_in_cache() {
                         writer.mark_warm();
                     }
                 }
@@ -318,7 +318,9 @@ impl Region {
         let path = store.folder.join(&name);
         self.check_owner()?;
         let pin = self.options.open_files.pin(&path);
-        let pin = pin.ok_or_else(|| Error::Broken(format!("the new name {path} is taken")))?;
+        let pin = pin.ok_or_else(|| {
+            Error::Broken(format!("the janitor has condemned {path}, the random name of a new store file"))
+        })?;
         let mut writer = self.begin_file(store, &path, codec)?;
         if let Err(error) = write(&mut writer) {
             writer.abandon();

@@ -15,7 +15,7 @@ use std::cell::Cell as Slot;
 
 use bytes::Bytes;
 use cell::{Cell, CellSink, Comparator, KeyBuf, Position, SequenceId, Timestamp, is_same_row};
-use hfile::Most;
+use hfile::CopyLimits;
 use smallvec::SmallVec;
 
 use crate::Result;
@@ -28,27 +28,27 @@ const STEPS_MAX: usize = 8;
 thread_local! {
     /// Memory for the sources of the next heaps. A cursor is large; sources inside the heap would be moved with it
     /// several times.
-    static ROOMS: Slot<Vec<Room>> = const { Slot::new(Vec::new()) };
+    static SOURCE_LISTS: Slot<Vec<SourceList>> = const { Slot::new(Vec::new()) };
     /// Keys for the next heap that defers a source; most heaps defer none.
     static KEYS: Slot<Vec<KeyBuf>> = const { Slot::new(Vec::new()) };
 }
 /// Source lists that a thread keeps, and the most sources or keys that a kept list may hold.
-const ROOMS_KEPT_MAX: usize = 8;
+const SOURCE_LISTS_MAX: usize = 8;
 const KEPT_MAX: usize = 64;
 
 /// A source and its part in the merge.
-struct Lane {
+struct HeapEntry {
     source: Source,
     /// Whether it takes part. In a forward read always; in a reversed read only if it has the current row.
     active: bool,
     /// Whether it is deferred: not opened yet, with a stand-in key for its head.
-    put_off: bool,
+    deferred: bool,
 }
 
-impl Lane {
+impl HeapEntry {
     #[inline]
     fn skip_invisible(&mut self, read_point: SequenceId) -> Result<()> {
-        while !self.put_off && self.source.peek().is_some_and(|cell| cell.sequence() > read_point) {
+        while !self.deferred && self.source.peek().is_some_and(|cell| cell.sequence() > read_point) {
             self.source.advance()?;
         }
         Ok(())
@@ -57,26 +57,26 @@ impl Lane {
 
 /// Memory for sources and their order.
 #[derive(Default)]
-struct Room {
-    lanes: Vec<Lane>,
+struct SourceList {
+    entries: Vec<HeapEntry>,
     /// Indexes of the active sources that are not at their end, ordered by head; of equal heads the newer source comes
     /// first.
     order: Vec<u32>,
 }
 
 /// The sources of a heap, newest first, in memory that the thread reuses.
-pub(crate) struct Sources(Room);
+pub(crate) struct Sources(SourceList);
 
 impl Sources {
     pub(crate) fn new() -> Sources {
-        let mut rooms = ROOMS.take();
-        let room = rooms.pop().unwrap_or_default();
-        ROOMS.set(rooms);
-        Sources(room)
+        let mut lists = SOURCE_LISTS.take();
+        let list = lists.pop().unwrap_or_default();
+        SOURCE_LISTS.set(lists);
+        Sources(list)
     }
 
     pub(crate) fn push(&mut self, source: Source) {
-        self.0.lanes.push(Lane { source, active: true, put_off: false });
+        self.0.entries.push(HeapEntry { source, active: true, deferred: false });
     }
 }
 
@@ -90,20 +90,20 @@ impl FromIterator<Source> for Sources {
 
 impl Drop for Sources {
     fn drop(&mut self) {
-        let mut room = std::mem::take(&mut self.0);
+        let mut list = std::mem::take(&mut self.0);
         // Release blocks and segments now; only the empty list is kept.
-        room.lanes.clear();
-        room.order.clear();
-        if room.lanes.capacity() == 0 || room.lanes.capacity() > KEPT_MAX {
+        list.entries.clear();
+        list.order.clear();
+        if list.entries.capacity() == 0 || list.entries.capacity() > KEPT_MAX {
             return;
         }
         // Fails when the thread is ending; then the list is freed.
-        let _ended = ROOMS.try_with(|slot| {
-            let mut rooms = slot.take();
-            if rooms.len() < ROOMS_KEPT_MAX {
-                rooms.push(room);
+        let _ended = SOURCE_LISTS.try_with(|slot| {
+            let mut lists = slot.take();
+            if lists.len() < SOURCE_LISTS_MAX {
+                lists.push(list);
             }
-            slot.set(rooms);
+            slot.set(lists);
         });
     }
 }
@@ -111,7 +111,7 @@ impl Drop for Sources {
 /// One source.
 #[expect(
     clippy::large_enum_variant,
-    reason = "it lies in room that the thread keeps; a box would be made for each read"
+    reason = "it is stored in memory that the thread reuses; a box would be allocated for each read"
 )]
 pub(crate) enum Source {
     Memory(memstore::Cursor),
@@ -154,7 +154,7 @@ impl Source {
 
 /// What a read of one row wants from a store.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Aim<'a> {
+pub(crate) struct RowTarget<'a> {
     pub(crate) row: &'a [u8],
     pub(crate) family: &'a [u8],
     /// The columns in order; `None` for all.
@@ -165,7 +165,7 @@ pub(crate) struct Aim<'a> {
     pub(crate) is_get: bool,
 }
 
-impl Aim<'_> {
+impl RowTarget<'_> {
     /// Whether the row may be in a file, by the file's first and last key and its filter.
     fn is_within(&self, file: &FileCursor, comparator: Comparator) -> bool {
         let is_behind = |row: &[u8], other: &[u8]| comparator.compare_rows(row, other).is_gt();
@@ -244,27 +244,27 @@ impl Heap {
     /// The number of sources.
     #[cfg(test)]
     pub(crate) fn sources(&self) -> usize {
-        self.sources.0.lanes.len()
+        self.sources.0.entries.len()
     }
 
     /// The number of deferred sources.
     #[cfg(test)]
-    pub(crate) fn waiting(&self) -> usize {
-        self.sources.0.lanes.iter().filter(|lane| lane.put_off).count()
+    pub(crate) fn deferred(&self) -> usize {
+        self.sources.0.entries.iter().filter(|entry| entry.deferred).count()
     }
 
     pub(crate) fn set_options(&mut self, options: hfile::ReadOptions) {
-        for lane in &mut self.sources.0.lanes {
-            if let Source::File(cursor) = &mut lane.source {
+        for entry in &mut self.sources.0.entries {
+            if let Source::File(cursor) = &mut entry.source {
                 cursor.set_options(options);
             }
         }
     }
 
-    /// From now on records [whether cells were in the cache](Heap::lay_in_cache).
+    /// From now on records [whether cells were in the cache](Heap::was_in_cache).
     pub(crate) fn watch_cache(&mut self) {
-        for lane in &mut self.sources.0.lanes {
-            if let Source::File(cursor) = &mut lane.source {
+        for entry in &mut self.sources.0.entries {
+            if let Source::File(cursor) = &mut entry.source {
                 cursor.watch_cache();
             }
         }
@@ -272,15 +272,15 @@ impl Heap {
 
     /// Whether the current cell is in a block that was found in the cache. `false` unless the cache is watched.
     #[inline]
-    pub(crate) fn lay_in_cache(&self) -> bool {
-        let source = self.current().map(|index| &self.sources.0.lanes[index].source);
-        matches!(source, Some(Source::File(cursor)) if cursor.lay_in_cache())
+    pub(crate) fn was_in_cache(&self) -> bool {
+        let source = self.current().map(|index| &self.sources.0.entries[index].source);
+        matches!(source, Some(Source::File(cursor)) if cursor.was_in_cache())
     }
 
     /// From now on keeps the blocks of files that were looked at.
     pub(crate) fn hold_blocks(&mut self) {
-        for lane in &mut self.sources.0.lanes {
-            if let Source::File(cursor) = &mut lane.source {
+        for entry in &mut self.sources.0.entries {
+            if let Source::File(cursor) = &mut entry.source {
                 cursor.hold_blocks();
             }
         }
@@ -288,13 +288,13 @@ impl Heap {
 
     #[inline]
     pub(crate) fn peek(&self) -> Option<Cell<'_>> {
-        self.sources.0.lanes[self.current()?].source.peek()
+        self.sources.0.entries[self.current()?].source.peek()
     }
 
     /// Prefetches a cell that comes soon into the processor's cache, for a caller that reads whole cells in sequence.
     #[inline]
     pub(crate) fn fetch_ahead(&self) {
-        match self.current().map(|index| &self.sources.0.lanes[index].source) {
+        match self.current().map(|index| &self.sources.0.entries[index].source) {
             Some(Source::Memory(cursor)) => cursor.fetch_ahead(),
             Some(Source::File(cursor)) => cursor.fetch_ahead(),
             None => {}
@@ -316,59 +316,59 @@ impl Heap {
     /// The head of a source, or its stand-in; `None` at its end.
     #[inline]
     fn head(&self, index: usize) -> Option<Position<'_>> {
-        let lane = &self.sources.0.lanes[index];
-        if lane.put_off {
+        let entry = &self.sources.0.entries[index];
+        if entry.deferred {
             return Some(self.stand_ins[index].position());
         }
-        lane.source.peek().map(Position::from)
+        entry.source.peek().map(Position::from)
     }
 
     /// Moves to the first cell at or after `position`, from anywhere.
     pub(crate) fn seek(&mut self, position: Position<'_>) -> Result<()> {
-        for lane in &mut self.sources.0.lanes {
-            lane.source.seek(position)?;
-            (lane.active, lane.put_off) = (true, false);
-            lane.skip_invisible(self.read_point)?;
+        for entry in &mut self.sources.0.entries {
+            entry.source.seek(position)?;
+            (entry.active, entry.deferred) = (true, false);
+            entry.skip_invisible(self.read_point)?;
         }
-        self.settle()
+        self.reorder()
     }
 
     /// Moves to the first cell of the wanted row, or of its columns, from anywhere. If there is none, it stands
     /// somewhere after it.
-    pub(crate) fn seek_row(&mut self, aim: &Aim<'_>) -> Result<()> {
-        let (column, mut row) = (aim.column(), None);
+    pub(crate) fn seek_row(&mut self, target: &RowTarget<'_>) -> Result<()> {
+        let (column, mut row) = (target.column(), None);
         // The newest timestamp found in the first column.
         let mut found: Option<Timestamp> = None;
-        for index in 0..self.sources.0.lanes.len() {
-            let lane = &mut self.sources.0.lanes[index];
-            (lane.active, lane.put_off) = (true, false);
-            if let Source::File(cursor) = &mut lane.source
-                && !aim.is_within(cursor, self.comparator)
+        for index in 0..self.sources.0.entries.len() {
+            let entry = &mut self.sources.0.entries[index];
+            (entry.active, entry.deferred) = (true, false);
+            if let Source::File(cursor) = &mut entry.source
+                && !target.is_within(cursor, self.comparator)
             {
                 cursor.leave();
                 continue;
             }
-            let newest = if column.is_some() { aim.newest_in(&lane.source)? } else { None };
+            let newest = if column.is_some() { target.newest_in(&entry.source)? } else { None };
             let place = match (&column, newest) {
                 (Some(column), Some(newest)) if found.is_some_and(|found| found > newest) => {
-                    lane.put_off = true;
+                    entry.deferred = true;
                     self.stand_in(index, column, newest);
                     continue;
                 }
                 (Some(column), Some(_)) => column.position(),
-                _ => row.get_or_insert_with(|| KeyBuf::first_on_row(aim.row)).position(),
+                _ => row.get_or_insert_with(|| KeyBuf::first_on_row(target.row)).position(),
             };
-            match &mut lane.source {
+            match &mut entry.source {
                 Source::Memory(cursor) => cursor.seek_in_row(place),
-                Source::File(cursor) if aim.columns_may_be_in(cursor)? => cursor.seek_row(place)?,
+                Source::File(cursor) if target.columns_may_be_in(cursor)? => cursor.seek_row(place)?,
                 Source::File(cursor) => cursor.leave(),
             }
-            lane.skip_invisible(self.read_point)?;
-            if let Some(cell) = lane.source.peek().filter(|cell| aim.is_in_column(*cell)) {
+            entry.skip_invisible(self.read_point)?;
+            if let Some(cell) = entry.source.peek().filter(|cell| target.is_in_column(*cell)) {
                 found = found.max(Some(cell.timestamp()));
             }
         }
-        self.settle()
+        self.reorder()
     }
 
     /// Defers a source: sets its stand-in key to `newest` in the column.
@@ -376,29 +376,29 @@ impl Heap {
         if self.stand_ins.is_empty() {
             self.stand_ins = KEYS.take();
         }
-        self.stand_ins.resize_with(self.sources.0.lanes.len(), KeyBuf::default);
+        self.stand_ins.resize_with(self.sources.0.entries.len(), KeyBuf::default);
         self.stand_ins[index].copy_at(column, newest);
     }
 
     /// Opens a deferred source at `position`, or at its stand-in.
-    fn look_into(&mut self, index: usize, position: Option<Position<'_>>) -> Result<()> {
-        let (lane, stand_in) = (&mut self.sources.0.lanes[index], &self.stand_ins[index]);
-        lane.put_off = false;
+    fn open_deferred(&mut self, index: usize, position: Option<Position<'_>>) -> Result<()> {
+        let (entry, stand_in) = (&mut self.sources.0.entries[index], &self.stand_ins[index]);
+        entry.deferred = false;
         let position = position.unwrap_or(stand_in.position());
-        match &mut lane.source {
+        match &mut entry.source {
             Source::Memory(cursor) => cursor.seek_in_row(position),
             Source::File(cursor) => cursor.seek_row(position)?,
         }
-        lane.skip_invisible(self.read_point)
+        entry.skip_invisible(self.read_point)
     }
 
     /// Moves to the next cell.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<()> {
         let Some(current) = self.current() else { return Ok(()) };
-        let lane = &mut self.sources.0.lanes[current];
-        lane.source.advance()?;
-        lane.skip_invisible(self.read_point)?;
+        let entry = &mut self.sources.0.entries[current];
+        entry.source.advance()?;
+        entry.skip_invisible(self.read_point)?;
         let is_still_first = match (self.head(current), self.runner_up()) {
             (Some(head), Some(next)) => self.is_before(current, head, next),
             (head, _) => head.is_some(),
@@ -407,14 +407,14 @@ impl Heap {
             return Ok(());
         }
         // It is after the second source, which need not be compared again.
-        self.reenlist(2);
-        self.look_into_first()
+        self.reposition_first(2);
+        self.open_first()
     }
 
     /// Moves forward past all cells for which `behind` holds: by steps if the end is near, else by a seek. `target`
     /// receives a cell still to be passed and returns the first key after them.
     #[inline]
-    pub(crate) fn pass(
+    pub(crate) fn skip_while(
         &mut self,
         behind: impl Fn(Cell<'_>) -> bool,
         target: impl FnOnce(Cell<'_>) -> KeyBuf,
@@ -422,12 +422,12 @@ impl Heap {
         if !self.peek().is_some_and(&behind) {
             return Ok(());
         }
-        self.pass_on(behind, target)
+        self.skip_on(behind, target)
     }
 
-    /// Like [`Heap::pass`], where the current cell is known to be `behind` and is not tested.
+    /// Like [`Heap::skip_while`], where the current cell is known to be `behind` and is not tested.
     #[inline]
-    pub(crate) fn pass_on(
+    pub(crate) fn skip_on(
         &mut self,
         behind: impl Fn(Cell<'_>) -> bool,
         target: impl FnOnce(Cell<'_>) -> KeyBuf,
@@ -452,29 +452,29 @@ impl Heap {
 
     /// Seeks forward to the first cell at or after `position`; does not move if it is already there.
     pub(crate) fn forward(&mut self, position: Position<'_>) -> Result<()> {
-        for index in 0..self.sources.0.lanes.len() {
-            let behind = self.sources.0.lanes[index].active
+        for index in 0..self.sources.0.entries.len() {
+            let behind = self.sources.0.entries[index].active
                 && self.head(index).is_some_and(|head| self.comparator.compare(head, position).is_lt());
-            let lane = &mut self.sources.0.lanes[index];
-            if behind && lane.put_off {
-                self.look_into(index, Some(position))?;
+            let entry = &mut self.sources.0.entries[index];
+            if behind && entry.deferred {
+                self.open_deferred(index, Some(position))?;
             } else if behind {
-                lane.source.seek(position)?;
-                lane.skip_invisible(self.read_point)?;
+                entry.source.seek(position)?;
+                entry.skip_invisible(self.read_point)?;
             }
         }
-        self.settle()
+        self.reorder()
     }
 
     /// Skips rows before `end` that `refuses` rejects, starting at the first cell of a row. Continues while they follow
     /// each other in one file that is wholly visible and no other source has a cell among them. Returns their number; 0
     /// says nothing about the rows that follow.
-    pub(crate) fn pass_rows(
+    pub(crate) fn skip_rows(
         &mut self,
         end: Option<&[u8]>,
         refuses: impl Fn(Cell<'_>) -> hfile::Refused,
     ) -> Result<u64> {
-        self.run(end, |cursor, end| cursor.pass_rows(end, refuses))
+        self.run(end, |cursor, end| cursor.skip_rows(end, refuses))
     }
 
     /// Whether the last run of rows stopped at the end of a block.
@@ -482,15 +482,15 @@ impl Heap {
         self.ran_out
     }
 
-    /// Like [`Heap::pass_rows`], copying [raw rows](hfile::Cursor::give_rows) to `sink`.
-    pub(crate) fn give_rows(
+    /// Like [`Heap::skip_rows`], copying [raw rows](hfile::Cursor::copy_rows) to `sink`.
+    pub(crate) fn copy_rows(
         &mut self,
         end: Option<&[u8]>,
-        most: Most,
+        limits: CopyLimits,
         wanted: Option<&[Bytes]>,
         sink: &mut dyn CellSink,
     ) -> Result<u64> {
-        self.run(end, |cursor, end| cursor.give_rows(end, most, wanted, sink) as u64)
+        self.run(end, |cursor, end| cursor.copy_rows(end, limits, wanted, sink) as u64)
     }
 
     /// Applies `done` to the current file, if the read point covers all of it, for rows before `end` and before every
@@ -500,7 +500,8 @@ impl Heap {
         end: Option<&[u8]>,
         done: impl FnOnce(&mut FileCursor, Option<&[u8]>) -> u64,
     ) -> Result<u64> {
-        let Some(current) = self.current().filter(|current| !self.sources.0.lanes[*current].put_off) else {
+        let Some(current) = self.current().filter(|current| !self.sources.0.entries[*current].deferred)
+        else {
             return Ok(0);
         };
         let (comparator, read_point) = (self.comparator, self.read_point);
@@ -512,15 +513,15 @@ impl Heap {
             (Some(end), Some(other)) if comparator.compare_rows(other, end).is_lt() => Some(other),
             (end, other) => end.or(other),
         };
-        let Source::File(cursor) = &mut self.sources.0.lanes[current].source else { return Ok(0) };
+        let Source::File(cursor) = &mut self.sources.0.entries[current].source else { return Ok(0) };
         if cursor.reader().newest_write().is_none_or(|newest| newest > read_point) {
             return Ok(0);
         }
         let rows = done(cursor, end);
         self.ran_out = rows > 0 && cursor.ran_out();
         if rows > 0 {
-            self.reenlist(1);
-            self.look_into_first()?;
+            self.reposition_first(1);
+            self.open_first()?;
         }
         Ok(rows)
     }
@@ -531,8 +532,8 @@ impl Heap {
         let mut wanted = row.map(<[u8]>::to_vec);
         loop {
             let mut last: Option<Vec<u8>> = None;
-            for Lane { source, put_off, .. } in &mut self.sources.0.lanes {
-                *put_off = false;
+            for HeapEntry { source, deferred, .. } in &mut self.sources.0.entries {
+                *deferred = false;
                 if source.seek_row_before(wanted.as_deref())?
                     && let Some(cell) = source.peek()
                     && last.as_ref().is_none_or(|last| self.comparator.compare_rows(last, cell.row()).is_lt())
@@ -544,13 +545,13 @@ impl Heap {
                 self.sources.0.order.clear();
                 return Ok(false);
             };
-            for lane in &mut self.sources.0.lanes {
+            for entry in &mut self.sources.0.entries {
                 let stands_in_it = |source: &Source| source.peek().is_some_and(|cell| cell.row() == last);
-                lane.active = stands_in_it(&lane.source);
-                lane.skip_invisible(self.read_point)?;
-                lane.active &= stands_in_it(&lane.source);
+                entry.active = stands_in_it(&entry.source);
+                entry.skip_invisible(self.read_point)?;
+                entry.active &= stands_in_it(&entry.source);
             }
-            self.settle()?;
+            self.reorder()?;
             if self.current().is_some() {
                 return Ok(true);
             }
@@ -560,10 +561,10 @@ impl Heap {
     }
 
     /// Orders the sources after they were moved.
-    fn settle(&mut self) -> Result<()> {
+    fn reorder(&mut self) -> Result<()> {
         self.sources.0.order.clear();
-        for index in 0..self.sources.0.lanes.len() {
-            if self.sources.0.lanes[index].active
+        for index in 0..self.sources.0.entries.len() {
+            if self.sources.0.entries[index].active
                 && let Some(head) = self.head(index)
             {
                 // Search from the end: older sources are usually further ahead.
@@ -574,23 +575,23 @@ impl Heap {
                 order[place..].rotate_right(1);
             }
         }
-        self.look_into_first()
+        self.open_first()
     }
 
     /// Opens deferred sources until the first one is open.
-    fn look_into_first(&mut self) -> Result<()> {
+    fn open_first(&mut self) -> Result<()> {
         while let Some(first) = self.current()
-            && self.sources.0.lanes[first].put_off
+            && self.sources.0.entries[first].deferred
         {
-            self.look_into(first, None)?;
-            self.reenlist(1);
+            self.open_deferred(first, None)?;
+            self.reposition_first(1);
         }
         Ok(())
     }
 
     /// Moves the first source, which has advanced, down to its place. The caller knows that it comes after the first
     /// `behind` entries, itself included. Removes it at its end.
-    fn reenlist(&mut self, behind: usize) {
+    fn reposition_first(&mut self, behind: usize) {
         let Some(first) = self.current() else { return };
         let place = self.head(first).map(|head| {
             let order = &self.sources.0.order;
@@ -608,8 +609,8 @@ impl Heap {
     #[inline]
     fn is_before(&self, index: usize, head: Position<'_>, other: usize) -> bool {
         let Some(place) = self.head(other) else { return true };
-        let lanes = &self.sources.0.lanes;
-        let order = match lanes[index].put_off && lanes[other].put_off {
+        let entries = &self.sources.0.entries;
+        let order = match entries[index].deferred && entries[other].deferred {
             // Two stand-ins differ in their timestamp only.
             true => place.key.timestamp().cmp(&head.key.timestamp()),
             false => self.comparator.compare(head, place),

@@ -19,8 +19,8 @@ const SAME_MAX: usize = 8;
 /// Marks the absence of a row index.
 const NONE: u32 = u32::MAX;
 
-/// Held row locks, released on drop.
-pub(crate) struct Held<'a> {
+/// HeldRowLocks row locks, released on drop.
+pub(crate) struct HeldRowLocks<'a> {
     _stripes: SmallVec<[MutexGuard<'a, ()>; 1]>,
     /// Whether no row occurs twice; `false` if unknown.
     pub(crate) is_each_row_once: bool,
@@ -50,7 +50,11 @@ impl RowLocks {
     }
 
     /// Takes the locks of `rows`. Waits for each up to the limit, or fails at once in [`ReadMode::MemoryOnly`].
-    pub(crate) fn lock<'a>(&self, rows: impl Iterator<Item = &'a [u8]>, mode: ReadMode) -> Result<Held<'_>> {
+    pub(crate) fn lock<'a>(
+        &self,
+        rows: impl Iterator<Item = &'a [u8]>,
+        mode: ReadMode,
+    ) -> Result<HeldRowLocks<'_>> {
         let rows: SmallVec<[&[u8]; 2]> = rows.collect();
         // The row of a check is mostly the row that is written.
         if let [row, others @ ..] = &rows[..]
@@ -58,7 +62,10 @@ impl RowLocks {
             && others.iter().all(|other| other == row)
         {
             let only = self.take(self.stripe_of(row), row, mode)?;
-            return Ok(Held { _stripes: SmallVec::from_buf([only]), is_each_row_once: others.is_empty() });
+            return Ok(HeldRowLocks {
+                _stripes: SmallVec::from_buf([only]),
+                is_each_row_once: others.is_empty(),
+            });
         }
         // Among very many rows too many share a lock for pairwise comparison.
         let few = rows.len() <= ROWS_COMPARED_MAX;
@@ -83,7 +90,7 @@ impl RowLocks {
         for (stripe, &row) in last.iter().enumerate().filter(|(_, row)| **row != NONE) {
             held.push(self.take(stripe, rows[row as usize], mode)?);
         }
-        Ok(Held { _stripes: held, is_each_row_once })
+        Ok(HeldRowLocks { _stripes: held, is_each_row_once })
     }
 
     fn take(&self, stripe: usize, row: &[u8], mode: ReadMode) -> Result<MutexGuard<'_, ()>> {
@@ -189,7 +196,7 @@ mod tests {
             rows.pop();
         }
         rows.extend_from_within(..);
-        assert!(!is_each_once(&rows), "so many are taken not to be");
+        assert!(!is_each_once(&rows), "too many rows to compare");
     }
 
     #[test]

@@ -60,10 +60,10 @@ pub(crate) use accordion::{Accordion, LevelChoice};
 pub use figures::{MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
 
 /// Limit of a store's list of dropped markers, as a divisor of the store's share of the flush size.
-const DROPPED_PART: u64 = 8;
+const MARKER_LIST_DIVISOR: u64 = 8;
 /// A compaction that leaves more than this fraction of the store's share of the flush size did not pay. The store is
 /// not compacted again before the next flush.
-const SPENT_PART: f64 = 0.9375;
+const EXHAUSTED_FRACTION: f64 = 0.9375;
 
 /// A region's memory, read once after each write for all checks that follow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,7 +94,10 @@ impl Region {
             let short = (near + 2.0 * step - 1.0).max(0.0) * limit as f64;
             self.compact_memory_of(store, near, step, short as u64);
             let left = store.memstore_bytes() as f64;
-            store.accordion.spent.store(left >= limit as f64 / stores * SPENT_PART, Ordering::Relaxed);
+            store
+                .accordion
+                .exhausted
+                .store(left >= limit as f64 / stores * EXHAUSTED_FRACTION, Ordering::Relaxed);
         }
         self.memstore.awaits_room.store(false, Ordering::Relaxed);
     }
@@ -115,8 +118,8 @@ impl Region {
     /// instead, it seals the active segments that may shrink.
     pub fn decide_flush(&self, memory: InMemory, pressure: f64, urgency: FlushUrgency) -> FlushDecision {
         let facts = self.flush_facts(memory, pressure, urgency);
-        let decision = decide_flush(&facts, || self.is_memory_shrinking() || self.squeeze());
-        self.await_room(decision == FlushDecision::Shrink);
+        let decision = decide_flush(&facts, || self.is_memory_shrinking() || self.seal_for_compaction());
+        self.set_awaits_room(decision == FlushDecision::Shrink);
         decision
     }
 
@@ -150,12 +153,12 @@ impl Region {
             InMemory {
                 bytes: memory.bytes + view.memory_bytes(),
                 has_many_markers: memory.has_many_markers
-                    || view.dropped_markers.size() > store.accordion.share / DROPPED_PART,
+                    || view.dropped_markers.size() > store.accordion.share / MARKER_LIST_DIVISOR,
             }
         })
     }
 
-    fn await_room(&self, awaits: bool) {
+    fn set_awaits_room(&self, awaits: bool) {
         if self.memstore.awaits_room.load(Ordering::Relaxed) != awaits {
             self.memstore.awaits_room.store(awaits, Ordering::Relaxed);
         }
@@ -198,10 +201,10 @@ impl Region {
     }
 
     /// Seals the active segments of stores whose compaction may free memory. Returns whether any may.
-    fn squeeze(&self) -> bool {
+    fn seal_for_compaction(&self) -> bool {
         let may_free = |store: &&Store| {
             let accordion = &store.accordion;
-            accordion.drops() && !accordion.spent.load(Ordering::Relaxed)
+            accordion.drops() && !accordion.exhausted.load(Ordering::Relaxed)
         };
         let state = self.write.lock();
         if state.closing {
@@ -211,15 +214,16 @@ impl Region {
         for store in self.stores.iter().filter(may_free) {
             frees |= store.seal(&self.options.memory, self.sealed(state.last_sequence));
             // Mark as spent; the compaction clears the mark if it frees enough.
-            store.accordion.spent.store(true, Ordering::Relaxed);
+            store.accordion.exhausted.store(true, Ordering::Relaxed);
         }
         frees
     }
 
     /// Whether a memory compaction is requested or running, so that a flush may not be needed.
     fn is_memory_shrinking(&self) -> bool {
-        let shrinks =
-            |accordion: &Accordion| accordion.told.load(Ordering::Relaxed) || accordion.working.is_locked();
+        let shrinks = |accordion: &Accordion| {
+            accordion.announced.load(Ordering::Relaxed) || accordion.working.is_locked()
+        };
         self.stores.iter().any(|store| shrinks(&store.accordion))
     }
 
@@ -228,8 +232,8 @@ impl Region {
         // The first load decides nearly always.
         let asks = |accordion: &Accordion| {
             accordion.waiting.load(Ordering::Relaxed)
-                && !accordion.told.load(Ordering::Relaxed)
-                && !accordion.told.swap(true, Ordering::AcqRel)
+                && !accordion.announced.load(Ordering::Relaxed)
+                && !accordion.announced.swap(true, Ordering::AcqRel)
         };
         self.stores.iter().any(|store| asks(&store.accordion))
     }

@@ -191,7 +191,7 @@ impl Region {
                 self.replayed.fetch_add(1, Ordering::Relaxed);
             }
             self.insert(&kept, record.sequence, record.time);
-            self.mask_replayed(&kept, record.sequence);
+            self.restore_markers(&kept, record.sequence);
             // The log may hold more than memory: flush on the way, as the earlier run did.
             if self.memstore_bytes() >= self.flush_size && self.access == Access::Owner {
                 // All earlier writes of every family are in memory now, but other records with this sequence id may

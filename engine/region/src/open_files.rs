@@ -127,6 +127,6 @@ mod tests {
         assert!(all.pin(&name).is_none() && all.condemn(&name).is_none());
         drop(condemned);
         assert!(all.pin(&name).is_some());
-        assert!(all.holds.lock().is_empty(), "nothing is kept of files that nobody has");
+        assert!(all.holds.lock().is_empty(), "unused files have no entry");
     }
 }

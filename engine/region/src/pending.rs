@@ -20,7 +20,7 @@ use crate::{Error, Result};
 ///
 /// Resolves when it is as durable as requested and every new reader sees it. An error means that the write may have
 /// happened. Dropping it abandons the wait, not the write.
-#[must_use = "a write may be answered only when this has resolved"]
+#[must_use = "a write may be acknowledged only after this has resolved"]
 pub struct Pending {
     region: Arc<Region>,
     /// The last sequence id to wait for; `None` if nothing was written.
@@ -156,7 +156,7 @@ impl Orphan {
             State::Done => return,
             state => match std::mem::replace(state, State::Looking(false)) {
                 State::Waiting(durable) => durable,
-                State::Looking(_) | State::Done => unreachable!("the other states were just met"),
+                State::Looking(_) | State::Done => unreachable!("the outer match has excluded these states"),
             },
         };
         loop {

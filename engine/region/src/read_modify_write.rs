@@ -230,7 +230,7 @@ impl Region {
                 }
             }
         }
-        let cells = CellBlock::parse(Bytes::from(results)).expect("cells that were made here are whole");
+        let cells = CellBlock::parse(Bytes::from(results)).expect("cells encoded above are valid");
         whole.make(durability, nonce, self.comparator);
         let pending = self.write(&whole, clock)?;
         Ok((cells, pending))

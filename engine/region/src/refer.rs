@@ -45,7 +45,10 @@ impl Region {
             for file in &store.view.load().files {
                 let pin = self.options.open_files.pin(file.reader.name());
                 pins.push(pin.ok_or_else(|| {
-                    Error::Broken(format!("{} is listed and condemned", file.reader.name()))
+                    Error::Broken(format!(
+                        "store file {} is both listed and condemned by the janitor",
+                        file.reader.name()
+                    ))
                 })?);
                 list.push(match inherits {
                     Inherits::Half(reference) => self.write_reference(file, &heir, reference)?,

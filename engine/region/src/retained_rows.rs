@@ -43,7 +43,7 @@ use crate::compaction_matcher::CompactionMatcher;
 /// Ranges of sequence ids whose bytes are counted separately.
 const RUNS: u64 = 1_024;
 /// Approximate overhead of a cell in bytes: the record's header and its entry in a flat index.
-const BESIDE: u64 = 20;
+const CELL_OVERHEAD: u64 = 20;
 /// Memory must have dropped at least this share of its cells since the last flush for the snapshot to be examined, and
 /// at least this share of its bytes must be retained.
 const SHARE_MIN: f64 = 1.0 / 16.0;
@@ -67,7 +67,7 @@ pub(crate) struct RetainedRows {
     /// The last write of the last flush.
     sequence: SequenceId,
     /// Bytes retained then.
-    stayed: u64,
+    retained_bytes: u64,
     /// The share of retained bytes that is expected to be replaced.
     gain: f64,
     /// Cells that memory had dropped by then.
@@ -76,7 +76,7 @@ pub(crate) struct RetainedRows {
 
 impl Default for RetainedRows {
     fn default() -> RetainedRows {
-        RetainedRows { sequence: SequenceId::ZERO, stayed: 0, gain: GAIN_EXPECTED, dropped: 0 }
+        RetainedRows { sequence: SequenceId::ZERO, retained_bytes: 0, gain: GAIN_EXPECTED, dropped: 0 }
     }
 }
 
@@ -118,33 +118,33 @@ impl Retention {
 }
 
 /// Bytes of a snapshot, and bytes of rewritten cells by age.
-struct Ages {
+struct RewrittenBytes {
     floor: SequenceId,
     width: u64,
     /// For each range of sequence ids after the floor: the bytes of rewritten cells, and the first of them.
     runs: Vec<(u64, SequenceId)>,
     all: u64,
     /// Bytes of cells that the last flush retained.
-    stayed: u64,
+    retained_bytes: u64,
 }
 
-impl Ages {
-    fn new(floor: SequenceId, sequence: SequenceId) -> Ages {
+impl RewrittenBytes {
+    fn new(floor: SequenceId, sequence: SequenceId) -> RewrittenBytes {
         let span = sequence.0.saturating_sub(floor.0);
         let width = span.div_ceil(RUNS).max(1);
         let runs = vec![(0, SequenceId::MAX); span.div_ceil(width) as usize];
-        Ages { floor, width, runs, all: 0, stayed: 0 }
+        RewrittenBytes { floor, width, runs, all: 0, retained_bytes: 0 }
     }
 
     fn bytes(cell: Cell<'_>) -> u64 {
-        cell.bytes().len() as u64 + BESIDE
+        cell.bytes().len() as u64 + CELL_OVERHEAD
     }
 
-    fn rewritten(&mut self, cell: Cell<'_>) {
+    fn add(&mut self, cell: Cell<'_>) {
         let sequence = cell.sequence();
         if let Some(age) = sequence.0.checked_sub(self.floor.0 + 1) {
             let run = &mut self.runs[(age / self.width) as usize];
-            *run = (run.0 + Ages::bytes(cell), run.1.min(sequence));
+            *run = (run.0 + RewrittenBytes::bytes(cell), run.1.min(sequence));
         }
     }
 
@@ -177,29 +177,30 @@ impl RetainedRows {
         let cells: u64 = snapshot.iter().map(|segment| segment.cells()).sum();
         let dropped = dropped.saturating_sub(self.dropped);
         let is_worth_a_look = dropped as f64 >= (cells + dropped) as f64 * SHARE_MIN;
-        let had = self.stayed;
+        let had = self.retained_bytes;
         if had == 0 && !(is_worth_a_look && self.gain >= allowance.gain_min) {
             // The expectation recovers slowly, so that retaining is tried again.
             self.gain += (GAIN_EXPECTED - self.gain) / 16.0;
             return (None, 0);
         }
-        let mut ages = Ages::new(allowance.floor.max(self.sequence), sequence);
+        let mut rewritten = RewrittenBytes::new(allowance.floor.max(self.sequence), sequence);
         let mut fates: Vec<Fate> = Vec::with_capacity(cells as usize);
         // The last kept cell. The dropped cells after it show whether it was rewritten.
         let mut last: Option<(usize, Cell<'_>, bool)> = None;
-        let settle = |fates: &mut [Fate], ages: &mut Ages, last: Option<(usize, Cell<'_>, bool)>| {
-            if let Some((index, cell, true)) = last {
-                fates[index] = Fate::MayStay;
-                ages.rewritten(cell);
-            }
-        };
+        let settle =
+            |fates: &mut [Fate], rewritten: &mut RewrittenBytes, last: Option<(usize, Cell<'_>, bool)>| {
+                if let Some((index, cell, true)) = last {
+                    fates[index] = Fate::MayStay;
+                    rewritten.add(cell);
+                }
+            };
         Segment::visit(snapshot, |cell, is_rewritten| {
             if rewrite.keeps(cell) {
                 let before = last.replace((fates.len(), cell, is_rewritten));
-                settle(&mut fates, &mut ages, before);
-                ages.all += Ages::bytes(cell);
+                settle(&mut fates, &mut rewritten, before);
+                rewritten.all += RewrittenBytes::bytes(cell);
                 if cell.sequence() <= self.sequence {
-                    ages.stayed += Ages::bytes(cell);
+                    rewritten.retained_bytes += RewrittenBytes::bytes(cell);
                 }
                 fates.push(Fate::Goes);
             } else {
@@ -209,25 +210,25 @@ impl RetainedRows {
                 fates.push(Fate::Dropped);
             }
         });
-        settle(&mut fates, &mut ages, last);
-        let spared = had.saturating_sub(ages.stayed);
+        settle(&mut fates, &mut rewritten, last);
+        let spared = had.saturating_sub(rewritten.retained_bytes);
         if had > 0 {
             self.gain = 0.75 * self.gain + 0.25 * (spared as f64 / had as f64);
         }
-        let (after, through, stays) = ages.cut(allowance.bytes);
+        let (after, through, stays) = rewritten.cut(allowance.bytes);
         let pays =
-            self.gain >= allowance.gain_min && stays > 0 && stays as f64 >= ages.all as f64 * SHARE_MIN;
+            self.gain >= allowance.gain_min && stays > 0 && stays as f64 >= rewritten.all as f64 * SHARE_MIN;
         (pays.then_some(Retention { fates, after, through, bytes: stays, expected: self.gain }), spared)
     }
 
     /// Whether the last flush retained cells.
-    pub(crate) fn has_stayed(&self) -> bool {
-        self.stayed > 0
+    pub(crate) fn has_retained(&self) -> bool {
+        self.retained_bytes > 0
     }
 
-    /// Records that the store was flushed up to `sequence`, except `stayed` bytes; memory has dropped `dropped` cells
+    /// Records that the store was flushed up to `sequence`, except `retained_bytes` bytes; memory has dropped `dropped` cells
     /// by now.
-    pub(crate) fn flushed(&mut self, sequence: SequenceId, stayed: u64, dropped: u64) {
-        (self.sequence, self.stayed, self.dropped) = (sequence, stayed, dropped);
+    pub(crate) fn flushed(&mut self, sequence: SequenceId, retained_bytes: u64, dropped: u64) {
+        (self.sequence, self.retained_bytes, self.dropped) = (sequence, retained_bytes, dropped);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A scanner stands at a row, or inside a row that was returned in part. It continues inside that row, so each row is
 //! read once, in however many parts. If a block is missing and the caller must not wait for it, the next call begins
-//! the row anew. The cells already returned are counted, judged again, and not returned twice.
+//! the row anew. The cells already returned are rows_read, judged again, and not returned twice.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use filter::Filter;
 use hfile::ReadOptions;
 use smallvec::SmallVec;
 
-use crate::heap::{Aim, Heap};
+use crate::heap::{Heap, RowTarget};
 use crate::matcher::{Matcher, Wanted};
 use crate::query::{Isolation, Limits, ReadMode, Scan};
 use crate::region::Region;
 use crate::store::View;
 use crate::{Error, Result};
 
-mod patience;
 mod row;
 mod state;
+mod step_timer;
 
-pub use patience::INLINE_TIME;
 use state::{FilterTraits, Progress, Reach, WholeRows};
+pub use step_timer::INLINE_TIME;
 
 /// Cells of a row that may be judged twice because a block is missing. After this many, only a caller that may wait
 /// continues the row.
@@ -98,7 +98,9 @@ impl StoreScanner {
     fn seek(&mut self, key: &KeyBuf, comparator: Comparator) -> Result<()> {
         self.heap.seek(key.position())?;
         match &self.sent {
-            Some(sent) => self.heap.pass(|cell| sent.is_after(comparator, cell), |_| KeyBuf::clone(sent)),
+            Some(sent) => {
+                self.heap.skip_while(|cell| sent.is_after(comparator, cell), |_| KeyBuf::clone(sent))
+            }
             None => Ok(()),
         }
     }
@@ -154,11 +156,11 @@ pub struct RegionScanner<'q> {
     given: usize,
     judged: u64,
     /// Where the row continues; `None` unless the previous step left off inside it.
-    standing: Option<RowPosition>,
+    resume_at: Option<RowPosition>,
     /// Holds a row that the filter judges as a whole.
     buffer: row::RowBuffer,
     progress: Progress,
-    counted: u64,
+    rows_read: u64,
 }
 
 impl<'q> RegionScanner<'q> {
@@ -171,7 +173,7 @@ impl<'q> RegionScanner<'q> {
                 (Isolation::ReadCommitted, Some(earlier)) => earlier.min(region.mvcc.read_point()),
                 (Isolation::ReadCommitted, None) => region.mvcc.read_point(),
             };
-            let asked = Self::ask(&region, &scan)?;
+            let asked = Self::load_views(&region, &scan)?;
             if asked.iter().all(|asked| asked.view.horizon <= read_point) {
                 break (read_point, asked);
             }
@@ -197,11 +199,11 @@ impl<'q> RegionScanner<'q> {
             has_row: false,
             given: 0,
             judged: 0,
-            standing: None,
+            resume_at: None,
             whole_rows: WholeRows::Judged,
             buffer: row::RowBuffer::default(),
             progress: Progress::Reading,
-            counted: 0,
+            rows_read: 0,
             reach: Reach::of(&scan),
             scan,
         };
@@ -216,7 +218,7 @@ impl<'q> RegionScanner<'q> {
     }
 
     /// The stores that `scan` reads, in the order of their families, with their current views.
-    fn ask(region: &Region, scan: &Scan) -> Result<SmallVec<[ScannedStore; 1]>> {
+    fn load_views(region: &Region, scan: &Scan) -> Result<SmallVec<[ScannedStore; 1]>> {
         let ask =
             |store: usize, query| ScannedStore { store, query, view: region.stores[store].view.load_full() };
         if scan.families.is_empty() {
@@ -254,9 +256,9 @@ impl<'q> RegionScanner<'q> {
             return Ok(Step::default());
         }
         self.region.check_serving()?;
-        let may_not_begin_anew = self.traits.remembers_rows || self.judged > JUDGED_TWICE_MAX;
+        let must_not_restart = self.traits.remembers_rows || self.judged > JUDGED_TWICE_MAX;
         if mode == ReadMode::MemoryOnly
-            && (self.traits.is_dear || self.standing.is_some() && may_not_begin_anew)
+            && (self.traits.is_dear || self.resume_at.is_some() && must_not_restart)
         {
             return Err(Error::WouldBlock);
         }
@@ -268,14 +270,14 @@ impl<'q> RegionScanner<'q> {
             return Ok(Step::default());
         }
         // Only a step in memory can fail and be repeated.
-        let as_it_was = if mode == ReadMode::MemoryOnly && self.traits.remembers_rows {
+        let filter_before = if mode == ReadMode::MemoryOnly && self.traits.remembers_rows {
             self.filter.clone()
         } else {
             None
         };
         let mut outcome = self.step(limits, sink, mode);
         if let (Some(filter), Ok(step @ Step { partial: false, .. })) = (&mut self.filter, &mut outcome) {
-            // Reset before asking whether the filter is done: what it counted belongs to the finished row.
+            // Reset before asking whether the filter is done: what it rows_read belongs to the finished row.
             filter.reset();
             // Ask also after the region's last row: a filter that is done saves a call to the next region.
             if self.traits.may_end && filter.filter_all_remaining() {
@@ -289,10 +291,10 @@ impl<'q> RegionScanner<'q> {
         }
         if outcome.is_err() {
             // The heaps may stand anywhere, so the row is begun anew.
-            (self.positioned, self.standing, self.judged) = (false, None, 0);
+            (self.positioned, self.resume_at, self.judged) = (false, None, 0);
             self.stores.iter_mut().for_each(|store| store.of_row = OfRow::default());
-            if as_it_was.is_some() {
-                self.filter = as_it_was;
+            if filter_before.is_some() {
+                self.filter = filter_before;
             }
             self.filter.iter_mut().for_each(Filter::reset);
         }
@@ -351,17 +353,17 @@ impl<'q> RegionScanner<'q> {
             WholeRows::Refused { likely: false, .. } => {}
             WholeRows::Refused { likely: true, passed } => {
                 self.whole_rows = WholeRows::Refused { likely: false, passed };
-                let rows = self.pass_refused()?;
+                let rows = self.skip_refused_rows()?;
                 let likely = rows > 0 && self.stores.iter().any(|store| store.heap.ran_out());
                 self.whole_rows = WholeRows::Refused { likely, passed: rows > 0 };
                 if rows > 0 {
-                    return Ok(self.run_is_over(rows, rows));
+                    return Ok(self.end_run(rows, rows));
                 }
             }
             WholeRows::Raw => {
-                let rows = self.give_as_they_lie(limits, sink)?;
+                let rows = self.copy_raw_rows(limits, sink)?;
                 if rows > 0 {
-                    return Ok(self.run_is_over(rows, 0));
+                    return Ok(self.end_run(rows, 0));
                 }
             }
         }
@@ -388,8 +390,8 @@ impl<'q> RegionScanner<'q> {
     }
 
     /// Ends a step that skipped or copied `rows` whole rows; the heaps stand after them.
-    fn run_is_over(&mut self, rows: u64, filtered: u64) -> Step {
-        self.counted += rows;
+    fn end_run(&mut self, rows: u64, filtered: u64) -> Step {
+        self.rows_read += rows;
         self.has_row = false;
         let more = self.find_row();
         if !more {
@@ -431,7 +433,7 @@ impl<'q> RegionScanner<'q> {
                 let qualifiers = store.wanted(scan).filter(|_| !scan.raw);
                 let newest_counts = !of.scan_info.new_versions;
                 let (row, family) = (&scan.start, &of.family);
-                store.heap.seek_row(&Aim { row, family, qualifiers, newest_counts, is_get })
+                store.heap.seek_row(&RowTarget { row, family, qualifiers, newest_counts, is_get })
             });
         }
         if self.scan.reversed {
@@ -470,8 +472,8 @@ impl<'q> RegionScanner<'q> {
     fn find_row(&mut self) -> bool {
         let comparator = self.region.comparator;
         let mut next: Option<&[u8]> = None;
-        let says_rows = self.stores.iter().filter(|store| !store.on_demand && !store.is_closed());
-        for row in says_rows.filter_map(|store| store.heap.peek()).map(Cell::row) {
+        let row_sources = self.stores.iter().filter(|store| !store.on_demand && !store.is_closed());
+        for row in row_sources.filter_map(|store| store.heap.peek()).map(Cell::row) {
             let better = next.is_none_or(|best| {
                 let order = comparator.compare_rows(row, best);
                 if self.scan.reversed { order.is_gt() } else { order.is_lt() }
@@ -514,7 +516,7 @@ impl<'q> RegionScanner<'q> {
         self.stores.iter_mut().for_each(StoreScanner::end_row);
         let row = &self.row[..];
         self.stores.iter_mut().try_for_each(|store| {
-            store.heap.pass(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))
+            store.heap.skip_while(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))
         })
     }
 }
@@ -536,7 +538,11 @@ impl RowReader {
     /// If `scan` is not a get, or has a filter, which would remember earlier rows.
     pub(crate) fn open(region: Arc<Region>, scan: Scan) -> Result<RowReader> {
         let scanner = RegionScanner::open(region, Cow::Owned(scan))?;
-        assert!(scanner.reach.is_one_row() && scanner.filter.is_none(), "no plain get: {:?}", scanner.scan);
+        assert!(
+            scanner.reach.is_one_row() && scanner.filter.is_none(),
+            "a row reader needs a get without a filter: {:?}",
+            scanner.scan
+        );
         Ok(RowReader { scanner, holds_blocks: false })
     }
 
@@ -559,7 +565,7 @@ impl RowReader {
 
 impl Drop for RegionScanner<'_> {
     fn drop(&mut self) {
-        self.region.counters.rows_read(self.counted);
+        self.region.counters.rows_read(self.rows_read);
     }
 }
 

@@ -108,7 +108,7 @@ impl StoreFile {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(missing.expect("a file has some place").into())
+        Err(missing.expect("every store file has a place").into())
     }
 
     fn read_reference(files: &dyn Files, place: &FileName) -> Result<Reference> {

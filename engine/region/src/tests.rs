@@ -12,27 +12,27 @@ use storage::{FileName, Files, Memory};
 
 use crate::*;
 
+mod atomic_rows;
+mod deferred_sources;
 mod file_life;
-mod for_reading;
 mod gets;
-mod given;
 mod halves;
-mod held;
+mod held_blocks;
 mod markers;
 mod memory;
 mod merged;
 mod outcomes;
+mod partial_rows;
 mod parts;
-mod passed;
 mod put_after_delete;
-mod put_off;
+mod raw_rows;
+mod read_only;
 mod retained_rows;
 mod seeks;
-mod together;
+mod skipped_rows;
 mod truncation;
 mod visibility;
-mod warm;
-mod wide;
+mod warm_cache;
 
 /// A region over files in memory, and what is needed to open it again.
 struct Bench {

@@ -235,7 +235,11 @@ fn read_list(files: &dyn Files, name: &FileName) -> Result<pb::StoreFileList> {
         (message.len() == u32::from_be_bytes(*length) as usize).then_some((message, u32::from_be_bytes(*sum)))
     });
     let Some((message, sum)) = whole else {
-        return Err(corrupt("length", "that of the list".to_owned(), format!("{} bytes", bytes.len())));
+        return Err(corrupt(
+            "length",
+            "the length in its header".to_owned(),
+            format!("{} bytes", bytes.len()),
+        ));
     };
     if crc32(message) != sum {
         return Err(corrupt("checksum", format!("{sum:08x}"), format!("{:08x}", crc32(message))));

@@ -14,7 +14,7 @@ use cell::{Cell, CellSink, CellType, Comparator, Key, compare_bytes, is_same, is
 use super::{Cursor, Open};
 use crate::{Reader, starts};
 
-/// Number of cells [prefetched](cell::fetch) ahead while rows are [skipped](Cursor::pass_rows), as many as memory
+/// Number of cells [prefetched](cell::fetch) ahead while rows are [skipped](Cursor::skip_rows), as many as memory
 /// bandwidth allows.
 const AHEAD: usize = 12;
 
@@ -29,7 +29,7 @@ const WHOLE_AHEAD: usize = 5;
 /// before they are needed.
 const NEXT_AHEAD: usize = 24;
 
-/// Maximum number of cells of a row that is [returned unparsed](Cursor::give_rows); examining the cells of a longer row
+/// Maximum number of cells of a row that is [returned unparsed](Cursor::copy_rows); examining the cells of a longer row
 /// would be wasted.
 const CELLS_MAX: usize = 64;
 const _: () = assert!(CELLS_MAX <= u64::BITS as usize, "each has a bit");
@@ -37,16 +37,16 @@ const _: () = assert!(CELLS_MAX <= u64::BITS as usize, "each has a bit");
 /// Bytes prefetched from the start of the next block before it is open: about one cell.
 const BLOCK_START: usize = 1_100;
 
-/// How much is [returned](Cursor::give_rows) at once.
+/// How much is [returned](Cursor::copy_rows) at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Most {
+pub struct CopyLimits {
     /// Maximum number of rows.
     pub rows: usize,
     /// Maximum sum of the cells' [heap sizes](Cell::heap_size), exclusive.
     pub heap_size: u64,
 }
 
-/// What a filter refuses when rows are [skipped](Cursor::pass_rows).
+/// What a filter refuses when rows are [skipped](Cursor::skip_rows).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Nothing: the cell may be wanted.
@@ -75,25 +75,26 @@ impl Cursor {
     /// `refuses` is called for the cells of a row in order, until a cell may be wanted or the row is refused
     /// ([`Refused::Row`]). No row at or after `end` is skipped, and none in a file with tags. The cells passed to it
     /// have no sequence id, which is stored after the value, in another cache line.
-    pub fn pass_rows(&mut self, end: Option<&[u8]>, refuses: impl Fn(Cell<'_>) -> Refused) -> u64 {
-        let behind = self.fetch_next_block(usize::MAX, 0);
-        self.run_on(|cursor, next| cursor.pass_rows_of_block(next, behind.as_deref(), end, &refuses)) as u64
+    pub fn skip_rows(&mut self, end: Option<&[u8]>, refuses: impl Fn(Cell<'_>) -> Refused) -> u64 {
+        let next_block = self.fetch_next_block(usize::MAX, 0);
+        self.run_on(|cursor, next| cursor.skip_rows_of_block(next, next_block.as_deref(), end, &refuses))
+            as u64
     }
 
-    /// Returns rows before `end` unparsed, as many as `most` allows, as far as the open block and the first row of the
+    /// Returns rows before `end` unparsed, as many as `limits` allows, as far as the open block and the first row of the
     /// next show where they end. Only rows that need no decision qualify: few Puts without tags, each of another
     /// column, at least one of them `wanted` (sorted columns; `None` for all). The cursor must be at the first cell of
     /// a row, and moves to the first cell of the row after them. Returns their number.
-    pub fn give_rows(
+    pub fn copy_rows(
         &mut self,
         end: Option<&[u8]>,
-        most: Most,
+        limits: CopyLimits,
         wanted: Option<&[Bytes]>,
         sink: &mut dyn CellSink,
     ) -> usize {
         let _asked = self.fetch_next_block(NEXT_AHEAD, BLOCK_START);
-        let mut left = most;
-        self.run_on(|cursor, next| cursor.give_rows_of_block(next, end, &mut left, wanted, sink))
+        let mut left = limits;
+        self.run_on(|cursor, next| cursor.copy_rows_of_block(next, end, &mut left, wanted, sink))
     }
 
     /// Repeats a run of rows up to the end of the open block. If it stops at the last row, which may continue in the
@@ -102,7 +103,7 @@ impl Cursor {
         let Run { mut rows, reached_end } = run(self, None);
         self.ran_out = false;
         // An error in reading the next block is reported to the caller that needs it.
-        if reached_end && let Ok(Some((at, next))) = self.look_behind() {
+        if reached_end && let Ok(Some((at, next))) = self.look_up_next() {
             let count = self.block().map_or(0, |block| block.offsets.len());
             let more = if next.offsets.is_empty() { 0 } else { run(self, Some(&next)).rows };
             if more > 0 {
@@ -110,13 +111,13 @@ impl Cursor {
                 self.index -= count;
                 self.ran_out = true;
             } else {
-                self.put_behind(at, next);
+                self.keep_next(at, next);
             }
             rows += more;
         }
         if rows > 0 {
             // Done once at the end, since a cell's sequence id is far from everything read so far.
-            self.stand_on(self.index);
+            self.move_to(self.index);
         }
         rows
     }
@@ -131,20 +132,20 @@ impl Cursor {
     #[inline]
     fn fetch_next_block(&mut self, cells: usize, bytes: usize) -> Option<Arc<Block>> {
         if let Open::Block(at, block) = &self.open
-            && self.fetched_behind != *at
+            && self.fetched_after != *at
             && block.offsets.len() - self.index <= cells
         {
-            self.fetched_behind = *at;
+            self.fetched_after = *at;
             return self.reader.fetch_block_after(*at, block.disk_length, bytes);
         }
         None
     }
 
     /// Skips rows that begin in the open block. `next` is the block after it, if the last row is to be skipped.
-    fn pass_rows_of_block(
+    fn skip_rows_of_block(
         &mut self,
         next: Option<&Block>,
-        behind: Option<&Block>,
+        next_block: Option<&Block>,
         end: Option<&[u8]>,
         refuses: &impl Fn(Cell<'_>) -> Refused,
     ) -> Run {
@@ -155,17 +156,17 @@ impl Cursor {
         let all_before = is_before_end(cells.key(count - 1).row());
         // The last row's cells were prefetched when it was examined for the first time.
         let is_asked = next.is_some();
-        let mut asking = Asking { block: cells.block, behind, index: self.index, rows: 0 };
-        let (mut first, mut rows, mut judged, mut reached_end) = (self.index, 0, self.judged, false);
+        let mut prefetch = RowPrefetch { block: cells.block, next_block, index: self.index, rows: 0 };
+        let (mut first, mut rows, mut examined, mut reached_end) = (self.index, 0, self.examined, false);
         'rows: while first < count && (all_before || is_before_end(cells.key(first).row())) {
             let ends = cells.row_end(first);
             let row_end = match ends {
                 RowEnd::At(index) => index,
-                RowEnd::Behind => count,
+                RowEnd::NextBlock => count,
                 RowEnd::Far => break,
             };
             if !is_asked {
-                asking.row_begins(judged);
+                prefetch.row_begins(examined);
             }
             // What is known about the row.
             let (mut refused, mut of_row) = (Refused::Cell, 0);
@@ -187,27 +188,27 @@ impl Cursor {
                     }
                 }
             }
-            if ends == RowEnd::Behind {
+            if ends == RowEnd::NextBlock {
                 reached_end = true;
                 break;
             }
             if refused == Refused::Undecided {
                 break;
             }
-            judged.note(of_row);
+            examined.note(of_row);
             (first, rows) = (row_end, rows + 1);
         }
-        (self.index, self.judged) = (first, judged);
+        (self.index, self.examined) = (first, examined);
         Run { rows, reached_end }
     }
 
     /// Returns rows that begin in the open block, and reduces `left` accordingly. `next` is the block after it, if the
     /// last row is to be returned.
-    fn give_rows_of_block(
+    fn copy_rows_of_block(
         &mut self,
         next: Option<&Block>,
         end: Option<&[u8]>,
-        left: &mut Most,
+        left: &mut CopyLimits,
         wanted: Option<&[Bytes]>,
         sink: &mut dyn CellSink,
     ) -> Run {
@@ -218,9 +219,9 @@ impl Cursor {
         let (mut first, mut rows, mut reached_end) = (self.index, 0, false);
         while left.rows > 0 && first < count && (all_before || is_before_end(cells.key(first).row())) {
             let row = match self.plain_row(&cells, first, wanted) {
-                Shown::Plain(row) if row.heap_size < left.heap_size => row,
-                Shown::Plain(_) | Shown::No => break,
-                Shown::ToTheEnd => {
+                RowView::Plain(row) if row.heap_size < left.heap_size => row,
+                RowView::Plain(_) | RowView::No => break,
+                RowView::ToTheEnd => {
                     reached_end = true;
                     break;
                 }
@@ -231,8 +232,8 @@ impl Cursor {
                 sink.cell(self.reader.cell_at(bytes, at));
             });
             sink.row_ends();
-            (first, rows) = (row.behind, rows + 1);
-            *left = Most { rows: left.rows - 1, heap_size: left.heap_size - row.heap_size };
+            (first, rows) = (row.end, rows + 1);
+            *left = CopyLimits { rows: left.rows - 1, heap_size: left.heap_size - row.heap_size };
         }
         self.index = first;
         Run { rows, reached_end }
@@ -247,23 +248,23 @@ impl Cursor {
 
     /// Returns the row that begins at `first`, if it can be returned unparsed.
     #[inline]
-    fn plain_row(&self, cells: &Cells<'_>, first: usize, mut wanted: Option<&[Bytes]>) -> Shown {
+    fn plain_row(&self, cells: &Cells<'_>, first: usize, mut wanted: Option<&[Bytes]>) -> RowView {
         let ends = cells.row_end(first);
-        let behind = match ends {
+        let end = match ends {
             RowEnd::At(index) => index,
-            RowEnd::Behind => cells.block.offsets.len(),
-            RowEnd::Far => return Shown::No,
+            RowEnd::NextBlock => cells.block.offsets.len(),
+            RowEnd::Far => return RowView::No,
         };
-        if behind - first > CELLS_MAX {
-            return Shown::No;
+        if end - first > CELLS_MAX {
+            return RowView::No;
         }
         let (mut given, mut heap_size) = (0u64, 0);
         let mut last: Option<&[u8]> = None;
-        for index in first..behind {
+        for index in first..end {
             let key = cells.key(index);
             let qualifier = key.qualifier();
             if key.type_code() != CellType::Put.code() || last.is_some_and(|last| is_same(last, qualifier)) {
-                return Shown::No;
+                return RowView::No;
             }
             if is_next(&mut wanted, qualifier) {
                 given |= 1 << (index - first);
@@ -273,9 +274,9 @@ impl Cursor {
             last = Some(qualifier);
         }
         match given {
-            _ if ends == RowEnd::Behind => Shown::ToTheEnd,
-            0 => Shown::No,
-            _ => Shown::Plain(PlainRow { first, behind, given, heap_size }),
+            _ if ends == RowEnd::NextBlock => RowView::ToTheEnd,
+            0 => RowView::No,
+            _ => RowView::Plain(PlainRow { first, end, given, heap_size }),
         }
     }
 }
@@ -293,7 +294,7 @@ enum RowEnd {
     /// Before this cell.
     At(usize),
     /// At the end of the block, or in the next one, which was not loaded.
-    Behind,
+    NextBlock,
     /// In the block after the next.
     Far,
 }
@@ -323,7 +324,7 @@ impl<'a> Cells<'a> {
         if end < count {
             return RowEnd::At(end);
         }
-        let Some(next) = self.next else { return RowEnd::Behind };
+        let Some(next) = self.next else { return RowEnd::NextBlock };
         if !is_same_row(self.key(first).row(), self.key(count).row()) {
             return RowEnd::At(count);
         }
@@ -337,41 +338,41 @@ impl<'a> Cells<'a> {
 /// The expected number of examined cells of a row: the greatest number among the last rows. A row that lacks a column
 /// says nothing about the rows after it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Judged {
+pub(super) struct ExaminedCells {
     most: usize,
     /// Number of rows with fewer cells since then.
     fewer: usize,
 }
 
-impl Judged {
+impl ExaminedCells {
     /// The expectation before any row was examined.
-    pub(super) const NONE: Judged = Judged { most: 1, fewer: 0 };
+    pub(super) const NONE: ExaminedCells = ExaminedCells { most: 1, fewer: 0 };
 
     #[inline]
-    fn note(&mut self, judged: usize) {
+    fn note(&mut self, examined: usize) {
         self.fewer += 1;
-        if judged >= self.most || self.fewer > FEWER_MAX {
-            *self = Judged { most: judged, fewer: 0 };
+        if examined >= self.most || self.fewer > FEWER_MAX {
+            *self = ExaminedCells { most: examined, fewer: 0 };
         }
     }
 }
 
 /// Prefetches cells of the rows ahead, as if as many cells of each were examined as of those before.
-struct Asking<'a> {
+struct RowPrefetch<'a> {
     block: &'a Block,
     /// The next block.
-    behind: Option<&'a Block>,
+    next_block: Option<&'a Block>,
     /// The first cell of the row to prefetch next.
     index: usize,
     /// Number of rows that are prefetched and not examined yet.
     rows: usize,
 }
 
-impl Asking<'_> {
+impl RowPrefetch<'_> {
     /// Called before a row is examined: prefetches later rows until enough are on their way.
     #[inline]
-    fn row_begins(&mut self, judged: Judged) {
-        let cells = judged.most.clamp(1, AHEAD);
+    fn row_begins(&mut self, examined: ExaminedCells) {
+        let cells = examined.most.clamp(1, AHEAD);
         self.rows = self.rows.saturating_sub(1);
         while self.rows * cells < AHEAD + cells && self.ask_for_row(cells) {
             self.rows += 1;
@@ -382,11 +383,11 @@ impl Asking<'_> {
     #[inline]
     fn ask_for_row(&mut self, cells: usize) -> bool {
         if self.index == self.block.offsets.len() {
-            let Some(behind) = self.behind.take() else { return false };
-            (self.block, self.index) = (behind, 0);
+            let Some(next) = self.next_block.take() else { return false };
+            (self.block, self.index) = (next, 0);
             // The cursor will be at its first cell or the one after, and read its sequence id, which follows the value.
-            for end in [0, 1].map(|index| extent(behind, index).end) {
-                cell::fetch_whole(behind.bytes.get(end.saturating_sub(1)..end).unwrap_or_default());
+            for end in [0, 1].map(|index| extent(next, index).end) {
+                cell::fetch_whole(next.bytes.get(end.saturating_sub(1)..end).unwrap_or_default());
             }
         }
         let Block { bytes, offsets, row_starts, .. } = self.block;
@@ -399,7 +400,7 @@ impl Asking<'_> {
 }
 
 /// What a block shows about a row.
-enum Shown {
+enum RowView {
     /// The complete row, which can be returned unparsed.
     Plain(PlainRow),
     /// A part of a row that can be returned unparsed so far.
@@ -411,7 +412,7 @@ enum Shown {
 /// A row that can be returned unparsed.
 struct PlainRow {
     first: usize,
-    behind: usize,
+    end: usize,
     /// Which of its cells are returned, the first in the lowest bit.
     given: u64,
     /// Heap size of the returned cells.
@@ -438,7 +439,7 @@ impl PlainRow {
     /// this row that is not returned is assumed to be returned.
     #[inline]
     fn fetch_others_ahead(&self, block: &Block) {
-        let count = self.behind - self.first;
+        let count = self.end - self.first;
         let given = self.given.count_ones() as usize;
         if given == count {
             return self.fetch_ahead(WHOLE_AHEAD, |index, _| fetch_whole(block, index));
@@ -460,7 +461,7 @@ impl PlainRow {
     /// all rows are like this one.
     #[inline]
     fn fetch_ahead(&self, cells: usize, fetch: impl Fn(usize, usize)) {
-        let count = self.behind - self.first;
+        let count = self.end - self.first;
         if self.first == 0 {
             // They could not be prefetched before the block was open.
             (1..cells).for_each(|index| fetch(index, index % count));
@@ -517,8 +518,8 @@ pub(crate) fn fetch_whole(block: &Block, index: usize) {
 #[inline]
 fn extent(block: &Block, index: usize) -> Range<usize> {
     match block.offsets.get(index..) {
-        Some(&[from, ref behind @ ..]) => {
-            from as usize..behind.first().map_or(block.bytes.len(), |next| *next as usize)
+        Some(&[from, ref rest @ ..]) => {
+            from as usize..rest.first().map_or(block.bytes.len(), |next| *next as usize)
         }
         _ => 0..0,
     }

@@ -143,7 +143,7 @@ fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags(
         cursor.seek_first().expect("sound");
         let row = |cursor: &Cursor| cursor.peek().map(|cell| cell.row().to_vec());
         // Up to a row whose second column is wanted.
-        let rows = cursor.pass_rows(None, |cell| match (cell.row(), cell.qualifier()) {
+        let rows = cursor.skip_rows(None, |cell| match (cell.row(), cell.qualifier()) {
             (b"row-000004", b"b") => Refused::No,
             _ => Refused::Cell,
         });
@@ -158,14 +158,14 @@ fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags(
             "its first cell"
         );
         // Up to the requested end.
-        assert_eq!(cursor.pass_rows(Some(b"row-000006"), |_| Refused::Row), 2);
+        assert_eq!(cursor.skip_rows(Some(b"row-000006"), |_| Refused::Row), 2);
         assert_eq!(row(&cursor), Some(b"row-000006".to_vec()));
         // Each time to the first row that begins in the block behind, be it that the one before goes on there; the last row of all
         // is for the walk to see.
         let (mut passed, mut ran_out, mut walked) = (6, 0, 0);
         while let Some(name) = row(&cursor) {
             assert_eq!(name, format!("row-{passed:06}").into_bytes());
-            let rows = cursor.pass_rows(None, |_| Refused::Row);
+            let rows = cursor.skip_rows(None, |_| Refused::Row);
             ran_out += u64::from(rows > 0 && cursor.ran_out());
             if rows == 0 {
                 assert!(!cursor.ran_out());
@@ -185,7 +185,7 @@ fn rows_are_passed_to_their_end_in_the_next_block_but_not_where_cells_have_tags(
 fn pass_all(cursor: &mut Cursor) -> u64 {
     let mut rows = 0;
     while let Some(name) = cursor.peek().map(|cell| cell.row().to_vec()) {
-        let passed = cursor.pass_rows(None, |_| Refused::Row);
+        let passed = cursor.skip_rows(None, |_| Refused::Row);
         if passed == 0 {
             while cursor.peek().is_some_and(|cell| cell.row() == name) {
                 cursor.advance().expect("sound");
@@ -238,9 +238,9 @@ fn what_stands_behind_a_block_is_read_and_counted_once() {
     let mut cursor = reader.cursor(ReadOptions::default());
     cursor.seek_first().expect("sound");
     cursor.set_options(ReadOptions { memory_only: true, ..ReadOptions::default() });
-    let passed = cursor.pass_rows(None, |_| Refused::Row);
+    let passed = cursor.skip_rows(None, |_| Refused::Row);
     assert!(passed > 0 && !cursor.ran_out());
-    assert_eq!(cursor.pass_rows(None, |_| Refused::Row), 0);
+    assert_eq!(cursor.skip_rows(None, |_| Refused::Row), 0);
     let stops = std::iter::from_fn(|| cursor.peek().map(|_| ()).map(|()| cursor.advance()));
     assert!(stops.into_iter().any(|stop| matches!(stop, Err(crate::Error::NotCached))));
 }

@@ -114,9 +114,9 @@ fn rows_are_given_and_passed_as_a_walk_finds_them() {
             let what = format!("round {round}, at {:?}, {wanted:?}, to {end:?}", at.escape_ascii());
             if any(2) == 0 {
                 let heap_size = [u64::MAX, 1 + any(9_000)][any(2) as usize];
-                let most = Most { rows: 1 + any(40) as usize, heap_size };
+                let most = CopyLimits { rows: 1 + any(40) as usize, heap_size };
                 let mut given = Given::default();
-                let rows = fast.give_rows(end.as_deref(), most, wanted, &mut given);
+                let rows = fast.copy_rows(end.as_deref(), most, wanted, &mut given);
                 assert!(rows <= most.rows && given.rows == rows, "{what}");
                 let (mut found, mut heap_size) = (Vec::new(), 0);
                 for _ in 0..rows {
@@ -138,7 +138,7 @@ fn rows_are_given_and_passed_as_a_walk_finds_them() {
                     (b"a", _) => Refused::Undecided,
                     _ => Refused::Cell,
                 };
-                let rows = fast.pass_rows(end.as_deref(), refused);
+                let rows = fast.skip_rows(end.as_deref(), refused);
                 for _ in 0..rows {
                     let row = walk_row(&mut slow);
                     let verdicts: Vec<Refused> = row.iter().map(|cell| refused(shown(cell))).collect();
@@ -187,10 +187,10 @@ fn a_row_that_goes_on_in_the_next_block_is_given_and_passed_with_the_others() {
         cursor.seek_first().expect("sound");
         let (mut given, mut rows) = (Given::default(), 0);
         while cursor.peek().is_some() {
-            let most = Most { rows: 7, heap_size: u64::MAX };
+            let most = CopyLimits { rows: 7, heap_size: u64::MAX };
             let found = match gives {
-                true => cursor.give_rows(None, most, None, &mut given),
-                false => cursor.pass_rows(None, |_| Refused::Row) as usize,
+                true => cursor.copy_rows(None, most, None, &mut given),
+                false => cursor.skip_rows(None, |_| Refused::Row) as usize,
             };
             rows += found;
             if found == 0 {

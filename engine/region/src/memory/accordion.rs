@@ -11,13 +11,13 @@ use memstore::{Level, Policy, Segment, Trust};
 use super::figures::{MemoryCounts, MemoryEvent};
 use crate::RegionOptions;
 use crate::compaction_matcher::CompactionMatcher;
-use crate::dropped_markers::Late;
+use crate::dropped_markers::LateRows;
 use crate::retained_rows::{Allowance, RetainedRows, Retention};
 
 /// Events that a store keeps.
 const EVENTS_MAX: usize = 64;
 /// Size of an active segment as a fraction of the store's share of the flush size, if no factor is configured.
-const BOUND_PART: f64 = 0.25;
+const BOUND_FRACTION: f64 = 0.25;
 
 #[derive(Default)]
 pub(super) struct MemoryHistory {
@@ -56,13 +56,13 @@ pub(crate) struct Accordion {
     /// Whether sealed segments wait for the background.
     pub(super) waiting: AtomicBool,
     /// Whether the background was asked to compact.
-    pub(super) told: AtomicBool,
+    pub(super) announced: AtomicBool,
     /// Whether compacting is not expected to free much more before the next flush.
-    pub(super) spent: AtomicBool,
+    pub(super) exhausted: AtomicBool,
     /// Held while the pipeline is compacted: one compaction of a store at a time.
     pub(super) working: Mutex<()>,
     /// Rows of late puts. A compaction holds it while it drops markers.
-    pub(super) late: Mutex<Late>,
+    pub(super) late: Mutex<LateRows>,
     pub(super) history: Mutex<MemoryHistory>,
     /// What was retained at the last flush.
     pub(super) retained: Mutex<RetainedRows>,
@@ -76,8 +76,8 @@ impl Accordion {
             policy: Mutex::new(Policy { level: Level::None, segments_max: 0, unique_max: 0.0 }),
             bound: AtomicU64::new(u64::MAX),
             waiting: AtomicBool::new(false),
-            told: AtomicBool::new(false),
-            spent: AtomicBool::new(false),
+            announced: AtomicBool::new(false),
+            exhausted: AtomicBool::new(false),
             working: Mutex::new(()),
             late: Mutex::default(),
             history: Mutex::default(),
@@ -91,7 +91,7 @@ impl Accordion {
     pub(crate) fn tune(&self, options: &RegionOptions) {
         let level = self.asked.level(options);
         let factor = options.in_memory_flush_factor;
-        let part = if factor > 0.0 { factor } else { BOUND_PART };
+        let part = if factor > 0.0 { factor } else { BOUND_FRACTION };
         let bound = (self.share as f64 * part).max(1.0) as u64;
         *self.policy.lock() = Policy {
             level,
@@ -107,7 +107,7 @@ impl Accordion {
 
     /// Resets what counts from flush to flush: a flush has taken all memory.
     pub(crate) fn flushed(&self) {
-        self.spent.store(false, Ordering::Relaxed);
+        self.exhausted.store(false, Ordering::Relaxed);
         self.late.lock().clear();
     }
 
@@ -133,19 +133,19 @@ impl Accordion {
     /// Whether cells were retained at the last flush: the log then has writes that no file up to their sequence ids
     /// has.
     pub(crate) fn has_retained(&self) -> bool {
-        self.retained.lock().has_stayed()
+        self.retained.lock().has_retained()
     }
 
-    /// Records that a flush has written the snapshot up to `sequence`, except `stayed` bytes; `kept` is the event if
-    /// some stayed.
-    pub(crate) fn flush_done(&self, sequence: SequenceId, stayed: u64, kept: Option<MemoryEvent>) {
+    /// Records that a flush has written the snapshot up to `sequence`, except `retained_bytes` bytes; `kept` is the event if
+    /// some retained_bytes.
+    pub(crate) fn flush_done(&self, sequence: SequenceId, retained_bytes: u64, kept: Option<MemoryEvent>) {
         let mut history = self.history.lock();
         if let Some(event) = kept {
             history.counts.kept += 1;
-            history.counts.bytes_kept += stayed;
+            history.counts.bytes_kept += retained_bytes;
             history.remember(event);
         }
-        self.retained.lock().flushed(sequence, stayed, history.counts.cells_dropped);
+        self.retained.lock().flushed(sequence, retained_bytes, history.counts.cells_dropped);
     }
 
     /// Whether the policy drops redundant cells.

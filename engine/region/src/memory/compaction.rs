@@ -10,7 +10,7 @@ use proto::descriptor::KeepDeletedCells;
 
 use super::figures::{MemoryAct, MemoryEvent};
 use crate::compaction_matcher::{CompactionMatcher, CompactionScope};
-use crate::dropped_markers::Sweep;
+use crate::dropped_markers::PendingDrops;
 use crate::heap::{Heap, Source};
 use crate::region::Region;
 use crate::store::{Store, View};
@@ -20,7 +20,7 @@ use crate::store_file::StoreFile;
 const SAMPLE_ROWS: u64 = 64;
 const SAMPLE_CELLS: u64 = 1_000;
 /// Limit of the dropped markers that a store's files may list, as a divisor of the store's share of the flush size.
-const DROPPED_PART_OF_FILES: u64 = 2;
+const LISTED_MARKERS_DIVISOR: u64 = 2;
 
 /// Decides what a memory compaction keeps: what a flush would keep, except markers that mask nothing outside the
 /// pipeline. Cells newer than the horizon are always kept.
@@ -28,7 +28,7 @@ struct Judge<'a> {
     rewrite: CompactionMatcher,
     horizon: SequenceId,
     /// Collects dropped markers; `None` if markers must stay.
-    sweep: Option<Sweep>,
+    pending_drops: Option<PendingDrops>,
     /// Files in which older cells of a row could be.
     files: &'a [Arc<StoreFile>],
     /// The row of the last marker, and whether it is only in the pipeline.
@@ -46,12 +46,12 @@ impl<'a> Judge<'a> {
             && view.snapshot.is_empty()
             // Incomplete writes hide nothing yet, and no dropped marker may uncover them.
             && view.sealed.through <= horizon
-            && view.files.iter().map(|file| file.dropped_markers.size()).sum::<u64>() <= store.accordion.share / DROPPED_PART_OF_FILES;
-        let sweep = || Sweep::new(&store.accordion.late.lock(), view.sealed.below);
+            && view.files.iter().map(|file| file.dropped_markers.size()).sum::<u64>() <= store.accordion.share / LISTED_MARKERS_DIVISOR;
+        let pending_drops = || PendingDrops::new(&store.accordion.late.lock(), view.sealed.below);
         Judge {
             rewrite: CompactionMatcher::new(scan_info, CompactionScope::Some, now),
             horizon,
-            sweep: markers_go.then(sweep).flatten(),
+            pending_drops: markers_go.then(pending_drops).flatten(),
             files: &view.files,
             row: Vec::new(),
             is_nowhere_else: false,
@@ -69,7 +69,11 @@ impl<'a> Judge<'a> {
 
     /// Whether a marker, already applied to the rest of its row, masks nothing outside the pipeline. Drops it if so.
     fn masks_nothing_else(&mut self, marker: Cell<'_>) -> bool {
-        let Some(sweep) = self.sweep.as_mut().filter(|sweep| sweep.takes(marker)) else { return false };
+        let Some(pending_drops) =
+            self.pending_drops.as_mut().filter(|pending_drops| pending_drops.may_drop(marker))
+        else {
+            return false;
+        };
         if self.row != marker.row() {
             self.row.clear();
             self.row.extend_from_slice(marker.row());
@@ -77,10 +81,10 @@ impl<'a> Judge<'a> {
             // If the filter cannot be read, the file may have the row.
             let may_have =
                 |file: &Arc<StoreFile>| file.reader.may_contain_row(&self.row, options).unwrap_or(true);
-            self.is_nowhere_else = !sweep.is_late(&self.row) && !self.files.iter().any(may_have);
+            self.is_nowhere_else = !pending_drops.is_late(&self.row) && !self.files.iter().any(may_have);
         }
         if self.is_nowhere_else {
-            sweep.drop_marker(marker);
+            pending_drops.drop_marker(marker);
         }
         self.is_nowhere_else
     }
@@ -90,7 +94,7 @@ impl Region {
     pub(super) fn compact_memory_of(&self, store: &Store, pressure: f64, step: f64, short: u64) {
         let accordion = &store.accordion;
         let _alone = accordion.working.lock();
-        accordion.told.store(false, Ordering::Release);
+        accordion.announced.store(false, Ordering::Release);
         while accordion.waiting.swap(false, Ordering::AcqRel) {
             // Oldest first: merging and dropping work on neighbours.
             let sealed = store.view.load().pipeline.clone();
@@ -111,8 +115,8 @@ impl Region {
             let records: u64 = segments.iter().map(|segment| segment.record_bytes()).sum();
             let dead: u64 = segments.iter().map(|segment| segment.dead_bytes()).sum();
             let live_share = 1.0 - dead as f64 / records.max(1) as f64;
-            let to_be_had = expected.map(|expected| 1.0 - (1.0 - expected) * live_share);
-            match policy.decide(segments.len(), to_be_had, pressure) {
+            let redundant = expected.map(|expected| 1.0 - (1.0 - expected) * live_share);
+            match policy.decide(segments.len(), redundant, pressure) {
                 Action::Leave => accordion.history.lock().trust.fade(),
                 Action::Merge => self.merge(store, segments, expected),
                 Action::Compact => {
@@ -165,11 +169,12 @@ impl Region {
         let compacted = Arc::new(segment);
         let taken = {
             let late = store.accordion.late.lock();
-            match judge.sweep {
+            match judge.pending_drops {
                 // A late put came for a dropped marker: discard the result; the next compaction tries again.
-                Some(sweep) if sweep.is_overtaken(&late) => false,
-                sweep => {
-                    let dropped_markers = sweep.map(|sweep| sweep.with(&view.dropped_markers));
+                Some(pending_drops) if pending_drops.is_overtaken(&late) => false,
+                pending_drops => {
+                    let dropped_markers =
+                        pending_drops.map(|pending_drops| pending_drops.with(&view.dropped_markers));
                     store.replace_in_pipeline(segments, Arc::clone(&compacted), horizon, dropped_markers)
                 }
             }

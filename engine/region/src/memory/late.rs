@@ -13,13 +13,13 @@ const GRACE_MS: i64 = 20;
 impl Region {
     /// The time before which, at `clock`, a put is late; both in ms since 1970. A put that the server stamps, or whose
     /// client's clock is right, is not late.
-    pub(crate) fn before(clock: i64) -> i64 {
+    pub(crate) fn late_before(clock: i64) -> i64 {
         clock.saturating_sub(GRACE_MS)
     }
 
     /// Records the late puts of `run`, which were just inserted, so that markers for their rows stay. Inserts the
     /// markers again that mask them and were dropped. The caller holds the write lock.
-    pub(crate) fn mask_late(&self, store: &Store, run: &[u8], sequence: SequenceId, moment: i64) {
+    pub(crate) fn note_late_puts(&self, store: &Store, run: &[u8], sequence: SequenceId, late_before: i64) {
         let mut rest = run;
         let cells = std::iter::from_fn(|| {
             let (bytes, after) = split_cell(rest)?;
@@ -27,14 +27,14 @@ impl Region {
             Some(Cell::trusted(bytes, sequence))
         });
         let is_late = |cell: &Cell<'_>| {
-            cell.timestamp().0 < moment && !cell.cell_type().is_some_and(CellType::is_delete)
+            cell.timestamp().0 < late_before && !cell.cell_type().is_some_and(CellType::is_delete)
         };
         let late: Vec<Cell<'_>> = cells.filter(is_late).collect();
         // Record before reading the lists: a compaction that drops a marker meanwhile either sees the row, or has its
         // list seen here.
         {
             let mut noted = store.accordion.late.lock();
-            late.iter().for_each(|cell| noted.note(cell.row()));
+            late.iter().for_each(|cell| noted.add(cell.row()));
         }
         // With NEW_VERSION_BEHAVIOR an earlier marker does not mask a later put.
         if store.scan_info.new_versions {
@@ -49,7 +49,7 @@ impl Region {
 
     /// Inserts dropped markers again that mask puts of `cells`, which were just replayed. The log may hold a put longer
     /// than its marker: after a flush that retained rows, the marker may exist only in the file's list.
-    pub(crate) fn mask_replayed(&self, cells: &[u8], sequence: SequenceId) {
+    pub(crate) fn restore_markers(&self, cells: &[u8], sequence: SequenceId) {
         let mut rest = cells;
         while let Some((bytes, after)) = split_cell(rest) {
             rest = after;

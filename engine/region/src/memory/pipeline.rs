@@ -17,7 +17,7 @@ const BEHIND_MAX: usize = 2;
 impl Region {
     /// The range of segments that are sealed after the write `through`. The caller holds the write lock.
     pub(crate) fn sealed(&self, through: SequenceId) -> Sealed {
-        Sealed { below: Region::before(self.clock.load(Ordering::Relaxed)), through }
+        Sealed { below: Region::late_before(self.clock.load(Ordering::Relaxed)), through }
     }
 
     /// Adds the cells of one write to a store's active segment. When the segment can address no more chunks, seals it

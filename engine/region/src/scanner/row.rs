@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use cell::{Cell, CellSink, CellType, Comparator, KeyBuf, SequenceId, is_same, is_same_row};
 use filter::{Filter, Refusal, Transform};
-use hfile::{Most, Refused};
+use hfile::{CopyLimits, Refused};
 
-use super::patience::Patience;
 use super::state::FilterTraits;
+use super::step_timer::StepTimer;
 use super::{RegionScanner, RowPosition, Step};
 use crate::matcher::{Next, Verdict};
 use crate::query::{Limits, ReadMode};
@@ -60,13 +60,13 @@ impl CellSink for RowBuffer {
 }
 
 /// What a step may return of the row, and what it has returned.
-struct Part<'a> {
+struct RowPart<'a> {
     sink: &'a mut dyn CellSink,
     /// Whether cells are buffered because the filter may still drop the whole row.
     buffered: bool,
     buffer: RowBuffer,
     limits: &'a Limits,
-    patience: Patience,
+    timer: StepTimer,
     batch: usize,
     row_bytes_max: u64,
     /// Cells returned by earlier steps, if the row is judged from its start again. They are skipped.
@@ -79,15 +79,15 @@ struct Part<'a> {
     is_cut_by_time: bool,
 }
 
-impl<'a> Part<'a> {
+impl<'a> RowPart<'a> {
     /// Returns the whole row, without limits, to `sink`.
-    fn new(sink: &'a mut dyn CellSink, limits: &'a Limits, patience: Patience) -> Part<'a> {
-        Part {
+    fn new(sink: &'a mut dyn CellSink, limits: &'a Limits, timer: StepTimer) -> RowPart<'a> {
+        RowPart {
             sink,
             buffered: false,
             buffer: RowBuffer::default(),
             limits,
-            patience,
+            timer,
             batch: usize::MAX,
             row_bytes_max: u64::MAX,
             resumed: 0,
@@ -101,7 +101,7 @@ impl<'a> Part<'a> {
 
     /// Returns a cell of the row, unless an earlier step did. Breaks when this cell fills the step.
     #[inline]
-    fn give(&mut self, cell: Cell<'_>, filter: &Option<Filter>) -> Result<ControlFlow<()>> {
+    fn add(&mut self, cell: Cell<'_>, filter: &Option<Filter>) -> Result<ControlFlow<()>> {
         self.seen += 1;
         if self.seen <= self.resumed {
             return Ok(ControlFlow::Continue(()));
@@ -115,11 +115,11 @@ impl<'a> Part<'a> {
         match filter.as_ref().map_or(Transform::Keep, Filter::transform) {
             Transform::Keep if self.buffered => self.buffer.cell(cell),
             Transform::Keep => self.sink.cell(cell),
-            Transform::EmptyValue => self.give_with_value(cell, b""),
+            Transform::EmptyValue => self.add_with_value(cell, b""),
             Transform::LengthValue => {
-                self.give_with_value(cell, &(cell.value().len() as u32).to_be_bytes());
+                self.add_with_value(cell, &(cell.value().len() as u32).to_be_bytes());
             }
-            Transform::ThisLengthValue(length) => self.give_with_value(cell, &length.to_be_bytes()),
+            Transform::ThisLengthValue(length) => self.add_with_value(cell, &length.to_be_bytes()),
         }
         let is_full = self.given >= self.batch;
         self.is_cut_by_size =
@@ -128,7 +128,7 @@ impl<'a> Part<'a> {
     }
 
     /// Returns a cell's key with another value.
-    fn give_with_value(&mut self, cell: Cell<'_>, value: &[u8]) {
+    fn add_with_value(&mut self, cell: Cell<'_>, value: &[u8]) {
         let key = cell.key().bytes();
         let mut bytes = std::mem::take(&mut self.buffer.changed);
         bytes.clear();
@@ -147,7 +147,7 @@ impl<'a> Part<'a> {
 }
 
 /// How reading one family ended.
-enum Ended {
+enum FamilyEnd {
     /// The family has no more cells of the row.
     Family,
     /// The filter wants nothing more at all.
@@ -165,8 +165,8 @@ impl RegionScanner<'_> {
         mode: ReadMode,
     ) -> Result<Step> {
         let mut step = Step { more: true, ..Step::default() };
-        let standing = self.standing.take();
-        if standing.is_none()
+        let resume_at = self.resume_at.take();
+        if resume_at.is_none()
             && let Some(filter) = &mut self.filter
             && filter.filter_row_key(&self.row)
         {
@@ -182,26 +182,26 @@ impl RegionScanner<'_> {
             }
             return Ok(step);
         }
-        let mut part = Part {
+        let mut part = RowPart {
             buffered: self.traits.judges_rows,
             buffer: std::mem::take(&mut self.buffer),
             batch: self.scan.batch.map_or(usize::MAX, |batch| batch as usize),
             row_bytes_max: self.region.options.row_size_max,
-            resumed: if standing.is_none() { self.given } else { 0 },
-            ..Part::new(
+            resumed: if resume_at.is_none() { self.given } else { 0 },
+            ..RowPart::new(
                 sink,
                 limits,
-                Patience::new(limits, mode, self.traits.judges_rows, self.traits.is_dear),
+                StepTimer::new(limits, mode, self.traits.judges_rows, self.traits.is_dear),
             )
         };
-        for index in standing.as_ref().map_or(0, |standing| standing.store)..self.stores.len() {
+        for index in resume_at.as_ref().map_or(0, |resume_at| resume_at.store)..self.stores.len() {
             if self.stores[index].on_demand || self.stores[index].is_closed() {
                 continue;
             }
-            let earlier = standing.as_ref().filter(|standing| standing.store == index);
-            match self.read_family(index, earlier.map(|standing| standing.included), &mut part)? {
-                Ended::Family => {}
-                Ended::Scan => {
+            let earlier = resume_at.as_ref().filter(|resume_at| resume_at.store == index);
+            match self.read_family(index, earlier.map(|resume_at| resume_at.included), &mut part)? {
+                FamilyEnd::Family => {}
+                FamilyEnd::Scan => {
                     // As in HBase, the filter ends every store that stands in the row; the others continue if the
                     // filter does.
                     let row = &self.row[..];
@@ -211,11 +211,11 @@ impl RegionScanner<'_> {
                     }
                     break;
                 }
-                Ended::Cut { included } => {
+                FamilyEnd::Cut { included } => {
                     self.check_filter()?;
                     self.given += part.given;
-                    self.judged += part.patience.judged();
-                    self.standing = Some(RowPosition { store: index, included });
+                    self.judged += part.timer.judged();
+                    self.resume_at = Some(RowPosition { store: index, included });
                     (step.partial, step.size_limit) = (true, part.is_cut_by_size);
                     step.time_limit = part.is_cut_by_time;
                     self.buffer = part.buffer;
@@ -240,14 +240,14 @@ impl RegionScanner<'_> {
         }
         // A row also counts as filtered when an earlier step returned its last cell.
         step.rows_filtered = u64::from(is_dropped || !part.buffered && part.given == 0);
-        self.counted += 1;
+        self.rows_read += 1;
         self.buffer = part.buffer;
         self.buffer.clear();
         Ok(step)
     }
 
     /// Whether only the filter, deletes and the number of versions decide about a cell. Then rows may be
-    /// [skipped](RegionScanner::pass_refused) or [copied](RegionScanner::give_as_they_lie) whole.
+    /// [skipped](RegionScanner::skip_refused_rows) or [copied](RegionScanner::copy_raw_rows) whole.
     pub(super) fn is_plain(&self) -> bool {
         let (scan, [asked], [store]) = (&*self.scan, &self.asked[..], &self.stores[..]) else { return false };
         let scan_info = &self.region.stores[asked.store].scan_info;
@@ -261,14 +261,15 @@ impl RegionScanner<'_> {
 
     /// Copies the current row and those after it to `sink` while they are raw rows, which need no matcher; most rows of
     /// most scans are. Returns their number. Stops before the row that would exceed a limit.
-    pub(super) fn give_as_they_lie(&mut self, limits: &Limits, sink: &mut dyn CellSink) -> Result<u64> {
+    pub(super) fn copy_raw_rows(&mut self, limits: &Limits, sink: &mut dyn CellSink) -> Result<u64> {
         let (scan, [store]) = (&*self.scan, &mut self.stores[..]) else { return Ok(0) };
-        if self.given > 0 || self.standing.is_some() || store.is_closed() {
+        if self.given > 0 || self.resume_at.is_some() || store.is_closed() {
             return Ok(0);
         }
         let wanted = store.wanted(scan);
-        let most = Most { rows: limits.rows, heap_size: limits.bytes.min(self.region.options.row_size_max) };
-        store.heap.give_rows(scan.rows_end(), most, wanted, sink)
+        let most =
+            CopyLimits { rows: limits.rows, heap_size: limits.bytes.min(self.region.options.row_size_max) };
+        store.heap.copy_rows(scan.rows_end(), most, wanted, sink)
     }
 
     /// Skips the current row and those after it that the filter refuses, which are most rows of a search with few hits.
@@ -277,11 +278,11 @@ impl RegionScanner<'_> {
     /// Stops at a delete marker, which must be judged together with what it masks, and at a cell that the filter would
     /// accept, which may be a version too many. Also tests cells that the matcher would hide from the filter; refusing
     /// those changes no result.
-    pub(super) fn pass_refused(&mut self) -> Result<u64> {
+    pub(super) fn skip_refused_rows(&mut self) -> Result<u64> {
         let (scan, Some(filter), [store]) = (&*self.scan, &self.filter, &mut self.stores[..]) else {
             return Ok(0);
         };
-        if self.given > 0 || self.standing.is_some() || store.closed {
+        if self.given > 0 || self.resume_at.is_some() || store.closed {
             return Ok(0);
         }
         let wanted = store.query.and_then(|query| scan.families[query].qualifiers.as_deref());
@@ -296,7 +297,7 @@ impl RegionScanner<'_> {
             undecided.set(undecided.get() + cell.heap_size() as u64 + 8);
             undecided.get() > row_size_max
         };
-        store.heap.pass_rows(scan.rows_end(), |cell| match filter.refusal(cell) {
+        store.heap.skip_rows(scan.rows_end(), |cell| match filter.refusal(cell) {
             _ if cell.key().type_code() != CellType::Put.code() => Refused::No,
             Refusal::Cell => Refused::Cell,
             // The filter does not see columns that were not asked for.
@@ -317,7 +318,7 @@ impl RegionScanner<'_> {
     }
 
     /// Adds the non-essential families of a row that the filter accepted. Returns whether they have the row.
-    fn read_families_on_demand(&mut self, part: &mut Part<'_>) -> Result<bool> {
+    fn read_families_on_demand(&mut self, part: &mut RowPart<'_>) -> Result<bool> {
         let mut any = false;
         for index in 0..self.stores.len() {
             if !self.stores[index].on_demand {
@@ -325,12 +326,12 @@ impl RegionScanner<'_> {
             }
             let (comparator, row) = (self.region.comparator, &self.row[..]);
             let heap = &mut self.stores[index].heap;
-            heap.pass(
+            heap.skip_while(
                 |cell| comparator.compare_rows(cell.row(), row).is_lt(),
                 |_| KeyBuf::first_on_row(row),
             )?;
             any |= heap.peek().is_some_and(|cell| is_same_row(cell.row(), row));
-            if !matches!(self.read_family(index, None, part)?, Ended::Family) {
+            if !matches!(self.read_family(index, None, part)?, FamilyEnd::Family) {
                 break;
             }
         }
@@ -340,11 +341,11 @@ impl RegionScanner<'_> {
 
     /// Shows the filter the cells of a row that it dropped by the key, and returns none.
     fn show_dropped_row(&mut self) -> Result<()> {
-        let mut nobody = RowBuffer::default();
-        let patience = Patience::new(&Limits::NONE, ReadMode::Any, true, false);
-        let mut part = Part { resumed: usize::MAX, ..Part::new(&mut nobody, &Limits::NONE, patience) };
+        let mut discarded = RowBuffer::default();
+        let timer = StepTimer::new(&Limits::NONE, ReadMode::Any, true, false);
+        let mut part = RowPart { resumed: usize::MAX, ..RowPart::new(&mut discarded, &Limits::NONE, timer) };
         for index in 0..self.stores.len() {
-            if !matches!(self.read_family(index, None, &mut part)?, Ended::Family) {
+            if !matches!(self.read_family(index, None, &mut part)?, FamilyEnd::Family) {
                 break;
             }
         }
@@ -352,7 +353,12 @@ impl RegionScanner<'_> {
     }
 
     /// Reads a family's cells of the row, or those after the `earlier` cells that already passed the matcher.
-    fn read_family(&mut self, index: usize, earlier: Option<u32>, part: &mut Part<'_>) -> Result<Ended> {
+    fn read_family(
+        &mut self,
+        index: usize,
+        earlier: Option<u32>,
+        part: &mut RowPart<'_>,
+    ) -> Result<FamilyEnd> {
         let RegionScanner { region, scan, filter, traits, stores, row, reach, .. } = self;
         let FilterTraits { may_end, gives_values, .. } = *traits;
         let is_one_row = reach.is_one_row();
@@ -368,10 +374,10 @@ impl RegionScanner<'_> {
         }
         while let Some(cell) = store.heap.peek().filter(|cell| is_same_row(cell.row(), row)) {
             if may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining) {
-                return Ok(Ended::Scan);
+                return Ok(FamilyEnd::Scan);
             }
             let mut is_full = false;
-            let is_due = part.patience.judges(cell);
+            let is_due = part.timer.count(cell);
             let next = match store.matcher.judge(cell, wanted, filter) {
                 Verdict::Skip(next) => next,
                 Verdict::Include(next) => {
@@ -379,7 +385,7 @@ impl RegionScanner<'_> {
                     if gives_values && !is_one_row {
                         store.heap.fetch_ahead();
                     }
-                    is_full = included > offset && included <= last && part.give(cell, filter)?.is_break();
+                    is_full = included > offset && included <= last && part.add(cell, filter)?.is_break();
                     if included >= last { Next::Row } else { next }
                 }
             };
@@ -390,21 +396,21 @@ impl RegionScanner<'_> {
                 // Nothing after it is needed.
                 Next::Row if is_one_row && !is_full => {}
                 Next::Row => {
-                    store.heap.pass_on(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))?;
+                    store.heap.skip_on(|cell| is_same_row(cell.row(), row), |_| KeyBuf::last_on_row(row))?;
                 }
                 // Markers of the whole family lie among the versions of the column with the empty name, so none of its
                 // cells can be skipped unseen.
                 Next::Column | Next::Version if cell.qualifier().is_empty() => store.heap.advance()?,
                 Next::Column | Next::Version => match store.matcher.next_wanted(wanted) {
                     Some(qualifier) => {
-                        store.heap.pass(
+                        store.heap.skip_while(
                             |cell| is_same_row(cell.row(), row) && cell.qualifier() < qualifier,
                             |cell| KeyBuf::first_on_column(row, cell.family(), qualifier),
                         )?;
                     }
                     None => {
                         let column = store.matcher.column();
-                        store.heap.pass_on(
+                        store.heap.skip_on(
                             |cell| is_same_row(cell.row(), row) && cell.qualifier() == column,
                             |cell| KeyBuf::last_on_column(row, cell.family(), column),
                         )?;
@@ -417,7 +423,9 @@ impl RegionScanner<'_> {
                         if !is_one_row && target.key().row() != row {
                             store.of_row.sent = Some(Box::new(target.clone()));
                         }
-                        store.heap.pass(|cell| target.is_after(comparator, cell), |_| target.clone())?;
+                        store
+                            .heap
+                            .skip_while(|cell| target.is_after(comparator, cell), |_| target.clone())?;
                     }
                     // A reversed scan does move to the hint's row, or to the last row before it.
                     Some(target)
@@ -425,7 +433,7 @@ impl RegionScanner<'_> {
                     {
                         let bound = super::successor(target.key().row());
                         store.of_row.sent = bound.map(|row| Box::new(KeyBuf::first_on_row(&row)));
-                        store.heap.pass(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row))?;
+                        store.heap.skip_while(|cell| cell.row() == row, |_| KeyBuf::last_on_row(row))?;
                     }
                     _ => store.heap.advance()?,
                 },
@@ -441,24 +449,24 @@ impl RegionScanner<'_> {
                             .to_owned(),
                     ));
                 }
-                return Ok(if goes_on { Ended::Cut { included } } else { Ended::Family });
+                return Ok(if goes_on { FamilyEnd::Cut { included } } else { FamilyEnd::Family });
             }
             if next == Next::Row {
                 break;
             }
             // Do not cut while skipping cells returned earlier, nor where the filter is about to end the row.
             if is_due
-                && part.patience.is_over(region.world.moment())?
+                && part.timer.is_expired(region.world.moment())?
                 && part.seen >= part.resumed
                 && !(may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining))
             {
                 part.is_cut_by_time = true;
-                return Ok(Ended::Cut { included });
+                return Ok(FamilyEnd::Cut { included });
             }
         }
         // HBase asks the filter once more before it sees that the row is over, but not after the family's limit.
         let is_done = included < last && may_end && filter.as_ref().is_some_and(Filter::filter_all_remaining);
-        Ok(if is_done { Ended::Scan } else { Ended::Family })
+        Ok(if is_done { FamilyEnd::Scan } else { FamilyEnd::Family })
     }
 }
 

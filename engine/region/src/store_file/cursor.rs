@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::{Cell, CellSink, KeyBuf, Position};
-use hfile::{Most, ReadOptions, Refused};
+use hfile::{CopyLimits, ReadOptions, Refused};
 
 use super::{Half, Reference};
 
@@ -133,26 +133,26 @@ impl FileCursor {
         }
     }
 
-    /// See [`hfile::Cursor::pass_rows`].
-    pub(crate) fn pass_rows(&mut self, end: Option<&[u8]>, refuses: impl Fn(Cell<'_>) -> Refused) -> u64 {
+    /// See [`hfile::Cursor::skip_rows`].
+    pub(crate) fn skip_rows(&mut self, end: Option<&[u8]>, refuses: impl Fn(Cell<'_>) -> Refused) -> u64 {
         let half = self.half.clone();
         let end = self.end_of_run(end, half.as_deref());
-        let rows = self.cursor.pass_rows(end, refuses);
+        let rows = self.cursor.skip_rows(end, refuses);
         self.clip();
         rows
     }
 
-    /// See [`hfile::Cursor::give_rows`].
-    pub(crate) fn give_rows(
+    /// See [`hfile::Cursor::copy_rows`].
+    pub(crate) fn copy_rows(
         &mut self,
         end: Option<&[u8]>,
-        most: Most,
+        limits: CopyLimits,
         wanted: Option<&[Bytes]>,
         sink: &mut dyn CellSink,
     ) -> usize {
         let half = self.half.clone();
         let end = self.end_of_run(end, half.as_deref());
-        let rows = self.cursor.give_rows(end, most, wanted, sink);
+        let rows = self.cursor.copy_rows(end, limits, wanted, sink);
         self.clip();
         rows
     }

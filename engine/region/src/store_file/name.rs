@@ -131,10 +131,10 @@ impl StoreFileName {
                     return fail("a link without a region");
                 };
                 let Ok(table) = table.replace('=', ":").parse() else {
-                    return fail("a link to a table that cannot be");
+                    return fail("a link to an invalid table name");
                 };
                 let Ok(region) = EncodedName::parse(region) else {
-                    return fail("a link to a region that cannot be");
+                    return fail("a link to an invalid region name");
                 };
                 (Some(LinkTarget { table, region }), rest)
             }
@@ -142,7 +142,7 @@ impl StoreFileName {
         let (file, parent) = match rest.split_once('.') {
             Some((file, parent)) => match EncodedName::parse(parent) {
                 Ok(parent) => (file, Some(parent)),
-                Err(_) => return fail("a reference to a region that cannot be"),
+                Err(_) => return fail("a reference to an invalid region name"),
             },
             None => (rest, None),
         };

@@ -1,7 +1,7 @@
 //! Tests of halves of files: both read paths return only rows of the half.
 
 use super::file_life::Server;
-use super::passed::{Dice, of_f};
+use super::skipped_rows::{Dice, of_f};
 use super::*;
 
 type Region = Arc<crate::Region>;

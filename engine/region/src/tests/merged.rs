@@ -5,7 +5,7 @@ use hfile::{BloomType, ReadOptions, Reader, Refused, StoreFileInfo, Writer, Writ
 use memstore::{CHUNK_SIZE_MIN, Cursor, Pool, Segment};
 
 use super::*;
-use crate::heap::{Aim, Heap, Source};
+use crate::heap::{Heap, RowTarget, Source};
 
 const ORDER: Comparator = Comparator::Table;
 const COLUMNS: [&str; 3] = ["", "a", "b"];
@@ -74,7 +74,7 @@ fn source(any: &impl Fn(u64) -> u64, files: &Memory, cache: &Arc<Cache>, cells: 
 fn a_heap_merges_in_order_with_the_newest_source_first() {
     let world = World::simulated(23, WallTime(0));
     let any = |below: u64| world.random() % below;
-    let (mut waits, mut put_off, mut passed) = (0, 0, 0);
+    let (mut waits, mut deferred, mut passed) = (0, 0, 0);
     for round in 0..300 {
         let (files, cache) = (Memory::new(), Arc::new(Cache::with_bytes(1 << 20)));
         let read_point = [SequenceId(any(7)), SequenceId::MAX][any(2) as usize];
@@ -106,7 +106,7 @@ fn a_heap_merges_in_order_with_the_newest_source_first() {
                         at = at.max(before(&target));
                     }
                     1 => {
-                        heap.pass(|cell| target.is_after(ORDER, cell), |_| target.clone())?;
+                        heap.skip_while(|cell| target.is_after(ORDER, cell), |_| target.clone())?;
                         at = at.max(before(&target));
                     }
                     2 => {
@@ -115,7 +115,7 @@ fn a_heap_merges_in_order_with_the_newest_source_first() {
                         let end = Some(&other[..]).filter(|_| any(3) == 0);
                         let refuses =
                             |cell: Cell<'_>| if is_refused(cell) { Refused::Cell } else { Refused::No };
-                        for _ in 0..heap.pass_rows(end, refuses)? {
+                        for _ in 0..heap.skip_rows(end, refuses)? {
                             let of = cell(&all[at]).row();
                             let rest = all[at..].iter().map(cell).take_while(|cell| cell.row() == of);
                             assert!(rest.clone().all(is_refused) && end.is_none_or(|end| of < end), "{what}");
@@ -146,14 +146,14 @@ fn a_heap_merges_in_order_with_the_newest_source_first() {
                         };
                         let qualifiers = wanted.iter().map(|name| Bytes::from(*name)).collect::<Vec<_>>();
                         let qualifiers = Some(&qualifiers[..]);
-                        heap.seek_row(&Aim {
+                        heap.seek_row(&RowTarget {
                             row: &row,
                             family: b"f",
                             qualifiers,
                             newest_counts: true,
                             is_get: true,
                         })?;
-                        put_off += heap.waiting();
+                        deferred += heap.deferred();
                         let mut found = Vec::new();
                         while heap.peek().is_some_and(|cell| cell.row() == row) {
                             found.extend(shown(&heap).filter(|one| is_wanted(cell(one))));
@@ -184,5 +184,5 @@ fn a_heap_merges_in_order_with_the_newest_source_first() {
             assert_eq!(shown(&heap).as_ref(), all.get(at), "{what}");
         }
     }
-    assert!(waits > 300 && put_off > 500 && passed > 100, "{waits} {put_off} {passed}");
+    assert!(waits > 300 && deferred > 500 && passed > 100, "{waits} {deferred} {passed}");
 }

@@ -78,7 +78,10 @@ fn rewritten_rows_are_retained_once_unless_written_again() {
     let expected = bench.all();
     let flushed = bench.relieve();
     assert_eq!((bench.rows_in_memory(), flushed.cells), (hot(), 100), "{flushed:?}");
-    assert!(flushed.stayed > 0 && bench.region.memstore_bytes() > flushed.stayed / 2, "{flushed:?}");
+    assert!(
+        flushed.retained_bytes > 0 && bench.region.memstore_bytes() > flushed.retained_bytes / 2,
+        "{flushed:?}"
+    );
     assert_eq!(bench.all(), expected);
     // Half of them are written again.
     for number in 0..5 {
@@ -86,7 +89,7 @@ fn rewritten_rows_are_retained_once_unless_written_again() {
     }
     bench.update(next + 10);
     let before = bench.memory_counts();
-    assert_eq!((before.kept, before.bytes_kept, before.bytes_spared), (1, flushed.stayed, 0));
+    assert_eq!((before.kept, before.bytes_kept, before.bytes_spared), (1, flushed.retained_bytes, 0));
     let expected = bench.all();
     let second = bench.relieve();
     assert_eq!((bench.rows_in_memory(), second.cells), (hot(), 100), "all were replaced");
@@ -94,12 +97,12 @@ fn rewritten_rows_are_retained_once_unless_written_again() {
     assert_eq!((counts.kept, counts.bytes_spared), (2, before.bytes_kept));
     // No writes come: retained rows are flushed although they were rewritten before.
     let third = bench.relieve();
-    assert_eq!((bench.rows_in_memory(), third.cells, third.stayed), (vec![], 10, 0));
+    assert_eq!((bench.rows_in_memory(), third.cells, third.retained_bytes), (vec![], 10, 0));
     assert_eq!(bench.memory_counts().bytes_spared, counts.bytes_spared);
     assert_eq!(bench.all(), expected);
     let events = bench.region.memory_events(b"f").expect("there");
     let kept = events.iter().rfind(|event| event.act == MemoryAct::Kept).expect("told");
-    assert!(kept.cells_after == 10 && kept.bytes_after.abs_diff(second.stayed) < 100, "{kept:?}");
+    assert!(kept.cells_after == 10 && kept.bytes_after.abs_diff(second.retained_bytes) < 100, "{kept:?}");
     assert!(kept.expected.is_some_and(|share| share > 0.5), "{kept:?}");
 }
 
@@ -144,8 +147,8 @@ fn rows_are_retained_only_to_free_memory_and_with_one_version() {
         let expected = bench.all();
         let flushed = bench.region.flush(reason).expect("flushed");
         assert_eq!(bench.all(), expected);
-        assert_eq!(flushed.stayed > 0, !bench.rows_in_memory().is_empty());
-        flushed.stayed > 0
+        assert_eq!(flushed.retained_bytes > 0, !bench.rows_in_memory().is_empty());
+        flushed.retained_bytes > 0
     };
     use FlushReason::{Closing, MemoryShort, MemstoreSize, Periodic, Requested};
     assert!(stays(Level::Adaptive, family(), MemstoreSize));
@@ -160,7 +163,7 @@ fn rows_are_retained_only_to_free_memory_and_with_one_version() {
     }
     let bench = bench(Level::Adaptive, family());
     bench.update(0);
-    assert!(bench.relieve().stayed > 0);
+    assert!(bench.relieve().retained_bytes > 0);
     bench.region.close().expect("closed");
     assert_eq!(bench.region.memstore_bytes(), 0);
 }
@@ -192,13 +195,13 @@ fn at_most_the_allowance_of_newest_cells_is_retained() {
     let stayed = bench.rows_in_memory();
     assert!(!stayed.is_empty() && stayed.len() < 10, "{stayed:?}");
     assert_eq!(stayed, hot()[10 - stayed.len()..], "the last rows of the last round");
-    assert!(flushed.stayed <= bytes / 20 + 200, "{flushed:?} of {bytes}");
+    assert!(flushed.retained_bytes <= bytes / 20 + 200, "{flushed:?} of {bytes}");
     assert_eq!(bench.kill().all(), expected);
     let nothing = RegionOptions { flush_keeps: 0.0, ..options };
     let bench = self::bench(Level::Adaptive, family());
     bench.region.tune(&nothing);
     bench.update(0);
-    assert_eq!(bench.relieve().stayed, 0);
+    assert_eq!(bench.relieve().retained_bytes, 0);
 }
 
 #[test]
@@ -213,7 +216,7 @@ fn retaining_stops_when_it_does_not_pay_and_is_tried_again() {
             bench.put(&format!("r{round}-{:02}", number % 100), "f:q", number, "value");
         }
         bench.region.compact_memory(1.0);
-        kept.push(bench.relieve().stayed > 0);
+        kept.push(bench.relieve().retained_bytes > 0);
     }
     let tries = kept.iter().filter(|kept| **kept).count();
     assert!(kept[0] && (2..20).contains(&tries), "{kept:?}");
@@ -222,7 +225,7 @@ fn retaining_stops_when_it_does_not_pay_and_is_tried_again() {
     for round in 0..3 {
         (0..200).for_each(|number| bench.put(&format!("r{round}-{number:03}"), "f:q", number, "value"));
         bench.region.compact_memory(1.0);
-        assert_eq!(bench.relieve().stayed, 0);
+        assert_eq!(bench.relieve().retained_bytes, 0);
     }
 }
 
@@ -235,7 +238,7 @@ fn a_scanner_reads_its_snapshot_across_a_retaining_flush() {
         next = bench.update(next);
         open.push((bench.region.scanner(Scan::default()).expect("serving"), bench.scan(Scan::default())));
         (0..10).for_each(|row| bench.put(&format!("hot{row}"), "f:q", next + row, "later"));
-        assert!(bench.relieve().stayed > 0);
+        assert!(bench.relieve().retained_bytes > 0);
         bench.region.compact_memory(1.0);
         let reversed = bench.scan(Scan { reversed: true, ..Scan::default() });
         let mut forward: Vec<_> = reversed.split(' ').collect();
@@ -255,7 +258,7 @@ fn a_scanner_reads_its_snapshot_across_a_retaining_flush() {
 fn a_failed_flush_is_repeated_by_the_next() {
     let bench = bench(Level::Adaptive, family());
     let next = bench.update(0);
-    assert!(bench.relieve().stayed > 0);
+    assert!(bench.relieve().retained_bytes > 0);
     bench.update(next);
     let expected = bench.all();
     // The log has its space already; the file gets none.
@@ -267,7 +270,7 @@ fn a_failed_flush_is_repeated_by_the_next() {
     bench.put("hot0", "f:q", 5_000, "after");
     let expected = bench.all();
     let flushed = bench.relieve();
-    assert!(flushed.stayed > 0 && bench.rows_in_memory() == hot(), "{flushed:?}");
+    assert!(flushed.retained_bytes > 0 && bench.rows_in_memory() == hot(), "{flushed:?}");
     assert_eq!(bench.all(), expected);
     assert_eq!(bench.kill().all(), expected);
 }
@@ -294,7 +297,7 @@ fn replay_restores_a_dropped_put_with_its_marker() {
     sealed = bench.memory_counts().sealed;
     assert!(sealed > 0 && !bench.places().keys().any(|(row, _)| row == "a"), "both are gone");
     let flushed = bench.relieve();
-    assert!(flushed.stayed > 0 && bench.rows_in_memory().starts_with(&hot()), "{flushed:?}");
+    assert!(flushed.retained_bytes > 0 && bench.rows_in_memory().starts_with(&hot()), "{flushed:?}");
     assert!(!bench.all().contains("a/"));
     let bench = bench.kill();
     assert!(!bench.all().contains("a/"), "{}", bench.all());
@@ -309,7 +312,7 @@ fn while_rows_are_retained_only_requested_compactions_drop_markers() {
     for _ in 0..3 {
         bench.delete("cold0000", "f:q", 5_000, CellType::DeleteColumn);
         next = bench.update(next);
-        assert!(bench.relieve().stayed > 0);
+        assert!(bench.relieve().retained_bytes > 0);
     }
     let has_marker = |bench: &Bench| {
         bench.scan(Scan { raw: true, max_versions: 10, ..Scan::default() }).contains("cold0000/f:q@5000!")
@@ -331,7 +334,7 @@ fn the_oldest_edit_is_right_for_retained_rows() {
         bench.world.advance(std::time::Duration::from_secs(10));
         next = bench.update(next);
         bench.world.advance(std::time::Duration::from_secs(10));
-        assert!(bench.relieve().stayed > 0);
+        assert!(bench.relieve().retained_bytes > 0);
         // Written after the flush before this one.
         assert_eq!(oldest(&bench), Some(1_000_000 + round * 20_000));
     }

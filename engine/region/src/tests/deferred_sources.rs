@@ -3,7 +3,7 @@
 use hfile::ReadOptions;
 
 use super::*;
-use crate::heap::Aim;
+use crate::heap::RowTarget;
 
 /// The bytes of data blocks that a get of `columns` reads, and its result.
 fn get(bench: &Bench, row: &str, columns: &[&str], versions: u32) -> (u64, String) {
@@ -105,7 +105,7 @@ fn sealing(family: FamilyDescriptor, level: Level, bound: u64, segments_max: usi
 }
 
 /// The number of a get's sources, how many are deferred when it is at its first cell, and the timestamp of that cell.
-fn put_off(bench: &Bench, row: &str, columns: &[&str]) -> (usize, usize, Option<i64>) {
+fn sources_of(bench: &Bench, row: &str, columns: &[&str]) -> (usize, usize, Option<i64>) {
     let store = bench.region.store(b"f").expect("there");
     let scan = Scan::get(row.to_owned().into());
     let view = store.view.load_full();
@@ -114,10 +114,10 @@ fn put_off(bench: &Bench, row: &str, columns: &[&str]) -> (usize, usize, Option<
         .expect("sources");
     let qualifiers = query(columns).qualifiers;
     let qualifiers = qualifiers.as_deref();
-    let aim = Aim { row: row.as_bytes(), family: b"f", qualifiers, newest_counts: true, is_get: true };
+    let aim = RowTarget { row: row.as_bytes(), family: b"f", qualifiers, newest_counts: true, is_get: true };
     heap.seek_row(&aim).expect("read");
     let found = heap.peek().filter(|cell| cell.row() == row.as_bytes());
-    (heap.sources(), heap.waiting(), found.map(|cell| cell.timestamp().0))
+    (heap.sources(), heap.deferred(), found.map(|cell| cell.timestamp().0))
 }
 
 #[test]
@@ -131,25 +131,25 @@ fn a_segment_older_than_the_found_cell_is_not_opened() {
         if flat {
             bench.region.compact_memory(0.0);
         }
-        assert_eq!(put_off(&bench, "b", &["x"]), (6, 5, Some(7)), "flat: {flat}");
+        assert_eq!(sources_of(&bench, "b", &["x"]), (6, 5, Some(7)), "flat: {flat}");
         // The newest segment lacks the column, which shows only when it is opened.
-        assert_eq!(put_off(&bench, "a", &["x"]), (6, 4, Some(6)), "flat: {flat}");
-        assert_eq!(put_off(&bench, "a", &["y"]), (6, 0, None), "flat: {flat}");
-        assert_eq!(put_off(&bench, "c", &["x"]), (6, 0, None), "flat: {flat}");
+        assert_eq!(sources_of(&bench, "a", &["x"]), (6, 4, Some(6)), "flat: {flat}");
+        assert_eq!(sources_of(&bench, "a", &["y"]), (6, 0, None), "flat: {flat}");
+        assert_eq!(sources_of(&bench, "c", &["x"]), (6, 0, None), "flat: {flat}");
     }
     // A late put: an older write may have a newer timestamp.
     bench.put("a", "f:x", 4, "written last");
-    assert_eq!(put_off(&bench, "a", &["x"]), (7, 4, Some(6)));
+    assert_eq!(sources_of(&bench, "a", &["x"]), (7, 4, Some(6)));
     assert_eq!(get(&bench, "a", &["x"], 3).1, "a/f:x@6=v");
     // A put with an equal timestamp, which may be a marker.
     bench.put("a", "f:x", 6, "written last");
-    assert_eq!(put_off(&bench, "a", &["x"]), (8, 5, Some(6)), "not that of 7, and that of 6");
+    assert_eq!(sources_of(&bench, "a", &["x"]), (8, 5, Some(6)), "not that of 7, and that of 6");
     assert_eq!(get(&bench, "a", &["x"], 3).1, "a/f:x@6=written last");
     // A family marker is before all columns and at none of the stand-in keys.
     bench.delete("a", "f:", 9, CellType::DeleteFamily);
     bench.put("a", "f:x", 8, "masked");
     bench.put("a", "f:x", 10, "new");
-    assert_eq!(put_off(&bench, "a", &["x"]), (11, 9, Some(9)), "all but the newest and the marker");
+    assert_eq!(sources_of(&bench, "a", &["x"]), (11, 9, Some(9)), "all but the newest and the marker");
     assert_eq!(get(&bench, "a", &["x"], 3).1, "a/f:x@10=new");
     bench.delete("a", "f:x", 10, CellType::Delete);
     assert_eq!(get(&bench, "a", &["x"], 3).1, "");
@@ -205,7 +205,7 @@ fn deferred_segments_are_opened_when_needed() {
                 }
                 for wanted in [&["a"][..], &["", "b"], &["a", "b", "c"]] {
                     let what = format!("family {number}, {level:?}, step {step}, {row} {wanted:?}");
-                    waited += put_off(&bench, row, wanted).1;
+                    waited += sources_of(&bench, row, wanted).1;
                     for versions in [1, 2] {
                         let found = get(&bench, row, wanted, versions).1;
                         assert_eq!(found, scan(&bench, row, wanted, versions), "{what}");
@@ -230,7 +230,7 @@ fn deferred_segments_are_opened_when_needed() {
             }
         }
     }
-    assert!(waited > 1_000, "nothing is tested if nothing is put off: {waited}");
+    assert!(waited > 1_000, "nothing is tested if nothing is deferred: {waited}");
 }
 
 #[test]

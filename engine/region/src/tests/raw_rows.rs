@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cell::TagType;
 
-use super::passed::{Dice, lived, of_f};
+use super::skipped_rows::{Dice, lived, of_f};
 use super::*;
 
 /// The cells of a step, and whether its row may go on.

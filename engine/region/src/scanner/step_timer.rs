@@ -16,15 +16,15 @@ use crate::{Error, Result};
 pub const INLINE_TIME: Duration = Duration::from_micros(300);
 
 /// Work between two clock readings: 1 for each cell, and 1 for each KB of it, which is copied or compared byte by byte.
-const WORK_PER_LOOK: u32 = 64;
+const WORK_PER_READING: u32 = 64;
 
 /// Clock readings further apart than this are made after every cell.
-const LOOKS_APART_MAX: Duration = Duration::from_micros(50);
+const READINGS_APART_MAX: Duration = Duration::from_micros(50);
 
 /// The time limit of a step, and the work since the last clock reading.
-pub(super) struct Patience {
-    end: End,
-    per_look: u32,
+pub(super) struct StepTimer {
+    end: Expiry,
+    work_per_reading: u32,
     /// Work until the next clock reading.
     left: u32,
     /// The last clock reading.
@@ -33,7 +33,7 @@ pub(super) struct Patience {
 }
 
 /// What happens when the time is over.
-enum End {
+enum Expiry {
     /// Nothing: there is no limit.
     Never,
     /// The row is cut at this moment.
@@ -42,26 +42,26 @@ enum End {
     Leave(Option<Moment>),
 }
 
-impl Patience {
+impl StepTimer {
     /// The time limit for a step within a row. An `is_whole` row may not be cut. `is_dear`: see
     /// [`Filter::is_dear`](filter::Filter::is_dear).
-    pub(super) fn new(limits: &Limits, mode: ReadMode, is_whole: bool, is_dear: bool) -> Patience {
+    pub(super) fn new(limits: &Limits, mode: ReadMode, is_whole: bool, is_dear: bool) -> StepTimer {
         let end = match (mode, limits.deadline) {
-            (ReadMode::MemoryOnly, _) => End::Leave(None),
-            (ReadMode::Any, Some(deadline)) if limits.allow_partial && !is_whole => End::Cut(deadline),
-            (ReadMode::Any, _) => End::Never,
+            (ReadMode::MemoryOnly, _) => Expiry::Leave(None),
+            (ReadMode::Any, Some(deadline)) if limits.allow_partial && !is_whole => Expiry::Cut(deadline),
+            (ReadMode::Any, _) => Expiry::Never,
         };
-        let per_look = match end {
-            End::Never => u32::MAX,
+        let work_per_reading = match end {
+            Expiry::Never => u32::MAX,
             _ if is_dear => 1,
-            _ => WORK_PER_LOOK,
+            _ => WORK_PER_READING,
         };
-        Patience { end, per_look, left: per_look, last: None, judged: 0 }
+        StepTimer { end, work_per_reading, left: work_per_reading, last: None, judged: 0 }
     }
 
     /// Counts a judged cell. Returns whether the caller should read the clock after it.
     #[inline]
-    pub(super) fn judges(&mut self, cell: Cell<'_>) -> bool {
+    pub(super) fn count(&mut self, cell: Cell<'_>) -> bool {
         self.judged += 1;
         let work = 1 + (cell.bytes().len() >> 10) as u32;
         self.left = self.left.saturating_sub(work);
@@ -75,18 +75,18 @@ impl Patience {
 
     /// Whether the row should be cut here; an error when the step must be left instead.
     #[cold]
-    pub(super) fn is_over(&mut self, now: Moment) -> Result<bool> {
-        let is_cheap = self.last.replace(now).is_some_and(|last| now.since(last) < LOOKS_APART_MAX);
-        self.per_look = match self.end {
-            End::Never => u32::MAX,
-            _ if is_cheap => (self.per_look * 2).min(WORK_PER_LOOK),
+    pub(super) fn is_expired(&mut self, now: Moment) -> Result<bool> {
+        let is_cheap = self.last.replace(now).is_some_and(|last| now.since(last) < READINGS_APART_MAX);
+        self.work_per_reading = match self.end {
+            Expiry::Never => u32::MAX,
+            _ if is_cheap => (self.work_per_reading * 2).min(WORK_PER_READING),
             _ => 1,
         };
-        self.left = self.per_look;
+        self.left = self.work_per_reading;
         match &mut self.end {
-            End::Never => Ok(false),
-            End::Cut(deadline) => Ok(now >= *deadline),
-            End::Leave(end) => match *end.get_or_insert(now.plus(INLINE_TIME)) <= now {
+            Expiry::Never => Ok(false),
+            Expiry::Cut(deadline) => Ok(now >= *deadline),
+            Expiry::Leave(end) => match *end.get_or_insert(now.plus(INLINE_TIME)) <= now {
                 true => Err(Error::WouldBlock),
                 false => Ok(false),
             },
