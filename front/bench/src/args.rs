@@ -7,10 +7,10 @@ use client::{Durability, Registry};
 
 use crate::{Error, Keys, Plan, Result, Workload};
 
-/// Drives a server with a load and says what came of it and what it cost.
+/// Runs a load against a server and reports results and costs.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// What to do, one after the other; `--list` names all, `ycsb` means all six of YCSB. Default: every workload of
+    /// Workloads to run, in order; `--list` names all, `ycsb` means all six of YCSB. Default: every workload of
     /// PerformanceEvaluation.
     #[arg(value_name = "WORKLOAD")]
     pub workload: Vec<String>,
@@ -19,7 +19,7 @@ pub struct Args {
     #[arg(long)]
     pub list: bool,
 
-    /// Servers to ask where the cluster is, `host:port,…`.
+    /// Servers that know the cluster, `host:port,…`.
     #[arg(long, value_name = "SERVERS", default_value = "127.0.0.1:16020")]
     pub at: String,
 
@@ -27,73 +27,74 @@ pub struct Args {
     #[arg(long, value_name = "SERVERS")]
     pub zookeeper: Option<String>,
 
-    /// Process whose CPU time, memory and disk writes are measured: the server's.
+    /// Process id of the server, to measure its CPU time, memory and disk writes.
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
 
-    /// Counts all system calls of that process, by the perf program.
+    /// Counts all system calls of that process with the perf program.
     #[arg(long, requires = "pid")]
     pub count_calls: bool,
 
-    /// Watches the processors and tells latencies apart of what was due while none of them stood still, as those do that a
-    /// host lends. Needs the right to go before other threads; keeps 16 bytes for each operation.
+    /// Watches the processors and reports latencies separately for operations that no processor stall could delay, such
+    /// as those of virtual machines. Needs the right to a high thread priority; keeps 16 bytes for each operation.
     #[arg(long, requires = "rate")]
     pub calm: bool,
 
-    /// Callers at the same time; each has one operation under way.
+    /// Number of concurrent callers; each runs one operation at a time.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub threads: usize,
 
-    /// Connections that the callers share: requests of callers on one connection are pipelined.
+    /// Connections shared by the callers: requests on one connection are pipelined.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub connections: usize,
 
-    /// Operating system threads of the generator itself.
+    /// Threads of the generator.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub generator_threads: usize,
 
-    /// The open loop: so many operations begin in a second, and latency counts from when each should have begun.
-    /// Default: the closed loop, in which a caller's next operation begins when its last one has ended.
+    /// Open loop: begins this many operations per second, with latencies from the intended begin. Default: the closed
+    /// loop, where a caller begins an operation when its last one has ended.
     #[arg(long, value_name = "OPERATIONS")]
     pub rate: Option<f64>,
 
-    /// Rows of a table.
+    /// Rows in a table.
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
     pub rows: u64,
 
-    /// Bytes of a value of PerformanceEvaluation's table, which has one column.
+    /// Bytes of a value in PerformanceEvaluation's table, which has one column.
     #[arg(long, value_name = "BYTES", default_value_t = 1000)]
     pub value_size: usize,
 
-    /// Bytes of a key of PerformanceEvaluation's table, 20 to 26.
+    /// Bytes of a key in PerformanceEvaluation's table, 20 to 26.
     #[arg(long, value_name = "BYTES", default_value_t = 26, value_parser = clap::value_parser!(u8).range(20..=26))]
     pub key_size: u8,
 
-    /// Bytes of a block of files of a table that is made here. Default: the server's.
+    /// Block size in bytes of a table created by this run. Default: the server's.
     #[arg(long, value_name = "BYTES")]
     pub block_size: Option<u32>,
 
-    /// Fields of a row of YCSB's table.
+    /// Fields of a row in YCSB's table.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub fields: usize,
 
-    /// Bytes of one of them.
+    /// Bytes of such a field.
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     pub field_size: usize,
 
-    /// How rows are chosen: uniform, zipfian, latest or hotspot. Default: uniform, and what YCSB says for its own.
+    /// Distribution of the rows: uniform, zipfian, latest or hotspot. Default: uniform, and YCSB's choice for its
+    /// workloads.
     #[arg(long, value_name = "HOW")]
     pub keys: Option<Keys>,
 
-    /// Rows of a batch: of multi-get and batch-write.
+    /// Rows in a batch of multi-get and batch-write.
     #[arg(long, value_name = "ROWS", default_value_t = 100)]
     pub batch: usize,
 
-    /// Rows that a filtered scan looks at.
+    /// Rows that a filtered scan reads.
     #[arg(long, value_name = "ROWS", default_value_t = 10_000)]
     pub range: u64,
 
-    /// Rows that a scan asks for with one call; PerformanceEvaluation asks for 30. Default: 2 MB of them.
+    /// Rows per scan call; PerformanceEvaluation uses 30. Default: 2 MB of rows.
     #[arg(long, value_name = "ROWS")]
     pub caching: Option<u32>,
 
@@ -101,20 +102,20 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub seconds: f64,
 
-    /// Operations after which a workload ends before its time.
+    /// Number of operations after which a workload ends early.
     #[arg(long, value_name = "COUNT")]
     pub operations: Option<u64>,
 
-    /// Time before that in which nothing is recorded, in seconds.
+    /// Warm-up before the measured time, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     pub warm_up: f64,
 
-    /// Before each workload it is waited, at most so many seconds, until the process of --pid is idle: flushes and
-    /// compactions of what an earlier workload wrote are not this one's.
+    /// Longest wait before each workload, in seconds, until the process of --pid is idle, so that earlier flushes and
+    /// compactions do not count.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub settle: f64,
 
-    /// What a write asks for: default, skip, async, sync or fsync.
+    /// Durability of writes: default, skip, async, sync or fsync.
     #[arg(long, value_name = "HOW", default_value = "default", value_parser = durability)]
     pub durability: Durability,
 
@@ -126,11 +127,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "usertable")]
     pub ycsb_table: String,
 
-    /// Regions that a table is cut into when it is made.
+    /// Number of regions of a table created by this run.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub regions: u64,
 
-    /// Bytes of a region's memstore from which on it is flushed, for a table that is made here. Default: the server's.
+    /// Memstore flush size in bytes of a table created by this run. Default: the server's.
     #[arg(long, value_name = "BYTES")]
     pub flush_size: Option<u64>,
 
@@ -138,19 +139,19 @@ pub struct Args {
     #[arg(long)]
     pub no_flush: bool,
 
-    /// Flushes and compacts the tables before anything is driven, so that what was written to them before is not in the way.
+    /// Flushes and compacts the tables before the workloads.
     #[arg(long)]
     pub compact: bool,
 
-    /// Where chance begins: the same seed asks for the same rows.
+    /// Seed of the random numbers: the same seed reads the same rows.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
-    /// Prints JSON instead of the table: an object a line for each workload.
+    /// Prints JSON instead of the table: one object per line and workload.
     #[arg(long)]
     pub json: bool,
 
-    /// Whose results these are: what they are called in JSON and in pictures.
+    /// Name of the server in JSON and pictures.
     #[arg(long, value_name = "NAME", default_value = "server")]
     pub label: String,
 
@@ -158,18 +159,18 @@ pub struct Args {
     #[arg(long, value_name = "FOLDER")]
     pub pictures: Option<PathBuf>,
 
-    /// Runs no workload, but waits for the first read and the first write that a server answers which is just being
-    /// started, and says how long each took. The words say after what, for example `start`.
+    /// Runs no workload, but waits for the first read and the first write that a starting server answers, and reports
+    /// both times. The text names the kind of start, for example `start`.
     #[arg(long, value_name = "WORDS", conflicts_with_all = ["workload", "pictures"])]
     pub until_first: Option<String>,
 
-    /// Runs no workload, but measures what this machine could do at best: echoes over the loopback interface, copies,
-    /// reads and syncs of the same sizes, with a file in this folder.
+    /// Runs no workload, but measures the machine's limits: echoes over the loopback interface, copies, reads and syncs
+    /// of the same sizes, with a file in this folder.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["workload", "pictures", "until_first"])]
     pub limits: Option<PathBuf>,
 
-    /// Runs nothing, but sets results of earlier runs side by side: files of what --json printed. Ratios are those of the
-    /// first label to each other.
+    /// Runs nothing, but compares results of earlier runs: files with the output of --json. Ratios are those of the
+    /// first label to each other label.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["workload", "json", "until_first"])]
     pub beside: Vec<PathBuf>,
 }
@@ -201,7 +202,7 @@ impl Args {
         Ok(workloads)
     }
 
-    /// What is to be done, checked.
+    /// The plan of the run, after checking the options.
     pub fn plan(&self) -> Result<Plan> {
         let registry = match &self.zookeeper {
             Some(servers) => Registry::zookeeper(servers.split(',')),

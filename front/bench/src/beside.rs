@@ -1,13 +1,13 @@
-//! Results of several servers beside each other.
+//! Comparison of several servers' results.
 //!
-//! A figure that was measured several times is its median. Figures of the first label are divided into those of each
-//! other one, always so that more than 1 is better for the first.
+//! A figure measured several times is its median. Ratios relate the first label to each other label, always so that
+//! more than 1 is better for the first.
 
 use crate::outcome::{Outcome, Outcomes};
 use crate::report::{lined_up, short};
 
-/// What the server's CPU time for an operation, or a row of it, should be at most: the other's divided by this. For
-/// scans as PerformanceEvaluation makes them, for it was asked what HBase's figures are.
+/// Targets for the server's CPU time per operation or row: the other server's divided by this number. Scans are
+/// compared in PerformanceEvaluation's form, for which HBase's figures are known.
 const BARS: [(&str, f64); 9] = [
     ("random-read", 8.0),
     ("multi-get", 6.0),
@@ -20,15 +20,15 @@ const BARS: [(&str, f64); 9] = [
     ("check-and-put", 10.0),
 ];
 
-/// At an offered rate, the other's latency that one of a thousand exceeds should be at least so many times the first's.
+/// Target at an offered rate: the other server's p99.9 latency should be at least this many times the first's.
 const TAIL_BAR: f64 = 4.0;
-/// What a name has in which the rate was offered and not found.
+/// Marks the rate in a result's name if the rate was offered, not found.
 const OFFERED: &str = " at ";
 
-/// From this many rows of an operation on its cost is told for a row.
+/// Rows per operation from which on costs are given per row.
 const MANY_ROWS: f64 = 2.0;
 
-/// Everything that `outcomes` say, as Markdown.
+/// All results as Markdown.
 pub(crate) fn beside(outcomes: &Outcomes) -> String {
     let labels = labels(outcomes);
     let mut parts = Vec::new();
@@ -92,7 +92,7 @@ pub(crate) fn beside(outcomes: &Outcomes) -> String {
     parts.join("\n\n")
 }
 
-/// All labels in order of their first line.
+/// All labels, in the order of their first line.
 pub(crate) fn labels(outcomes: &Outcomes) -> Vec<&str> {
     let mut labels: Vec<&str> = Vec::new();
     let all = outcomes.workloads.iter().map(|outcome| &outcome.label);
@@ -129,7 +129,7 @@ fn firsts(outcomes: &Outcomes, labels: &[&str]) -> String {
     lined_up(&lines)
 }
 
-/// What the machine could do, and what part of each server's cost that is.
+/// The machine's limits, and their share of each server's cost.
 fn limits(outcomes: &Outcomes, labels: &[&str], medians: &[Outcome]) -> String {
     let mut head: Vec<String> =
         ["limit of this machine", "CPU µs", "µs", "workload"].map(str::to_owned).to_vec();
@@ -159,7 +159,7 @@ pub(crate) fn medians(outcomes: &Outcomes) -> Vec<Outcome> {
             continue;
         }
         let all: Vec<&Outcome> = outcomes.workloads.iter().filter(|other| is_same(other)).collect();
-        // What could not be told in one round is told by the others.
+        // Rounds without a value do not count.
         let of = |figure: fn(&Outcome) -> f64| {
             median(all.iter().map(|one| figure(one)).filter(|figure| !figure.is_nan())).unwrap_or(f64::NAN)
         };
@@ -192,7 +192,7 @@ fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// What one operation costs, or one row of it.
+/// The cost of one operation, or of one row.
 fn cost(outcome: &Outcome) -> Option<f64> {
     let rows = outcome.rows_per_operation;
     outcome.server_us.map(|cost| if rows >= MANY_ROWS { cost / rows } else { cost })

@@ -1,19 +1,18 @@
 //! All system calls of a process, counted by the `perf` program where it is installed and allowed.
 //!
-//! `/proc/<pid>/io` knows only those that read or write files and pipes; what a server does with its sockets and its
-//! threads is not in it.
+//! `/proc/<pid>/io` counts only calls that read or write files and pipes, not those on sockets and threads.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// A count that is under way.
+/// A running count.
 #[derive(Debug)]
 pub(crate) struct Tally(Child);
 
 impl Tally {
-    /// Counts for so long.
+    /// Counts for the time `during`.
     pub(crate) fn start(pid: u32, during: Duration) -> Result<Tally> {
         Command::new("perf")
             .args(["stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", &pid.to_string()])
@@ -26,7 +25,7 @@ impl Tally {
             .map_err(|error| Error::Calls(error.to_string()))
     }
 
-    /// The count, when its time is over.
+    /// Returns the count when its time is over.
     pub(crate) fn finish(self) -> Result<u64> {
         let output = self.0.wait_with_output().map_err(|error| Error::Calls(error.to_string()))?;
         let text = String::from_utf8_lossy(&output.stderr);
@@ -34,7 +33,7 @@ impl Tally {
     }
 }
 
-/// The first field of the line that names the event.
+/// The first field of the line with the event.
 fn counted(text: &str) -> Option<u64> {
     text.lines().find(|line| line.contains("raw_syscalls:sys_enter"))?.split(',').next()?.parse().ok()
 }

@@ -1,11 +1,11 @@
-//! What callers saw while no processor stood still.
+//! Latencies without the effect of processor stalls.
 //!
-//! On processors that a host lends, a standstill of 5 ms makes a latency of 5 ms, whoever serves; a few in a second, and the
-//! slowest hundredth of all operations is theirs. So the processors are [watched](env::Stalls) while a workload runs, and
-//! what was due in a standstill, shortly before it, or while what it held up was worked off is counted apart.
+//! On a virtual machine a processor stall of 5 ms adds up to 5 ms to latencies, whatever the server does. A few per
+//! second determine the slowest hundredth of all operations. So the processors are [watched](env::Stalls) during a
+//! workload. Operations due in a stall, shortly before it, or while its backlog was worked off are counted separately.
 //!
-//! When something was due decides, not how long it took, so that what a server does slowly itself is left out as often as
-//! what it does quickly: as often as processors stand still.
+//! Operations are selected by the time at which they were due, not by their latency. So slow and fast operations of the
+//! server are left out equally often.
 
 use std::time::Duration;
 
@@ -14,38 +14,38 @@ use hdrhistogram::Histogram;
 
 use crate::recorder::latencies;
 
-/// What is due so long before a standstill may still be under way when it begins.
+/// An operation due this long before a stall may still be running when it begins.
 const BEFORE: Duration = Duration::from_millis(1);
-/// What was held up is worked off in so many times as long as it was: at 70 % of what a server can do it takes 2.4.
+/// Working off a backlog takes at most this many times the stall: at 70 % load it takes 2.4 times.
 const BEHIND: u32 = 3;
 
-/// Operations that room is made for before: 1.6 GB of them. Beyond it grows as they come.
+/// Most operations for which memory is reserved: 1.6 GB.
 const ROOM_MAX: usize = 100_000_000;
 
 /// An operation: when it was due, and its latency in ns.
 pub(crate) type Timed = (Moment, u64);
 
-/// Room for so many operations, all of it written to once: to be given a page of memory for the first time is a standstill
-/// of its own where a host has to find it, of 5 ms for a large one.
+/// Reserved memory for `operations` operations, touched once: on a virtual machine the first use of a memory page may
+/// stall for up to 5 ms.
 pub(crate) fn room(operations: usize) -> Vec<Timed> {
     let mut room = vec![(Moment::default(), 1); operations.min(ROOM_MAX)];
     room.clear();
     room
 }
 
-/// Operations that no standstill was near.
+/// Operations without a stall nearby.
 #[derive(Clone, Debug)]
 pub struct Calm {
     /// Their latencies in ns.
     pub latencies: Histogram<u64>,
     /// Their share of all operations.
     pub part: f64,
-    /// The share of the time in which the processor stood still that did so the longest.
+    /// The largest share of time that a processor stood still.
     pub stood_still: f64,
 }
 
 impl Calm {
-    /// Of operations between two moments, and the standstills of each processor.
+    /// Selects from the operations between two moments, given each processor's stalls.
     pub(crate) fn of<'a>(
         operations: impl IntoIterator<Item = &'a Timed>,
         stalls: &[Vec<Stall>],
@@ -71,13 +71,13 @@ impl Calm {
         }
     }
 
-    /// The latency that this part of them did not exceed, in µs. `part` is from 0 to 1.
+    /// The latency quantile in µs. `part` is from 0 to 1.
     pub fn latency_us(&self, part: f64) -> f64 {
         self.latencies.value_at_quantile(part) as f64 / 1_000.0
     }
 }
 
-/// The times that standstills disturb, in order, none of which meet.
+/// The disturbed times, in order and without overlaps.
 fn disturbed(stalls: &[Vec<Stall>]) -> Vec<(Moment, Moment)> {
     let time = |stall: &Stall| {
         let longest = stall.to.since(stall.from) + Stalls::STEP;

@@ -1,15 +1,15 @@
-//! Chance, seeded: the same seed asks for the same rows in the same order.
+//! Random numbers from a seed: the same seed reads the same rows in the same order.
 
-/// A source of numbers; each caller has its own.
+/// A random number generator; each caller has its own.
 ///
-/// SplitMix64: one addition and three multiplications a number, every seed as good as another.
+/// SplitMix64: one addition and three multiplications for a number, and every seed is good.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 
 /// The constant by which SplitMix64 steps: 2^64 divided by the golden ratio.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Spreads the bits of a number; the same number always gives the same.
+/// Mixes the bits of a number; equal numbers give equal results.
 pub(crate) fn spread(number: u64) -> u64 {
     let mut mixed = number;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,24 +18,24 @@ pub(crate) fn spread(number: u64) -> u64 {
 }
 
 impl Chance {
-    /// The source of caller `index` of a run with this seed.
+    /// The generator of caller `index` in a run with this seed.
     pub(crate) fn new(seed: u64, index: u64) -> Chance {
         Chance(spread(seed.wrapping_mul(STEP).wrapping_add(index)))
     }
 
-    /// Any number.
+    /// A random number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         spread(self.0)
     }
 
-    /// A number below `end`, which must not be 0.
+    /// A random number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        // The high half of the product: as even as the 64 bits are, and without a division.
+        // The high half of the product is uniform and needs no division.
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// A number from 0 up to but without 1.
+    /// A random number from 0 (inclusive) to 1 (exclusive).
     pub(crate) fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -1,6 +1,6 @@
-//! Charts as SVG: lines over a plain axis with a logarithmic or plain height, and groups of bars.
+//! SVG charts: lines with a linear or logarithmic axis, and groups of bars.
 //!
-//! Just what results need, drawn for reading in a browser or in Markdown: no styles from outside, no script.
+//! The charts need no external styles and no script, so they work in a browser and in Markdown.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 58.0;
-/// Colours that are told apart by those who see few of them, too.
+/// Colours that are distinguishable with colour blindness.
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
 /// One line of a chart.
@@ -18,7 +18,7 @@ const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Where something happened, told by a sign at the foot: a triangle up is a flush, a square a compaction.
+    /// Times of flushes (triangles) and compactions (squares), shown at the bottom.
     pub(crate) flushes: Vec<f64>,
     pub(crate) compactions: Vec<f64>,
 }
@@ -30,11 +30,11 @@ pub(crate) struct Axes<'a> {
     pub(crate) across: &'a str,
     pub(crate) up: &'a str,
     pub(crate) logarithmic: bool,
-    /// Signs along the foot and where they stand; none: round numbers.
+    /// Labels of the horizontal axis and their positions; round numbers if empty.
     pub(crate) signs: &'a [(f64, &'a str)],
 }
 
-/// Lines over each other.
+/// A chart of several lines.
 pub(crate) fn lines(axes: &Axes<'_>, lines: &[Line]) -> String {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     let across_max = points().map(|point| point.0).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
@@ -78,7 +78,7 @@ pub(crate) fn lines(axes: &Axes<'_>, lines: &[Line]) -> String {
     svg + "</svg>\n"
 }
 
-/// Groups of bars beside each other; each group has a figure for each name, where there is one.
+/// A chart of grouped bars; each group has an optional figure for each name.
 pub(crate) fn bars(axes: &Axes<'_>, names: &[&str], groups: &[(String, Vec<Option<f64>>)]) -> String {
     let all = groups.iter().flat_map(|(_, figures)| figures.iter().flatten().copied());
     let scale = Scale::over(all, axes.logarithmic);
@@ -109,7 +109,7 @@ pub(crate) fn bars(axes: &Axes<'_>, names: &[&str], groups: &[(String, Vec<Optio
     svg + "</svg>\n"
 }
 
-/// How figures become heights.
+/// Maps figures to heights.
 struct Scale {
     low: f64,
     high: f64,

@@ -1,9 +1,8 @@
-//! Runs: callers, connections, time.
+//! Runs workloads: callers, connections, time.
 //!
-//! Callers are tasks, spread over the generator's own threads; each of these has one or more connections, and a recorder
-//! that its callers share. Callers of one connection do not wait for each other: what they ask for at the same time goes
-//! out together, which is how requests are pipelined. Whoever runs a workload waits on a thread of its own, looks at the
-//! server's process at both ends of the measured time and tells how it goes in between.
+//! Callers are tasks on the generator's threads. Each thread has one or more connections, and a recorder that its
+//! callers share. Callers on one connection do not wait for each other, so their requests are pipelined. A separate
+//! thread runs the workload: it measures the server's process at both ends of the measured time and reports progress.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,31 +26,31 @@ use crate::watch::Watch;
 use crate::worker::Worker;
 use crate::{Calm, Error, Plan, Report, Result, Workload};
 
-/// Between two lines of progress.
+/// Time between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
-/// A server is idle that takes less than a part of a processor for a while: a collector and timers take some always.
+/// A server is idle if it uses little CPU for this time: garbage collection and timers always use some.
 const IDLE_FOR: Duration = Duration::from_millis(500);
 const IDLE_PART: f64 = 0.1;
-/// A caller whose operation failed waits so long before its next.
+/// Pause of a caller after a failed operation.
 const AFTER_FAILURE: Duration = Duration::from_millis(20);
 
-/// Threads and connections, ready to run workloads.
+/// Threads and connections for running workloads.
 pub(crate) struct Bench {
     world: World,
     plan: Arc<Plan>,
     runtimes: Vec<Runtime>,
-    /// Connection `n` lives on runtime `n` modulo their number.
+    /// Connection `n` is on runtime `n` modulo their number.
     clusters: Vec<Cluster>,
-    /// Asks how the server does; what it learns must not disturb the others.
+    /// A separate connection for asking the server's state, which must not disturb the others.
     observer: Cluster,
 }
 
 impl Bench {
-    /// Starts the threads; nothing is sent yet.
+    /// Starts the threads; sends nothing yet.
     pub(crate) fn start(plan: Plan) -> Result<Bench> {
         let world = World::real();
-        // At a rate the time that the generator waits for a processor would count as the server's. Without one, callers
-        // that come first would take what the server needs.
+        // At a rate, scheduling delays of the generator would count as the server's. Without a rate, callers with a
+        // high priority would take the server's CPU time.
         let priority = if plan.rate.is_some() { Priority::Prompt } else { Priority::Foreground };
         let runtimes = (0..plan.generator_threads.min(plan.connections))
             .map(|index| Runtime::start_as(&format!("bench-{index}"), priority, 1))
@@ -72,7 +71,7 @@ impl Bench {
         receiver.recv().expect("the task answers before it ends")
     }
 
-    /// Makes and fills the tables that these workloads need.
+    /// Creates and fills the tables of these workloads.
     pub(crate) fn prepare(&self, workloads: &[Workload], say: &mut dyn FnMut(&str)) -> Result<()> {
         let layouts: BTreeSet<Layout> = workloads.iter().map(|workload| workload.layout()).collect();
         for layout in layouts {
@@ -92,7 +91,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Waits for the first answers of a server that is being started.
+    /// Waits for the first responses of a starting server.
     pub(crate) fn first(&self) -> Result<First> {
         self.wait_for(first(self.world.clone(), Plan::clone(&self.plan)))
     }
@@ -123,7 +122,7 @@ impl Bench {
         let counts = if plan.rate.is_some() { Counts::Due } else { Counts::Ended };
         let recorder = || {
             let recorder = Recorder::new(workload.kinds().len(), counts, from, to);
-            // Threads take turns at what is due; one that is late for a while leaves more to another.
+            // Threads share the operations that are due, so one may get more than another.
             let expected =
                 plan.rate.filter(|_| plan.calm).map(|rate| 1.1 * rate * plan.measured.as_secs_f64());
             match expected {
@@ -177,7 +176,7 @@ impl Bench {
         while step < to {
             step = step.plus(PROGRESS).min(to);
             let is_over = self.wait(&ended, step);
-            // Not from the recorders: who waits for one that this thread holds would wait for all that goes before it.
+            // Not from the recorders, whose locks would delay the callers.
             let so_far = counted.load(Ordering::Relaxed);
             let seconds = step.since(from).as_secs_f64();
             say(&format!("{workload} {seconds:.0} s: {} operations, {so_far} in all", so_far - operations));
@@ -188,7 +187,7 @@ impl Bench {
         }
         let (server_after, own_after) = (plan.pid.map(Usage::of).transpose()?, Usage::of(own)?);
         let elapsed = self.world.moment().since(measured_from);
-        // Operations that were under way end by themselves.
+        // Running operations end by themselves.
         while ended.recv().is_ok() {}
         looking.abort();
         let not_begun = paces.iter().map(|pace| pace.left()).sum();
@@ -214,7 +213,7 @@ impl Bench {
         })
     }
 
-    /// Waits until the server does nothing any more, for a while at most.
+    /// Waits until the server is idle, up to the plan's limit.
     fn settle(&self, say: &mut dyn FnMut(&str)) -> Result<()> {
         let (Some(pid), settle) = (self.plan.pid, self.plan.settle) else { return Ok(()) };
         let end = self.world.moment().plus(settle);
@@ -233,7 +232,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Waits until `moment`, or until all callers have ended; says whether they have.
+    /// Waits until `moment` or until all callers have ended; returns whether they have.
     fn wait(&self, ended: &Receiver<()>, moment: Moment) -> bool {
         loop {
             let left = moment.since(self.world.moment());
@@ -247,14 +246,14 @@ impl Bench {
     }
 }
 
-/// A task that makes operations until the time is over.
+/// A task that runs operations until the time is over.
 struct Caller {
     world: World,
     worker: Worker,
     recorder: Arc<Mutex<Recorder>>,
-    /// Operations of all callers that were recorded.
+    /// Recorded operations of all callers.
     counted: Arc<AtomicU64>,
-    /// Operations that all callers have still to begin.
+    /// Operations that all callers have yet to begin.
     left: Arc<AtomicU64>,
     to: Moment,
 }

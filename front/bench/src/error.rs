@@ -1,16 +1,16 @@
-//! What can go wrong in a run.
+//! Errors of a run.
 
-/// A run that did not come to its end, or not to a good one.
+/// Why a run failed or its results are not good.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The cluster does not answer as it should.
+    /// The cluster gave an unexpected response.
     #[error(transparent)]
     Client(#[from] client::Error),
-    /// A combination of options that cannot work.
+    /// Options that do not work together.
     #[error("{0}")]
     Options(String),
-    /// The process whose cost was asked for cannot be looked at.
+    /// The process to measure cannot be read.
     #[error("process {pid} cannot be looked at: {reason}; is --pid the server's, and is it yours?")]
     Process {
         /// Its id.

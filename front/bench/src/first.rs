@@ -1,7 +1,7 @@
-//! How long it takes until a server that is just being started gives its first answers.
+//! Time until a starting server gives its first responses.
 //!
-//! Begun at the same moment as the server, it tries again and again, without the growing pauses of an ordinary client:
-//! what is measured is the server's patience, not the client's.
+//! Started together with the server, it retries without the growing pauses of a client, so that the server's start is
+//! measured and not the client's pauses.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use proto::{FamilyDescriptor, TableDescriptor};
 use crate::rows::{Layout, Rows};
 use crate::{Error, Plan, Result};
 
-/// Between two tries.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// One try takes at most so long; a server that was killed may leave a connection behind that nobody answers.
+/// Longest time of one attempt; a killed server may leave a dead connection behind.
 const TRY_MAX: Duration = Duration::from_secs(1);
-/// Then nothing is waited for any more.
+/// Time after which it gives up.
 const GIVE_UP: Duration = Duration::from_secs(300);
 
-/// When what was answered, from the begin of waiting.
+/// Times of the first responses, since the begin of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct First {
     /// The first read that gave the row back.
@@ -28,8 +28,8 @@ pub struct First {
     pub write: Duration,
 }
 
-/// Waits for the first read and the first write of a row of the plan's table, both tried at once. A table that is not
-/// there is made; then the read waits for the write, for before it there is nothing to read.
+/// Waits for the first read and the first write of a row of the plan's table, tried in parallel. Creates a missing
+/// table; then the read waits for the write.
 pub(crate) async fn first(world: World, plan: Plan) -> Result<First> {
     let began = world.moment();
     let rows = plan.rows(Layout::Evaluation);
@@ -63,7 +63,7 @@ pub(crate) async fn first(world: World, plan: Plan) -> Result<First> {
     Ok(First { read, write })
 }
 
-/// Asks for the table once; whether it is there now shows with the next write.
+/// Requests the creation of the table; the next write shows whether it exists.
 async fn make(cluster: &Cluster, plan: &Plan, rows: &Rows) {
     let family = FamilyDescriptor::new(rows.layout().family()).expect("a family of ours");
     let mut table = TableDescriptor::new(plan.table.clone());

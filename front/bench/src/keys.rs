@@ -1,30 +1,30 @@
-//! Which rows are asked for: as YCSB chooses them.
+//! Distributions of the rows, as in YCSB.
 //!
 //! Zipfian numbers follow Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994), with the
-//! constant 0.99. The most popular of them are the lowest; [`Keys::Zipfian`] spreads them over the whole table, as real
-//! popularity is, and [`Keys::Latest`] counts them back from the row that was added last.
+//! constant 0.99. The most popular numbers are the lowest. [`Keys::Zipfian`] spreads them over the whole table, like
+//! real popularity, and [`Keys::Latest`] counts them back from the newest row.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::chance::{Chance, spread};
 
-/// How strongly the popular are preferred.
+/// Skew of the distribution.
 const THETA: f64 = 0.99;
-/// The hot part of a table, and the part of all operations that goes there.
+/// The hot fraction of a table, and the fraction of operations that goes there.
 const HOT_SET: f64 = 0.2;
 const HOT_OPERATIONS: f64 = 0.8;
 
-/// How rows are chosen.
+/// The distribution of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// Each as often as another.
+    /// All rows are equally likely.
     Uniform,
-    /// Few very often, many hardly ever; the popular ones lie anywhere.
+    /// Few rows are very likely, most are unlikely; popular rows are anywhere.
     Zipfian,
-    /// The newer, the more often.
+    /// Newer rows are more likely.
     Latest,
-    /// Four of five operations go to a fifth of the rows, which lie together.
+    /// Four of five operations go to one contiguous fifth of the rows.
     Hotspot,
 }
 
@@ -58,13 +58,13 @@ pub(crate) struct Chooser {
 }
 
 impl Chooser {
-    /// Chooses among `count` rows in the beginning.
+    /// A chooser among `count` rows.
     pub(crate) fn new(keys: Keys, count: u64) -> Chooser {
         let ranks = if matches!(keys, Keys::Zipfian | Keys::Latest) { count } else { 1 };
         Chooser { keys, zipf: Zipf::new(ranks) }
     }
 
-    /// One of the first `count` rows, of which there must be one.
+    /// One of the first `count` rows; `count` must not be 0.
     pub(crate) fn pick(&mut self, chance: &mut Chance, count: u64) -> u64 {
         match self.keys {
             Keys::Uniform => chance.below(count),
@@ -85,7 +85,7 @@ impl Chooser {
     }
 }
 
-/// Ranks from 0, rank `r` with a chance in proportion to 1 / (r + 1)^[`THETA`].
+/// Ranks from 0; rank `r` has a probability proportional to 1 / (r + 1)^[`THETA`].
 #[derive(Clone, Debug)]
 struct Zipf {
     count: u64,
@@ -147,7 +147,7 @@ mod tests {
         for rank in [0usize, 1, 10, 100] {
             let expected = 1e6 / zipf.zeta * ((rank + 1) as f64).powf(-THETA);
             let found = f64::from(seen[rank]);
-            // The method is an approximation but for the first two.
+            // The method is approximate except for the first two ranks.
             assert!((found / expected - 1.0).abs() < 0.25, "rank {rank}: {found}, not {expected}");
         }
     }

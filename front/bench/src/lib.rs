@@ -1,22 +1,21 @@
 //! A load generator: `bellows bench`.
 //!
-//! It speaks to any server that HBase's client speaks to, over the project's own client, so the same tool with the same
-//! cost drives Bellows and Apache HBase. What it measures is said three times over: what the callers saw (throughput and
-//! latency), what the server paid for it (CPU time, memory and disk, from `/proc` of the server's process), and what the
-//! generator itself paid, so that a generator that was the bottleneck is seen.
+//! It works with any server of HBase's client protocol, through the project's own client, so the same tool at the same
+//! cost drives Bellows and Apache HBase. It reports what callers saw (throughput, latency), what the server paid (CPU
+//! time, memory, disk, from `/proc`), and what the generator paid, which reveals a generator that is the bottleneck.
 //!
-//! How a run goes:
+//! A run:
 //!
-//! 1. [`Plan`] says what to do: servers, workloads, how many callers over how many connections, sizes, durations.
-//! 2. The tables are made and filled if they are not there already.
-//! 3. For each [`Workload`] every caller works as fast as answers come, or at a [rate](Plan::rate), through the warm-up
-//!    and the measured time. Recording begins after the warm-up. Everything read is compared with what was written:
-//!    rows that are not right are counted apart.
-//! 4. A [`Report`] per workload is the result: in a table, in JSON, in pictures.
+//! 1. [`Plan`] defines servers, workloads, callers, connections, sizes and durations.
+//! 2. Missing tables are created and filled.
+//! 3. For each [`Workload`] every caller works as fast as responses come, or at a [rate](Plan::rate), through the
+//!    warm-up and the measured time. Recording begins after the warm-up. Everything read is compared with what was
+//!    written; wrong rows are counted.
+//! 4. A [`Report`] per workload is printed as a table or JSON, or drawn.
 //!
-//! Results of several servers are [set side by side](Args::beside) afterwards, from the JSON of each.
+//! Results of several servers can be [compared](Args::beside) afterwards, from their JSON.
 //!
-//! What this crate does not know: how a server works, and which of the two it talks to.
+//! This crate does not know how a server works, or which server it drives.
 
 mod args;
 mod beside;
@@ -60,14 +59,14 @@ use std::time::Duration;
 
 use outcome::Outcomes;
 
-/// How long each limit of the machine is measured.
+/// Measured time of each limit of the machine, in seconds.
 const LIMIT_SECONDS: f64 = 0.7;
 
 /// The result of what this crate does.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Runs everything that `args` ask for: each line of progress goes to `say`, each line of the result to `out`. A run
-/// whose result can no longer be written ends with [`Error::Output`].
+/// Runs everything that `args` ask for. Lines of progress go to `say`, lines of results to `out`. If a result cannot be
+/// written, the run ends with [`Error::Output`].
 pub fn run(
     args: &Args,
     say: &mut dyn FnMut(&str),

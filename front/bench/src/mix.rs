@@ -13,32 +13,32 @@ use crate::workload::Mix;
 /// The longest scan.
 const SCAN_MAX: u64 = 100;
 
-/// Rows that callers add, in order of their numbers, and up to where all of them are there.
+/// Rows that callers add, by number, and the number up to which all exist.
 #[derive(Debug)]
 pub(crate) struct Growth {
     next: AtomicU64,
     there: AtomicU64,
-    /// Rows above `there` that are there too.
+    /// Existing rows above `there`.
     ahead: Mutex<BTreeSet<u64>>,
 }
 
 impl Growth {
-    /// All rows below `count` are there.
+    /// All rows below `count` exist.
     pub(crate) fn new(count: u64) -> Growth {
         Growth { next: AtomicU64::new(count), there: AtomicU64::new(count), ahead: Mutex::default() }
     }
 
-    /// So many rows are there, from the first on.
+    /// The number of rows that exist without gaps, from the first.
     pub(crate) fn there(&self) -> u64 {
         self.there.load(Ordering::Acquire)
     }
 
-    /// The number of a row to add.
+    /// The number for a new row.
     pub(crate) fn begin(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The row was added.
+    /// Records that a row was added.
     pub(crate) fn added(&self, number: u64) {
         let mut ahead = self.ahead.lock();
         ahead.insert(number);
@@ -58,7 +58,7 @@ const SCAN: usize = 3;
 const MODIFY: usize = 4;
 
 impl Worker {
-    /// One operation of a mix.
+    /// Runs one operation of a mix.
     pub(crate) async fn mixed(&mut self, mix: Mix) -> client::Result<Done> {
         let mut dice = self.chance.below(100) as u8;
         let mut falls_on = |part: u8| {
@@ -113,7 +113,7 @@ impl Worker {
         let mut scanner = self.table.scan(scan);
         let (mut rows, mut wrong) = (0, 0);
         while let Some(row) = scanner.next().await? {
-            // Behind the rows that are surely there may come some that are just being added.
+            // Rows after those that surely exist may just be being added.
             let number = if from + rows < there { Some(from + rows) } else { self.rows.number(row.key()) };
             wrong += u64::from(!number.is_some_and(|number| self.rows.is_right(number, &row)));
             rows += 1;

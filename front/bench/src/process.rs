@@ -1,7 +1,7 @@
-//! What a process costs, from `/proc`.
+//! Cost of a process, from `/proc`.
 //!
-//! CPU time is the figure to trust on a machine that others use too: waiting for a core does not count. It comes in
-//! hundredths of a second, so a window of ten seconds is exact to a part in a thousand of a core.
+//! On a shared machine CPU time is the reliable figure, because waiting for a core does not count. Its resolution is 10
+//! ms, so over ten seconds it is exact to a thousandth of a core.
 
 use std::path::Path;
 
@@ -10,23 +10,23 @@ use crate::{Error, Result};
 /// The clock ticks of `/proc/<pid>/stat`: 100 a second for every Linux that user programs see.
 const TICK_US: u64 = 10_000;
 
-/// What a process has used since it began.
+/// What a process has used since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user and system mode, in microseconds.
     pub cpu_us: u64,
-    /// Of that, in the system.
+    /// CPU time in system mode, in µs.
     pub system_us: u64,
-    /// Resident memory now, in bytes; a page that is mapped several times counts once where the system tells.
+    /// Resident memory in bytes; a page mapped several times counts once if the system reports that.
     pub resident: u64,
-    /// Bytes that went to the disk, where the system lets us read that.
+    /// Bytes written to disk; `None` if the system does not permit reading it.
     pub disk_written: Option<u64>,
-    /// System calls that read or wrote, where the system lets us read that. Receiving from a socket may not count.
+    /// System calls that read or wrote; `None` if not permitted. Receiving from a socket may not count.
     pub io_calls: Option<u64>,
 }
 
 impl Usage {
-    /// Looks at a process.
+    /// Reads the figures of a process.
     pub fn of(pid: u32) -> Result<Usage> {
         let text = |name: &str| {
             storage::read_text(Path::new(&format!("/proc/{pid}/{name}")))
@@ -40,7 +40,7 @@ impl Usage {
         // Collectors such as ZGC map their heap three times, and VmRSS counts it three times.
         let resident = text("smaps_rollup").ok().and_then(|rollup| kilobytes(&rollup, "Pss:"));
         let resident = resident.map_or_else(|| size("VmRSS:"), Ok)?;
-        // Of a process of another user only this one file may not be read.
+        // Another user's process may forbid reading only this file.
         let io = text("io").ok();
         let counted = |name| io.as_deref().and_then(|io| number(io, name));
         Ok(Usage {
@@ -69,7 +69,7 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     rest.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
 
-/// What a process used in a span of time.
+/// What a process used between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// CPU time, in microseconds.
@@ -85,7 +85,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// From one look to a later one.
+    /// The difference of two readings.
     pub fn between(before: Usage, after: Usage) -> Cost {
         let less = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         Cost {

@@ -1,4 +1,4 @@
-//! What callers saw: counts, latencies, and both over time.
+//! Records what callers saw: counts and latencies, in total and over time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use hdrhistogram::Histogram;
 
 use crate::calm::{self, Timed};
 
-/// Latencies above this are counted as this.
+/// Longer latencies are counted as this.
 pub(crate) const LATENCY_MAX_NS: u64 = 600_000_000_000;
-/// One step of what is shown over time.
+/// Length of a time slot.
 pub(crate) const SLOT: Duration = Duration::from_millis(500);
-/// So many different failures are remembered by their words.
+/// Most distinct failure messages that are kept.
 const FAILURES_MAX: usize = 8;
 
-/// What one operation was.
+/// The result of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// Which kind of operation, as a place in the workload's kinds.
+    /// Its kind, as an index into the workload's kinds.
     pub(crate) kind: usize,
-    /// Rows written, read or looked at.
+    /// Rows written or read.
     pub(crate) rows: u64,
-    /// Rows that were not what was written.
+    /// Rows that differ from what was written.
     pub(crate) wrong: u64,
     /// Bytes of keys and values written.
     pub(crate) written: u64,
@@ -35,19 +35,19 @@ pub struct Recorded {
     pub operations: u64,
     /// Their rows.
     pub rows: u64,
-    /// Rows that were not what was written.
+    /// Rows that differ from what was written.
     pub wrong: u64,
     /// Bytes of keys and values written.
     pub written: u64,
-    /// Operations that failed, by what was said.
+    /// Failed operations, by message.
     pub failures: BTreeMap<String, u64>,
-    /// Latencies in ns of what succeeded.
+    /// Latencies of successful operations in ns.
     pub latencies: Histogram<u64>,
-    /// What happened when.
+    /// The time slots.
     pub slots: Vec<Slot>,
 }
 
-/// What happened in one step of time.
+/// One time slot.
 #[derive(Clone, Debug)]
 pub struct Slot {
     /// Operations that ended in it.
@@ -56,7 +56,7 @@ pub struct Slot {
     pub latency_max_ns: u64,
 }
 
-/// Latencies in ns, none so far.
+/// An empty histogram of latencies in ns.
 pub(crate) fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constants that fit each other")
 }
@@ -97,50 +97,50 @@ impl Recorded {
         self.failures.values().sum()
     }
 
-    /// The latency that this part of all operations did not exceed, in µs. `part` is from 0 to 1.
+    /// The latency quantile in µs. `part` is from 0 to 1.
     pub fn latency_us(&self, part: f64) -> f64 {
         self.latencies.value_at_quantile(part) as f64 / 1_000.0
     }
 }
 
-/// Which operations belong to the measured time.
+/// The operations that belong to the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counts {
     /// Those that ended in it: the closed loop.
     Ended,
-    /// Those that should have begun in it, however long they took: the open loop.
+    /// Those that were due in it, however long they took: the open loop.
     Due,
 }
 
-/// Takes down what happens between two moments.
+/// Records operations between two moments.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     counts: Counts,
     from: Moment,
     to: Moment,
     kinds: Vec<Recorded>,
-    /// Every operation, if they are wanted one by one.
+    /// Each single operation, if requested.
     each: Option<Vec<Timed>>,
 }
 
 impl Recorder {
-    /// For a workload with so many kinds of operations.
+    /// A recorder for a workload with `kinds` kinds of operations.
     pub(crate) fn new(kinds: usize, counts: Counts, from: Moment, to: Moment) -> Recorder {
         Recorder { counts, from, to, kinds: vec![Recorded::new(); kinds], each: None }
     }
 
-    /// The same, and each operation is kept; about so many are expected.
+    /// The same recorder, which also keeps each operation; about `expected` are expected.
     pub(crate) fn with_each(mut self, expected: usize) -> Recorder {
         self.each = Some(calm::room(expected));
         self
     }
 
-    /// Every operation, if they were kept.
+    /// Each single operation, if kept.
     pub(crate) fn each(&self) -> Option<&[Timed]> {
         self.each.as_deref()
     }
 
-    /// An operation that succeeded; whether it belongs to the measured time.
+    /// Records a successful operation; returns whether it belongs to the measured time.
     pub(crate) fn done(&mut self, done: Done, began: Moment, ended: Moment) -> bool {
         let moment = match self.counts {
             Counts::Ended => ended,
@@ -169,7 +169,7 @@ impl Recorder {
         true
     }
 
-    /// An operation that failed; what failed before the time counts too, for it may explain what follows.
+    /// Records a failed operation. Failures before the measured time count too, because they may explain later ones.
     pub(crate) fn failed(&mut self, kind: usize, words: String) {
         let failures = &mut self.kinds[kind].failures;
         if failures.len() < FAILURES_MAX || failures.contains_key(&words) {
@@ -179,7 +179,7 @@ impl Recorder {
         }
     }
 
-    /// Everything of several recorders, kind by kind.
+    /// Merges recorders, kind by kind.
     pub(crate) fn merged<'a>(all: impl IntoIterator<Item = &'a Recorder>) -> Vec<Recorded> {
         let mut merged: Vec<Recorded> = Vec::new();
         for recorder in all {
@@ -191,7 +191,7 @@ impl Recorder {
         merged
     }
 
-    /// All kinds as one.
+    /// All kinds together.
     pub(crate) fn total(kinds: &[Recorded]) -> Recorded {
         let mut total = Recorded::new();
         kinds.iter().for_each(|kind| total.add(kind));

@@ -1,7 +1,7 @@
-//! What the server does besides answering: flushes and compactions, seen in the number of its files.
+//! Detects flushes and compactions of the server by the number of its files.
 //!
-//! A task asks for the load of the table's regions a few times a second. A region whose files have become more has
-//! flushed, one whose files have become fewer has compacted. Any server that speaks the protocol can be asked so.
+//! A task reads the load of the table's regions a few times per second. More files mean a flush, fewer a compaction.
+//! This works with any server of the protocol.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use env::{Moment, World};
 use parking_lot::Mutex;
 use proto::TableName;
 
-/// Between two questions.
+/// Time between two readings.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Something that a server did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// When it was seen, from the begin of the measured time.
+    /// When it was seen, since the begin of the measured time.
     pub at: Duration,
     /// What it was.
     pub event: Event,
@@ -34,14 +34,14 @@ pub enum Event {
     Compaction,
 }
 
-/// What was seen so far.
+/// The events so far.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     seen: Mutex<Vec<(Moment, Event)>>,
 }
 
 impl Watch {
-    /// Looks until the task is ended by dropping it, or until the server gives no answer.
+    /// Polls until the task is dropped or the server does not respond.
     pub(crate) async fn look(self: Arc<Watch>, world: World, admin: Admin, table: TableName) {
         let mut before: HashMap<Bytes, u32> = HashMap::new();
         while let Ok(loads) = admin.region_loads(&table).await {
@@ -59,7 +59,7 @@ impl Watch {
         }
     }
 
-    /// What happened between two moments.
+    /// The events between two moments.
     pub(crate) fn marks(&self, from: Moment, to: Moment) -> Vec<Mark> {
         let seen = self.seen.lock();
         let within = seen.iter().filter(|(at, _)| (from..to).contains(at));

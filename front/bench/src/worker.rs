@@ -1,4 +1,4 @@
-//! One caller: makes one operation after the other, and checks what comes back.
+//! One caller: runs one operation after the other and checks the results.
 
 use std::sync::Arc;
 
@@ -29,19 +29,19 @@ pub(crate) struct Worker {
     pub(crate) chance: Chance,
     chooser: Chooser,
     workload: Workload,
-    /// The rows that this one goes through in order: from the first up to but without the second.
+    /// The rows that it goes through in order: from the first (inclusive) to the second (exclusive).
     part: (u64, u64),
-    /// The next of them.
+    /// The next of these rows.
     next: u64,
     scanner: Option<Scanner>,
-    /// Which of the callers it is.
+    /// Its index among the callers.
     index: u64,
-    /// Acts on its queue so far.
+    /// Operations on its queue so far.
     turn: u64,
 }
 
 impl Worker {
-    /// Caller `index` of all callers of the plan.
+    /// Caller `index` of the plan's callers.
     pub(crate) fn new(
         plan: Arc<Plan>,
         rows: Rows,
@@ -71,7 +71,7 @@ impl Worker {
         }
     }
 
-    /// Makes one operation.
+    /// Runs one operation.
     pub(crate) async fn step(&mut self) -> client::Result<Done> {
         let done = |(rows, wrong)| Done { kind: 0, rows, wrong, written: 0 };
         let wrote = |rows: u64, wrong, written| Done { kind: 0, rows, wrong, written };
@@ -102,7 +102,7 @@ impl Worker {
             Workload::Scan => done(self.scan_on().await?),
             Workload::ScanRange(rows) => done(self.scan_range(u64::from(rows)).await?),
             Workload::FilterScan => {
-                // As long as those there are, and larger than every one of them.
+                // As long as the existing values, and greater than all of them.
                 let wanted = vec![0xff; self.rows.value_size().max(1)];
                 let filter = Filter::column_value(self.family(), self.column(), Comparison::Equal, wanted);
                 done(self.scan_filtered(Filter::all([filter]), 0).await?)
@@ -121,7 +121,7 @@ impl Worker {
                 let value = value.slice(..APPENDED.min(value.len()));
                 let written = (self.rows.key_size() + value.len()) as u64;
                 let append = Append::row(self.rows.key(number)).add(self.family(), GROWN, value);
-                // The grown value is not wanted: it would be sent longer each time.
+                // Do not request the grown value: it would be longer each time.
                 let append = append.return_results(false).durability(self.plan.durability);
                 self.table.append(append).await?;
                 wrote(1, 0, written)
@@ -146,7 +146,7 @@ impl Worker {
         })
     }
 
-    /// The next act on this caller's queue, whose rows have every so many'th number.
+    /// The next operation on this caller's queue, whose rows are every n-th number.
     async fn queue_on(&mut self) -> client::Result<Done> {
         const ACTS: u64 = 3;
         let callers = self.plan.threads as u64;
@@ -165,12 +165,12 @@ impl Worker {
             }
             _ => self.put(row(place)).await?,
         };
-        // Until it is as long as it should be nothing is taken off it.
+        // Delete nothing until the queue has its length.
         self.turn += if oldest.is_some() { 1 } else { ACTS };
         Ok(done)
     }
 
-    /// A row, chosen as the plan or the workload says.
+    /// A row, chosen by the plan's or the workload's distribution.
     pub(crate) fn any(&mut self) -> u64 {
         self.chooser.pick(&mut self.chance, self.growth.there())
     }
@@ -234,7 +234,7 @@ impl Worker {
         }
     }
 
-    /// A step further through this caller's part of the table, over and over.
+    /// Reads the next part of this caller's share of the table, over and over.
     async fn scan_on(&mut self) -> client::Result<(u64, u64)> {
         let (mut rows, mut wrong) = (0, 0);
         while rows < SCAN_STEP {
@@ -273,7 +273,7 @@ impl Worker {
         Ok((rows, wrong + (from + rows).abs_diff(at)))
     }
 
-    /// Looks at as many rows as the plan's range has; of ten in a row `filter` lets the first `tenths` pass.
+    /// Scans as many rows as the plan's range; of every ten rows `filter` accepts the first `tenths`.
     async fn scan_filtered(&mut self, filter: Filter, tenths: u8) -> client::Result<(u64, u64)> {
         let looked_at = self.plan.range;
         let from = self.chance.below(self.rows.count() - looked_at + 1);
@@ -289,7 +289,7 @@ impl Worker {
     }
 }
 
-/// What lets those values pass that begin with one of the first `tenths` digits.
+/// A filter that accepts values beginning with one of the first `tenths` digits.
 fn below(tenths: u8) -> Filter {
     Filter::value(Comparison::Less, vec![b'0' + tenths])
 }

@@ -1,4 +1,4 @@
-//! What there is to drive a server with.
+//! The workloads.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,38 +10,38 @@ use crate::rows::Layout;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Workload {
-    /// Puts one row after the other, each with a call of its own.
+    /// Puts rows in order, one per call.
     SequentialWrite,
-    /// Puts rows in no order, each with a call of its own.
+    /// Puts random rows, one per call.
     RandomWrite,
-    /// Puts many rows with one call.
+    /// Puts many rows per call.
     BatchWrite,
-    /// Gets one row after the other.
+    /// Gets rows in order.
     SequentialRead,
-    /// Gets rows in no order.
+    /// Gets random rows.
     RandomRead,
-    /// Gets many rows in no order with one call.
+    /// Gets many random rows per call.
     MultiGet,
-    /// Reads the whole table in order; an operation is [`SCAN_STEP`] rows of it.
+    /// Reads the whole table in order; an operation is [`SCAN_STEP`] rows.
     Scan,
-    /// Opens a scan anywhere and reads so many rows.
+    /// Opens a scan at a random row and reads this many rows.
     ScanRange(u32),
-    /// Scans rows for a value that none has, as PerformanceEvaluation's `filterScan` does: a list of one filter, which
+    /// Scans for a value that no row has, as PerformanceEvaluation's `filterScan` does: a list with one filter, which
     /// judges whole rows by one column.
     FilterScan,
-    /// Scans rows of which a filter on the value lets none through.
+    /// Scans rows with a value filter that accepts none.
     Filter0,
-    /// Scans rows of which a filter on the value lets every tenth through.
+    /// Scans rows with a value filter that accepts every tenth.
     Filter10,
-    /// Adds one to a number of any row.
+    /// Increments a number of a random row.
     Increment,
-    /// Appends eight bytes to any row.
+    /// Appends eight bytes to a random row.
     Append,
-    /// Puts any row if it has the value that it has.
+    /// Puts a random row if it has its present value.
     CheckAndPut,
-    /// Puts rows that were not there, in no order.
+    /// Puts new rows in random order.
     Insert,
-    /// Puts a row, gets the oldest of those that are there, deletes it.
+    /// Puts a row, gets the oldest row of the queue, and deletes it.
     Queue,
     /// One of YCSB's.
     Ycsb(Ycsb),
@@ -64,7 +64,7 @@ pub enum Ycsb {
     F,
 }
 
-/// How many of a hundred operations are what.
+/// The percentages of a mix's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mix {
     pub(crate) reads: u8,
@@ -74,9 +74,9 @@ pub(crate) struct Mix {
     pub(crate) modifies: u8,
 }
 
-/// Rows of one operation of [`Workload::Scan`].
+/// Rows per operation of [`Workload::Scan`].
 pub(crate) const SCAN_STEP: u64 = 1_000;
-/// Rows of all queues of [`Workload::Queue`] together, about.
+/// Approximate number of rows in all queues of [`Workload::Queue`] together.
 pub(crate) const QUEUE: u64 = 1_000;
 
 use Workload::*;
@@ -99,8 +99,8 @@ impl Ycsb {
 }
 
 impl Workload {
-    /// Those of HBase's PerformanceEvaluation, in the order in which a run makes most sense of them: reads first, for
-    /// writes leave files and compactions behind.
+    /// The workloads of HBase's PerformanceEvaluation. Reads come first, because writes leave files and compactions
+    /// behind.
     pub fn evaluation() -> Vec<Workload> {
         vec![
             RandomRead,
@@ -123,12 +123,12 @@ impl Workload {
         ]
     }
 
-    /// Those of YCSB, in the order in which YCSB says they should run.
+    /// The workloads of YCSB, in its recommended order.
     pub fn ycsb() -> Vec<Workload> {
         [Ycsb::A, Ycsb::B, Ycsb::C, Ycsb::F, Ycsb::D, Ycsb::E].map(Ycsb).to_vec()
     }
 
-    /// All there are.
+    /// All workloads.
     pub fn all() -> Vec<Workload> {
         let mut all = Workload::evaluation();
         all.extend([Insert, Queue]);
@@ -136,7 +136,7 @@ impl Workload {
         all
     }
 
-    /// One line about it.
+    /// A one-line description.
     pub fn meaning(self) -> &'static str {
         match self {
             SequentialWrite => "puts one row after the other, each with a call of its own",
@@ -166,7 +166,7 @@ impl Workload {
         }
     }
 
-    /// What its operations are called, in the order of `Done::kind`.
+    /// The names of its operations, in the order of `Done::kind`.
     pub fn kinds(self) -> &'static [&'static str] {
         match self {
             SequentialWrite | RandomWrite | Insert => &["put"],
@@ -182,7 +182,7 @@ impl Workload {
         }
     }
 
-    /// How it chooses rows when nothing else is said.
+    /// Its default distribution.
     pub(crate) fn keys(self) -> Keys {
         match self {
             Ycsb(Ycsb::D) => Keys::Latest,
@@ -191,7 +191,7 @@ impl Workload {
         }
     }
 
-    /// The table that it works on.
+    /// The table that it uses.
     pub(crate) fn layout(self) -> Layout {
         if matches!(self, Ycsb(_)) { Layout::Ycsb } else { Layout::Evaluation }
     }
