@@ -265,7 +265,7 @@ impl Region {
     /// Reads one row. Returns the number of cells passed to `sink`.
     pub fn get(self: &Arc<Self>, scan: &Scan, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
         self.check_get(&scan.start)?;
-        RegionScanner::open(Arc::clone(self), Cow::Borrowed(scan))?.read_only_row(mode, sink)
+        RegionScanner::open_get(Arc::clone(self), scan)?.read_only_row(mode, sink)
     }
 
     /// Prefetches memory that reads of `rows` will need, for all of them at once; about ten rows are best. Does nothing

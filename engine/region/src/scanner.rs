@@ -165,6 +165,17 @@ pub struct RegionScanner<'q> {
 
 impl<'q> RegionScanner<'q> {
     pub(crate) fn open(region: Arc<Region>, scan: Cow<'q, Scan>) -> Result<RegionScanner<'q>> {
+        let reach = Reach::of(&scan);
+        RegionScanner::open_as(region, scan, reach)
+    }
+
+    /// A scanner for the row of a get. At an earlier read point it returns the versions that are left.
+    pub(crate) fn open_get(region: Arc<Region>, scan: &'q Scan) -> Result<RegionScanner<'q>> {
+        RegionScanner::open_as(region, Cow::Borrowed(scan), Reach::Get)
+    }
+
+    fn open_as(region: Arc<Region>, scan: Cow<'q, Scan>, reach: Reach) -> Result<RegionScanner<'q>> {
+        let accepts_gaps = reach == Reach::Get && scan.read_point.is_some();
         let mut earlier = scan.read_point;
         let (read_point, asked) = loop {
             // The read point is taken before the views, so that the views contain all writes up to it.
@@ -174,7 +185,7 @@ impl<'q> RegionScanner<'q> {
                 (Isolation::ReadCommitted, None) => region.mvcc.read_point(),
             };
             let asked = Self::load_views(&region, &scan)?;
-            if asked.iter().all(|asked| asked.view.horizon <= read_point) {
+            if accepts_gaps || asked.iter().all(|asked| asked.view.horizon <= read_point) {
                 break (read_point, asked);
             }
             // Versions that this read point needs were dropped, perhaps in one family of a row only. A scan that resumes at
@@ -204,7 +215,7 @@ impl<'q> RegionScanner<'q> {
             buffer: row::RowBuffer::default(),
             progress: Progress::Reading,
             rows_read: 0,
-            reach: Reach::of(&scan),
+            reach,
             scan,
         };
         let stores = &scanner.region.stores;
