@@ -1,14 +1,13 @@
-//! What compacting in memory is worth, beside the same without it and beside Apache HBase without it.
+//! Compares in-memory compaction with the same server without it, and with Apache HBase without it.
 //!
-//! Each stream of writes goes to each server in turn, over the network, operation by operation and with the same seed, into a
-//! table of its own whose memstore has the same size; the log is handed to the operating system everywhere. Rows that
-//! are updated are loaded first, and flushed. Then so many operations are made, and when nothing is flushed or compacted
-//! any more what that wrote is told by the servers themselves: Bellows by its metrics, HBase by its JMX page. What is in
-//! memory still is in no file yet, at none of them. Bytes are those of files, for a byte of keys and values that the
-//! generator wrote; the log is none of them.
+//! Each stream of writes is sent to each server in turn, with the same seed, into a table with the same memstore size;
+//! every server hands its log to the operating system. Updated rows are loaded and flushed first. When no more flushes
+//! or compactions run, the servers report what was written: Bellows by its metrics, HBase by its JMX page. Cells still
+//! in memory are in no file, on either server. Bytes are those of files per byte of keys and values that the generator
+//! wrote, without the log.
 //!
-//! A region of Bellows may by default hold two flush sizes while the server has room (`bellows.memstore.stretch`). *Same
-//! memory* is without that.
+//! By default a region of Bellows may hold two flush sizes while the server has room (`bellows.memstore.stretch`).
+//! *Same memory* is without that.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -26,27 +25,27 @@ pub(crate) const USAGE: &str = "\
        cargo xtask accordion [--short] [--memory MIB] [--writes MEMSTORES] [--only STREAM,…] [--without-hbase]
              [--bellows BINARY]   (compaction in memory beside none, and beside Apache HBase; JDK 17 and Maven)";
 
-/// How many memstores the rows fill that are updated.
+/// Size of the updated rows, in memstores.
 const DATA: u64 = 20;
-/// Bytes of a cell beside its value, about: its key in KeyValue layout, with a row of 26 bytes.
+/// Approximate size of a cell without its value, in bytes: its key in KeyValue layout, with a row of 26 bytes.
 const KEY: u64 = 60;
-/// After so long without a byte more a server is taken to be done. HBase's page is made anew every ten seconds.
+/// A server that has written no more bytes for this time is done. HBase's page is refreshed every ten seconds.
 const QUIET: Duration = Duration::from_millis(1_500);
 const QUIET_OF_HBASE: Duration = Duration::from_secs(12);
 const QUIET_MAX: Duration = Duration::from_secs(60);
 
-/// A stream of writes, as words for `bellows bench`.
+/// A stream of writes, as arguments of `bellows bench`.
 struct Stream {
     name: &'static str,
     words: &'static [&'static str],
     value: u64,
-    /// Whether its rows are there before.
+    /// Whether its rows are loaded first.
     updates: bool,
-    /// Operations for each write.
+    /// Operations per write.
     operations: u64,
-    /// The kind of operation whose latency is told.
+    /// The kind of operation whose latency is reported.
     read: Option<&'static str>,
-    /// Bars of the ratios of ADAPTIVE: bytes to those of NONE and of HBase; speed likewise; the read's 99 % likewise.
+    /// Targets for ADAPTIVE: bytes relative to NONE and to HBase; speed likewise; p99 of reads likewise.
     bytes: (Option<f64>, Option<f64>),
     speed: (Option<f64>, Option<f64>),
     latency: (Option<f64>, Option<f64>),
@@ -113,7 +112,7 @@ const STREAMS: [Stream; 6] = [
     },
 ];
 
-/// What is asked for.
+/// The options of the command.
 struct Plan {
     memory: u64,
     writes: u64,
@@ -157,7 +156,7 @@ impl Plan {
     }
 }
 
-/// A server, and where it says what it has written.
+/// A server, and where it reports what it has written.
 struct Subject {
     name: &'static str,
     at: String,
@@ -171,7 +170,7 @@ enum Process {
     Java(HBase),
 }
 
-/// What a stream came to on one server.
+/// The result of a stream on one server.
 #[derive(Clone, Copy, Default)]
 struct Figures {
     flushed: f64,
@@ -208,7 +207,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     }
     if plan.with_hbase {
         let subject = java()?;
-        // Its compiler has to have seen the stream.
+        // HBase's compiler must have seen the stream.
         for stream in [&STREAMS[0], &STREAMS[4]] {
             drive(&bellows, &subject, stream, &plan, "warm")?;
         }
@@ -261,7 +260,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// The ratios of a stream, with their bars. `of` are NONE, ADAPTIVE, ADAPTIVE with room, and HBase if it is there.
+/// The ratios of a stream, with their targets. `of` are NONE, ADAPTIVE, ADAPTIVE with room, and HBase if it was run.
 fn compared(stream: &Stream, of: &[Figures]) -> Vec<String> {
     let [none, adaptive, room, rest @ ..] = of else { return Vec::new() };
     let mut lines = Vec::new();
@@ -337,7 +336,7 @@ fn drive(
     let generator = |operations: u64| {
         let mut command = Command::new(bellows);
         command.args(["bench", "--json", "--at", &subject.at, "--pid", &subject.id.to_string()]);
-        // A table of the mix is named apart, for it has other columns.
+        // The mixed load has its own table, with other columns.
         command.args(["--table", table, "--ycsb-table", &format!("{table}-y")]);
         command.args(["--rows", &rows.to_string(), "--value-size", &stream.value.to_string()]);
         command.args(["--flush-size", &plan.memory.to_string(), "--warm-up", "0", "--seconds", "600"]);
@@ -351,7 +350,7 @@ fn drive(
         }
         Ok(output.stdout)
     };
-    // Makes and loads the table.
+    // Creates and loads the table.
     generator(1)?;
     let before = subject.settled()?;
     let line = generator(operations)?;
@@ -364,7 +363,7 @@ fn drive(
         }
         None => None,
     };
-    // What all kinds of operations have come to stands behind each of them.
+    // The totals follow the figures of each kind of operation.
     let text = String::from_utf8_lossy(&line);
     let (_, all) = text.rsplit_once("\"seen\":").ok_or("the generator did not say what it has seen")?;
     Ok(Figures {
@@ -378,7 +377,7 @@ fn drive(
 }
 
 impl Subject {
-    /// Bytes that flushes and compactions have written, when it is some time that there were more.
+    /// Bytes that flushes and compactions have written, once they stop growing.
     fn settled(&self) -> Result<(f64, f64), String> {
         let began = Instant::now();
         let (mut bytes, mut since) = (self.bytes()?, Instant::now());
@@ -411,7 +410,7 @@ impl Subject {
             }
             Process::Java(_) => {
                 const PATH: &str = "/jmx?qry=Hadoop:service=HBase,name=RegionServer,sub=Server";
-                // For some seconds after a table was made HBase's figures are gone while they are put together anew.
+                // For some seconds after a table was created, HBase's figures are missing.
                 let began = Instant::now();
                 let mut page = page(&self.web, PATH)?;
                 while !page.contains("flushedOutputBytes") && began.elapsed() < QUIET_MAX {

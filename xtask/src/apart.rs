@@ -1,11 +1,10 @@
-//! A server and its generator apart, as if each had a machine of its own.
+//! Keeps a server and its generator from disturbing each other, as if each had its own machine.
 //!
-//! Beside each other they wait for each other's turns. And a machine has chores: a thread of the system that looks which
-//! memory is in use (DAMON's `kdamond`) was seen to take a processor for 3 to 6 ms at a time, several times in a tenth of a
-//! second. So each has processors that the other does not use, by `taskset`, and the server goes before what the machine
-//! does besides: by `chrt`, as the generator does by itself, where its threads do one thing; by `renice` where they compact
-//! beside those that answer, for who goes before all others by `chrt` does not make way for its own either. The programs are
-//! in Debian's util-linux and bsdutils.
+//! Otherwise they wait for each other's time slices, and the system's own work (such as DAMON's `kdamond`) can take a
+//! processor for 3 to 6 ms several times in 100 ms. So `taskset` gives each its own processors, and the server gets a
+//! higher priority than the system's work: by `chrt` where its threads do one thing, as the generator does itself; by
+//! `renice` where they also compact, because a real-time thread would not yield to the server's own threads. The
+//! programs are in Debian's util-linux and bsdutils.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,10 +12,10 @@ use std::process::{Command, Stdio};
 
 use crate::Outcome;
 
-/// What `renice` makes of a thread that goes before all that have not asked for it.
+/// Nice value that precedes all ordinary threads.
 const FIRST: &str = "-20";
 
-/// The processors of one and of the other, as `taskset` wants them.
+/// Two sets of processors, as `taskset` takes them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Apart {
     server: String,
@@ -24,7 +23,7 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// The processors that this process may use, one half each; the greater half is the generator's.
+    /// Halves the processors that this process may use; the larger half is the generator's.
     pub(crate) fn new() -> Result<Apart, String> {
         let file = Path::new("/proc/self/status");
         let status = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -60,17 +59,17 @@ impl Apart {
         Ok(Apart { server: words(server), generator: words(generator) })
     }
 
-    /// What a server's command line begins with.
+    /// The command that precedes a server's own.
     pub(crate) fn before_server(&self) -> [&str; 6] {
         ["taskset", "-c", &self.server, "chrt", "-f", "1"]
     }
 
-    /// Moves the threads of a server that runs, and those that they will start, to its processors, and before other threads
-    /// those that have not stepped back themselves.
+    /// Moves the threads of a running server, and those that they start later, to its processors. Raises the priority
+    /// of threads that have not lowered it themselves.
     pub(crate) fn settle(&self, id: u32) -> Outcome {
         let tasks = format!("/proc/{id}/task");
         let mut settled = BTreeSet::new();
-        // One that is not settled may start another meanwhile.
+        // A thread not moved yet may start another meanwhile.
         loop {
             let all = std::fs::read_dir(&tasks).map_err(|error| format!("{tasks}: {error}"))?;
             let all: BTreeSet<String> =
@@ -81,7 +80,7 @@ impl Apart {
             }
             for thread in new {
                 let done = self.settle_thread(&thread, &format!("{tasks}/{thread}/stat"));
-                // A thread that has ended meanwhile needs no place.
+                // A thread that has ended needs no processor.
                 if done.is_err() && Path::new(&tasks).join(&thread).exists() {
                     return done;
                 }
@@ -105,7 +104,7 @@ impl Apart {
         if nice_of(&text) == Some(0) { quiet("renice", ["-n", FIRST, "-p", thread]) } else { Ok(()) }
     }
 
-    /// A command on the generator's processors.
+    /// The command, run on the generator's processors.
     pub(crate) fn generator(&self, command: &Command) -> Command {
         let mut apart = Command::new("taskset");
         apart.args(["-c", &self.generator]).arg(command.get_program()).args(command.get_args());
@@ -113,7 +112,8 @@ impl Apart {
     }
 }
 
-/// A thread's nice value, as its `stat` has it: the 19th field. The second, its name in parentheses, may be anything.
+/// A thread's nice value: the 19th field of its `stat`. The second field, its name in parentheses, may contain
+/// anything.
 fn nice_of(stat: &str) -> Option<i32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(16)?.parse().ok()

@@ -1,14 +1,14 @@
-//! A running server whose cache file somebody else destroys: no wrong byte, no failed request.
+//! Damages a running server's cache file: no wrong byte and no failed request may result.
 //!
-//! The bucket cache is smaller than the data, so that it is read, written and emptied all the time. While clients get, scan
-//! and get by the hundred, bits are flipped in its file, the file is cut and made longer again, and at last it is deleted.
-//! The generator checks each row that it gets and ends with an error when one is wrong or an operation failed; the server
-//! must have noticed, and go on using what is sound.
+//! The bucket cache is smaller than the data, so it is read, written and emptied all the time. While clients get, scan
+//! and multi-get, bits of its file are flipped, the file is truncated and extended, and finally deleted. The generator
+//! checks each row and fails on a wrong one or a failed operation. The server must report the damage and continue with
+//! sound blocks.
 //!
-//! The same is done to a file that is mapped: a touch of what has just been cut off is a signal there, which by default ends
-//! the process. The server must have told of it, and read the file by calls from then on.
+//! The same is done to a mapped file, where touching a truncated part raises a signal that by default ends the process.
+//! The server must report it, and then read the file by system calls.
 //!
-//! Devices that fail, are full or gone are in the region server's own tests (`cache_faults`).
+//! Failing, full and lost devices are tested in the region server (`cache_faults`).
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -24,7 +24,7 @@ use crate::startup::figure;
 const CACHE_MIB: u64 = 16;
 const ROWS: &str = "40000";
 
-/// Everything, on each engine.
+/// Runs all of it on each engine.
 pub(crate) fn run() -> Outcome {
     build()?;
     let folder = std::path::absolute(fresh_folder("cachefaults")?).map_err(|error| error.to_string())?;
@@ -34,7 +34,7 @@ pub(crate) fn run() -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// A cache file, and the hands of somebody else.
+/// A cache file to be damaged.
 struct Victim {
     path: PathBuf,
     file: File,
@@ -54,12 +54,12 @@ impl Victim {
         format!("{}: {error}", self.path.display())
     }
 
-    /// Flips a bit in every so many bytes.
+    /// Flips a bit every `step` bytes.
     fn flip(&mut self, step: u64) -> Outcome {
         let mut at = self.chance.below(step);
         while at < self.size {
             let mut byte = [0];
-            // What was cut off has no bits.
+            // A truncated part has no bits.
             if self.file.read_at(&mut byte, at).map_err(|error| self.failed(&error))? == 1 {
                 byte[0] ^= 1 << self.chance.below(8);
                 self.file.write_all_at(&byte, at).map_err(|error| self.failed(&error))?;
@@ -73,7 +73,7 @@ impl Victim {
         self.file.set_len(size).map_err(|error| self.failed(&error))
     }
 
-    /// One bad deed after the other until the load has ended.
+    /// Damages the file repeatedly until the load has ended.
     fn harm_until_ended(&mut self, load: &mut Child) -> Outcome {
         loop {
             if load.try_wait().map_err(|error| error.to_string())?.is_some() {
@@ -142,7 +142,7 @@ fn one(folder: &Path, engine: &str) -> Outcome {
     no_panic(&log)
 }
 
-/// Clients that ask in three ways, for so many seconds each.
+/// Starts clients that read in three ways, each for `seconds`.
 fn load(server: &Server, seconds: &str) -> Result<Child, String> {
     Command::new(binary())
         .args(["bench", "random-read", "multi-get", "scan-range-100", "--json", "--at", &server.rpc])
@@ -153,7 +153,7 @@ fn load(server: &Server, seconds: &str) -> Result<Child, String> {
         .map_err(|error| format!("the generator cannot be started: {error}"))
 }
 
-/// The end of it, without an error.
+/// Waits for the clients and checks that they succeeded.
 fn ended(clients: Child) -> Outcome {
     let began = Instant::now();
     let output = clients.wait_with_output().map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Chance from a seed: SplitMix64, the same on every machine.
+//! Random numbers from a seed: SplitMix64, equal on every machine.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,13 +18,13 @@ impl Chance {
         word ^ (word >> 31)
     }
 
-    /// Less than `limit`.
+    /// A random number below `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.word() % limit
     }
 }
 
-/// A seed that differs from run to run; whoever uses it says it.
+/// A seed that differs from run to run; the caller prints it.
 pub(crate) fn seed_from_the_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64 % 1_000_000_007)
 }

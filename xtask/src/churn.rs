@@ -1,10 +1,10 @@
-//! An hour of writes that replace each other: does memory come back?
+//! Runs an hour of overwriting loads and checks that memory use does not grow.
 //!
-//! Three loads go on side by side, each at a fixed rate, into tables with small memstores that compact in memory: half reads
-//! and half updates of zipfian rows, updates of uniform ones, and a queue. What they hold is the same from the first minutes
-//! on, so what the server takes must be, too: its memory, the chunks of its memstores in use, and the bytes in memstores. Each
-//! goes up and down by half with the flushes, so the mean of the last fifth of the time is compared with that of the second;
-//! the first is for filling up. And at no time may memstores hold more than the tables' flush sizes allow.
+//! Three loads run side by side at fixed rates, into tables with small memstores that compact in memory: half reads and
+//! half updates of Zipfian rows, updates of uniform rows, and a queue. Their data does not grow after the first
+//! minutes, so the server's memory, the chunks in use and the bytes in memstores must not grow either. These vary by
+//! half with each flush, so the mean of the last fifth of the time is compared with that of the second. At no time may
+//! memstores hold more than the tables' flush sizes allow.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,26 +17,26 @@ use crate::web::page;
 pub(crate) const USAGE: &str = "\
        cargo xtask churn [--minutes N] [--rate OPERATIONS] [--bellows BINARY]   (an hour unless said otherwise)";
 
-/// Samples of the whole time.
+/// Number of samples.
 const SAMPLES: usize = 60;
-/// What each figure may be at the end, of what it was at the beginning.
+/// Greatest allowed ratio of each figure at the end to that at the beginning.
 const GROWTH_MAX: f64 = 1.25;
-/// Bytes of a table's memstore from which on it is flushed. A region may hold twice as much while there is room
-/// (`bellows.memstore.stretch`), and a quarter more while memory is compacted; a flush takes its own time.
+/// Flush size of a table's memstore in bytes. A region may hold twice as much while there is room
+/// (`bellows.memstore.stretch`), and a quarter more while memory is compacted.
 const FLUSH_SIZE: u64 = 4 << 20;
 const HELD_MAX: f64 = 3.0 * 2.5 * FLUSH_SIZE as f64;
 
-/// What the server takes at a time.
+/// One sample of the server's figures.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
-    /// Bytes of the process that are in memory.
+    /// Resident memory in bytes.
     resident: f64,
-    /// Chunks of memstores that are in use, and that wait.
+    /// Chunks of memstores in use, and waiting for reuse.
     used: f64,
     waiting: f64,
     /// Bytes in memstores.
     bytes: f64,
-    /// Flushes until then.
+    /// Flushes so far.
     flushes: f64,
 }
 
@@ -110,7 +110,7 @@ fn loads(binary: &Path, server: &Server, rate: u32, whole: Duration) -> Result<V
     Ok(loads)
 }
 
-/// What the server takes, again and again, as long as the loads go on.
+/// Samples the server while the loads run.
 fn sampled(server: &Server, loads: &mut [Load], whole: Duration) -> Result<Vec<Sample>, String> {
     say!(
         "{:>7} {:>9} {:>7} {:>8} {:>10} {:>8}",
@@ -124,7 +124,7 @@ fn sampled(server: &Server, loads: &mut [Load], whole: Duration) -> Result<Vec<S
     let began = Instant::now();
     let mut samples = Vec::new();
     for number in 1..=SAMPLES {
-        // The last one while they still write.
+        // The last sample is taken while they still write.
         let until = whole.mul_f64((number as f64 - 0.5) / SAMPLES as f64);
         std::thread::sleep(until.saturating_sub(began.elapsed()));
         for Load(child, name) in loads.iter_mut() {
@@ -170,7 +170,7 @@ impl Sample {
     }
 }
 
-/// Whether it takes as much at the end as it did at the beginning.
+/// Compares the end with the beginning.
 fn compared(samples: &[Sample]) -> Outcome {
     let fifth = samples.len() / 5;
     let (early, late) = (&samples[fifth..2 * fifth], &samples[samples.len() - fifth..]);

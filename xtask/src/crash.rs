@@ -1,11 +1,11 @@
-//! What was acknowledged survives `kill -9`.
+//! Checks that acknowledged writes survive `kill -9`.
 //!
-//! In each round the server is started, what it has is compared with what was acknowledged before, and then it is loaded:
-//! writers with every kind of change, a reader, and an administrator who flushes, compacts, alters, creates and drops. At
-//! a random moment it is killed; sometimes in the middle of an orderly end, and sometimes again while it recovers.
+//! Each round starts the server, compares its content with what was acknowledged, and then loads it: writers with every
+//! kind of change, a reader, and an administrator who flushes, compacts, alters, creates and drops. At a random moment
+//! the server is killed, sometimes during an orderly stop, and sometimes again during recovery.
 //!
-//! The seed decides when and what; which write is under way at that moment is decided by the machine. A failure names
-//! the seed and leaves the data folder and the server's log behind.
+//! The seed decides when and what. Which write is running at that moment depends on the machine. A failure reports the
+//! seed and keeps the data folder and the server's log.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::{Outcome, run as run_command};
 pub(crate) const OPTIONS: &[&str] =
     &["-D", "hbase.hregion.memstore.flush.size=1048576", "-D", "bellows.wal.roll.size=4194304"];
 
-/// Runs so many rounds on one folder; without a seed, the clock gives one.
+/// Runs this many rounds on one folder; without a seed, the clock provides one.
 pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
     let seed = seed.unwrap_or_else(seed_from_the_clock);
     build()?;
@@ -65,7 +65,7 @@ struct Tally {
     starts: Vec<Duration>,
 }
 
-/// The least, the middle and the most, from the start of the process until clients are served.
+/// The least, median and greatest time from the start of the process until clients are served.
 pub(crate) fn spread(mut starts: Vec<Duration>) -> String {
     starts.sort();
     let at = |index: usize| starts.get(index).map_or(0, Duration::as_millis);
@@ -79,7 +79,7 @@ pub(crate) fn spread(mut starts: Vec<Duration>) -> String {
     )
 }
 
-/// Start, look, load, kill. The last round only looks.
+/// One round: start, compare, load, kill. The last round only compares.
 fn play(
     folder: &Path,
     last: bool,
@@ -87,7 +87,7 @@ fn play(
     chance: &mut Chance,
     tally: &mut Tally,
 ) -> Outcome {
-    // Both meanings of durable survive a kill; they take turns on the same data.
+    // Both durability settings survive a kill; they alternate on the same data.
     let on_disk = chance.below(2) == 0;
     let hsync = format!("hbase.wal.hsync={on_disk}");
     let options = [OPTIONS, &["-D", &hsync]].concat();

@@ -1,8 +1,8 @@
-//! The data model against Apache HBase: the same operations on both sides, and whether the answers are the same.
+//! Compares the data model with Apache HBase: the same operations on both servers must give the same results.
 //!
-//! `cargo xtask diff` plays random streams (`proof/java/compat`) for a time; those that differ are made as short as they
-//! can be and kept below `target/xtask/diff`. Mended, they become cases: `--record` writes HBase's answers into them, and
-//! the part `diff` of `cargo xtask test` plays all of `proof/java/compat/cases` without an HBase.
+//! `cargo xtask diff` runs random streams (`proof/java/compat`) for a time. Streams that differ are shortened and kept
+//! below `target/xtask/diff`. Once mended they become cases: `--record` adds HBase's results, and the part `diff` of
+//! `cargo xtask test` runs all of `proof/java/compat/cases` without an HBase.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,8 +14,7 @@ use crate::server::Server;
 const CASES: &str = "proof/java/compat/cases";
 const DIFFERENT: &str = "target/xtask/diff";
 
-/// What both sides are started with, that what lies in which file be the same: `Side.java` waits for the compactions that
-/// come of these.
+/// Settings of both servers that make their files have the same cells: `Side.java` waits for the resulting compactions.
 const COMPACTIONS: [(&str, &str); 4] = [
     ("hbase.hstore.compaction.min", "3"),
     ("hbase.hstore.compaction.max.size", "1048576"),
@@ -23,8 +22,8 @@ const COMPACTIONS: [(&str, &str); 4] = [
     ("hbase.hstore.blockingStoreFiles", "100"),
 ];
 
-/// Memory is sealed every few hundred cells, so that what is asked lies in many segments, merged and not; of what they
-/// hold nothing is dropped, for HBase's memory drops nothing.
+/// Memory is sealed every few hundred cells, so that reads meet many segments. Memory drops no cells, because HBase's
+/// does not.
 const MEMORY: [(&str, &str); 2] = [
     ("hbase.hregion.compacting.memstore.type", "BASIC"),
     ("hbase.memstore.inmemoryflush.threshold.factor", "0.0001"),
@@ -42,20 +41,20 @@ fn start_bellows() -> Result<Server, String> {
 fn tester(words: &[&str]) -> Outcome {
     let class_path = java::compile("compat")?;
     let words: Vec<&str> = ["Main"].into_iter().chain(words.iter().copied()).collect();
-    // Refusals are asked for again and again; the client logs each.
+    // Many operations are refused on purpose, and the client logs each refusal.
     let mut command = java::java(&class_path, &[("proof.log", "OFF")], &words);
     command.stderr(std::process::Stdio::null());
     java::succeed("the differential tester", command)
 }
 
-/// The recorded cases against a server of its own.
+/// Runs the recorded cases against its own server.
 pub(crate) fn replay() -> Outcome {
     let server = start_bellows()?;
     tester(&["replay", &format!("rpc:{}", server.rpc), CASES])?;
     server.stop()
 }
 
-/// The two sides, those that are not given started here.
+/// The two servers; those not given are started here.
 struct Sides {
     hbase: Option<HBase>,
     bellows: Option<Server>,

@@ -1,7 +1,7 @@
-//! Where the server's CPU time goes under one workload, as a flame graph.
+//! Profiles the server's CPU time under one workload, as a flame graph.
 //!
-//! The server is built with frame pointers, in a folder of its own; `perf` looks at it some thousand times a second while the
-//! generator drives it. Each stack is a tower whose width is its share; towers that begin alike are one as far as they do.
+//! The server is built with frame pointers, in its own folder. `perf` samples it some thousand times a second while the
+//! generator drives it. The width of a stack is its share of the samples; equal beginnings of stacks are merged.
 
 mod picture;
 
@@ -17,10 +17,10 @@ pub(crate) const USAGE: &str = "\
        cargo xtask flame WORKLOAD [--seconds S] [--rate TIMES] [--out FOLDER] [--bellows BINARY] [WORD...]
              (a flame graph of the server; needs perf; words are the generator's)";
 
-/// Rest before `perf` begins: connections are there and regions found.
+/// Pause before `perf` begins, for connecting and finding regions.
 const BEGINNING: Duration = Duration::from_millis(700);
 
-/// What is asked for.
+/// The options of the command.
 struct Plan<'a> {
     workload: &'a str,
     seconds: u64,
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let folder = fresh_folder("flame")?;
     let more = ["-D", "hbase.wal.hsync=false"];
     let server = Server::start_binary(&binary, &folder, &log_of(&folder), &more)?;
-    // Makes and loads what the workload needs, and is past its beginning.
+    // Creates and loads what the workload needs.
     generate(&binary, &server, &plan, plan.seconds.min(3))?;
     let samples = plan.out.join(format!("{}.perf", plan.workload));
     looked_at(&binary, &server, &plan, &samples)?;
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// The server as it is shipped, with symbols and frame pointers.
+/// Builds the released server with symbols and frame pointers.
 fn build() -> Result<PathBuf, String> {
     let target = Path::new("target/flame-build");
     let status = Command::new("cargo")
@@ -106,7 +106,7 @@ fn generate(binary: &Path, server: &Server, plan: &Plan<'_>, seconds: u64) -> Ou
     if status.success() { Ok(()) } else { Err(format!("the workload {} ended with {status}", plan.workload)) }
 }
 
-/// Drives the server while `perf` looks at it.
+/// Drives the server while `perf` samples it.
 fn looked_at(binary: &Path, server: &Server, plan: &Plan<'_>, samples: &Path) -> Outcome {
     let seconds = plan.seconds + 2;
     let mut load = generator(binary, server, plan, seconds)
@@ -144,7 +144,7 @@ fn script(samples: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// How often each stack was seen: the thread first, then functions from the outermost on.
+/// The number of samples of each stack: the thread, then functions from the outermost on.
 fn folded(script: &str) -> BTreeMap<Vec<String>, u64> {
     let mut stacks = BTreeMap::new();
     // A thread's name, then a line for each function from the innermost on, then an empty line.
@@ -163,12 +163,12 @@ fn folded(script: &str) -> BTreeMap<Vec<String>, u64> {
     stacks
 }
 
-/// Threads that do the same have the same name but for their number.
+/// The thread's name without its number.
 fn kind_of_thread(name: &str) -> &str {
     name.trim_end_matches(|last: char| last.is_ascii_digit()).trim_end_matches('-')
 }
 
-/// A function's name without what tells the same code for other types apart, and without the runtime around all of it.
+/// A function's name without generic parameters and the runtime's frames.
 fn short(name: &str) -> String {
     const AROUND: [&str; 6] =
         ["core::ops::function", "std::sys", "tokio::runtime", "start_thread", "[unknown]", "clone3"];

@@ -1,4 +1,4 @@
-//! Checks in its tests that `docs/glossary.md` names types, and `ARCHITECTURE.md` files, that exist. There is nothing to run.
+//! Tests that the types named in `docs/glossary.md` and the files named in `ARCHITECTURE.md` exist.
 
 #[cfg(test)]
 mod tests {
@@ -10,7 +10,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace").to_owned()
     }
 
-    /// The text of all sources of a crate; `None` when there is no such crate.
+    /// The source text of a crate; `None` if there is no such crate.
     fn sources(name: &str) -> Option<String> {
         let folder = LAYERS.iter().map(|layer| root().join(layer).join(name).join("src"));
         let mut folders = vec![folder.into_iter().find(|folder| folder.is_dir())?];

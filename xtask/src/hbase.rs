@@ -1,5 +1,5 @@
-//! Apache HBase in one Java process of its own: master, region server and ZooKeeper on free ports of the loopback
-//! interface. The jars are those of the module `tools`, from Maven Central.
+//! Runs Apache HBase in one Java process: master, region server and ZooKeeper on free ports of the loopback interface.
+//! The jars of the module `tools` come from Maven Central.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use crate::java;
 use crate::server::fresh_folder;
 
-/// How long it may take to start.
+/// Longest time to start.
 const START_MAX: Duration = Duration::from_secs(180);
 
-/// What HBase logs when it serves.
+/// The log line after which HBase serves.
 const READY: &str = "Master has completed initialization";
 
-/// A running HBase, ended when this is dropped.
+/// A running HBase, ended on drop.
 pub(crate) struct HBase {
     child: Child,
     folder: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct HBase {
 }
 
 fn free_ports<const N: usize>() -> Result<[u16; N], String> {
-    // All are held until all are known, so that none is given twice.
+    // Hold all ports until all are known, so that they differ.
     let mut held = Vec::new();
     let mut ports = [0; N];
     for port in &mut ports {
@@ -54,7 +54,7 @@ impl HBase {
             ("hbase.zookeeper.property.dataDir", &zookeeper_data),
             ("hbase.zookeeper.property.clientPort", &zookeeper),
             ("hbase.zookeeper.quorum", "127.0.0.1"),
-            // Files of this machine do not say that they can be synced.
+            // Local files do not report that they can be synced.
             ("hbase.unsafe.stream.capability.enforce", "false"),
             ("hbase.wal.provider", "filesystem"),
             ("hbase.localcluster.assign.random.ports", "false"),
@@ -116,12 +116,12 @@ impl HBase {
         Ok(hbase)
     }
 
-    /// The process.
+    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it and removes its files.
+    /// Ends it and deletes its files.
     pub(crate) fn remove(mut self) -> Result<(), String> {
         self.child.kill().and_then(|()| self.child.wait()).map_err(|error| error.to_string())?;
         std::fs::remove_dir_all(&self.folder).map_err(|error| format!("{}: {error}", self.folder.display()))
@@ -130,7 +130,7 @@ impl HBase {
 
 impl Drop for HBase {
     fn drop(&mut self) {
-        // It has ended already where all went well.
+        // It may have ended already.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }

@@ -1,12 +1,11 @@
-//! Whatever comes from outside, the server stands.
+//! Attacks a server with invalid input.
 //!
-//! Every attack is bytes on a socket of one of the four ports. After each of them a healthy client connects, puts a row
-//! and gets it back; the server's memory has not grown beyond what the attack may cost; and at the end its log speaks of
-//! no panic and is not long. What the server must answer is HBase's: an exception of the right class for the call, or for
-//! the connection when no call is known, or the end of the connection.
+//! Every attack sends bytes to one of the four ports. Afterwards a healthy client connects, puts a row and gets it
+//! back; the server's memory has not grown beyond the attack's limit; and at the end its log has no panic and is not
+//! long. The server must respond as HBase does: with an exception of the right class for the call, or for the
+//! connection when no call is known, or by closing the connection.
 //!
-//! The server is started with as few open files as a process gets by default, and with little patience, so that the
-//! limits of both are reached.
+//! The server is started with the default limit of open files and short timeouts, so that both limits are reached.
 
 mod others;
 mod rpc;
@@ -21,7 +20,7 @@ use crate::chance::{Chance, seed_from_the_clock};
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::talk::{self, Talk};
 
-/// No patience for whoever is slow; the longest handshake of each port in ms.
+/// Short timeouts: the longest handshake of each port in ms.
 const OPTIONS: &[&str] = &[
     "-D",
     "bellows.ipc.server.handshake.timeout=1000",
@@ -34,7 +33,7 @@ const OPTIONS: &[&str] = &[
     "-D",
     "bellows.ipc.server.write.timeout.short=1000",
 ];
-/// Where the services' methods are read, so that a new one is not forgotten.
+/// Sources of the services' methods, so that new methods are attacked too.
 const SERVICES: [(&str, &str); 9] = [
     ("ClientService", "cluster/regionserver/src/client_service.rs"),
     ("AdminService", "cluster/regionserver/src/admin_service.rs"),
@@ -46,22 +45,22 @@ const SERVICES: [(&str, &str); 9] = [
     ("MasterService", "cluster/master/src/service/switches.rs"),
     ("MasterService", "cluster/master/src/service/tables.rs"),
 ];
-/// Methods that end the server when they are understood.
+/// Methods that end the server.
 const LAST: [&str; 3] = ["StopServer", "StopMaster", "Shutdown"];
-/// How much the server may log of all this.
+/// Most bytes that the server may log.
 const LOG_BYTES_MAX: u64 = 16 << 20;
-/// A healthy client waits no longer.
+/// Longest wait of a healthy client.
 const PULSE_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes on a socket, and how much memory they may cost: a third more than they were seen to cost, for what is resident depends
-/// on what the allocator has given back of before.
+/// An attack, and the memory that it may cost: a third more than was measured, because resident memory depends on
+/// earlier use of the allocator.
 struct Attack {
     name: &'static str,
     megabytes: u64,
     act: fn(&Scene<'_>) -> Outcome,
 }
 
-/// What an attack finds.
+/// What an attack works with.
 struct Scene<'a> {
     /// The attacked port.
     address: &'a str,
@@ -80,7 +79,7 @@ impl Scene<'_> {
         self.chance.borrow_mut().below(limit)
     }
 
-    /// A healthy client is served, soon.
+    /// Checks that a healthy client is served in time.
     fn alive(&self, when: &str) -> Outcome {
         let began = Instant::now();
         let answer = self.pulse.borrow_mut().ask("beat")?;
@@ -95,7 +94,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// The server has given back what connections took that are gone.
+    /// Checks that the server has released what closed connections held.
     fn settled(&self) -> Outcome {
         let began = Instant::now();
         loop {
@@ -111,7 +110,7 @@ impl Scene<'_> {
     }
 }
 
-/// Everything, from a seed.
+/// Runs all attacks, from a seed.
 pub(crate) fn run(seed: Option<u64>) -> Outcome {
     let seed = seed.unwrap_or_else(seed_from_the_clock);
     build()?;
@@ -172,7 +171,7 @@ fn attack_all(server: &Server, seed: u64) -> Outcome {
 
 fn one(scene: &Scene<'_>, attack: &Attack, what: &str) -> Outcome {
     at_rest(scene.process)?;
-    // From here on, the most that was resident counts anew.
+    // Resets the peak of resident memory.
     std::fs::write(format!("/proc/{}/clear_refs", scene.process), "5")
         .map_err(|error| format!("clear_refs: {error}"))?;
     let before = memory(scene.process, "VmRSS")?;
@@ -191,8 +190,8 @@ fn one(scene: &Scene<'_>, attack: &Attack, what: &str) -> Outcome {
     Ok(())
 }
 
-/// Waits, some seconds at most, until what the attack before has begun is over: a scan whose client went away is read to the
-/// end of its answer, and what that takes is not the next attack's.
+/// Waits up to some seconds until the work of the previous attack is over, so that its memory does not count for the
+/// next one: a scan of a client that left is read to the end of its reply.
 fn at_rest(process: u32) -> Outcome {
     let mut last = memory(process, "VmRSS")?;
     for _ in 0..50 {
@@ -220,7 +219,7 @@ fn files_open(process: u32) -> Result<usize, String> {
     Ok(std::fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?.count())
 }
 
-/// Every method that a service answers by name.
+/// Every method that a service handles by name.
 fn methods() -> Result<Vec<(&'static str, String)>, String> {
     let mut all = Vec::new();
     for (service, file) in SERVICES {

@@ -1,8 +1,8 @@
-//! The project's own commands: `cargo xtask test [--only PART]`, `cargo xtask crash [--rounds N] [--seed S]`.
+//! The project's own commands, such as `cargo xtask test [--only PART]`.
 //!
-//! A part is a name and a function; each is timed, all are run, and the summary says which failed. Servers that a part
-//! starts listen on free ports of the loopback interface, keep their files in a folder of their own below `target/`, and
-//! are ended by their process id whatever happens.
+//! A part has a name and a function. All parts are run and timed, and the summary lists the failures. Servers started
+//! by a part listen on free ports of the loopback interface, keep their files in their own folder below `target/`, and
+//! are always ended by their process id.
 
 #![expect(
     clippy::disallowed_methods,
@@ -11,7 +11,7 @@
     reason = "these commands are no part of the server: they start processes and look at real files"
 )]
 
-/// Prints a line, as `println!` does; a reader that has gone, as `head` does, ends the command and is no panic.
+/// Prints a line like `println!`; if the reader has gone, as with `head`, ends the command without a panic.
 macro_rules! say {
     ($($words:tt)*) => {
         $crate::print(&format_args!("{}\n", format_args!($($words)*)))
@@ -55,13 +55,13 @@ use std::io::Write as _;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-/// What went wrong, in one line.
+/// The error is one line.
 type Outcome = Result<(), String>;
 
-/// What the words of an [`Outcome`] begin with when this machine cannot show it: that is said, and is no failure.
+/// Prefix of an [`Outcome`]'s error when this machine cannot run the part: reported, but not a failure.
 const NOT_RUN: &str = "not run: ";
 
-/// A name, a promise, and what holds it to that.
+/// A part's name, its claim, and the function that checks it.
 type Part = (&'static str, &'static str, fn() -> Outcome);
 
 /// Every part of `cargo xtask test`, in order.
@@ -181,7 +181,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// `--rounds` and `--seed`, in any order; `None` when there is anything else.
+/// Parses `--rounds` and `--seed`, in any order; `None` for anything else.
 fn rounds_and_seed(options: &[&str]) -> Option<(Option<u32>, Option<u64>)> {
     let (mut rounds, mut seed) = (None, None);
     for pair in options.chunks(2) {
@@ -237,7 +237,7 @@ fn test(only: Option<&str>) -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Prints a text and ends the process where nobody can read it.
+/// Prints a text; ends the process if nobody can read it.
 fn print(text: &dyn std::fmt::Display) {
     let mut out = std::io::stdout().lock();
     if let Err(error) = write!(out, "{text}").and_then(|()| out.flush()) {
@@ -289,7 +289,7 @@ fn bench() -> Outcome {
             vec!["bench", "--at", &server.rpc, "--pid", &id, "--rows", "2000", "--value-size", "100"];
         words.extend(["--seconds", "0.3", "--warm-up", "0.1", "--range", "500", "--flush-size", "1048576"]);
         words.extend(more);
-        // It ends with an error when an operation failed or a row was not what was written.
+        // It fails when an operation failed or a row was wrong.
         run(&program, &words)
     };
     drive(&["--until-first", "start"])?;
@@ -311,7 +311,7 @@ fn bench() -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// Every target of `proof/targets`, so many seconds together.
+/// Runs every target of `proof/targets`, for this many seconds together.
 fn fuzz(seconds: u32, seed: Option<u64>) -> Outcome {
     let seed = seed.unwrap_or_else(chance::seed_from_the_clock).to_string();
     run("cargo", &["run", "--quiet", "-p", "targets", "--", &seconds.to_string(), &seed])

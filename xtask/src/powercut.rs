@@ -1,21 +1,20 @@
-//! What was acknowledged survives the loss of power.
+//! Checks that acknowledged writes survive a power failure.
 //!
-//! The data folder lies on an ext4, then on an XFS file system of its own, in an image that is mounted through a loop
-//! device. While the server is under the load of the crash test, the file system is told to go down without writing
-//! anything more, its own journal included (`FS_IOC_SHUTDOWN` with `NOLOGFLUSH`). What had not reached the image by then is
-//! lost, as when a machine loses power: pages that were written but not synced, names whose folder was not synced, sizes.
-//! Then the server is killed, the image is mounted again (its journal is replayed), and everything that was acknowledged
-//! must be there. In every other round the server is killed first, and started and looked at on the same mount: what was
-//! read then must survive the cut that follows, although no client ever had it acknowledged.
+//! The data folder is on an ext4, then on an XFS file system in an image that is mounted through a loop device. While
+//! the server runs the crash test's load, the file system is shut down without writing anything more, including its
+//! journal (`FS_IOC_SHUTDOWN` with `NOLOGFLUSH`). What had not reached the image is lost, as in a power failure:
+//! unsynced pages, names in unsynced folders, sizes. Then the server is killed, the image is mounted again (which
+//! replays its journal), and everything acknowledged must be there. In every other round the server is killed first,
+//! then started and read on the same mount: what was read then must survive the following cut, although no client had
+//! it acknowledged.
 //!
-//! What is answered after the cut began counts as not answered: a sync that began before and ends after is called good by
-//! Linux on both file systems, although nothing was kept; a machine without power would have answered nothing.
+//! Responses after the begin of the cut do not count: Linux reports success for a sync that began before the cut and
+//! ended after it, although nothing was written.
 //!
-//! What it cannot show: a device that lies, with a cache of its own that a flush does not empty. The image takes every
-//! write that reaches it.
+//! The test cannot show a device that lies about its own cache: the image takes every write that reaches it.
 //!
-//! Everything runs in a process namespace and a mount namespace of its own: when its first process ends, for whatever
-//! reason, the system ends the others, and the mounts and their loop devices go with them.
+//! Everything runs in its own process and mount namespaces: when the first process ends, the system ends the others and
+//! removes the mounts and loop devices.
 
 use std::fs::File;
 use std::io::Write;
@@ -29,15 +28,15 @@ use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::workload::Workload;
 use crate::{NOT_RUN, Outcome, run as run_command};
 
-/// The file systems, and what makes one in an image.
+/// The file systems, and the command that creates each in an image.
 const KINDS: [(&str, &[&str]); 2] =
     [("ext4", &["mkfs.ext4", "-q", "-F"]), ("xfs", &["mkfs.xfs", "-q", "-f"])];
-/// Bytes of an image; sparse. XFS refuses less than 300 MB.
+/// Size of an image in bytes; sparse. XFS needs at least 300 MB.
 const IMAGE_BYTES: u64 = 1 << 30;
-/// The first process of the namespaces: passes the end on, so that Ctrl-C ends everything.
+/// The first process of the namespaces: forwards signals, so that Ctrl-C ends everything.
 pub(crate) const FIRST: &str = r#""$0" "$@" & child=$!; trap 'kill $child' INT TERM; wait $child"#;
 
-/// Runs so many rounds on each file system, in namespaces of its own.
+/// Runs this many rounds on each file system, in its own namespaces.
 pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
     let seed = seed.unwrap_or_else(seed_from_the_clock);
     if let Some(why) = obstacle() {
@@ -53,14 +52,14 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("seed {seed}: see above ({status})")) }
 }
 
-/// Namespaces of processes and mounts, which end with their first process.
+/// A command in new process and mount namespaces, which end with their first process.
 pub(crate) fn apart() -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"]);
     command
 }
 
-/// Why this cannot be run here.
+/// Why the test cannot run here; `None` if it can.
 fn obstacle() -> Option<String> {
     let tools = [
         ("unshare", "--version", "util-linux"),
@@ -75,7 +74,7 @@ fn obstacle() -> Option<String> {
             return Some(format!("{tool} was not found on the path (package {package})"));
         }
     }
-    // Rights, namespaces, loop devices and file systems at once: by doing it.
+    // Test rights, namespaces, loop devices and file systems by using them.
     let tried = fresh_folder("powercut-probe").and_then(|folder| {
         let this = std::env::current_exe().map_err(|error| error.to_string())?;
         let output = apart()
@@ -100,7 +99,7 @@ pub(crate) fn probe(folder: &Path) -> Outcome {
     KINDS.iter().try_for_each(|(kind, make)| Image::make(&folder.join(kind), kind, make)?.mount()?.unmount())
 }
 
-/// The rounds; the caller has made the namespaces.
+/// Runs the rounds; the caller has made the namespaces.
 pub(crate) fn run_inside(rounds: u32, seed: u64) -> Outcome {
     say!("{rounds} rounds on each of ext4 and xfs, seed {seed}");
     for (kind, make) in KINDS {
@@ -147,7 +146,7 @@ fn cut_again_and_again(image: &Image, rounds: u32, seed: u64) -> Outcome {
                 server = Server::start_with_log(&data, &log, OPTIONS)?;
                 workload.verify(&server.rpc)?;
                 workload.load(&server.rpc)?;
-                // Often none of what comes now is acknowledged before the cut.
+                // Often none of the following writes is acknowledged before the cut.
                 std::thread::sleep(Duration::from_millis(chance.below(4) * chance.below(200)));
             } else {
                 std::thread::sleep(Duration::from_millis(100 + chance.below(1_400)));
@@ -156,7 +155,7 @@ fn cut_again_and_again(image: &Image, rounds: u32, seed: u64) -> Outcome {
             workload.breaking()?;
             cutter.cut()?;
             mount.is_down()?;
-            // The server sees a disk that fails and must not say that anything was kept.
+            // The server sees a failing disk and must not acknowledge anything.
             std::thread::sleep(Duration::from_millis(chance.below(3) * chance.below(150)));
             server.kill()?;
             acknowledged = workload.dead()?;
@@ -179,14 +178,14 @@ fn cut_again_and_again(image: &Image, rounds: u32, seed: u64) -> Outcome {
     Ok(())
 }
 
-/// `xfs_io`, which takes its commands from its input.
+/// A running `xfs_io`, which reads commands from its input.
 struct Cutter {
     child: Child,
     input: ChildStdin,
 }
 
 impl Cutter {
-    /// The power is gone: nothing more reaches the image.
+    /// Cuts the power: nothing more reaches the image.
     fn cut(mut self) -> Outcome {
         self.input.write_all(b"shutdown\n").map_err(|error| format!("xfs_io: {error}"))?;
         drop(self.input);
@@ -215,7 +214,7 @@ impl Image {
 
     fn mount(&self) -> Result<Mount, String> {
         let at = self.folder.join("mount");
-        // The loop device goes by itself when the mount does.
+        // The loop device is removed with the mount.
         let words =
             ["-t", self.kind, "-o", "loop", &self.file.display().to_string(), &at.display().to_string()];
         let output = Command::new("mount")
@@ -229,14 +228,14 @@ impl Image {
     }
 }
 
-/// A mounted file system; unmounted when this is dropped.
+/// A mounted file system, unmounted on drop.
 struct Mount {
     at: PathBuf,
     mounted: bool,
 }
 
 impl Mount {
-    /// Gets ready to cut, so that nothing but the cut itself happens at its moment.
+    /// Prepares the cut, so that only the cut itself remains to be done.
     fn cutter(&self) -> Result<Cutter, String> {
         let mut child = Command::new("xfs_io")
             .arg("-x")
@@ -249,7 +248,7 @@ impl Mount {
         Ok(Cutter { child, input })
     }
 
-    /// That it is down is seen, not believed.
+    /// Checks that the file system is down.
     fn is_down(&self) -> Outcome {
         match File::create(self.at.join("after")) {
             Err(_) => Ok(()),
@@ -266,7 +265,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if self.mounted {
-            // Lazily: a server that still runs on it is ended by whoever holds it.
+            // Lazily: a server may still use it until its owner ends it.
             let _gone = Command::new("umount").arg("--lazy").arg(&self.at).stderr(Stdio::null()).status();
         }
     }
