@@ -1,8 +1,8 @@
-//! A range of bytes of a fixed size that is written and read anywhere, for what may be lost: a cache.
+//! Devices: fixed ranges of bytes with random access, for data that may be lost, such as a cache.
 //!
-//! Nothing here is durable, and nothing is promised about bytes that were never written or whose write has failed: who
-//! keeps something in a device must know it again by itself. [`LocalDevice`] is a file or a block device of this machine;
-//! [`Scratch`] is one for tests, which fails, lies and vanishes as told.
+//! Nothing here is durable, and bytes that were never written or whose write has failed are undefined: the user of a
+//! device must verify what it reads. [`LocalDevice`] is a file or a block device of this machine. [`Scratch`] is a
+//! device for tests, which fails, lies and disappears on command.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut};
@@ -18,24 +18,24 @@ use rustix::io::{Errno, ReadWriteFlags};
 use crate::map::Map;
 use crate::{Error, FileName, Kind, Outcome, Result};
 
-/// See the file.
+/// A range of bytes with random access; see the module documentation.
 pub trait Device: Send + Sync + 'static {
-    /// Bytes.
+    /// Size in bytes.
     fn size(&self) -> u64;
 
     /// Fills `buffer` from `offset`.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// The same if the bytes are in the system's memory: `false` when somebody would have to wait for them.
+    /// Like [`Device::read_at`] if the bytes are in the system's memory; `false` if the read would have to wait.
     fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Result<bool>;
 
-    /// Writes `bytes` at `offset`. After a failure what lies there is not known.
+    /// Writes `bytes` at `offset`. After a failure the content there is undefined.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Where it is, for people.
+    /// Its path, for people.
     fn place(&self) -> String;
 
-    /// Whether what is in the system's memory is copied out of a map of the device, with no call of the system.
+    /// Whether bytes in the system's memory are copied from a map of the device, without a system call.
     fn is_mapped(&self) -> bool {
         false
     }
@@ -49,12 +49,13 @@ pub struct LocalDevice {
     place: String,
     size: u64,
     map: Option<Map>,
-    /// Whether the system says at once that it would have to wait: not every file system does.
+    /// Whether the file system reports at once that a read would wait; some do not.
     tells: bool,
 }
 
 impl LocalDevice {
-    /// Takes hold of `path`: a file, made when it is not there and brought to `size`, or a block device that has as much.
+    /// Opens `path`: a file, which is created if missing and set to `size` bytes, or a block device of at least that
+    /// size.
     ///
     /// Fails with [`Kind::InUse`] while another process holds it.
     pub fn open(path: &Path, size: u64) -> Result<LocalDevice> {
@@ -79,15 +80,15 @@ impl LocalDevice {
         Ok(LocalDevice { file, name, place: path.display().to_string(), size, map: None, tells })
     }
 
-    /// The same, with what the system has in memory read out of a [map](crate::map). A file's space is taken from the disk
-    /// at once: one that is full says so here.
+    /// Like [`LocalDevice::open`], but bytes in the system's memory are read from a [map](crate::map). The file's space
+    /// is allocated at once, so a full disk is an error here.
     ///
-    /// It is [mapped](Device::is_mapped) until a page is gone when it is touched, for the file was cut or its disk fails:
-    /// from then on it is read like one that is not.
+    /// The device is [mapped](Device::is_mapped) until a touched page is missing because the file was truncated or its
+    /// disk fails. From then on it is read by system calls.
     pub fn open_mapped(path: &Path, size: u64, world: World) -> Result<LocalDevice> {
         let mut device = LocalDevice::open(path, size)?;
         match fallocate(&device.file, FallocateFlags::empty(), 0, size) {
-            // Where space cannot be taken in advance, a write fails when there is none.
+            // Where space cannot be allocated in advance, a later write fails if there is none.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV) => {}
             Err(error) => return Err(device.failed(&error.into(), "take space for")),
         }
@@ -96,8 +97,8 @@ impl LocalDevice {
         Ok(device)
     }
 
-    /// Whether what is in the system's memory is read without a wait for the rest. Where not, every read may wait. Found out
-    /// when it was opened.
+    /// Whether reads of bytes in the system's memory are separated from reads that wait; if not, every read may wait.
+    /// Determined at opening.
     pub fn reads_now(&self) -> bool {
         self.tells
     }
@@ -108,7 +109,7 @@ impl LocalDevice {
     }
 }
 
-/// Whether the file system of `file` knows reads that do not wait.
+/// Whether the file system of `file` supports reads that do not wait.
 fn tells_at_once(file: &File) -> bool {
     let mut byte = [0];
     let read = rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut byte)], 0, ReadWriteFlags::NOWAIT);
@@ -134,7 +135,7 @@ impl Device for LocalDevice {
         let wanted = buffer.len();
         let mut slices = [IoSliceMut::new(buffer)];
         match rustix::io::preadv2(&self.file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
-            // A part of it is as good as nothing.
+            // A partial read counts as none.
             Ok(read) => Ok(read == wanted),
             Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
             Err(error) => Err(self.failed(&error.into(), "read")),
@@ -154,7 +155,7 @@ impl Device for LocalDevice {
     }
 }
 
-/// What a [`Scratch`] device does wrong.
+/// The misbehaviour of a [`Scratch`] device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceFault {
     /// Nothing.
@@ -162,13 +163,13 @@ pub enum DeviceFault {
     None,
     /// Reads fail.
     ReadFails,
-    /// Reads end before what was asked for.
+    /// Reads end early.
     ReadShort,
-    /// Reads come back with one bit changed.
+    /// Reads return one flipped bit.
     ReadFlips,
     /// Writes fail: no space is left.
     Full,
-    /// Writes succeed and leave everything as it was.
+    /// Writes succeed without effect.
     WriteLost,
     /// Everything fails.
     Gone,
@@ -197,23 +198,23 @@ impl Scratch {
         Scratch { state: Arc::new(Mutex::new(state)), size }
     }
 
-    /// Begins to do something wrong, or ends it.
+    /// Sets or clears the fault.
     pub fn set_fault(&self, fault: DeviceFault) {
         self.state.lock().fault = fault;
     }
 
-    /// Whether every read has to wait.
+    /// Sets whether every read has to wait.
     pub fn set_waits(&self, waits: bool) {
         self.state.lock().waits = waits;
     }
 
-    /// Reads and writes so far.
+    /// The numbers of reads and writes so far.
     pub fn acts(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.reads, state.writes)
     }
 
-    /// Changes its bytes behind everybody's back.
+    /// Changes its bytes directly.
     pub fn damage(&self, change: impl FnOnce(&mut [u8])) {
         change(&mut self.state.lock().bytes);
     }

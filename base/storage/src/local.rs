@@ -21,32 +21,31 @@ use crate::{
     Settled, Version, ZEROS_MIN, zeros_to,
 };
 
-/// The file that one process locks for as long as it lives.
+/// The file that a process locks while it uses the folder.
 const LOCK: &str = "LOCK";
-/// What a swapped object's new content is called until it takes its place. Never listed.
+/// Suffix of a swapped object's new content until it replaces the old one. Never listed.
 const ASIDE: &str = ".swap~";
 
-/// A folder, held by this process alone.
+/// A folder that this process alone uses.
 #[derive(Debug)]
 pub struct Local {
     root: PathBuf,
-    /// Swaps read, compare and replace: one at a time.
+    /// Held by a swap, which reads, compares and replaces.
     swapping: Mutex<()>,
-    /// Folders are made and pruned by one at a time: a folder that somebody found is durable and stays until a file
-    /// is in it.
+    /// Held while folders are created or pruned: a folder that was found is durable and stays until a file is in it.
     folders: Mutex<()>,
-    /// The files that are being written. No other process writes here, so what is not among them has no writer.
+    /// The files being written. No other process writes here, so any other file has no writer.
     writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
     /// How a swap renames; tests have it fail.
     rename: fn(&Path, &Path) -> io::Result<()>,
     _lock: File,
 }
 
-/// Held while bytes of a file are written; it says whether the file was sealed.
+/// Held while bytes of a file are written; true once the file was sealed.
 type Gate = Mutex<bool>;
 
 impl Local {
-    /// A writer of `file`, which others can seal from now on.
+    /// A writer of `file`, which can be sealed from now on.
     fn writer(&self, file: File, name: &FileName, folder: PathBuf, old: Option<u64>) -> Box<Writer> {
         let gate = Arc::new(Gate::default());
         self.writers.lock().insert(name.clone(), Arc::clone(&gate));
@@ -64,7 +63,7 @@ impl Local {
         })
     }
 
-    /// Takes hold of `root`, which is made when it is not there.
+    /// Opens `root`, which is created if missing.
     ///
     /// Fails with [`Kind::InUse`] while another process holds it.
     pub fn open(root: impl Into<PathBuf>) -> Result<Local> {
@@ -83,7 +82,7 @@ impl Local {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Who holds it is a courtesy: unreadable, the error says the same without it.
+                // The holder's id is only for the message.
                 let _unread = Read::by_ref(&mut lock).take(32).read_to_string(&mut holder);
                 let holder = holder.trim();
                 let by = if holder.is_empty() { String::new() } else { format!(", process {holder},") };
@@ -121,7 +120,7 @@ impl Local {
         name.parent().map_or_else(|| self.root.clone(), |folder| self.path(&folder))
     }
 
-    /// The content of a small object; `None` when there is none.
+    /// The content of a small object; `None` if it does not exist.
     fn current(&self, name: &FileName) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.path(name)) {
             Ok(current) => Ok(Some(current)),
@@ -133,7 +132,7 @@ impl Local {
     fn collect(&self, folder: &Path, entries: &mut Vec<Entry>) -> io::Result<()> {
         let listing = match fs::read_dir(folder) {
             Ok(listing) => listing,
-            // A folder that vanishes under a listing holds nothing, nor does one that no file system could name.
+            // A folder that vanishes during a listing is empty, and so is one with a name that no file system allows.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) =>
             {
@@ -162,7 +161,7 @@ impl Local {
     }
 }
 
-/// Makes `folder` and what is missing above it, each durable in its parent.
+/// Creates `folder` and its missing parents, each durable in its parent.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -238,11 +237,12 @@ impl Files for Local {
     }
 
     fn seal(&self, name: &FileName) -> Result<()> {
-        // A file that is being begun is seen before its writer is known; it is known when the folders are free.
+        // A file that is being created is visible before its writer is registered; it is registered when the lock is
+        // free.
         drop(self.folders.lock());
         let gate = self.writers.lock().get(name).cloned();
         if let Some(gate) = gate {
-            // A write that is under way ends first.
+            // A running write ends first.
             *gate.lock() = true;
             return Ok(());
         }
@@ -266,7 +266,7 @@ impl Files for Local {
         let _alone = self.folders.lock();
         let mut folder = name.parent();
         while let Some(empty) = folder.filter(|folder| *folder != FileName::root()) {
-            // Not empty, or gone already: either way nothing is left to prune.
+            // Not empty or already removed: nothing to prune.
             if fs::remove_dir(self.path(&empty)).is_err() {
                 break;
             }
@@ -304,7 +304,7 @@ impl Files for Local {
             file.sync_all()
         };
         if let Err(error) = write_aside() {
-            // The second file is never listed or read, and the next swap writes over it.
+            // The second file is never listed or read, and the next swap overwrites it.
             let _left = fs::remove_file(&aside);
             return Err(before(error));
         }
@@ -318,7 +318,7 @@ impl Files for Local {
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         let _alone = self.swapping.lock();
         let undecided = |source: io::Error| Error::from_io(&source, Outcome::MayHaveHappened, name, "settle");
-        // A swap renames only content that is durable, so the folder alone has to be synced.
+        // A swap renames only durable content, so only the folder must be synced.
         match sync_folder(&self.folder_of(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(undecided(error)),
             _ => {}
@@ -347,9 +347,9 @@ struct Writer {
     size: u64,
     /// Whether the name is durable in its folder.
     named: bool,
-    /// Bytes of the file in whose space this one is.
+    /// Size of the file whose space is reused, in bytes.
     old: u64,
-    /// Up to where there are no old bytes any more.
+    /// Offset up to which no old bytes are left.
     zeros_to: u64,
     gate: Arc<Gate>,
     writers: Arc<Mutex<HashMap<FileName, Arc<Gate>>>>,
@@ -358,7 +358,7 @@ struct Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut writers = self.writers.lock();
-        // Another writer may have a file of this name by now.
+        // Another writer may use this name by now.
         if writers.get(&self.name).is_some_and(|gate| Arc::ptr_eq(gate, &self.gate)) {
             writers.remove(&self.name);
         }
@@ -366,7 +366,7 @@ impl Drop for Writer {
 }
 
 impl Writer {
-    /// Writes `bytes` and, where old bytes would follow, zeros up to the end of a page, in one act.
+    /// Writes `bytes`, and zeros up to the end of a page if old bytes would follow, in one write.
     fn write_over(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.size + bytes.len() as u64;
         let to = zeros_to(end).min(self.old).max(end);
@@ -449,7 +449,7 @@ impl FileWriter for Writer {
     }
 
     fn abandon(self: Box<Self>) {
-        // An unfinished file that stays is garbage that nothing names.
+        // An unfinished file that remains is garbage, which no list names.
         let _left = fs::remove_file(&self.path);
     }
 }
@@ -481,12 +481,12 @@ impl FileReader for Reader {
     }
 }
 
-/// The text of a file outside of any place, such as a configuration that an operator names.
+/// The text of a file outside any storage, such as a configuration file named by an operator.
 pub fn read_text(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// The machine's memory in bytes, where the system tells.
+/// The machine's memory in bytes; `None` if the system does not tell.
 pub fn memory_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

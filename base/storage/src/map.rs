@@ -1,19 +1,18 @@
-//! A device's bytes as a map of its file, out of which they are copied: what the system has in memory costs no call of it.
+//! A memory map of a device's file, from which bytes in the system's memory are copied without a system call.
 //!
-//! Whoever writes goes on writing to the file; the system shows both the same memory. A mapped byte is touched like any
-//! other, and that is its danger: where the file has been cut, or its disk cannot give a page back, the touch is a signal
-//! (SIGBUS) and no error. So nobody is handed mapped bytes. They are touched in one place, [`Map::read_now`], which copies
-//! them, and a [signal there](gone) puts an empty page in place of the one that is gone and notes that the map has *lost*
-//! it. Behind the copy that note is looked at: what was copied out of a map that has lost something is not used, and
-//! nothing is copied out of it any more. Its file is read instead, where an error is an error.
+//! Writes still go to the file; the system shows both the same memory. Touching a mapped byte is dangerous: if the file
+//! was truncated, or its disk cannot supply the page, the touch raises a signal (SIGBUS) instead of returning an error.
+//! So no mapped bytes are handed out. They are touched in one place, [`Map::read_now`], which copies them. The
+//! [signal's handler](gone) replaces the missing page by zeros and records that the map has *lost* it. After the copy
+//! the record is checked: bytes copied from a map with a loss are discarded, and the map is not used again. Its file is
+//! read instead, where a failure is an error.
 //!
-//! That pages are in memory is asked of the system, for who asks here does not want to wait for a disk. It costs as much as
-//! to copy and check a few kilobytes, so the answer is believed for a second or two: what was touched a second
-//! ago is what a system parts with last. Should it have, the reader waits for its disk, and that is all.
+//! The system is asked whether pages are in memory, because the caller does not want to wait for a disk. The question
+//! costs as much as copying and checking a few kilobytes, so the answer is trusted for a second or two: recently used
+//! pages are the last that the system evicts. If it did evict one, the reader waits for the disk.
 //!
-//! To hand the bytes out where they lie is the road not taken. It spares 80 ns of the 1,600 that it costs to bring 16 KB from
-//! memory and check them, for the copy is made while they are brought; and every reader that holds a block would have to
-//! live with bytes that turn to zeros under it.
+//! Handing out mapped bytes without a copy was rejected. It saves 80 ns of the 1,600 for loading and checking 16 KB,
+//! and every holder of a block would have to cope with bytes that turn to zeros.
 
 mod gone;
 
@@ -26,19 +25,19 @@ use std::sync::atomic::{AtomicU16, Ordering, fence};
 use env::{Moment, World};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-/// Pages that are asked about at once.
+/// Most pages asked about in one system call.
 const PAGES_AT_ONCE: usize = 64;
-/// Pages that are asked about when one is: who reads the beginning of a record reads more of it next.
+/// Further pages asked about together with one: after the beginning of a record its rest is read.
 const PAGES_BESIDE: usize = 8;
 
-/// See the file.
+/// A map of a file; see the module documentation.
 pub(crate) struct Map {
     start: NonNull<u8>,
     length: usize,
     page: usize,
     watched: gone::Watched,
-    /// For each page, when it was last seen in memory; 0 is never. In seconds since `made`, and from the beginning again
-    /// when there are too many: then a page counts as seen that was not, once.
+    /// For each page, when it was last seen in memory, in seconds since `made`; 0 means never. The counter wraps, after
+    /// which a page may once count as seen wrongly.
     seen: Box<[AtomicU16]>,
     made: Moment,
     world: World,
@@ -52,7 +51,7 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// A map of the first `length` bytes of `file`.
+    /// Maps the first `length` bytes of `file`.
     #[expect(unsafe_code, reason = "asks the system for a map")]
     pub(crate) fn of(file: &File, length: u64, world: World) -> io::Result<Map> {
         let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
@@ -69,19 +68,19 @@ impl Map {
         })?;
         let seen = (0..length.div_ceil(page)).map(|_| AtomicU16::new(0)).collect();
         let map = Map { start, length, page, watched, seen, made, world };
-        // Blocks are asked for one by one: what lies around one is none of its business.
+        // Blocks are read one by one, so reading ahead is of no use.
         // SAFETY: the range is the map that was made above; the advice changes no content.
         unsafe { madvise(start.as_ptr().cast(), length, Advice::Random) }?;
         Ok(map)
     }
 
-    /// Whether a page of it was gone when it was touched. Nothing comes out of it any more.
+    /// Whether a touched page was missing. The map is not read from then on.
     pub(crate) fn is_lost(&self) -> bool {
         self.watched.is_lost()
     }
 
-    /// Fills `buffer` from `offset`, if that takes no wait; else, and beyond the map's end, and when the map has
-    /// [lost](Map::is_lost) something, `false`, and whatever is in `buffer` is nothing.
+    /// Fills `buffer` from `offset` and returns `true` if that takes no wait. Returns `false`, with undefined content
+    /// in `buffer`, if it would wait, beyond the map's end, or after a [loss](Map::is_lost).
     #[expect(unsafe_code, reason = "touches mapped memory")]
     pub(crate) fn read_now(&self, offset: u64, buffer: &mut [u8]) -> bool {
         let Ok(from) = usize::try_from(offset) else { return false };
@@ -97,7 +96,7 @@ impl Map {
         unsafe {
             std::ptr::copy_nonoverlapping(self.start.as_ptr().add(from), buffer.as_mut_ptr(), buffer.len());
         }
-        // Whoever has read a page of zeros reads, behind that, the note that was there before it.
+        // A thread that has read zeros of a replaced page then also reads the record of the loss.
         fence(Ordering::Acquire);
         !self.is_lost()
     }
@@ -112,8 +111,8 @@ impl Map {
         self.seen.get(pages.clone()).is_some_and(|seen| seen.iter().all(is_fresh)) || self.look(pages, now)
     }
 
-    /// Asks which of these pages, and of some behind them, are in the system's memory, and notes those that are as seen
-    /// `now`. Whether all of these are; `false` where the system does not tell.
+    /// Asks whether these pages and some after them are in the system's memory, and records those that are, at time
+    /// `now`. Returns whether all of these pages are; `false` if the system does not tell.
     #[expect(unsafe_code, reason = "asks the system about pages")]
     #[cold]
     fn look(&self, pages: Range<usize>, now: u16) -> bool {
@@ -169,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of so many bytes, all of them a pattern, and a map of it.
+    /// A file of `pages` patterned pages, and a map of it.
     struct Bench {
         path: std::path::PathBuf,
         file: File,
@@ -193,7 +192,7 @@ mod tests {
             Bench { path, file, map, world }
         }
 
-        /// Whether the bytes came; then they are the right ones.
+        /// Reads, and checks the bytes if they came. Returns whether they did.
         fn read(&self, offset: u64, length: usize) -> bool {
             let mut buffer = vec![0; length];
             let came = self.map.read_now(offset, &mut buffer);
@@ -216,8 +215,8 @@ mod tests {
         assert!(!bench.map.is_lost());
     }
 
-    /// The system may say that what was cut off is in memory, for it keeps some pages together; then it is touched, and
-    /// lost. One that says no spares the map.
+    /// The system may report truncated pages as in memory, because it keeps some pages together; then they are touched,
+    /// and lost. Otherwise the map survives.
     #[test]
     fn what_is_cut_off_does_not_come_when_the_system_is_asked_again() {
         let bench = Bench::new(1 << 20);
@@ -229,7 +228,7 @@ mod tests {
         assert!(says || !bench.map.is_lost(), "what is said to be nowhere is not touched");
     }
 
-    /// The first pages say nothing of those behind them that are not asked about at the same time.
+    /// Pages that are not asked about together are independent.
     #[test]
     fn each_page_is_asked_about() {
         let bench = Bench::new(1 << 20);
@@ -258,14 +257,15 @@ mod tests {
     fn whoever_reads_while_the_file_is_cut_gets_the_right_bytes_or_none() {
         for round in 0..20 {
             let bench = Bench::new(4 << 20);
-            // All of it is believed to be in memory, so that all is touched.
+            // All pages count as in memory, so all are touched.
             (0..1024).for_each(|page| assert!(bench.read(page * 4096, 4096)));
             let turn = AtomicUsize::new(0);
             env::together("reader", 4, || {
                 if turn.fetch_add(1, Ordering::Relaxed) == 0 {
                     bench.file.set_len(round * 4096 + 100).expect("cut");
                 }
-                // A part of a page behind the end is zeros, and neither a signal nor an error: that is for sums to find.
+                // The rest of a page after the file's end reads as zeros, without a signal or an error; checksums must
+                // detect that.
                 for page in (0..1024).filter(|page| *page != round).rev() {
                     bench.read(page * 4096, 4096);
                 }

@@ -1,4 +1,4 @@
-//! Chance that follows from a seed alone.
+//! Random numbers from a seed.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ impl Chance {
         word ^ (word >> 31)
     }
 
-    /// A number below `bound`.
+    /// A random number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.word() % bound
     }
@@ -24,7 +24,7 @@ impl Chance {
         self.below(of) == 0
     }
 
-    /// One of them.
+    /// A random element.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }

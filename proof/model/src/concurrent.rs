@@ -1,15 +1,15 @@
-//! Clients that work at the same time, on whatever serves rows.
+//! Concurrent clients on anything that serves rows.
 //!
-//! - [`record`]: clients read and change a few rows, and every call and return is written down, for
-//!   [`linear::check`]. A row has its value twice, in two columns that are always changed together:
-//!   a torn row is a value that nobody wrote.
-//! - [`acid`]: HBase's AcidGuarantees: writers set all columns of all families of a row to one value; who gets or scans
-//!   meanwhile must never see two.
+//! - [`record`]: clients read and change a few rows, and each call and return is recorded for [`linear::check`]. A row
+//!   has its value twice, in two columns that are always changed together: a torn row shows as a value that nobody
+//!   wrote.
+//! - [`acid`]: HBase's AcidGuarantees: writers set all columns of all families of a row to one value, and gets and
+//!   scans must never see two.
 //!
-//! Three kinds of rows, by their names: those that begin with `r` are put and deleted, with `c` counted up, with `t`
-//! appended to. They are not mixed: an increment or append is never older than what it changes, so that several of them
-//! within a millisecond run ahead of the clock, and a plain put, which has the clock's time, would lie behind them, in
-//! HBase as here. For what the three have in common, put-if-was and delete, there are forms that look at the newest version.
+//! There are three kinds of rows, by the first letter of their names: `r` is put and deleted, `c` incremented, `t`
+//! appended to. They are not mixed: an increment or append is never older than what it changes, so several within a
+//! millisecond run ahead of the clock, and a later put with the clock's time would be hidden behind them, in HBase as
+//! here.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use env::sync::Mutex;
 use crate::chance::Chance;
 use crate::linear::{self, Answer, Entry, Operation};
 
-/// What became of a call that was not answered.
+/// The possible effect of a call without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
     /// It did not happen.
@@ -28,38 +28,38 @@ pub enum Unanswered {
     MayHaveHappened,
 }
 
-/// What [`acid`] sees of a row: the values of all its cells.
+/// The values of all cells of a row, as [`acid`] sees it.
 pub type Values = Vec<Vec<u8>>;
 
 /// Something that serves rows.
 pub trait Target: Sync {
-    /// Does one operation on both columns of a row.
+    /// Runs one operation on both columns of a row.
     fn act(&self, row: &str, operation: &Operation) -> Result<Answer, Unanswered>;
     /// Sets every column of every family of a row to one value.
     fn write(&self, row: &str, value: &[u8]) -> Result<(), Unanswered>;
-    /// Every value of a row that [`Target::write`] sets.
+    /// The values of a row that [`Target::write`] sets.
     fn read(&self, row: &str) -> Result<Values, Unanswered>;
-    /// The same of all rows.
+    /// The values of all such rows.
     fn scan(&self) -> Result<BTreeMap<Vec<u8>, Values>, Unanswered>;
-    /// How many columns [`Target::write`] sets.
+    /// The number of columns that [`Target::write`] sets.
     fn width(&self) -> usize;
 }
 
-/// How much is done.
+/// The amount of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// The seed of what is done; not of how it meets.
+    /// Seed of the operations, but not of their interleaving.
     pub seed: u64,
-    /// Clients at the same time.
+    /// Number of concurrent clients.
     pub clients: u64,
-    /// Operations of each.
+    /// Operations of each client.
     pub operations: u64,
 }
 
-/// The rows of a [`record`]ing.
+/// The rows of a recording.
 const ROWS: [&str; 6] = ["r0", "r1", "c0", "c1", "t0", "t1"];
 
-/// What a recording comes to.
+/// The result of a recording.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recorded {
     /// Operations that were answered.
@@ -68,8 +68,7 @@ pub struct Recorded {
     pub open: u64,
 }
 
-/// Lets clients work on fresh rows, whose names end in `round`, while `meanwhile` is done again and again, and checks what
-/// they saw.
+/// Clients work on new rows, whose names end in `round`, while `meanwhile` is repeated; then checks what they saw.
 pub fn record(
     target: &dyn Target,
     load: Load,
@@ -85,7 +84,7 @@ pub fn record(
                 let (histories, tick) = (&histories, &tick);
                 scope.spawn(move || {
                     let mut chance = Chance(load.seed ^ (round << 32) ^ client);
-                    // What this client saw last of each row: what a check may expect.
+                    // The last value that this client saw in each row, for choosing checks.
                     let mut seen: Vec<linear::State> = vec![None; ROWS.len()];
                     for number in 0..load.operations {
                         let index = chance.below(ROWS.len() as u64) as usize;
@@ -147,14 +146,14 @@ fn draw(chance: &mut Chance, row: &str, fresh: i64, seen: &linear::State) -> Ope
 pub struct Torn {
     /// The row.
     pub row: String,
-    /// Its distinct values, and how often each is there.
+    /// Its distinct values, and the number of each.
     pub values: BTreeMap<Vec<u8>, usize>,
-    /// How often one should be.
+    /// The number of columns.
     pub width: usize,
 }
 
 fn whole(row: &[u8], values: &Values, width: usize) -> Result<(), Box<Torn>> {
-    // Before its first write a row has nothing.
+    // Before its first write a row is empty.
     if values.is_empty() || (values.len() == width && values.iter().all(|value| *value == values[0])) {
         return Ok(());
     }
@@ -165,21 +164,21 @@ fn whole(row: &[u8], values: &Values, width: usize) -> Result<(), Box<Torn>> {
     Err(Box::new(Torn { row: row.escape_ascii().to_string(), values: counts, width }))
 }
 
-/// What an [`acid`] run comes to.
+/// The result of an [`acid`] run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acid {
     /// Rows written.
     pub written: u64,
-    /// Rows that gets saw whole.
+    /// Complete rows returned by gets.
     pub got: u64,
-    /// Rows that scans saw whole.
+    /// Complete rows returned by scans.
     pub scanned: u64,
 }
 
 const ACID_ROWS: u64 = 8;
 
-/// Writers, getters and scanners at the same time, until each writer has done its operations; `meanwhile` is done again
-/// and again. There is a getter for every writer, and one scanner.
+/// Runs writers, getters and one scanner concurrently until each writer has done its operations; `meanwhile` is
+/// repeated. There is one getter for each writer.
 pub fn acid(target: &dyn Target, load: Load, meanwhile: &mut dyn FnMut()) -> Result<Acid, Box<Torn>> {
     let done = AtomicBool::new(false);
     let (done, width) = (&done, target.width());

@@ -1,4 +1,4 @@
-//! What a region should show, computed the slow and obvious way, and the streams of acts that it is compared on.
+//! A model of a region, computed in the slow and obvious way, and the streams of operations on which both are compared.
 //!
 //! - [`survival`]: which writes may be there after a death: the region over a place that fails in every act.
 //! - [`stream`]: acts of a client, an operator and of fate, drawn from a seed or written down; a schema to do them on.

@@ -1,42 +1,41 @@
-//! Whether a history of what concurrent clients did can be explained by some order.
+//! Checks whether some order of operations explains a history of concurrent clients (linearizability).
 //!
-//! Each operation takes effect at one moment between its call and its return, or it does not explain the history. One
-//! that never returned may have taken effect at any moment since its call, or not at all. Rows are independent of each
-//! other, so that each is explained for itself.
+//! Each operation takes effect at one moment between its call and its return. One that never returned may have taken
+//! effect at any time since its call, or not at all. Rows are independent and are checked separately.
 //!
-//! The search is Wing and Gong's with Lowe's memory: it goes through calls and returns in the order of time; at a call it
-//! tries to let the operation take effect next, and takes its call and return out of the history; at a return of an
-//! operation that has not taken effect it goes back to the last choice. A set of operations together with the state that
-//! they left is tried once.
+//! The search is that of Wing and Gong with Lowe's memoization. It visits calls and returns in the order of time. At a
+//! call it tries to let the operation take effect next, and removes its call and return from the history. At a return
+//! of an operation that has not taken effect it backtracks to the last choice. Each set of applied operations with its
+//! resulting state is tried once.
 
 use std::collections::HashSet;
 
 /// What a row holds: at most one value.
 pub type State = Option<Vec<u8>>;
 
-/// What is done to a row.
+/// An operation on a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Sets the value.
     Put(Vec<u8>),
-    /// Takes the value away.
+    /// Removes the value.
     Delete,
     /// Reads it.
     Get,
     /// Adds to a number of eight bytes.
     Increment(i64),
-    /// Adds at the end.
+    /// Appends to the value.
     Append(Vec<u8>),
-    /// Sets the value if it was this.
+    /// Sets the value if it equals the first.
     CheckAndPut(State, Vec<u8>),
 }
 
-/// What was answered.
+/// The answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done.
+    /// It succeeded.
     Done,
-    /// The value that was read or made.
+    /// The value that was read or written.
     Value(State),
     /// Whether the check held.
     Passed(bool),
@@ -47,29 +46,29 @@ pub enum Answer {
 pub struct Entry {
     /// When it was called.
     pub called: u64,
-    /// When it returned, and with what; `None` when nobody knows.
+    /// When it returned, and its answer; `None` if it never returned.
     pub returned: Option<(u64, Answer)>,
-    /// What it was.
+    /// The operation.
     pub operation: Operation,
 }
 
-/// No order explains a history.
+/// No order explains the history.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "no order explains the history: {explained} of {total} operations can be explained, but not {stuck:?}, around\n{around}"
 )]
 pub struct Refused {
-    /// How many could be explained at best.
+    /// The most operations that could be explained.
     pub explained: usize,
-    /// How many there are.
+    /// The number of operations.
     pub total: usize,
-    /// The one whose return could not be passed then.
+    /// The operation whose return could not be explained then.
     pub stuck: Box<Entry>,
-    /// Those that ran beside it.
+    /// The operations that ran concurrently with it.
     pub around: String,
 }
 
-/// The state after an operation, if it can have given that answer. `None` for an answer stands for any.
+/// The state after an operation, if the answer fits; `None` as answer fits any.
 fn step(state: &State, operation: &Operation, answer: Option<&Answer>) -> Option<State> {
     let next = match operation {
         Operation::Put(value) => Some(value.clone()),
@@ -108,7 +107,7 @@ impl Members {
     }
 }
 
-/// The calls and returns that are left, each with its neighbours; 0 is before the first.
+/// The remaining calls and returns, each with its neighbours; 0 is before the first.
 struct Left {
     next: Vec<usize>,
     before: Vec<usize>,
@@ -128,9 +127,9 @@ impl Left {
     }
 }
 
-/// Looks for an order that explains the history of a row that began without a value.
+/// Looks for an order that explains the history of a row that was empty at first.
 pub fn check(history: &[Entry]) -> Result<(), Refused> {
-    // Of each operation its call, and its return, which for one that did not return is at the end of time.
+    // Each operation's call and return; an operation without a return returns at the end of time.
     let mut events: Vec<(u64, bool, usize)> = Vec::new();
     for (index, entry) in history.iter().enumerate() {
         events.push((entry.called, false, index));
@@ -138,7 +137,7 @@ pub fn check(history: &[Entry]) -> Result<(), Refused> {
     }
     events.sort_unstable();
     let count = events.len();
-    // Place 0 is the beginning, the last one the end.
+    // Index 0 is the beginning, the last index the end.
     let mut left = Left {
         next: (1..=count + 1).chain([0]).collect(),
         before: [count + 1].into_iter().chain(0..=count).collect(),
@@ -161,7 +160,7 @@ pub fn check(history: &[Entry]) -> Result<(), Refused> {
         }
         let (time, is_return, index) = events[at - 1];
         if is_return && time == u64::MAX {
-            // Nothing but what never returned is left, and that need not have happened.
+            // Only operations without a return are left, which need not have happened.
             return Ok(());
         }
         if !is_return {
@@ -304,8 +303,8 @@ mod tests {
         check(&back).expect_err("it happened, and was undone");
     }
 
-    /// Histories made by letting each operation take effect at a moment of its own are explained; the same with one
-    /// answer changed are not, unless the change says the same.
+    /// Histories made from operations that take effect at chosen moments are explained; with one changed answer they
+    /// are not, unless the change has the same meaning.
     #[test]
     fn histories_that_were_are_explained_and_changed_ones_refused() {
         let mut refusals = 0;

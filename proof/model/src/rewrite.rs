@@ -1,34 +1,35 @@
-//! What a flush or a compaction keeps of the cells that take part, as HBase does it.
+//! The cells that a flush or a compaction keeps, by HBase's rules.
 //!
-//! 1. A column ends with the first cell that is beyond the family's versions or its time to live, or, where markers mask
-//!    by timestamp, with the first that a marker of the column or family masks. What stands behind it goes, markers
-//!    included; only the column without a name, among which the family's markers stand, is looked at to its end.
-//! 2. Masked puts go, and those whose own time to live is over, and of one timestamp all but what was written last.
-//! 3. Markers stay unless all files take part. Then those go that deleted cells are not kept for, unless they are younger
-//!    than the time for which all are kept.
-//! 4. With `NEW_VERSION_BEHAVIOR` nothing goes unless all files take part: what was there before tells which versions
-//!    were pushed out. There markers count also beyond their time to live.
+//! 1. A column ends with the first cell beyond the family's versions or time to live or, where markers mask by
+//!    timestamp, with the first cell that a marker of the column or family masks. The rest is dropped, markers
+//!    included. Only the column with the empty name, where the family's markers are, is read to its end.
+//! 2. Masked puts are dropped, cells with an expired time to live of their own, and of equal timestamps all but the
+//!    last write.
+//! 3. Markers stay unless all files take part. Then markers are dropped for which deleted cells are not kept, unless
+//!    they are younger than the time for which all are kept.
+//! 4. With `NEW_VERSION_BEHAVIOR` everything stays unless all files take part, because earlier versions decide which
+//!    versions were displaced. There expired markers also count.
 
 use cell::CellType;
 
 use crate::reference::{Stored, is_expired, masked};
 use crate::stream::{Family, Keep};
 
-/// Which files take part.
+/// The files that take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Some, or only memory.
     Some,
     /// All.
     All {
-        /// For how long markers stay, in ms.
+        /// How long markers stay, in ms.
         purge_deletes_after: i64,
-        /// The oldest put among the files.
+        /// The oldest put in the files.
         earliest_put: i64,
     },
 }
 
-/// For each of a row's and family's cells, which come in order, whether it stays.
+/// For each cell of a row and family, in order, whether it is kept.
 pub fn kept(cells: &[&Stored], family: &Family, kind: Kind, now: i64) -> Vec<bool> {
     if family.new_versions && kind == Kind::Some {
         return vec![true; cells.len()];
@@ -91,7 +92,7 @@ pub fn kept(cells: &[&Stored], family: &Family, kind: Kind, now: i64) -> Vec<boo
 enum Fate {
     Stay,
     Go,
-    /// The column ends with it.
+    /// Ends the column.
     End,
 }
 
@@ -103,7 +104,7 @@ fn masks_the_rest(put: &Stored, markers: &[&Stored], family: &Family) -> bool {
     if family.new_versions {
         return false;
     }
-    // In the order in which HBase looks at them.
+    // In the order of HBase's tests.
     has(CellType::DeleteFamily, &|marker| put.timestamp <= marker.timestamp)
         || (!has(CellType::DeleteFamilyVersion, &|marker| put.timestamp == marker.timestamp)
             && has(CellType::DeleteColumn, &|marker| {

@@ -1,20 +1,20 @@
-//! Makes a stream that shows a difference shorter, and prints it as a test.
+//! Shortens a stream that shows a difference, and prints it as a test.
 
 use crate::stream::{Operation, Setup};
 use crate::subject::{Difference, run};
 
-/// A stream that shows a difference.
+/// A stream that shows a difference, as shortened.
 #[derive(Debug)]
 pub struct Found {
-    /// On what.
+    /// The setup of the region.
     pub setup: Setup,
     /// The acts.
     pub stream: Vec<Operation>,
-    /// What it shows.
+    /// The difference.
     pub difference: Box<Difference>,
 }
 
-/// Leaves out acts, then changes of batches, then cells, as long as some difference is shown.
+/// Removes operations, then changes of batches, then cells, while some difference remains.
 pub fn shorter(setup: &Setup, stream: &[Operation], difference: Box<Difference>) -> Found {
     let end = stream.len().min(difference.at + 1);
     let mut found = Found { setup: setup.clone(), stream: stream[..end].to_vec(), difference };
@@ -54,7 +54,7 @@ impl Found {
         }
     }
 
-    /// The test that shows it.
+    /// The code of a test that shows the difference.
     pub fn as_test(&self) -> String {
         let code = |debug: String| debug.replace('[', "vec![");
         let acts: String =
@@ -67,7 +67,7 @@ impl Found {
     }
 }
 
-/// The act with one change or cell less, in every way.
+/// The operation with one change or cell less, in every way.
 fn parts_of(act: &Operation) -> Vec<Operation> {
     let without = |changes: &[crate::stream::Change]| {
         let mut ways = Vec::new();

@@ -1,25 +1,25 @@
-//! What happens when a mapped page is touched that is gone: the signal, and what is put in place of the page.
+//! Handles the signal for a touched page that is missing from a map, by replacing the page.
 //!
-//! A touch of a page that the file does not reach any more, or that its disk cannot give, raises SIGBUS in the thread that
-//! touches. Its default ends the process. Here
+//! Touching a page beyond the file's end, or one that its disk cannot supply, raises SIGBUS in the touching thread,
+//! which by default ends the process. Here
 //!
-//! 1. maps are noted in a table of fixed size, which the handler can read wherever it interrupts: it is all atomics;
-//! 2. when the address that was touched lies in one of them, the handler notes that this map has lost something, and then
-//!    puts a page of zeros there. The thread goes on, with zeros, and finds the note ([`super::Map::read_now`]);
-//! 3. anything else that raises the signal goes to whoever handled it before, or has its default.
+//! 1. maps are registered in a fixed table of atomics, which the handler can read wherever it interrupts;
+//! 2. if the address is in a registered map, the handler records the loss and then puts a page of zeros there. The
+//!    thread continues with zeros and finds the record ([`super::Map::read_now`]);
+//! 3. any other cause goes to the previous handler, or to the default action.
 //!
-//! A map is watched until it is given up, and is given up only when nobody touches it any more. So a place in the table
-//! that names an address that was just touched is that of a map that is there, and no other memory is ever replaced.
+//! A map is registered until it is given up, which happens only when no thread touches it any more. So a table entry
+//! that contains a just-touched address is that of an existing map, and no other memory is ever replaced.
 
 use std::io;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Maps that are watched at once. A server has one, its tests a few.
+/// Most registered maps. A server has one, its tests a few.
 const MAPS_MAX: usize = 64;
 
-/// A place in the table. It is free while `end` is 0.
+/// A table entry; free while `end` is 0.
 struct Range {
     taken: AtomicBool,
     start: AtomicUsize,
@@ -36,16 +36,16 @@ static RANGES: [Range; MAPS_MAX] = [const {
     }
 }; MAPS_MAX];
 
-/// Bytes of a page, for the handler.
+/// Size of a page in bytes, for the handler.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// Who handled the signal before.
+/// The previous handler of the signal.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// A map that is watched, until [`end`](Watched::end).
+/// A registered map, until [`end`](Watched::end).
 pub(super) struct Watched(&'static Range);
 
-/// Watches a map of `length` bytes at `start`, both of whole pages.
+/// Registers a map of `length` bytes at `start`, both multiples of the page size.
 pub(super) fn watch(start: usize, length: usize, page: usize) -> io::Result<Watched> {
     PAGE.store(page, Ordering::Release);
     install()?;
@@ -56,21 +56,21 @@ pub(super) fn watch(start: usize, length: usize, page: usize) -> io::Result<Watc
         )));
     };
     range.lost.store(false, Ordering::Relaxed);
-    // Who sees it sees that the place was free before.
+    // A reader of the new end also sees that the entry was free before.
     range.start.store(start, Ordering::Release);
     range.end.store(start + length, Ordering::Release);
     Ok(Watched(range))
 }
 
 impl Watched {
-    /// Whether a page of it was gone.
+    /// Whether a page of it was missing.
     #[inline]
     pub(super) fn is_lost(&self) -> bool {
-        // The signal comes to the thread that touches, and what it writes that thread reads. Others learn it soon.
+        // The handler runs in the touching thread, which therefore reads its write. Other threads see it soon.
         self.0.lost.load(Ordering::Acquire)
     }
 
-    /// Its addresses may become another's. Nobody touches it any more.
+    /// Removes the map: its addresses may be reused, and no thread touches it any more.
     pub(super) fn end(&self) {
         self.0.end.store(0, Ordering::Release);
         self.0.taken.store(false, Ordering::Release);
@@ -88,7 +88,8 @@ fn install() -> io::Result<()> {
     let (mut action, mut before): (libc::sigaction, libc::sigaction) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     action.sa_sigaction = handle as *const () as usize;
-    // On a stack of its own where the thread has one, as the runtime wants it for an overflow, which may raise this too.
+    // On the thread's alternative stack if it has one, as the runtime needs for stack overflows, which may also raise
+    // this signal.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: both actions live through the calls. What was there is kept before ours can be called, so that ours finds
     // it; the handler calls nothing but what a handler may.
@@ -105,7 +106,7 @@ fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// The handler. It may interrupt anything, so it neither allocates nor locks, and leaves `errno` as it was.
+/// The signal handler. It may interrupt anything, so it neither allocates nor locks, and restores `errno`.
 #[expect(unsafe_code, reason = "handles a signal")]
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the system hands over what it says of the signal, and `errno` is this thread's.
@@ -113,7 +114,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
         unsafe { ((*info).si_addr().addr(), (*info).si_code, libc::__errno_location()) };
     // SAFETY: as above.
     let errno_was = unsafe { *errno };
-    // Raised by a touch, and not sent by somebody: only then is there an address, and a thread that holds the map.
+    // Only a touch has an address, and a thread that holds the map; a signal sent by a process has neither.
     let is_touch = matches!(code, libc::BUS_ADRERR | libc::BUS_OBJERR | libc::BUS_MCEERR_AR);
     if !(is_touch && replace(address)) {
         pass_on(signal, code, info, context);
@@ -122,11 +123,11 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     unsafe { *errno = errno_was };
 }
 
-/// Puts a page of zeros where `address` is, if that lies in a map. Says whether it did.
+/// Replaces the page at `address` by zeros if it is in a registered map; returns whether it is.
 #[expect(unsafe_code, reason = "replaces a page of a map")]
 fn replace(address: usize) -> bool {
-    // A place may be given to another map between the two loads. Its end, which is stored last, is looked at again: both
-    // are of one map then.
+    // The entry may be reused between the two loads. Its end is stored last and checked again; then both are of one
+    // map.
     let is_within = |range: &&Range| {
         let end = range.end.load(Ordering::Acquire);
         let start = range.start.load(Ordering::Acquire);
@@ -134,7 +135,7 @@ fn replace(address: usize) -> bool {
     };
     let Some(range) = RANGES.iter().find(is_within) else { return false };
     let page = PAGE.load(Ordering::Acquire);
-    // Before the page is there: another thread that reads zeros in it reads the note behind them.
+    // Record first: another thread that reads zeros of the page then also reads the record.
     range.lost.store(true, Ordering::SeqCst);
     // SAFETY: the page lies in a map that the interrupted thread is copying from, hence holds; what it had is gone; and
     // nobody has a reference into a map. The call is one to the system, which a handler may make.
@@ -151,7 +152,7 @@ fn replace(address: usize) -> bool {
     put != libc::MAP_FAILED
 }
 
-/// Gives the signal to whoever had it before.
+/// Passes the signal to the previous handler.
 #[expect(unsafe_code, reason = "calls another handler of a signal")]
 fn pass_on(signal: libc::c_int, code: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some(before) = BEFORE.get() else { return };
