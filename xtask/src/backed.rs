@@ -1,13 +1,12 @@
-//! Memory that stays where it is while something is measured.
+//! Keeps all memory in use while something is measured.
 //!
-//! Under a hypervisor that takes memory back which the guest has freed (free page reporting of virtio-balloon), a page that is
-//! used again costs more the first time than all that is done with it: 10 µs for one of 4 KiB was seen, where 0.2 clear it.
-//! The system's share of a row of 1 KB that goes to the log was 3.7 µs there, and 0.7 with memory that was not free. On a
-//! server that has run for a day nothing is free: files fill what programs leave. So it shall be here: a file without
-//! blocks is read, which fills the system's cache with pages that are dropped before all others when somebody wants them.
+//! Under a hypervisor that takes freed memory back (free page reporting of virtio-balloon), the first use of a page is
+//! expensive: 10 µs for 4 KiB were seen, where clearing it takes 0.2. The system's share of a 1 KB row in the log was
+//! 3.7 µs with free memory and 0.7 without. A server that has run for a day has no free memory, because files fill it.
+//! So this reads a sparse file, which fills the system's cache with pages that are evicted first.
 //!
-//! It is read page by page, from its end. A system that reads ahead takes pages by the megabyte, and goes on freeing memory until
-//! it has a megabyte in one piece again: 900 MiB of 24 GiB stayed free however much was read, and a processor did nothing else.
+//! The file is read page by page, from its end. With read-ahead the system takes pages by the megabyte and keeps
+//! freeing memory for one contiguous megabyte: 900 MiB of 24 GiB stayed free, and a processor did nothing else.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -18,33 +17,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What may be free, measured against [what the system itself keeps free](kept_mib). What is free for long is taken: with 500
-/// MiB of 24 GiB, where the system keeps 211, a put cost 6.5 to 8.3 µs, with 160 or 250 MiB 4.4 to 4.9. With 160 the system made
-/// room as fast as it was filled.
+/// Most free memory, relative to [what the system itself keeps free](kept_mib). Memory that is free for long is taken
+/// back: with 500 MiB free of 24 GiB, where the system keeps 211, a put cost 6.5 to 8.3 µs; with 160 or 250 MiB, 4.4 to
+/// 4.9. At 160 MiB the system frees memory as fast as it is filled.
 const FREE: f64 = 1.2;
-/// The file is larger than memory, so that what is read of it is never there already.
+/// The file is larger than memory, so that its pages are never cached already.
 const TIMES_MEMORY: u64 = 2;
-/// How many pages are read between two looks at what is free: 16 MiB.
+/// Pages read between two checks of the free memory: 16 MiB.
 const PAGES: usize = 4_096;
-/// Between two looks while little is free.
+/// Pause between two checks while little is free.
 const REST: Duration = Duration::from_millis(200);
-/// How long the first filling may take for a GiB: a page comes from the host in 1 to 30 µs, as busy as it is.
+/// Longest time of the first filling, per GiB: a page comes from the host in 1 to 30 µs.
 const PATIENCE: Duration = Duration::from_secs(12);
 
-/// Bytes of a page, on a machine whose host takes some back.
+/// Size of a page in bytes on machines with a balloon.
 const PAGE: u64 = 4_096;
 
 /// Keeps the machine's memory in use until it is dropped.
 pub(crate) struct Backed {
-    /// While it is open, what was read of it stays.
+    /// Its cached pages stay while it is open.
     _file: Arc<File>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Backed {
-    /// Fills what is free of memory, and goes on in the background. Nothing, with a word why, where that cannot be; and where no
-    /// host takes memory back.
+    /// Fills the free memory, and keeps it filled in the background. Returns `None` where no host takes memory back,
+    /// and an error with the reason where it is not possible.
     pub(crate) fn start() -> Result<Option<Backed>, String> {
         if !is_taken_back() {
             return Ok(None);
@@ -75,7 +74,7 @@ impl Backed {
         Ok(Some(backed))
     }
 
-    /// Reads no more; what was read stays.
+    /// Stops reading; cached pages stay.
     fn leave_off(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -90,7 +89,7 @@ impl Drop for Backed {
     }
 }
 
-/// A file that is gone with this process, however it ends.
+/// A file that disappears with this process, however it ends.
 fn unnamed() -> Result<File, String> {
     let path = PathBuf::from("target").join(format!("backed-{}", std::process::id()));
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -100,14 +99,14 @@ fn unnamed() -> Result<File, String> {
     Ok(file)
 }
 
-/// Whether a host may take memory back: whether a balloon is at work.
+/// Whether a host may take memory back: whether a balloon driver is active.
 fn is_taken_back() -> bool {
     let devices = fs::read_dir("/sys/bus/virtio/drivers/virtio_balloon");
     let is_device = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("virtio");
     devices.is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(|entry| is_device(&entry.file_name()))))
 }
 
-/// Reads the file on whenever more is free than should be.
+/// Reads more of the file whenever too much memory is free.
 fn fill(file: &File, length: u64, may_be_free: u64, ends: &AtomicBool) {
     step_back();
     let (mut page, mut end) = ([0; PAGE as usize], length);
@@ -130,7 +129,7 @@ fn fill(file: &File, length: u64, may_be_free: u64, ends: &AtomicBool) {
     }
 }
 
-/// Lets everything else go before this thread. Where `renice` is missing it goes without.
+/// Lowers the priority of this thread; does nothing if `renice` is missing.
 fn step_back() {
     let Ok(thread) = fs::read_link("/proc/thread-self") else { return };
     let Some(id) = thread.file_name() else { return };
@@ -139,8 +138,8 @@ fn step_back() {
     drop(command.status());
 }
 
-/// MiB up to which the system makes room by itself. A zone keeps its `high` mark, and besides what it protects from those who
-/// could do with another one.
+/// MiB that the system itself keeps free: for each zone its `high` mark, and the memory that it reserves for requests
+/// that need this zone.
 fn kept_mib() -> Result<u64, String> {
     let text = fs::read_to_string("/proc/zoneinfo").map_err(|error| format!("/proc/zoneinfo: {error}"))?;
     let numbers = |line: &str| -> Vec<u64> {
@@ -151,7 +150,7 @@ fn kept_mib() -> Result<u64, String> {
         match line.split_once(' ') {
             Some(("high", rest)) => high = numbers(rest).first().copied().unwrap_or(0),
             Some(("managed", rest)) => managed = numbers(rest).first().copied().unwrap_or(0),
-            // The last of a zone's lines that matter.
+            // The last relevant line of a zone.
             Some(("protection:", rest)) => {
                 pages += managed.min(high + numbers(rest).into_iter().max().unwrap_or(0));
             }
@@ -162,12 +161,12 @@ fn kept_mib() -> Result<u64, String> {
     if kept > 0 { Ok(kept) } else { Err("/proc/zoneinfo tells no marks".to_owned()) }
 }
 
-/// MiB of memory that nobody uses, not even for files.
+/// MiB of memory that nothing uses, not even file pages.
 fn free_mib() -> Result<u64, String> {
     memory_mib("MemFree:")
 }
 
-/// MiB of the machine's memory that `/proc/meminfo` tells in this line.
+/// MiB that `/proc/meminfo` reports in this line.
 pub(crate) fn memory_mib(line: &str) -> Result<u64, String> {
     let text = fs::read_to_string("/proc/meminfo").map_err(|error| format!("/proc/meminfo: {error}"))?;
     let rest = text.lines().find_map(|found| found.strip_prefix(line));

@@ -1,23 +1,23 @@
-//! Bellows beside Apache HBase: the same data, the same durability, the same sizes of cache and memstore, one generator.
+//! Compares Bellows with Apache HBase: the same data, durability, and cache and memstore sizes, with one generator.
 //!
-//! 1. Apache HBase comes from Maven Central, the class path that HBase's own tools have here too; Bellows and the
-//!    generator are built as they are released.
-//! 2. Each server is started with the generator already waiting, which tells the time to its first answers.
-//! 3. Each fills the same table. HBase then runs every workload unmeasured, again and again until an operation costs it
-//!    hardly less than the time before: its compiler needs to have seen them, and on a busy machine gets to it late.
-//! 4. Workload by workload the servers take turns, round by round in the other order. The generator drives one server
-//!    at a time; the others idle. At the begin of a round each table is flushed and compacted on each server, whatever was
-//!    written to it to warm up and in the round before: scans would have passed other versions of rows on one than on another.
-//! 5. Half reads and half writes at a rate come behind all rounds, as often: the server and the generator have [processors of
-//!    their own](crate::apart) then, and those are watched, so that what was due while one stood still is told apart.
-//! 6. Each is killed with SIGKILL and started again, with the generator waiting once more.
-//! 7. The same bytes go over the loopback interface, through memory and to the disk with nothing else done: the limits.
-//! 8. `bellows bench --beside` sets all results side by side and draws pictures.
+//! 1. Apache HBase comes from Maven Central, with the class path of HBase's own tools; Bellows and the generator are
+//!    release builds.
+//! 2. Each server is started while the generator already waits, which measures the time to its first responses.
+//! 3. Each fills the same table. HBase then runs every workload unmeasured, repeatedly until an operation costs hardly
+//!    less than before, so that its compiler has seen the code.
+//! 4. The servers take turns workload by workload, in alternating order. The generator drives one server at a time
+//!    while the others idle. At the begin of a round each table is flushed and compacted on each server, so that scans
+//!    meet the same versions of rows.
+//! 5. Half reads and half writes at a fixed rate follow after all rounds. Server and generator then have [their own
+//!    processors](crate::apart), which are watched, so that operations delayed by a stall are reported separately.
+//! 6. Each server is killed with SIGKILL and started again, with the generator waiting.
+//! 7. The machine's limits: the same bytes over the loopback interface, through memory and to the disk.
+//! 8. `bellows bench --beside` compares all results and draws pictures.
 //!
-//! Before 5 [no memory is free](crate::backed), as on a machine that has run for a day.
+//! Before step 5 [no memory is free](crate::backed), as on a machine that has run for a day.
 //!
-//! What a server pays is CPU time of its process, which means the same on a busy machine; latencies and throughput do
-//! not, so each workload is told with the load of the machine.
+//! A server's cost is the CPU time of its process, which is comparable on a busy machine. Latencies and throughput are
+//! not, so each workload is reported with the machine's load.
 
 mod load;
 mod subject;
@@ -38,13 +38,13 @@ use subject::Kind;
 
 pub(crate) use subject::{Running, Sizes, memory_mib};
 
-/// Java is warm when an operation costs more than this part of what it cost before.
+/// Java is warm when an operation costs more than this fraction of its previous cost.
 pub(crate) const WARM: f64 = 0.85;
 
-/// At least so long: a memstore is flushed every other second, and files are compacted less often.
+/// Shortest time: a memstore is flushed every other second, and files are compacted less often.
 const APART_SECONDS: f64 = 15.0;
 
-/// What is asked for.
+/// The options of the command.
 struct Plan {
     short: bool,
     seconds: f64,
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
         say(began, &format!("{} is started", kind.label()));
         servers.push(Running::start(*kind, &folder, &bellows, &jars, &plan.sizes, "start", &mut results)?);
     }
-    // Java has to be warm; and a log that has run for a while has files to write over. What is asked of one is asked of all.
+    // Java must be warm, and a log must have spare files. All servers are treated alike.
     for server in &servers {
         for load in &plan.loads {
             results.warm(server, load, &plan, began)?;
@@ -181,12 +181,12 @@ impl Plan {
                 _ => return Err(format!("{name} is no option\nusage:\n{USAGE}")),
             }
         }
-        // Data directories go to servers that may have another working directory.
+        // Servers may have another working directory.
         plan.out = std::path::absolute(&plan.out).map_err(|error| error.to_string())?;
         Ok(plan)
     }
 
-    /// How long Java runs each workload at a time before anything is measured, and how often at most.
+    /// Duration of one unmeasured pass of each workload, and the most passes.
     fn warm_passes(&self) -> (f64, u32) {
         if self.short { (2.5, 4) } else { (8.0, 8) }
     }
@@ -207,11 +207,11 @@ impl Plan {
     }
 }
 
-/// Where results go, and who makes them.
+/// Where results go, and the programs that make them.
 struct Results {
     file: PathBuf,
     bellows: PathBuf,
-    /// Where the generator is, when it is apart from the servers.
+    /// The generator's processors, if they are separate.
     apart: Option<Apart>,
 }
 
@@ -220,7 +220,7 @@ impl Results {
         File::create(&self.file).map(drop).map_err(|error| format!("{}: {error}", self.file.display()))
     }
 
-    /// Keeps lines of results.
+    /// Appends lines of results.
     fn keep(&mut self, lines: &[u8]) -> Outcome {
         let file = File::options().append(true).open(&self.file);
         file.and_then(|mut file| file.write_all(lines))
@@ -259,7 +259,7 @@ impl Results {
         Ok(())
     }
 
-    /// From now on the servers and the generator use different processors. Where that cannot be they go on beside each other.
+    /// Separates the processors of the servers and the generator from now on, if possible.
     fn stand_apart(&mut self, servers: &[Running]) {
         let settled = |apart: Apart| {
             servers.iter().try_for_each(|server| apart.settle(server.id()))?;
@@ -271,7 +271,7 @@ impl Results {
         }
     }
 
-    /// Runs one workload on one server until an operation costs it hardly less than the time before.
+    /// Runs one workload on one server until an operation costs hardly less than before.
     fn warm(&self, server: &Running, load: &Load, plan: &Plan, began: Instant) -> Outcome {
         let (seconds, times) = plan.warm_passes();
         let mut before = f64::INFINITY;
@@ -287,8 +287,8 @@ impl Results {
         Ok(())
     }
 
-    /// Runs one workload on one server, with some words more, for so many seconds behind so many in which nothing is
-    /// recorded; what the generator says of it.
+    /// Runs one workload on one server with extra arguments, for `seconds` after a warm-up. Returns the generator's
+    /// output.
     fn drive(
         &self,
         server: &Running,
@@ -303,7 +303,7 @@ impl Results {
         command.args(["--threads", &plan.threads.to_string()]);
         command.args(["--warm-up", &warm_up.to_string(), "--seconds", &seconds.to_string()]);
         command.args(more);
-        // What a workload says of itself comes last, and wins.
+        // The workload's own arguments come last and win.
         command.args(load.words);
         if let Some(apart) = &self.apart {
             command.arg("--calm");
@@ -345,7 +345,7 @@ impl Results {
     }
 }
 
-/// The server's CPU time for an operation, as a line of the generator's results has it.
+/// The server's CPU time per operation in a line of results, in µs.
 fn cpu_us(line: &[u8]) -> Result<f64, String> {
     figure_of(line, "cpu_us_per_operation")
 }
@@ -358,7 +358,7 @@ pub(crate) fn figure_of(line: &[u8], name: &str) -> Result<f64, String> {
     figure.ok_or_else(|| format!("the generator did not say {name} {line}"))
 }
 
-/// Has the system write what others have left unwritten: whose latencies are judged shall not wait for that.
+/// Writes dirty pages to disk now, so that measured latencies do not wait for it.
 fn write_back() -> Outcome {
     let status = Command::new("sync").status().map_err(|error| format!("sync: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("sync: {status}")) }

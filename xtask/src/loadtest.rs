@@ -1,13 +1,13 @@
-//! HBase's LoadTestTool writes, updates, deletes and reads, and finds every key as it should be.
+//! Runs HBase's LoadTestTool: it writes, updates, deletes and reads, and must find every key as expected.
 //!
-//! Each key has a random number of columns whose content follows from key and column, so the readers know what they must
-//! find; an updated row carries the list of what was done to it (a column incremented, appended to, put or deleted), and
-//! the readers hold the row to that. In each round writers, updaters and readers run side by side on a new table; the
-//! rounds differ in how the calls are made and how the table keeps its files. Then the server is killed and started
-//! again, and every key of every round is read once more, and counted.
+//! Each key has a random number of columns whose content follows from key and column, so the readers know what to
+//! expect. An updated row carries the list of its changes (columns incremented, appended to, put or deleted), which the
+//! readers check. In each round writers, updaters and readers run concurrently on a new table; rounds differ in how
+//! calls are made and how the table stores its files. Then the server is killed and started again, and every key of
+//! every round is read and counted.
 //!
-//! The tool's `-batchupdate` is left out: it gives one Append several parts for the same column, of which HBase keeps one,
-//! and so its readers find errors with HBase, too.
+//! The tool's `-batchupdate` is not used: it gives one Append several parts for one column, of which HBase keeps one,
+//! so its readers report errors with HBase too.
 
 use crate::Outcome;
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let [keys, threads] = numbers(options, [("--keys", 1000), ("--threads", 4)])?;
     build()?;
     let folder = fresh_folder("loadtest")?;
-    // Small enough that files are written, read and compacted while the load runs.
+    // Small enough for flushes and compactions during the load.
     let start =
         || Server::start_in(&folder.join("data"), &["-D", "hbase.hregion.memstore.flush.size=262144"]);
     let server = start()?;
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let tools = Tools::new("tools", &server, &folder)?;
     for (index, (name, _, both)) in ROUNDS.iter().enumerate() {
         let table = format!("load_{name}");
-        // A reader gives up after its tenth error; one is enough.
+        // A reader gives up after ten errors by default; here after one.
         let work = ["-skip_init", "-read", &read, "-max_read_errors", "0"];
         load(&tools, "verify", index, &table, &[&work, both])?;
         let (rows, cells) = tools.count(&table)?;

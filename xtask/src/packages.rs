@@ -1,7 +1,7 @@
-//! Debian's package index goes into a table and comes back whole, also after `kill -9`.
+//! Stores Debian's package index in a table and reads it back, also after `kill -9`.
 //!
-//! The example `cluster/client/examples/packages` does the work. Its source is what apt has on this machine; where apt has
-//! nothing, a list of a few hundred packages is made up, in the same shape, and the part says so.
+//! The example `cluster/client/examples/packages` does the work. The index is apt's on this machine; if apt has none, a
+//! list of a few hundred packages is generated in the same form, and the part reports that.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::{Outcome, run as run_command};
 
 const APT: &str = "/var/lib/apt/lists";
 
-/// Packages in a list that is made up.
+/// Number of packages in a generated list.
 const MADE_UP: usize = 400;
 
 /// Lists may be named, or `--made-up`; apt's own are the default.
@@ -29,7 +29,7 @@ pub(crate) fn run(lists: &[&str]) -> Outcome {
     }
     let lists: Vec<&str> = lists.iter().map(String::as_str).collect();
     let data = folder.join("data");
-    // Small enough that most of the index is in files when the server is killed, and the rest in its log.
+    // Small enough that at the kill most of the index is in files and the rest in the log.
     let start = || Server::start_in(&data, &["-D", "hbase.hregion.memstore.flush.size=8388608"]);
 
     let server = start()?;
@@ -65,7 +65,7 @@ fn apt_has_lists() -> bool {
     entries.filter_map(Result::ok).any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
 }
 
-/// Runs the example to its end; what it says.
+/// Runs the example; returns its output.
 pub(crate) fn packages(server: &Server, words: &[&str]) -> Result<String, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let program = target.join("debug/examples/packages");
@@ -82,8 +82,8 @@ pub(crate) fn packages(server: &Server, words: &[&str]) -> Result<String, String
     }
 }
 
-/// A list in the shape of Debian's: a third of the packages in several versions, values over many lines, fields that only
-/// some have.
+/// A generated list in Debian's form: a third of the packages in several versions, multi-line values, and optional
+/// fields.
 pub(crate) fn made_up() -> String {
     let sections = ["admin", "libs", "python", "games"];
     let mut list = String::new();

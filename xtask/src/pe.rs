@@ -1,14 +1,14 @@
-//! HBase's PerformanceEvaluation runs to its end without a warning, and leaves behind what it should.
+//! Runs HBase's PerformanceEvaluation: it must end without a warning and leave the expected rows.
 //!
-//! The commands go over the two registries in turn. A server of the part's own is filled by the first, each thread its
-//! share of the rows. Increment, append and checkAndPut add a column each, and there all threads work on the rows of the
-//! first, so that they meet. After the last command the stock client counts rows, cells and counters.
+//! The commands alternate between the two registries. The first fills a server of its own, each thread its share of the
+//! rows. Increment, append and checkAndPut each add a column; there all threads work on the rows of the first, so that
+//! they conflict. Finally the stock client counts rows, cells and counters.
 
 use crate::Outcome;
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
 use crate::tools::{Registry, Tools, numbers};
 
-/// What PerformanceEvaluation is told, for each run.
+/// The arguments of PerformanceEvaluation, for each run.
 const COMMANDS: &[&[&str]] = &[
     &["sequentialWrite"],
     &["randomWrite"],
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 
-/// The rows in a second that a run says of itself.
+/// The rows per second that a run reports.
 fn rate(output: &str) -> &str {
     output.split("[ Avg TPS/QPS]").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap_or("?")
 }

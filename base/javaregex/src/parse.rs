@@ -88,7 +88,7 @@ fn digit(point: u32) -> Option<u32> {
     char::from_u32(point)?.to_digit(10)
 }
 
-/// Reads a pattern. `flags` are those of Java, which are known.
+/// Parses a pattern. `flags` are Java's; the caller has refused unknown ones.
 pub(super) fn parse(pattern: &str, flags: i32) -> Result<Parsed> {
     let points: Vec<u32> = pattern.chars().map(u32::from).collect();
     let mut parser = Parser {
