@@ -351,8 +351,8 @@ impl RegionServer {
         }
         match self.janitor.clean_archive(&FileName::root()) {
             Ok(0) => {}
-            Ok(files) => tracing::info!(files, "removed files from the archive that nobody holds"),
-            Err(error) => tracing::warn!(%error, "the archive could not be cleaned; it is tried again"),
+            Ok(files) => tracing::info!(files, "deleted archived files without a holder"),
+            Err(error) => tracing::warn!(%error, "cannot clean the archive; it is tried again"),
         }
     }
 
@@ -360,10 +360,12 @@ impl RegionServer {
     pub(crate) fn clean(&self, region: &Arc<Region>, search: Search) {
         match region.clean(&self.janitor, search) {
             Ok(0) => {}
-            Ok(files) => tracing::debug!(region = %region.info(), files, "removed files that nobody holds"),
+            Ok(files) => {
+                tracing::debug!(region = %region.info(), files, "deleted unlisted files without a holder")
+            }
             Err(error) if self.regions().is_open(region) => {
                 tracing::warn!(region = %region.info(), %error,
-                    "files that were given up could not be removed; it is tried again");
+                    "cannot delete unlisted files; it is tried again");
             }
             Err(_) => {}
         }

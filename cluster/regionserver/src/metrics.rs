@@ -117,7 +117,11 @@ impl Source for RegionServer {
             ("rpc_mutate_request_count", "Calls of Mutate.", counted.mutates),
             ("check_mutate_passed_count", "Conditions that held.", counted.checks_passed),
             ("check_mutate_failed_count", "Conditions that did not hold.", counted.checks_failed),
-            ("scanner_lease_expired_count", "Scanners that nobody called.", counted.scanner_leases_expired),
+            (
+                "scanner_lease_expired_count",
+                "Scanners closed because their lease expired.",
+                counted.scanner_leases_expired,
+            ),
             (
                 "reads_from_disk_count",
                 "Reads that went on where they may wait: for the disk, for a dear filter, or because a row takes long.",

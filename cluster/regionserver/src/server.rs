@@ -176,7 +176,7 @@ impl RegionServer {
                     && let Err(error) = self.flush(&region, region::FlushReason::MemstoreSize)
                 {
                     tracing::error!(region = %region.info(), %error,
-                        "memory is full of what was replayed, and the flush failed; it is tried again");
+                        "replayed writes fill the memory, and their flush failed; it is tried again");
                     self.background.request_flush(&region);
                 }
                 Ok(region)

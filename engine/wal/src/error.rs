@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The log failed earlier and accepts nothing more; whether what waited is durable is not known. The server must
     /// end and recover.
-    #[error("the log is dead since: {cause}; end the server, see to {file}, and start it again")]
+    #[error("the log has failed: {cause}; stop the server, check {file}, and start it again")]
     Dead {
         /// The file that was being written.
         file: FileName,
@@ -33,7 +33,7 @@ pub enum Error {
     },
     /// Somebody else has taken or sealed the log.
     #[error(
-        "the log was taken over by {by} (epoch {epoch}): this server owns its regions no more, and must end"
+        "the log was taken over by {by} (epoch {epoch}): this server no longer owns its regions and must stop"
     )]
     Fenced {
         /// The new owner's epoch.

@@ -18,7 +18,7 @@
 //! (the leader), and those that come meanwhile wait for it (the followers).
 //!
 //! **A failure is final.** After a failed write or sync nobody knows what the device kept, and a second sync that succeeds
-//! proves nothing about the first. So the log is dead from then on, and every waiter and caller gets the error. A full disk
+//! proves nothing about the first. So the log has failed from then on, and every waiter and caller gets the error. A full disk
 //! is no failure: the log keeps what it could not write and tries again, see [`Error::Full`].
 //!
 //! The log does not know regions' contents, cells or memstores. [`format`] describes the bytes.

@@ -574,7 +574,7 @@ impl Source for Log {
         };
         let help = "Log files that named holders such as backup or replication need.";
         out.gauge("hbase_wal_file_held_count", help, &[], held as f64);
-        let help = "Files that nobody needs, kept to be written over; not among hbase_wal_file_count.";
+        let help = "Spare log files, kept to be overwritten; not counted in hbase_wal_file_count.";
         out.gauge("hbase_wal_file_ready_count", help, &[], spares as f64);
         let full = f64::from(u8::from(self.shared.full.load(Ordering::Relaxed)));
         out.gauge("hbase_wal_disk_full", "1 while writes are refused for want of space.", &[], full);
