@@ -4,21 +4,21 @@
 //! 1. A write that fills the active segment up to its bound, a part of the flush size, seals it. A new segment takes
 //!    its place and the old one enters the pipeline. This is a swap of pointers under the region's write lock.
 //! 2. A background thread flattens the sealed segment: the cells stay in place, the index shrinks to a third.
-//! 3. A [`Policy`] decides about all flat segments together: leave them, merge their indexes, or drop redundant cells.
+//! 3. A [`memstore::Policy`] decides about all flat segments together: leave them, merge their indexes, or drop redundant cells.
 //!    When dropping, cells are copied out of chunks that are mostly dead ([`memstore::Cleaning`]). The result replaces
 //!    the segments unless a flush has taken them meanwhile.
 //! 4. A flush takes the active segment and the pipeline. It may leave rows that were rewritten since the last flush in
 //!    memory: see [`retained`](crate::retained_rows).
 //!
-//! **What may be dropped.** The same cells that a flush drops, by the same rules ([`CompactionMatcher`]), up to the
+//! **What may be dropped.** The same cells that a flush drops, by the same rules ([`CompactionMatcher`](crate::compaction_matcher)), up to the
 //! read point. Newer cells are kept and hide nothing, since a reader may still need the cells they replace. An open
 //! scanner holds the segments that it began with. A new scanner takes a read point no older than the view's horizon, up
 //! to which cells were dropped.
 //!
-//! **Delete markers too** ([`RegionOptions::drop_markers`]). Cells that were put and deleted in memory are dropped
+//! **Delete markers too** ([`crate::RegionOptions::drop_markers`]). Cells that were put and deleted in memory are dropped
 //! together with their markers, if the row can be nowhere but in the pipeline. A record a tenth of the marker's size is
 //! kept: see [`dropped_markers`](crate::dropped_markers). If a later put would have been masked, the marker comes back.
-//! A marker is dropped only if its timestamp is [some time](Region::before) before the pipeline was sealed. Puts with
+//! A marker is dropped only if its timestamp is [some time](crate::Region::late_before) before the pipeline was sealed. Puts with
 //! older timestamps are recorded as they arrive, so every put outside the pipeline is known not to be masked. Families
 //! with KEEP_DELETED_CELLS or NEW_VERSION_BEHAVIOR keep their markers, and so do tables that keep markers for a time
 //! (`hbase.hstore.time.to.purge.deletes`).
@@ -32,12 +32,12 @@
 //! has them, even within a write and at any level. At [`Level::None`] such segments become flat and wait for the flush.
 //!
 //! **When to flush.** At the flush size, unless memory can be made smaller instead. Then the active segment is sealed,
-//! however small, and all segments are compacted once more ([`Region::needs_flush`]). This repeats while it drops an
+//! however small, and all segments are compacted once more ([`crate::Region::needs_flush`]). This repeats while it drops an
 //! eighth each time, so that the flush finally writes as many distinct rows as fit.
 //!
 //! **How much to hold.** More memory means fewer flushes, larger files and fewer compactions, and flat segments are
 //! cheap to hold and to read. While the server's memory has room, a region whose stores compact in memory may hold
-//! [`RegionOptions::stretch`] flush sizes. This falls to one flush size at half of the lower mark, as for all other
+//! [`crate::RegionOptions::stretch`] flush sizes. This falls to one flush size at half of the lower mark, as for all other
 //! regions. Regions that were opened at different times then also flush at different times.
 
 mod accordion;
@@ -109,7 +109,7 @@ impl Region {
         self.needs_flush_of(self.memory(), pressure)
     }
 
-    /// Like [`Region::needs_flush`], for memory read before.
+    /// Like [`crate::Region::needs_flush`], for memory read before.
     pub fn needs_flush_of(&self, memory: InMemory, pressure: f64) -> bool {
         matches!(self.decide_flush(memory, pressure, FlushUrgency::default()), FlushDecision::Flush(_))
     }
