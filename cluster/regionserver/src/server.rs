@@ -219,7 +219,8 @@ impl RegionServer {
     }
 
     /// Closes a region: requests no longer find it, its scanners end, and its memory is flushed. With `moved_to`,
-    /// clients are told the new location. Returns `false` if it is not open here. Blocks on storage.
+    /// clients are told the new location. Returns `false` if it is not open here. A region whose writes could not be
+    /// flushed serves on, and closing it can be tried again. Blocks on storage.
     pub fn close_region(
         &self,
         encoded: &EncodedName,
@@ -233,7 +234,12 @@ impl RegionServer {
         let closed = region.close();
         task.end(&closed);
         self.background.account(&region);
-        let flushed = closed?;
+        let flushed = closed.inspect_err(|error| {
+            // Its writes are in memory alone: another opening would not find them.
+            if !matches!(error, region::Error::Aborted(_)) {
+                self.regions.insert(Arc::clone(&region));
+            }
+        })?;
         tracing::info!(region = %region.info(), table = %region.info().table(), files = flushed.files,
             bytes = flushed.bytes, "region closed");
         Ok(true)

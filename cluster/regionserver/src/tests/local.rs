@@ -8,6 +8,8 @@ use contract::{CatalogEdit, CatalogRow, OpenOrder, RegionServers, ServerFuture, 
 use proto::catalog::Column;
 use proto::{EncodedName, FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor};
 use rpc::Exception;
+use storage::memory::Fault;
+use storage::{Kind, Outcome};
 
 use super::bench::{Bench, class, region, table};
 use crate::LocalServers;
@@ -92,6 +94,26 @@ fn repeated_opens_and_closes_succeed() {
     done(servers.close(&name, region, Term(2))).expect("closes");
     done(servers.forget(&name, region)).expect("forgotten");
     done(servers.forget_others(&name, BTreeSet::new())).expect("forgotten");
+}
+
+#[test]
+fn a_region_that_cannot_be_flushed_serves_on_and_loses_nothing() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    let info = region("", "");
+    let region = info.encoded_name();
+    done(servers.open(&name, order(1))).expect("opens");
+    done(servers.write(&name, region, Stamp(1), vec![put("a", "1")])).expect("written");
+    for _ in 0..2 {
+        let (act, outcome) = (bench.place.acts() + 1, Outcome::DidNotHappen);
+        bench.place.set_fault(Some(Fault { act, kind: Kind::Full, outcome, last: false }));
+        done(servers.close(&name, region, Term(1))).expect_err("the disk is full");
+        assert_eq!(done(servers.rows(&name, region)).expect("it serves on"), [row("a", "1")]);
+    }
+    bench.place.set_fault(None);
+    done(servers.close(&name, region, Term(1))).expect("there is room again");
+    done(servers.open(&name, order(2))).expect("opens again");
+    assert_eq!(done(servers.rows(&name, region)).expect("rows"), [row("a", "1")]);
 }
 
 #[test]
