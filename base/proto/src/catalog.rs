@@ -7,6 +7,8 @@
 //!                     info:server             host:port of the server it is open on
 //!                     info:serverstartcode    8 bytes, big-endian
 //!                     info:seqnumDuringOpen   8 bytes, big-endian
+//!                     info:splitA, splitB     PBUF RegionInfo; of a split parent, the regions that took its rows
+//!                     info:merge0000, …       PBUF RegionInfo; of a merged region, the regions whose rows it took
 //! row <table name>    table:state             TableState, without magic
 //! ```
 //!
@@ -37,6 +39,11 @@ pub const START_CODE: &[u8] = b"serverstartcode";
 /// The column of the sequence id at which the region was opened.
 pub const OPEN_SEQUENCE: &[u8] = b"seqnumDuringOpen";
 
+/// The columns of the two daughters of a split parent.
+pub const DAUGHTERS: [&[u8]; 2] = [b"splitA", b"splitB"];
+/// What the columns of a merged region's parents begin with. Four digits follow.
+pub const MERGE_PREFIX: &[u8] = b"merge";
+
 pub use pb::region_state::State as RegionState;
 pub use pb::table_state::State as TableState;
 
@@ -59,6 +66,17 @@ impl Column {
             value: value.into(),
         }
     }
+
+    /// The column of the parent with this index in a merged region's row.
+    fn merged(index: usize, parent: &RegionInfo) -> Self {
+        let family = Bytes::from_static(INFO);
+        Self { family, qualifier: merge_qualifier(index), value: parent.to_pbuf() }
+    }
+}
+
+/// The qualifier of the parent with this index in a merged region's row.
+pub fn merge_qualifier(index: usize) -> Bytes {
+    format!("merge{index:04}").into()
 }
 
 /// A region's row in hbase:meta.
@@ -74,22 +92,33 @@ pub struct RegionRow {
     pub server: Option<ServerName>,
     /// The sequence id at which it was opened.
     pub open_sequence: Option<u64>,
+    /// Of a split parent: the regions that took its rows.
+    pub daughters: Option<Box<[RegionInfo; 2]>>,
+    /// Of a merged region: the regions whose rows it took, until their files are deleted.
+    pub merged_from: Vec<RegionInfo>,
 }
 
 impl RegionRow {
     /// Creates the row of a region in this state, on no server.
     pub fn new(region: RegionInfo, state: RegionState) -> Self {
-        Self { region, state, target: None, server: None, open_sequence: None }
+        Self {
+            region,
+            state,
+            target: None,
+            server: None,
+            open_sequence: None,
+            daughters: None,
+            merged_from: Vec::new(),
+        }
     }
 
     /// Creates the row of a region that is open on `server` since `open_sequence`.
     pub fn open(region: RegionInfo, server: ServerName, open_sequence: u64) -> Self {
         Self {
-            region,
-            state: RegionState::Open,
             target: Some(server.clone()),
             server: Some(server),
             open_sequence: Some(open_sequence),
+            ..Self::new(region, RegionState::Open)
         }
     }
 
@@ -114,6 +143,13 @@ impl RegionRow {
         if let Some(sequence) = self.open_sequence {
             columns.push(Column::info(OPEN_SEQUENCE, sequence.to_be_bytes().to_vec()));
         }
+        for (qualifier, daughter) in
+            DAUGHTERS.into_iter().zip(self.daughters.iter().flat_map(|both| both.iter()))
+        {
+            columns.push(Column::info(qualifier, daughter.to_pbuf()));
+        }
+        columns
+            .extend(self.merged_from.iter().enumerate().map(|(index, parent)| Column::merged(index, parent)));
         columns
     }
 
@@ -123,6 +159,7 @@ impl RegionRow {
     ) -> Result<Option<Self>, Error> {
         let (mut region, mut state, mut target) = (None, RegionState::Offline, None);
         let (mut address, mut start_code, mut open_sequence) = (None, None, None);
+        let (mut daughters, mut merged_from) = ([None, None], Vec::new());
         for (family, qualifier, value) in columns {
             // HBase clears a column by writing an empty value.
             if family != INFO || value.is_empty() {
@@ -140,6 +177,9 @@ impl RegionRow {
                 SERVER => address = Some(text(&value, "info:server")?.to_owned()),
                 START_CODE => start_code = Some(number(&value, "info:serverstartcode")?),
                 OPEN_SEQUENCE => open_sequence = Some(number(&value, "info:seqnumDuringOpen")?),
+                b"splitA" => daughters[0] = Some(RegionInfo::from_pbuf(&value)?),
+                b"splitB" => daughters[1] = Some(RegionInfo::from_pbuf(&value)?),
+                _ if qualifier.starts_with(MERGE_PREFIX) => merged_from.push(RegionInfo::from_pbuf(&value)?),
                 _ => {}
             }
         }
@@ -148,7 +188,11 @@ impl RegionRow {
             (Some(address), Some(code)) => Some(ServerName::from_address(&address, code)?),
             _ => None,
         };
-        Ok(Some(Self { region, state, target, server, open_sequence }))
+        let daughters = match daughters {
+            [Some(first), Some(second)] => Some(Box::new([first, second])),
+            _ => None,
+        };
+        Ok(Some(Self { region, state, target, server, open_sequence, daughters, merged_from }))
     }
 }
 
@@ -243,6 +287,26 @@ mod tests {
         assert_eq!(decode(&row().columns()).unwrap(), Some(row()));
         let closed = RegionRow::new(row().region, RegionState::Closed);
         assert_eq!(decode(&closed.columns()).unwrap(), Some(closed));
+    }
+
+    #[test]
+    fn parents_and_daughters_come_back_and_have_hbases_columns() {
+        let region = |start: &'static str, end: &'static str, id| {
+            RegionInfo::new("t".parse().unwrap(), start.into(), end.into(), RegionId(id)).unwrap()
+        };
+        let parent = region("a", "z", 5).with_marks(true, true);
+        let daughters = Some(Box::new([region("a", "m", 6), region("m", "z", 6)]));
+        let split = RegionRow { daughters, ..RegionRow::new(parent, RegionState::Split) };
+        assert_eq!(decode(&split.columns()).unwrap(), Some(split.clone()));
+        let merged_from = vec![region("a", "m", 6), region("m", "z", 6)];
+        let merged = RegionRow { merged_from, ..RegionRow::new(region("a", "z", 7), RegionState::Closed) };
+        assert_eq!(decode(&merged.columns()).unwrap(), Some(merged.clone()));
+        let names = |row: &RegionRow| {
+            let all = row.columns().into_iter().map(|c| String::from_utf8(c.qualifier.to_vec()).unwrap());
+            all.collect::<Vec<_>>()
+        };
+        assert_eq!(names(&split), ["regioninfo", "state", "splitA", "splitB"]);
+        assert_eq!(names(&merged), ["regioninfo", "state", "merge0000", "merge0001"]);
     }
 
     #[test]

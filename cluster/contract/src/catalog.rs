@@ -19,6 +19,8 @@ pub enum CatalogEdit {
     Put(CatalogRow),
     /// Deletes the row in all families of the table, up to the edit's timestamp.
     Delete(Bytes),
+    /// Deletes columns of the row, each named by family and qualifier, up to the edit's timestamp.
+    DeleteColumns(Bytes, Vec<(Bytes, Bytes)>),
 }
 
 /// The timestamp of an edit, in ms since 1970. The master gives each batch a greater one than the batch before, so that a

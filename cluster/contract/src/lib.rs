@@ -22,5 +22,5 @@ mod servers;
 mod term;
 
 pub use catalog::{CatalogEdit, CatalogRow, OpenSequence, Stamp};
-pub use servers::{OpenOrder, RegionReport, RegionServers, ServerFuture};
+pub use servers::{InheritOrder, OpenOrder, RegionReport, RegionServers, RegionShape, ServerFuture};
 pub use term::{StaleTerm, Term, TermLedger};

@@ -26,6 +26,26 @@ pub struct OpenOrder {
     pub term: Term,
 }
 
+/// The order to write the folder of a region that takes over rows of closed regions.
+#[derive(Debug, Clone)]
+pub struct InheritOrder {
+    /// The new region, which was never open.
+    pub child: RegionInfo,
+    /// The regions whose rows it takes: all rows of each, or those of one region on one side of a row. They are closed.
+    pub parents: Vec<RegionInfo>,
+    /// The schema of the table.
+    pub table: Arc<TableDescriptor>,
+}
+
+/// What decides whether a region can be split or merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionShape {
+    /// Whether it refers to files of a parent. Such a region can be neither split nor merged before it is compacted.
+    pub has_references: bool,
+    /// The row that divides its data best; none if it has too little of it.
+    pub split_row: Option<Bytes>,
+}
+
 /// What a server reports of a region that it has open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionReport {
@@ -51,6 +71,16 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Removes every row of a region that is closed, also from what the log has of it. Can be repeated: a crash may leave
     /// some families without rows and others with theirs.
     fn truncate(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<()>;
+
+    /// Writes the files of a region that takes over rows of closed ones, as references to theirs. No data is copied. Can be
+    /// repeated until the new region was opened.
+    fn inherit(&self, server: &ServerName, order: InheritOrder) -> ServerFuture<()>;
+
+    /// Whether anybody but the closed region itself needs files in its folder: its heirs, links, readers, snapshots.
+    fn is_needed(&self, server: &ServerName, folder: FileName) -> ServerFuture<bool>;
+
+    /// The shape of an open region. Its split row is looked for if `find_row` is set, which may flush the region.
+    fn shape(&self, server: &ServerName, region: &EncodedName, find_row: bool) -> ServerFuture<RegionShape>;
 
     /// Removes the folder of a table, region or family that is gone from the catalog and whose regions are closed. Files
     /// that a link, a snapshot or a reader still needs move to the archive; all others are deleted. Can be repeated.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use proto::pb;
-use region::{FlushReason, Region};
+use region::Region;
 use rpc::{Answer, Call, Exception, Reply, Service, class};
 
 use crate::RegionServer;
@@ -78,9 +78,8 @@ impl AdminService {
         let mut response = pb::GetRegionInfoResponse {
             region_info: region.info().into(),
             compaction_state: request.compaction_state().then(|| compaction_state(compacting)),
-            // No files of other regions are referred to, which alone would prevent a split.
-            splittable: Some(!region.info().is_meta()),
-            mergeable: Some(true),
+            splittable: Some(!region.info().is_meta() && !region.has_references()),
+            mergeable: Some(!region.has_references()),
             best_split_row: None,
         };
         if !request.best_split_row() {
@@ -89,11 +88,7 @@ impl AdminService {
         let server = self.server.clone();
         Ok(Answer::later(env::blocking(move || {
             let told = |error: region::Error| server.exception(&error);
-            // Memory has no middle row, so it is flushed first, as in HBase.
-            if region.load().files == 0 && region.memstore_bytes() > 0 {
-                server.flush(&region, FlushReason::Requested).map_err(told)?;
-            }
-            response.best_split_row = region.best_split_row().map_err(told)?;
+            response.best_split_row = server.find_split_row(&region).map_err(told)?;
             Ok(Reply::of(&response))
         })))
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp, block};
 use contract::{
-    CatalogEdit, CatalogRow, OpenOrder, OpenSequence, RegionReport, RegionServers, ServerFuture, StaleTerm,
-    Stamp, Term, TermLedger,
+    CatalogEdit, CatalogRow, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers, RegionShape,
+    ServerFuture, StaleTerm, Stamp, Term, TermLedger,
 };
 use env::Runtime;
 use env::sync::Mutex;
@@ -152,6 +152,26 @@ impl RegionServers for LocalServers {
         })
     }
 
+    fn inherit(&self, server: &ServerName, order: InheritOrder) -> ServerFuture<()> {
+        self.order(server, move |inner| {
+            let InheritOrder { child, parents, table } = order;
+            inner.told(inner.server.write_child(&child, parents, &table))
+        })
+    }
+
+    fn is_needed(&self, server: &ServerName, folder: FileName) -> ServerFuture<bool> {
+        self.order(server, move |inner| inner.told(inner.server.janitor.is_needed_elsewhere(&folder)))
+    }
+
+    fn shape(&self, server: &ServerName, region: &EncodedName, find_row: bool) -> ServerFuture<RegionShape> {
+        let region = region.clone();
+        self.order(server, move |inner| {
+            let region = inner.find(&region)?;
+            let split_row = if find_row { inner.told(inner.server.find_split_row(&region))? } else { None };
+            Ok(RegionShape { has_references: region.has_references(), split_row })
+        })
+    }
+
     fn drop_folder(&self, server: &ServerName, folder: FileName) -> ServerFuture<()> {
         self.order(server, move |inner| inner.told(inner.server.drop_folder(&folder)))
     }
@@ -277,6 +297,12 @@ fn mutation(table: &TableDescriptor, stamp: Stamp, edit: &CatalogEdit) -> Result
         CatalogEdit::Delete(row) => {
             for family in table.families() {
                 cell(row, family.name(), b"", CellType::DeleteFamily, b"")?;
+            }
+            (MutationKind::Delete, row.clone())
+        }
+        CatalogEdit::DeleteColumns(row, columns) => {
+            for (family, qualifier) in columns {
+                cell(row, family, qualifier, CellType::DeleteColumn, b"")?;
             }
             (MutationKind::Delete, row.clone())
         }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
+use bytes::Bytes;
 use cache::Cache;
 use conf::Conf;
 use env::sync::Mutex;
@@ -171,6 +172,10 @@ impl RegionServer {
                 count_many(&self.counters.replayed_bytes, region.memstore_bytes() as usize);
                 self.note_flush(&encoded);
                 self.regions.insert(region.clone());
+                // The parent's files stay until its heirs have their own.
+                if region.has_references() {
+                    self.background.request_compaction(&region, false, Vec::new());
+                }
                 // Many regions together may replay more than fits into memory, before any client writes.
                 if self.background.account(&region) > self.options().memstore_bytes_low()
                     && let Err(error) = self.flush(&region, region::FlushReason::MemstoreSize)
@@ -216,6 +221,29 @@ impl RegionServer {
         truncated?;
         tracing::info!(region = %region.info(), table = %region.info().table(), "region truncated");
         Ok(())
+    }
+
+    /// Writes the folder of the region `child` with references to the files of `parents`, which are closed. May be
+    /// repeated until the child has been opened. Blocks on storage.
+    pub fn write_child(
+        &self,
+        child: &RegionInfo,
+        parents: Vec<RegionInfo>,
+        table: &Arc<TableDescriptor>,
+    ) -> Result<(), region::Error> {
+        let open = |parent| Region::open_for_reading(self.opening(parent, Arc::clone(table)));
+        let parents = parents.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        Region::write_child(child, &layout::region_folder(child), &parents)?;
+        parents.iter().try_for_each(|parent| parent.close().map(drop))
+    }
+
+    /// The row that divides the data of a region best; `None` if there is too little. Memory has no middle row, so a
+    /// region without files is flushed first, as in HBase. Blocks on storage.
+    pub fn find_split_row(&self, region: &Arc<Region>) -> Result<Option<Bytes>, region::Error> {
+        if region.load().files == 0 && region.memstore_bytes() > 0 {
+            self.flush(region, region::FlushReason::Requested)?;
+        }
+        region.best_split_row()
     }
 
     /// Closes a region: requests no longer find it, its scanners end, and its memory is flushed. With `moved_to`,

@@ -48,8 +48,7 @@ impl Janitor {
     /// A janitor that asks the files in use, the file lists of the same table, and links. [`Janitor::asking`] adds
     /// holders.
     pub fn new(files: Arc<dyn Files>, open_files: Arc<OpenFiles>) -> Janitor {
-        let holders: Vec<Arc<dyn FileHolder>> =
-            vec![Arc::new(FileLists(files.clone())), Arc::new(BackReferences(files.clone()))];
+        let holders: Vec<Arc<dyn FileHolder>> = vec![Arc::new(BackReferences(files.clone()))];
         Janitor { files, open_files, holders, left_for_readers: Mutex::default() }
     }
 
@@ -75,11 +74,31 @@ impl Janitor {
         Ok(gone)
     }
 
+    /// Whether anybody else needs files of the closed region in `folder`: a daughter that has halves of them, a link, a
+    /// reader, or a further holder. Reads all lists of the table.
+    pub fn is_needed_elsewhere(&self, folder: &FileName) -> Result<bool> {
+        let names: Vec<FileName> = self.files.list(folder)?.into_iter().map(|entry| entry.name).collect();
+        let names: Vec<FileName> = names.into_iter().filter(|name| store_of(name).is_some()).collect();
+        let condemned: Vec<_> = names.iter().filter_map(|name| self.open_files.condemn(name)).collect();
+        if condemned.len() < names.len() {
+            return Ok(true);
+        }
+        let mut held = vec![false; names.len()];
+        self.ask_except(Some(folder), &names, &mut held)?;
+        Ok(held.contains(&true))
+    }
+
     /// Asks every holder which of `names` it needs.
     fn ask(&self, names: &[FileName], held: &mut [bool]) -> Result<()> {
+        self.ask_except(None, names, held)
+    }
+
+    /// Asks every holder which of `names` it needs, except the lists of the region in the folder `except`.
+    fn ask_except(&self, except: Option<&FileName>, names: &[FileName], held: &mut [bool]) -> Result<()> {
         if names.is_empty() {
             return Ok(());
         }
+        FileLists { files: &*self.files, except }.mark_held(names, held)?;
         self.holders.iter().try_for_each(|holder| holder.mark_held(names, held))
     }
 

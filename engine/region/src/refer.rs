@@ -12,13 +12,17 @@
 //!
 //! After a crash each step can be repeated from the beginning.
 
-use proto::EncodedName;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::{EncodedName, RegionInfo};
 use storage::{FileName, Files, Kind};
 
 use crate::open::Access;
+use crate::open_files::PinnedFile;
 use crate::region::Region;
 use crate::store::Store;
-use crate::store_file::{Reference, StoreFile, StoreFileName, StorePlace};
+use crate::store_file::{Half, Reference, StoreFile, StoreFileName, StorePlace};
 use crate::tracker::{Listed, Tracker};
 use crate::{Error, Result};
 
@@ -43,13 +47,7 @@ impl Region {
             let mut pins = Vec::new();
             let mut list = Vec::new();
             for file in &store.view.load().files {
-                let pin = self.options.open_files.pin(file.reader.name());
-                pins.push(pin.ok_or_else(|| {
-                    Error::Broken(format!(
-                        "store file {} is both listed and condemned by the janitor",
-                        file.reader.name()
-                    ))
-                })?);
+                pins.push(self.pin(file)?);
                 list.push(match inherits {
                     Inherits::Half(reference) => self.write_reference(file, &heir, reference)?,
                     Inherits::Links => self.write_link(store, file, &heir)?,
@@ -60,6 +58,62 @@ impl Region {
             tracker.replace(&list)?;
         }
         Ok(())
+    }
+
+    /// Writes the folder of the new region `child` with the rows that it takes over from `parents`: one region whose rows
+    /// it takes on one side of a row, or several whose rows it takes whole. All are regions of one table, and the parents
+    /// are closed. May be repeated until the child has been opened.
+    ///
+    /// A file without rows of the child is left out, except the newest of its store: by its sequence id the child opens
+    /// no earlier than its parent, which clients expect of a newer location.
+    pub fn write_child(child: &RegionInfo, folder: &FileName, parents: &[Arc<Region>]) -> Result<()> {
+        let Some(first) = parents.first() else {
+            return Err(Error::BadRequest(format!("region {child} has no parent to take rows from")));
+        };
+        for store in &first.stores {
+            let heir = Region::store_folder(folder, &store.family);
+            let (mut pins, mut list) = (Vec::new(), Vec::new());
+            for parent in parents {
+                if parent.memstore_bytes() > 0 {
+                    return Err(Error::BadRequest(format!(
+                        "region {} has writes that are in no file; close it before region {child} takes its rows",
+                        parent.info
+                    )));
+                }
+                let share = share_of(child, &parent.info)?;
+                let files = parent.store(&store.family)?.view.load().files.clone();
+                let newest = files.iter().map(|file| file.max_sequence()).max();
+                for file in &files {
+                    if Some(file.max_sequence()) != newest && !parent.may_share(file, &share) {
+                        continue;
+                    }
+                    pins.push(parent.pin(file)?);
+                    list.push(parent.write_reference(file, &heir, &share)?);
+                }
+            }
+            let (mut tracker, _) =
+                Tracker::open(first.files.clone(), &heir, first.world.clone(), Access::Owner)?;
+            tracker.replace(&list)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a file may have rows of this half.
+    fn may_share(&self, file: &StoreFile, share: &Reference) -> bool {
+        match (file.reader.first_key(), file.reader.last_key()) {
+            (Some(first), Some(last)) => share.may_have(first.row(), last.row(), self.comparator),
+            _ => false,
+        }
+    }
+
+    /// Keeps the janitor from a file.
+    fn pin(&self, file: &StoreFile) -> Result<PinnedFile> {
+        self.options.open_files.pin(file.reader.name()).ok_or_else(|| {
+            Error::Broken(format!(
+                "store file {} is both listed and condemned by the janitor",
+                file.reader.name()
+            ))
+        })
     }
 
     fn write_reference(&self, file: &StoreFile, heir: &FileName, reference: &Reference) -> Result<Listed> {
@@ -96,6 +150,27 @@ impl Region {
         write_anew(&*self.files, &heir.join(&name), &content)?;
         Ok(Listed { name, size: file.reader.size(), reference: file.listed.reference.clone() })
     }
+}
+
+/// The half of the files of `parent` that `child` takes over. Whole files are the upper half from the parent's first row,
+/// as in HBase's merges.
+fn share_of(child: &RegionInfo, parent: &RegionInfo) -> Result<Reference> {
+    let ends_before =
+        !child.end_key().is_empty() && (parent.end_key().is_empty() || child.end_key() < parent.end_key());
+    let begins_behind = child.start_key() > parent.start_key();
+    let (half, row) = match (begins_behind, ends_before) {
+        _ if !child.overlaps(parent) => (None, Bytes::new()),
+        (false, false) => (Some(Half::Top), parent.start_key().clone()),
+        (true, false) => (Some(Half::Top), child.start_key().clone()),
+        (false, true) => (Some(Half::Bottom), child.end_key().clone()),
+        (true, true) => (None, Bytes::new()),
+    };
+    let half = half.ok_or_else(|| {
+        Error::BadRequest(format!(
+            "region {child} takes neither all rows of region {parent} nor those on one side of a row"
+        ))
+    })?;
+    Ok(Reference { half, split_row: row })
 }
 
 /// Writes a small file, replacing the result of an earlier attempt. Durable when this returns.

@@ -24,6 +24,7 @@ mod merged;
 mod outcomes;
 mod partial_rows;
 mod parts;
+mod put_after_delete;
 mod raw_rows;
 mod read_only;
 mod retained_rows;
@@ -32,7 +33,6 @@ mod skipped_rows;
 mod truncation;
 mod visibility;
 mod warm_cache;
-mod write_times;
 
 /// A region over files in memory, and what is needed to open it again.
 struct Bench {

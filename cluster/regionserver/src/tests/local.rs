@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use contract::{CatalogEdit, CatalogRow, OpenOrder, RegionServers, ServerFuture, Stamp, Term};
+use contract::{CatalogEdit, CatalogRow, InheritOrder, OpenOrder, RegionServers, ServerFuture, Stamp, Term};
 use proto::catalog::Column;
 use proto::{EncodedName, FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor};
 use rpc::Exception;
@@ -47,7 +47,9 @@ fn catalog_rows_are_put_replaced_and_deleted() {
     write(10, vec![put("a", "1"), put("b", "2")]);
     write(11, vec![put("a", "3"), CatalogEdit::Delete(Bytes::from("b"))]);
     assert_eq!(rows(), [row("a", "3")]);
-    write(12, vec![put("b", "4")]);
+    write(12, vec![put("b", "4"), put("c", "5")]);
+    assert_eq!(rows(), [row("a", "3"), row("b", "4"), row("c", "5")]);
+    write(13, vec![CatalogEdit::DeleteColumns("c".into(), vec![("f".into(), "q".into())])]);
     assert_eq!(rows(), [row("a", "3"), row("b", "4")]);
     done(servers.flush(&name, &region, Vec::new())).expect("flushed");
     assert_eq!(rows().len(), 2);
@@ -114,6 +116,70 @@ fn a_region_that_cannot_be_flushed_serves_on_and_loses_nothing() {
     done(servers.close(&name, region, Term(1))).expect("there is room again");
     done(servers.open(&name, order(2))).expect("opens again");
     assert_eq!(done(servers.rows(&name, region)).expect("rows"), [row("a", "1")]);
+}
+
+#[test]
+fn daughters_take_the_rows_of_their_side_and_a_merged_region_takes_all() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    let table = Arc::new(table());
+    let parent = region("", "");
+    done(servers.open(&name, order(1))).expect("opens");
+    for (stamp, key) in ["a", "c", "m", "z"].into_iter().enumerate() {
+        let write = servers.write(&name, parent.encoded_name(), Stamp(stamp as u64), vec![put(key, "1")]);
+        done(write).expect("written");
+        done(servers.flush(&name, parent.encoded_name(), Vec::new())).expect("flushed");
+    }
+    let shape = |region: &RegionInfo| done(servers.shape(&name, region.encoded_name(), true)).expect("open");
+    assert!(!shape(&parent).has_references);
+    let opened_at = bench.server.regions().all()[0].open_sequence();
+    done(servers.close(&name, parent.encoded_name(), Term(1))).expect("closes");
+    let new = |start: &'static str, end: &'static str, id| {
+        RegionInfo::new(parent.table().clone(), start.into(), end.into(), RegionId(id)).expect("a region")
+    };
+    let inherit = |child: &RegionInfo, parents: &[&RegionInfo]| {
+        let parents = parents.iter().copied().cloned().collect();
+        let order = InheritOrder { child: child.clone(), parents, table: Arc::clone(&table) };
+        done(servers.inherit(&name, order))
+    };
+    let open = |region: &RegionInfo| {
+        let order = OpenOrder { region: region.clone(), table: Arc::clone(&table), term: Term(9) };
+        done(servers.open(&name, order)).expect("opens");
+        let rows = done(servers.rows(&name, region.encoded_name())).expect("open");
+        rows.into_iter().map(|row| String::from_utf8(row.key.to_vec()).expect("text")).collect::<Vec<_>>()
+    };
+    let daughters = [new("", "d", 10), new("d", "", 10)];
+    for daughter in &daughters {
+        inherit(daughter, &[&parent]).expect("written");
+        inherit(daughter, &[&parent]).expect("written again, as after a crash");
+    }
+    assert_eq!(daughters.each_ref().map(open), [vec!["a", "c"], vec!["m", "z"]]);
+    // Of four files the newest, and those with rows of the side.
+    let files = bench.server.regions().all().iter().map(|region| region.load().files).collect::<Vec<_>>();
+    assert_eq!(files, [3, 2]);
+    assert!(bench.server.regions().all().iter().all(|region| region.open_sequence() > opened_at));
+    let is_needed = |region: &RegionInfo| {
+        done(servers.is_needed(&name, layout::region_folder(region))).expect("the lists can be read")
+    };
+    assert!(shape(&daughters[0]).has_references && is_needed(&parent));
+    // Neither all rows nor one side of them; and a parent that is half of another.
+    assert!(
+        inherit(&new("b", "c", 11), &[&parent]).expect_err("refused").message.contains("neither all rows")
+    );
+    inherit(&new("", "b", 11), &[&daughters[0]]).expect_err("it has to be compacted first");
+    for region in bench.server.regions().all() {
+        region.compact(&region::CompactionRequest::default()).expect("compacted");
+        region.clean(&bench.server.janitor, region::Search::GivenUp).expect("cleaned");
+    }
+    assert!(!shape(&daughters[0]).has_references && !is_needed(&parent));
+    done(servers.drop_folder(&name, layout::region_folder(&parent))).expect("dropped");
+    for daughter in &daughters {
+        done(servers.close(&name, daughter.encoded_name(), Term(9))).expect("closes");
+    }
+    let merged = new("", "", 12);
+    inherit(&merged, &[&daughters[0], &daughters[1]]).expect("written");
+    assert_eq!(open(&merged), ["a", "c", "m", "z"]);
+    assert!(is_needed(&daughters[0]) && is_needed(&daughters[1]));
 }
 
 #[test]

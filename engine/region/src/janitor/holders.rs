@@ -13,18 +13,23 @@ use crate::{Error, Result, tracker};
 /// has halves.
 ///
 /// All complete lists of a store count, not only the newest: after a power failure an older one may be the valid one.
-pub(super) struct FileLists(pub(super) Arc<dyn Files>);
+pub(super) struct FileLists<'a> {
+    pub(super) files: &'a dyn Files,
+    /// The folder of a region whose own lists do not count.
+    pub(super) except: Option<&'a FileName>,
+}
 
-impl FileHolder for FileLists {
-    fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()> {
+impl FileLists<'_> {
+    pub(super) fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()> {
         let stores: Vec<Option<StorePlace>> = files.iter().map(store_of).collect();
         let tables: BTreeSet<FileName> = stores.iter().flatten().map(StorePlace::table_folder).collect();
         let mut named = BTreeSet::new();
         for table in tables {
-            let lists = self.0.list(&table)?.into_iter().filter_map(|entry| entry.name.parent());
+            let lists = self.files.list(&table)?.into_iter().filter_map(|entry| entry.name.parent());
             let folders: BTreeSet<FileName> = lists.filter(tracker::is_list_folder).collect();
-            for folder in folders.iter().filter_map(FileName::parent) {
-                named.extend(named_by(&*self.0, &folder)?);
+            let counts = |store: &FileName| self.except.is_none() || store.parent().as_ref() != self.except;
+            for folder in folders.iter().filter_map(FileName::parent).filter(counts) {
+                named.extend(named_by(self.files, &folder)?);
             }
         }
         for (name, held) in files.iter().zip(held) {

@@ -166,13 +166,13 @@ impl Shared {
     }
 
     pub(crate) fn fail(&self, error: Error) {
-        let (waiters, watchers) = {
+        let waiters = {
             let mut front = self.front.lock();
             front.failure.get_or_insert(error);
-            (std::mem::take(&mut front.waiters), std::mem::take(&mut front.watchers))
+            std::mem::take(&mut front.waiters)
         };
-        for waker in waiters.into_iter().map(|waiter| waiter.waker).chain(watchers) {
-            waker.wake();
+        for waiter in waiters {
+            waiter.waker.wake();
         }
     }
 
