@@ -26,9 +26,6 @@ pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
             "java.lang.UnsupportedOperationException: \
              org.apache.hadoop.hbase.security.access.AccessController is not loaded",
         ),
-        "SplitRegion" => {
-            refused("the region is not split: the split switch is off, regions are not split here")
-        }
         "MergeTableRegions" => {
             refused("the regions are not merged: the merge switch is off, regions are not merged here")
         }

@@ -10,7 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use contract::{CatalogEdit, CatalogRow, OpenOrder, OpenSequence, RegionServers, ServerFuture, Stamp, Term};
+use contract::{
+    CatalogEdit, CatalogRow, InheritOrder, OpenOrder, OpenSequence, RegionServers, RegionShape, ServerFuture,
+    Stamp, Term,
+};
 use env::World;
 use env::sync::Mutex;
 use proto::catalog::RegionRow;
@@ -142,6 +145,31 @@ impl Assignments {
         let term = Term(self.clock.next().0);
         let order = OpenOrder { region: region.clone(), table: Arc::clone(table), term };
         env::block_on(self.servers.truncate(&server, order))
+    }
+
+    /// Writes the files of a new region. See [`RegionServers::inherit`].
+    pub(crate) fn inherit(
+        &self,
+        child: &RegionInfo,
+        parents: &[RegionInfo],
+        table: &Arc<TableDescriptor>,
+        last: Option<&ServerName>,
+    ) -> Result<(), Exception> {
+        let server = choose(&self.servers.live(), &self.owners.lock(), last)?;
+        let order =
+            InheritOrder { child: child.clone(), parents: parents.to_vec(), table: Arc::clone(table) };
+        env::block_on(self.servers.inherit(&server, order))
+    }
+
+    /// Whether anybody but its closed region needs files of a folder. See [`RegionServers::is_needed`].
+    pub(crate) fn is_needed(&self, folder: FileName) -> Result<bool, Exception> {
+        let server = choose(&self.servers.live(), &self.owners.lock(), None)?;
+        env::block_on(self.servers.is_needed(&server, folder))
+    }
+
+    /// The shape of an open region. See [`RegionServers::shape`].
+    pub(crate) fn shape(&self, region: &EncodedName, find_row: bool) -> Result<RegionShape, Exception> {
+        self.ask(region, |server| self.servers.shape(server, region, find_row))
     }
 
     /// Removes the folder of what is gone from the catalog. See [`RegionServers::drop_folder`].

@@ -84,6 +84,26 @@ impl Catalog {
         self.write(&self.meta, rows.into_iter().map(put).collect())
     }
 
+    /// Writes rows of regions and removes those of `gone`, all of it or nothing.
+    pub(crate) fn replace_regions<'a>(
+        &self,
+        rows: impl IntoIterator<Item = &'a RegionRow>,
+        gone: &[RegionInfo],
+    ) -> Result<(), Exception> {
+        let put = |row: &RegionRow| CatalogEdit::Put(CatalogRow { key: row.key(), columns: row.columns() });
+        let delete = |region: &RegionInfo| CatalogEdit::Delete(region.meta_row());
+        let edits = rows.into_iter().map(put).chain(gone.iter().map(delete));
+        self.write(&self.meta, edits.collect())
+    }
+
+    /// Removes the columns that name the parents of a merged region.
+    pub(crate) fn forget_merge(&self, row: &RegionRow) -> Result<(), Exception> {
+        let family = Bytes::from_static(catalog::INFO);
+        let columns =
+            (0..row.merged_from.len()).map(|index| (family.clone(), catalog::merge_qualifier(index)));
+        self.write(&self.meta, vec![CatalogEdit::DeleteColumns(row.key(), columns.collect())])
+    }
+
     /// Writes a table's state.
     pub(crate) fn put_state(&self, table: &TableName, state: TableState) -> Result<(), Exception> {
         let key = Bytes::copy_from_slice(table.as_bytes());

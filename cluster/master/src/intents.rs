@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! per intent, delimited messages:  NameBytesPair{kind, family}  TableName | TableSchema  LongMsg count  RegionInfo…
-//! a region to truncate has no count
+//! a region to truncate has no count; of a split or merge: NameBytesPair{"replace", step}  LongMsg count  RegionInfo… of
+//! the parents, and the same of the children
 //! ```
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use storage::{Files, Kind, Outcome, Version, swap_confirmed};
 
 use crate::Error;
+use crate::replace::{Replacement, Step};
 
 /// A change of a table that has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +51,8 @@ pub enum Intent {
         /// The region.
         region: RegionInfo,
     },
+    /// Replaces regions by others: a split or a merge, and how far it is.
+    Replace(Replacement),
 }
 
 impl Intent {
@@ -59,6 +63,7 @@ impl Intent {
             | Intent::DeleteFamilies { table, .. }
             | Intent::TruncateRegion { table, .. } => table.name(),
             Intent::Delete { table } => table,
+            Intent::Replace(replacement) => replacement.table(),
         }
     }
 
@@ -100,6 +105,18 @@ impl Intent {
                 let message = pb::RegionInfo::from(region);
                 message.encode_length_delimited(out).expect("a growing buffer takes any message");
             }
+            Intent::Replace(Replacement { parents, children, step }) => {
+                let (_, step) =
+                    Step::NAMES.iter().find(|(known, _)| known == step).expect("every step has a name");
+                put(out, pb::NameBytesPair { name: "replace".into(), value: Some((*step).into()) });
+                for regions in [parents, children] {
+                    count(out, regions.len());
+                    for region in regions {
+                        let message = pb::RegionInfo::from(region);
+                        message.encode_length_delimited(out).expect("a growing buffer takes any message");
+                    }
+                }
+            }
         }
     }
 
@@ -108,9 +125,7 @@ impl Intent {
         match kind.name.as_str() {
             "create" => {
                 let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
-                let count = next::<pb::LongMsg>(bytes)?.long_msg;
-                let regions = (0..count).map(|_| RegionInfo::try_from(&next::<pb::RegionInfo>(bytes)?));
-                Ok(Intent::Create { table, regions: regions.collect::<Result<_, _>>()? })
+                Ok(Intent::Create { table, regions: regions(bytes)? })
             }
             "delete" => Ok(Intent::Delete { table: TableName::try_from(&next::<pb::TableName>(bytes)?)? }),
             "delete-families" => {
@@ -125,6 +140,22 @@ impl Intent {
                 let region = RegionInfo::try_from(&next::<pb::RegionInfo>(bytes)?)?;
                 Ok(Intent::TruncateRegion { table, region })
             }
+            "replace" => {
+                let named = kind.value.unwrap_or_default();
+                let step = Step::NAMES.iter().find(|(_, name)| name.as_bytes() == named);
+                let (step, _) = step.ok_or_else(|| proto::Error::Malformed {
+                    what: "unfinished split or merge",
+                    found: format!("in the unknown step {:?}", named.escape_ascii().to_string()),
+                })?;
+                let (parents, children) = (regions(bytes)?, regions(bytes)?);
+                if parents.is_empty() {
+                    return Err(proto::Error::Malformed {
+                        what: "unfinished split or merge",
+                        found: "without a parent".to_owned(),
+                    });
+                }
+                Ok(Intent::Replace(Replacement { parents, children, step: *step }))
+            }
             other => Err(proto::Error::Malformed {
                 what: "unfinished change",
                 found: format!("of the unknown kind {other:?}"),
@@ -136,6 +167,11 @@ impl Intent {
 fn count(out: &mut Vec<u8>, count: usize) {
     let message = pb::LongMsg { long_msg: i64::try_from(count).expect("fewer than 2^63 things") };
     message.encode_length_delimited(out).expect("a growing buffer takes any message");
+}
+
+fn regions(bytes: &mut Bytes) -> Result<Vec<RegionInfo>, proto::Error> {
+    let count = next::<pb::LongMsg>(bytes)?.long_msg;
+    (0..count).map(|_| RegionInfo::try_from(&next::<pb::RegionInfo>(bytes)?)).collect()
 }
 
 fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
@@ -295,8 +331,13 @@ mod tests {
         let intents = [
             Intent::Create { table: Arc::clone(&table), regions: vec![region.clone(), region.clone()] },
             Intent::Delete { table: name },
-            Intent::TruncateRegion { table: Arc::clone(&table), region },
+            Intent::TruncateRegion { table: Arc::clone(&table), region: region.clone() },
             Intent::DeleteFamilies { table, families: vec!["g".into(), "h".into()] },
+            Intent::Replace(Replacement {
+                parents: vec![region.clone()],
+                children: vec![region.clone(), region.clone()],
+                step: Step::Record,
+            }),
         ];
         let mut out = Vec::new();
         intents.iter().for_each(|intent| intent.encode(&mut out));

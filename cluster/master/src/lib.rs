@@ -31,11 +31,14 @@ mod hbck;
 pub mod intents;
 mod namespaces;
 mod options;
+mod parents;
 mod placement;
 pub mod procedure;
+mod replace;
 pub mod root;
 mod selection;
 mod service;
+mod split;
 mod startup;
 mod status;
 pub mod switches;
@@ -49,7 +52,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use env::World;
-use env::sync::{Mutex, RwLock};
+use env::sync::{Condvar, Mutex, RwLock};
 use proto::catalog::{RegionRow, TableState};
 use proto::{ServerName, TableName};
 use rpc::{Exception, class};
@@ -95,6 +98,9 @@ pub struct Master {
     failed_creations: Mutex<BTreeSet<TableName>>,
     /// The last `flush-table-proc` of each table, for clients that ask whether it is done.
     last_flushes: Mutex<BTreeMap<TableName, ProcedureId>>,
+    /// Whether the process ends, and its notification for the chore.
+    stopping: Mutex<bool>,
+    stopped: Condvar,
     cluster_id: String,
     /// Host, port and start time, by which clients tell this master from its predecessor.
     name: ServerName,
@@ -119,8 +125,10 @@ impl Master {
         row.expect("a master that has started has opened hbase:meta")
     }
 
-    /// Waits until no procedure runs. The process calls this before it ends.
+    /// Ends the chore and waits until no procedure runs. The process calls this before it ends.
     pub fn wait_idle(&self) {
+        *self.stopping.lock() = true;
+        self.stopped.notify_all();
         self.procedures.wait_idle();
     }
 

@@ -18,6 +18,9 @@ pub struct Options {
     pub sanity: sanity::Limits,
     /// Limits of procedures. `hbase.procedure.cleaner.evict.ttl` is the time for which an outcome is kept.
     pub procedures: procedure::Options,
+    /// `hbase.catalogjanitor.interval`: time between two looks for parents of splits and merges that nobody needs any
+    /// more; zero for never. 5 minutes.
+    pub parents_period: Duration,
     /// `hbase.meta.versions`: versions that a new hbase:meta keeps. 3.
     pub meta_versions: u32,
     /// `hbase.meta.blocksize`: bytes of a block of a new hbase:meta. 8192.
@@ -34,6 +37,7 @@ impl Default for Options {
             open_threads: 3,
             sanity: sanity::Limits::default(),
             procedures: procedure::Options::default(),
+            parents_period: Duration::from_secs(300),
             meta_versions: 3,
             meta_block_bytes: 8192,
             info_port: 16010,
@@ -50,6 +54,7 @@ impl Options {
         Ok(Options {
             sanity: sanity::Limits { enabled: conf.value(&key::TABLE_SANITY_CHECKS)?, ..defaults.sanity },
             procedures: procedure::Options { outcome_kept, ..defaults.procedures },
+            parents_period: conf.value(&key::CATALOG_JANITOR_INTERVAL)?,
             meta_versions: conf.value(&key::META_VERSIONS)?.try_into().unwrap_or(u32::MAX),
             meta_block_bytes: conf.value(&key::META_BLOCK_SIZE)?,
             info_port: conf.value(&key::INFO_PORT)?.try_into().unwrap_or(-1),
@@ -81,6 +86,7 @@ mod tests {
         let (ours, theirs) =
             (Options::default(), Options::from_conf(&Conf::new()).expect("defaults are good"));
         assert_eq!(ours.meta_versions, theirs.meta_versions);
+        assert_eq!(ours.parents_period, theirs.parents_period);
         assert_eq!((ours.meta_block_bytes, ours.info_port), (theirs.meta_block_bytes, theirs.info_port));
         assert_eq!(ours.procedures.outcome_kept, theirs.procedures.outcome_kept);
         assert_eq!(ours.sanity, theirs.sanity);

@@ -54,6 +54,7 @@ impl Master {
         let row = self.find(region)?;
         self.submit("assign", &row.region.table().clone(), None, move |master| {
             let name = row.region.table();
+            master.check_serves(&row.region)?;
             let table = master.read_view(|view| {
                 view.tables.get(name).map(|table| (Arc::clone(&table.descriptor), table.state))
             });
@@ -74,7 +75,10 @@ impl Master {
         if row.region.is_meta() {
             return Err(Exception::do_not_retry("the region of hbase:meta cannot be unassigned"));
         }
-        self.submit("unassign", &row.region.table().clone(), None, move |master| master.close(&row.region))
+        self.submit("unassign", &row.region.table().clone(), None, move |master| {
+            master.check_serves(&row.region)?;
+            master.close(&row.region)
+        })
     }
 
     /// Submits the flush of a table's regions: these families, or all.
@@ -178,7 +182,7 @@ impl Master {
     }
 
     /// The schema of a table, which must be enabled.
-    fn check_enabled(&self, name: &TableName) -> Result<Arc<TableDescriptor>, Exception> {
+    pub(crate) fn check_enabled(&self, name: &TableName) -> Result<Arc<TableDescriptor>, Exception> {
         self.read_view(|view| match view.tables.get(name) {
             None => Err(table_not_found(name)),
             Some(table) if table.state == TableState::Enabled => Ok(Arc::clone(&table.descriptor)),
@@ -186,8 +190,8 @@ impl Master {
         })
     }
 
-    /// Refuses a region that its table does not have.
-    fn check_serves(&self, region: &RegionInfo) -> Result<(), Exception> {
+    /// Refuses a region that its table does not have, or has no more: a parent of a split.
+    pub(crate) fn check_serves(&self, region: &RegionInfo) -> Result<(), Exception> {
         let is_there = self.read_view(|view| {
             let table = view.tables.get(region.table());
             table.is_some_and(|table| table.serving().any(|row| row.region.name() == region.name()))

@@ -49,13 +49,20 @@ pub struct Options {
     pub threads_max: usize,
     /// Procedures that may wait; further submissions are refused.
     pub waiting_max: usize,
+    /// Repetitions of an act of a split or merge that failed and cannot be undone.
+    pub retries_max: u32,
     /// Time for which an outcome is kept (`hbase.procedure.cleaner.evict.ttl`, 15 minutes).
     pub outcome_kept: Duration,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads_max: 16, waiting_max: 10_000, outcome_kept: Duration::from_secs(15 * 60) }
+        Options {
+            threads_max: 16,
+            waiting_max: 10_000,
+            retries_max: 5,
+            outcome_kept: Duration::from_secs(15 * 60),
+        }
     }
 }
 

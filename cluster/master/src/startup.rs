@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use contract::RegionServers;
 use env::World;
-use env::sync::{Mutex, RwLock};
+use env::sync::{Condvar, Mutex, RwLock};
 use proto::catalog::{self, RegionRow, RegionState, TableState};
 use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE};
 use proto::{RegionInfo, ServerName, TableDescriptor, TableName, pb};
@@ -59,6 +59,8 @@ impl Master {
             hbck_report: Mutex::default(),
             failed_creations: Mutex::default(),
             last_flushes: Mutex::default(),
+            stopping: Mutex::default(),
+            stopped: Condvar::new(),
             world,
             options,
             files,
@@ -211,7 +213,9 @@ impl Master {
                 .map_err(wrap)?;
         }
         let known = self.read_view(|view| {
+            // All writes of a split parent are in files.
             let rows = view.tables.values().flat_map(|table| &table.regions);
+            let rows = rows.filter(|row| !row.region.is_split());
             rows.map(|row| row.region.encoded_name().clone()).collect()
         });
         if all_read {

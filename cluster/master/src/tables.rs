@@ -27,6 +27,7 @@ use rpc::{Exception, class};
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
 use crate::procedure::{NonceKey, ProcedureId};
+use crate::replace::Phase;
 use crate::view::TableEntry;
 use crate::{Master, descriptors, table_not_found};
 
@@ -214,6 +215,7 @@ impl Master {
                 self.intents.begin(delete.clone()).map_err(of_storage)?;
                 self.finish(&delete)
             }
+            Some(Intent::Replace(replacement)) => self.carry_on(&replacement, Phase::Service),
             Some(intent) => {
                 self.finish(&intent)?;
                 if matches!(intent, Intent::Create { .. }) { self.open_table(name) } else { Ok(()) }
@@ -252,7 +254,7 @@ impl Master {
         self.finish(&intent)
     }
 
-    /// Carries out an intent from its first step, and removes it.
+    /// Carries out an intent from its first step, or a split or merge from the step it is in, and removes it.
     pub(crate) fn finish(&self, intent: &Intent) -> Result<(), Exception> {
         match intent {
             Intent::Create { table, regions } => {
@@ -281,6 +283,7 @@ impl Master {
                 self.regions.close(region.encoded_name())?;
                 self.regions.truncate(region, table, self.last_server(region).as_ref())?;
             }
+            Intent::Replace(replacement) => return self.carry_on(replacement, Phase::Start),
         }
         self.intents.end(intent.table()).map_err(of_storage)
     }

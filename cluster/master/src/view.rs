@@ -42,9 +42,16 @@ impl TableEntry {
     }
 
     /// Replaces the row of a region, or adds it.
-    pub fn update(&mut self, row: RegionRow) {
+    ///
+    /// As in hbase:meta, where columns keep the values that a new row lacks, a merged region keeps its parents.
+    pub fn update(&mut self, mut row: RegionRow) {
         match self.regions.iter_mut().find(|known| known.region.name() == row.region.name()) {
-            Some(known) => *known = row,
+            Some(known) => {
+                if row.merged_from.is_empty() {
+                    row.merged_from = std::mem::take(&mut known.merged_from);
+                }
+                *known = row;
+            }
             None => {
                 self.regions.push(row);
                 sort(&mut self.regions);

@@ -13,6 +13,8 @@ keys! {
     META_BLOCK_SIZE: Size = "hbase.meta.blocksize", "8192";
     /// Whether table descriptors are checked when a table is created or changed.
     TABLE_SANITY_CHECKS: Flag = "hbase.table.sanity.checks", "true";
+    /// How often the master deletes parents of splits and merges to whose files no region refers any more. 0: never.
+    CATALOG_JANITOR_INTERVAL: Millis = "hbase.catalogjanitor.interval", "300000";
     /// How long the result of a procedure is kept for clients that ask for it.
     PROCEDURE_RESULT_TTL: Millis = "hbase.procedure.cleaner.evict.ttl", "900000";
     /// How long a file of the write-ahead log is kept after nobody needs it any more. HBase's default is 600000 ms; here

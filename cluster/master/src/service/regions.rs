@@ -39,6 +39,13 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
             |_| Reply::of(&pb::UnassignRegionResponse {}),
         )
     }),
+    ("SplitRegion", |master, call| {
+        with(master, call, |master, request: pb::SplitTableRegionRequest| {
+            let nonce = NonceKey::of(request.nonce_group, request.nonce);
+            let id = master.split_region(&request.region_info, request.split_row, nonce)?;
+            Ok(Reply::of(&pb::SplitTableRegionResponse { proc_id: Some(id.0) }))
+        })
+    }),
     ("TruncateRegion", |master, call| {
         with(master, call, |master, request: pb::TruncateRegionRequest| {
             let nonce = NonceKey::of(request.nonce_group, request.nonce);

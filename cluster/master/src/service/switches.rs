@@ -51,7 +51,12 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
             Reply::of(&pb::IsSplitOrMergeEnabledResponse { enabled })
         }))
     }),
-    ("RunCatalogScan", |_, _| now(&pb::RunCatalogScanResponse { scan_result: Some(0) })),
+    ("RunCatalogScan", |master, call| {
+        with(master, call, |master, _: pb::RunCatalogScanRequest| {
+            let collected = i32::try_from(master.collect_parents()?).unwrap_or(i32::MAX);
+            Ok(Reply::of(&pb::RunCatalogScanResponse { scan_result: Some(collected) }))
+        })
+    }),
     ("EnableCatalogJanitor", |master, call| {
         with(master, call, |master, request: pb::EnableCatalogJanitorRequest| {
             let before = master.switch(Switch::CatalogJanitor, request.enable)?;

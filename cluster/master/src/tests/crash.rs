@@ -1,8 +1,11 @@
 //! Each change, killed at every write it makes to the disk and to hbase:meta: the next life finds it whole or not begun,
 //! and can go on from there.
 
-use proto::catalog::TableState;
-use proto::pb;
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use proto::catalog::{RegionRow, RegionState, TableState};
+use proto::{RegionInfo, pb};
 use rpc::Exception;
 use storage::memory::Fault;
 use storage::{Kind, Outcome};
@@ -14,7 +17,7 @@ type Change = fn(&Life) -> Result<(), Exception>;
 
 /// Runs `change` after `before` again and again, dead at a later act each time, until it lives to its end. `check` sees
 /// the next life, and whether the change was told to be done.
-fn at_every_act(before: Change, change: Change, check: fn(&Life, bool)) {
+fn at_every_act(before: Change, change: Change, check: impl Fn(&Life, bool)) {
     let prepared = || {
         let life = Life::first();
         before(&life).expect("the preparation works");
@@ -154,6 +157,150 @@ fn a_truncation_of_a_region() {
         let files = life.files_of("t").iter().filter(|file| file.last() == "0123").count();
         assert!(files == 0 || (!told && files == 2), "{files} of 2 families have rows");
     });
+}
+
+/// The region of t that begins at `start`.
+fn region_at(life: &Life, start: &str) -> RegionInfo {
+    let table = life.master.read_view(|view| view.tables[&name("t")].clone());
+    let row = table.serving().find(|row| row.region.start_key() == start.as_bytes());
+    row.expect("a region begins there").region.clone()
+}
+
+fn split(life: &Life) -> Result<(), Exception> {
+    let region = region_at(life, "m");
+    life.done(life.master.split_region(&(&region).into(), Some("s".into()), None))
+}
+
+/// The folders of t's regions, by their encoded names.
+fn folders(life: &Life) -> BTreeSet<String> {
+    let regions = life.files_of("t").into_iter().filter(|file| file.last() == ".regioninfo");
+    regions.map(|file| file.parent().expect("a folder").last().to_owned()).collect()
+}
+
+/// Asserts that hbase:meta, the folders and the open regions of t agree, and that the regions begin at these keys.
+fn assert_agree(life: &Life, starts: &[&str]) {
+    assert_eq!(life.state("t"), TableState::Enabled);
+    let (table, content) =
+        (life.master.read_view(|view| view.tables[&name("t")].clone()), life.master.catalog.read());
+    let serving: Vec<_> = table.serving().cloned().collect();
+    let found: Vec<_> = serving.iter().map(|row| row.region.start_key().clone()).collect();
+    assert_eq!(
+        found,
+        starts.iter().map(|start| Bytes::copy_from_slice(start.as_bytes())).collect::<Vec<_>>()
+    );
+    assert!(covers_all_rows(serving.iter()), "{serving:?}");
+    for row in &serving {
+        assert_eq!(row.state, RegionState::Open, "{}", row.region);
+        assert!(life.servers.server_of(row.region.encoded_name()).is_some(), "{} is not open", row.region);
+    }
+    assert_eq!(life.servers.open_count(), 2 + serving.len(), "no other region is open");
+    let names = |rows: &[RegionRow]| {
+        rows.iter().map(|row| row.region.encoded_name().to_string()).collect::<BTreeSet<_>>()
+    };
+    let meta = content.expect("readable").regions.remove(&name("t")).unwrap_or_default();
+    assert_eq!(names(&meta), names(&table.regions), "the view is as hbase:meta");
+    let mut known = names(&meta);
+    known.extend(meta.iter().flat_map(|row| &row.merged_from).map(|info| info.encoded_name().to_string()));
+    assert_eq!(folders(life), known, "every region has a folder, and every folder a region");
+    assert_eq!(life.master.intents.all(), [], "nothing is left to be carried on");
+    let report = life.master.run_hbck().expect("checked");
+    assert!(report.inconsistencies.is_empty(), "{:?}", report.inconsistencies);
+}
+
+#[test]
+fn a_split() {
+    let (mut rolled_back, mut finished) = (0, 0);
+    let counts = std::cell::RefCell::new((&mut rolled_back, &mut finished));
+    at_every_act(table, split, |life, told| {
+        let is_split = life.master.read_view(|view| view.tables[&name("t")].serving().count()) == 3;
+        let mut counts = counts.borrow_mut();
+        *(if is_split { &mut *counts.1 } else { &mut *counts.0 }) += 1;
+        assert!(is_split || !told);
+        if is_split {
+            assert_agree(life, &["", "m", "s"]);
+            let parent = life.master.read_view(|view| {
+                view.tables[&name("t")].regions.iter().find(|row| row.region.is_split()).cloned()
+            });
+            let parent = parent.expect("the parent stays until nobody refers to its files");
+            let daughters = parent.daughters.expect("they are named");
+            assert_eq!(daughters.each_ref().map(|region| &**region.start_key()), [b"m", b"s"]);
+        } else {
+            assert_agree(life, &["", "m"]);
+            split(life).expect("nothing is in the way");
+            assert_agree(life, &["", "m", "s"]);
+        }
+    });
+    assert!(rolled_back > 3 && finished > 3, "{rolled_back} were rolled back and {finished} finished");
+}
+
+/// A split fails at every act without a crash: it is rolled back or finished at once, or by the next change.
+#[test]
+fn a_split_that_fails_at_every_act_of_the_disk() {
+    for outcome in [Outcome::DidNotHappen, Outcome::MayHaveHappened] {
+        for act in 1.. {
+            let life = Life::first();
+            table(&life).expect("the preparation works");
+            let fault = Fault { act: life.files.acts() + act, kind: Kind::Failed, outcome, last: false };
+            life.files.set_fault(Some(fault));
+            let told = split(&life).is_ok();
+            life.files.set_fault(None);
+            let region = region_at(&life, "");
+            let specifier = pb::RegionSpecifier { r#type: 1, value: region.name().clone() };
+            life.done(life.master.assign_region(&specifier)).expect("whatever waits is carried on first");
+            let is_split = life.master.read_view(|view| view.tables[&name("t")].serving().count()) == 3;
+            assert_agree(&life, if is_split { &["", "m", "s"] } else { &["", "m"] });
+            assert!(is_split || !told);
+            if told {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_collection_of_a_parent() {
+    let prepare: Change = |life| {
+        table(life)?;
+        split(life)?;
+        assert_eq!(life.master.collect_parents()?, 0, "daughters refer to its files");
+        life.servers.compact(&region_at(life, "m"));
+        assert_eq!(life.master.collect_parents()?, 0, "one of them still does");
+        life.servers.compact(&region_at(life, "s"));
+        Ok(())
+    };
+    let collect: Change = |life| {
+        let parents = life.master.read_view(|view| {
+            view.tables[&name("t")].regions.iter().filter(|row| row.region.is_split()).count()
+        });
+        assert_eq!((life.master.collect_parents()?, parents), (1, 1));
+        Ok(())
+    };
+    at_every_act(prepare, collect, |life, told| {
+        let left = life.master.collect_parents().expect("nothing is in the way");
+        assert!(left == 0 || !told);
+        let rows = life.master.read_view(|view| view.tables[&name("t")].regions.len());
+        assert_eq!(rows, 3, "the parent has no row any more");
+        // A loss of power may bring its folder back; then it is nobody's.
+        let parents = folders(life).len() - rows;
+        assert!(parents <= 1);
+        if told && parents == 0 {
+            assert_agree(life, &["", "m", "s"]);
+        }
+    });
+}
+
+#[test]
+fn a_daughter_that_does_not_open_is_reported_and_can_be_assigned() {
+    let life = Life::first();
+    table(&life).expect("the preparation works");
+    life.servers.refuse(Some("s"));
+    let failure = split(&life).expect_err("one daughter does not open");
+    assert!(failure.message.contains("refused by the test"), "{failure}");
+    life.servers.refuse(None);
+    let daughter = region_at(&life, "s");
+    let specifier = pb::RegionSpecifier { r#type: 1, value: daughter.name().clone() };
+    life.done(life.master.assign_region(&specifier)).expect("assigned");
+    assert_agree(&life, &["", "m", "s"]);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use contract::{
-    CatalogEdit, CatalogRow, OpenOrder, OpenSequence, RegionReport, RegionServers, ServerFuture, StaleTerm,
-    Stamp, Term, TermLedger,
+    CatalogEdit, CatalogRow, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers, RegionShape,
+    ServerFuture, StaleTerm, Stamp, Term, TermLedger,
 };
 use env::sync::{Condvar, Mutex};
 use env::{WallTime, World};
@@ -15,7 +15,7 @@ use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb}
 use rpc::Exception;
 use storage::{FileName, Files, Memory};
 
-use crate::procedure::ProcedureId;
+use crate::procedure::{self, ProcedureId};
 use crate::{Error, Master, Options, TableStateMirror};
 
 type Cells = BTreeMap<Bytes, BTreeMap<(Bytes, Bytes), (u64, Bytes)>>;
@@ -49,6 +49,10 @@ pub(super) struct FakeServers {
     /// Whose edits the logs keep; `None` while nobody has said so: all.
     known: Mutex<Option<BTreeSet<EncodedName>>>,
     stopped: Mutex<BTreeSet<ServerName>>,
+    /// The row that every region is best split at.
+    pub(super) split_row: Mutex<Option<Bytes>>,
+    /// Every region that was opened.
+    infos: Mutex<BTreeMap<EncodedName, RegionInfo>>,
     /// Every schema that a region was opened with.
     schemas: Mutex<Vec<(EncodedName, Arc<TableDescriptor>)>>,
 }
@@ -74,6 +78,8 @@ impl FakeServers {
             discarded: Mutex::default(),
             known: Mutex::default(),
             stopped: Mutex::default(),
+            split_row: Mutex::default(),
+            infos: Mutex::default(),
             schemas: Mutex::default(),
         })
     }
@@ -169,6 +175,10 @@ impl FakeServers {
                     rows.remove(&key);
                     deleted.insert((region.clone(), key), stamp.0);
                 }
+                CatalogEdit::DeleteColumns(key, columns) => {
+                    let cells = rows.entry(key).or_default();
+                    columns.iter().for_each(|column| drop(cells.remove(column)));
+                }
             }
         }
         Ok(())
@@ -204,6 +214,7 @@ impl FakeServers {
             .map_err(StaleTerm::exception)?;
         let last = self.last_terms.lock().insert(name.clone(), term);
         assert!(last.is_none_or(|last| last <= term), "{name}: term {term} after {last:?}");
+        self.infos.lock().insert(name.clone(), region);
         let before = self.open.lock().insert(name.clone(), (server.clone(), term));
         assert!(before.is_none_or(|before| before == (server.clone(), term)), "{name} is open twice");
         self.schemas.lock().push((name, table));
@@ -245,6 +256,51 @@ impl FakeServers {
             self.files.swap(&family.join(".list"), None, b"").map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Writes one file that names the parents, as a reference does.
+    fn inherit_here(&self, order: &InheritOrder) -> Result<(), Exception> {
+        let failed = |error: storage::Error| Exception::io(error.to_string());
+        for region in order.parents.iter().chain([&order.child]) {
+            let name = region.encoded_name();
+            assert!(!self.open.lock().contains_key(name), "{name} is open while rows change their region");
+        }
+        let file = layout::region_folder(&order.child).join("f").join("0123.refers");
+        let names = order.parents.iter().map(|parent| parent.encoded_name().to_string());
+        let names: Vec<String> = names.collect();
+        self.files.delete(&file).map_err(failed)?;
+        let mut writer = self.files.create(&file).map_err(failed)?;
+        writer.write(names.join(" ").as_bytes()).map_err(failed)?;
+        writer.finish().map_err(failed)?;
+        Ok(())
+    }
+
+    /// The regions of a table that files of other regions refer to, by their encoded names.
+    fn referred_to(&self, table: &FileName) -> Result<BTreeSet<String>, storage::Error> {
+        let mut named = BTreeSet::new();
+        for entry in self.files.list(table)? {
+            if entry.name.last() == "0123.refers" {
+                let names = String::from_utf8(self.files.read(&entry.name, 4096)?).expect("names");
+                named.extend(names.split(' ').map(str::to_owned));
+            }
+        }
+        Ok(named)
+    }
+
+    /// Rewrites the references of an open region to a file of its own, as a compaction does.
+    pub(super) fn compact(&self, region: &RegionInfo) {
+        let file = layout::region_folder(region).join("f").join("0123.refers");
+        self.files.delete(&file).expect("the disk works");
+        // As the store's new file list: what was deleted before it stays deleted.
+        let list = file.parent().expect("a family").join(".compacted");
+        self.files.swap(&list, None, b"").expect("the disk works");
+    }
+
+    fn shape_here(&self, region: &EncodedName) -> RegionShape {
+        let schemas = self.infos.lock();
+        let info = schemas.get(region).expect("it was opened");
+        let refers = self.files.open(&layout::region_folder(info).join("f").join("0123.refers")).is_ok();
+        RegionShape { has_references: refers, split_row: self.split_row.lock().clone() }
     }
 
     fn drop_here(&self, folder: &FileName) -> Result<(), Exception> {
@@ -315,6 +371,21 @@ impl RegionServers for FakeServers {
 
     fn truncate(&self, _server: &ServerName, order: OpenOrder) -> ServerFuture<()> {
         answered(self.truncate_here(&order))
+    }
+
+    fn inherit(&self, _server: &ServerName, order: InheritOrder) -> ServerFuture<()> {
+        answered(self.inherit_here(&order))
+    }
+
+    fn is_needed(&self, _server: &ServerName, folder: FileName) -> ServerFuture<bool> {
+        let table = folder.parent().expect("a region is below a table");
+        let named = self.referred_to(&table).map_err(|error| Exception::io(error.to_string()));
+        answered(named.map(|named| named.contains(folder.last())))
+    }
+
+    fn shape(&self, server: &ServerName, region: &EncodedName, _find_row: bool) -> ServerFuture<RegionShape> {
+        self.assert_owner(server, region);
+        answered(Ok(self.shape_here(region)))
     }
 
     fn drop_folder(&self, _server: &ServerName, folder: FileName) -> ServerFuture<()> {
@@ -439,7 +510,11 @@ impl Life {
         let mirrored = Arc::new(MirroredStates::default());
         let master = Master::start(
             world,
-            Options::default(),
+            // A failing act is not repeated: what a test breaks stays broken.
+            Options {
+                procedures: procedure::Options { retries_max: 0, ..procedure::Options::default() },
+                ..Options::default()
+            },
             Arc::new(files.clone()),
             Arc::clone(&servers) as Arc<_>,
             Arc::clone(&mirrored) as Arc<_>,

@@ -1,0 +1,134 @@
+//! Parents of splits and merges: their files and rows go when nobody needs them any more. HBase's CatalogJanitor.
+//!
+//! A parent of a split keeps its row in hbase:meta, marked as split. Parents of a merge are named by the row of the merged
+//! region. The files of both are read through references until the children have been compacted. Then the master
+//!
+//! 1. has the parent's folder dropped; from here on a repetition finds nothing to drop;
+//! 2. gives up what the logs have of the parent;
+//! 3. removes its row, or the columns that name it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use env::Priority;
+use proto::catalog::RegionRow;
+use proto::{RegionInfo, TableName};
+use rpc::Exception;
+
+use crate::Master;
+use crate::switches::Switch;
+
+/// How often the chore looks for changes that wait to be carried on.
+const CHORE_PERIOD: Duration = Duration::from_secs(10);
+
+impl Master {
+    /// Starts the thread that collects parents (`hbase.catalogjanitor.interval`) and carries on what an earlier failure has
+    /// left. It ends when the process ends or the master is dropped.
+    pub fn start_chores(self: &Arc<Self>) -> std::io::Result<()> {
+        let master: Weak<Master> = Arc::downgrade(self);
+        let mut collected = self.world.moment();
+        let body = move || {
+            while let Some(master) = master.upgrade() {
+                {
+                    let mut stopping = master.stopping.lock();
+                    if !*stopping {
+                        master.stopped.wait_for(&mut stopping, CHORE_PERIOD);
+                    }
+                    if *stopping {
+                        return;
+                    }
+                }
+                master.carry_on_what_waits();
+                let now = master.world.moment();
+                let period = master.options.parents_period;
+                let is_due = !period.is_zero() && now.since(collected) >= period;
+                if is_due && master.switches.is_on(Switch::CatalogJanitor) {
+                    collected = now;
+                    if let Err(cause) = master.collect_parents() {
+                        tracing::warn!(%cause, "parents of splits and merges were not collected; it is tried again");
+                    }
+                }
+            }
+        };
+        env::spawn_thread("master-chore", Priority::Background, body).map(drop)
+    }
+
+    /// Submits a change that does nothing for each table that has an unfinished one: what is left is carried on first.
+    fn carry_on_what_waits(self: &Arc<Self>) {
+        for intent in self.intents.all() {
+            let table = intent.table();
+            if self.procedures.is_busy(table.as_str()) {
+                continue;
+            }
+            if let Err(cause) = self.submit("carry-on", table, None, |_| Ok(())) {
+                tracing::warn!(%table, %cause, "an unfinished change is not carried on; it is tried again");
+            }
+        }
+    }
+
+    /// Collects all parents whose files nobody needs. Returns how many there were.
+    pub(crate) fn collect_parents(self: &Arc<Self>) -> Result<usize, Exception> {
+        let has_parents = |row: &RegionRow| row.region.is_split() || !row.merged_from.is_empty();
+        let tables: Vec<TableName> = self.read_view(|view| {
+            let with = view.tables.iter().filter(|(_, table)| table.regions.iter().any(has_parents));
+            with.map(|(name, _)| name.clone()).collect()
+        });
+        let mut count = 0;
+        for table in tables {
+            let (collected, tally) = std::sync::mpsc::channel();
+            let name = table.clone();
+            let id = self.submit("collect-parents", &table, None, move |master| {
+                // Nobody waits for the number when this master ends.
+                let _ended = collected.send(master.collect_parents_of(&name)?);
+                Ok(())
+            })?;
+            self.procedures.wait(id).unwrap_or(Ok(bytes::Bytes::new()))?;
+            count += tally.try_recv().unwrap_or(0);
+        }
+        Ok(count)
+    }
+
+    /// Collects those of one table. No other procedure of the table runs meanwhile.
+    fn collect_parents_of(&self, table: &TableName) -> Result<usize, Exception> {
+        let rows = self
+            .read_view(|view| view.tables.get(table).map(|table| table.regions.clone()))
+            .unwrap_or_default();
+        let mut count = 0;
+        for row in rows {
+            if row.region.is_split() && !self.is_needed(&row.region)? {
+                self.drop_parent(&row.region)?;
+                self.catalog.replace_regions([], std::slice::from_ref(&row.region))?;
+                self.update_view(|view| {
+                    let table = view.tables.get_mut(table);
+                    table.map(|table| table.regions.retain(|known| known.region.name() != row.region.name()))
+                });
+                count += 1;
+            }
+            // All at once, as in HBase: the columns are numbered from 0 without a gap.
+            let mut needed = row.merged_from.iter().map(|parent| self.is_needed(parent));
+            let is_needed = needed.try_fold(false, |any, needed| needed.map(|needed| any || needed))?;
+            if !row.merged_from.is_empty() && !is_needed {
+                row.merged_from.iter().try_for_each(|parent| self.drop_parent(parent))?;
+                self.catalog.forget_merge(&row)?;
+                self.update_view(|view| {
+                    let rows = view.tables.get_mut(table).into_iter().flat_map(|table| &mut table.regions);
+                    let of_row = rows.filter(|known| known.region.name() == row.region.name());
+                    of_row.for_each(|known| known.merged_from.clear());
+                });
+                count += row.merged_from.len();
+            }
+        }
+        Ok(count)
+    }
+
+    fn is_needed(&self, parent: &RegionInfo) -> Result<bool, Exception> {
+        self.regions.is_needed(layout::region_folder(parent))
+    }
+
+    fn drop_parent(&self, parent: &RegionInfo) -> Result<(), Exception> {
+        self.regions.drop_folder(layout::region_folder(parent))?;
+        self.regions.forget(parent.encoded_name())?;
+        tracing::info!(region = %parent, table = %parent.table(), "a parent that nobody refers to any more was deleted");
+        Ok(())
+    }
+}

@@ -1,0 +1,376 @@
+//! Splits and merges: regions that are replaced by others over the same rows.
+//!
+//! A split replaces one region by two, a merge several by one. The steps are the same. Each is stored before its act
+//! begins ([`crate::intents`]), and every act can be repeated.
+//!
+//! ```text
+//! step      act                                                               after a failure or a crash
+//! Close     flush and close the parents                                       Restore
+//! Create    write the children's folders, with references to parents' files   Restore
+//! Record    change all rows of hbase:meta in one mutation                     Record again
+//! Open      open the children                                                 Open again; a start opens them anyway
+//! Restore   open the parents again, drop the children's folders               Restore again
+//! ```
+//!
+//! Before the step `Record` is stored, the parents have their rows; from then on the children have them. No step is acted
+//! on before it is stored, so parents that take writes again can never be replaced by children that lack them.
+//!
+//! A parent's files stay until no child refers to them any more; see [`crate::parents`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proto::catalog::{RegionRow, RegionState};
+use proto::{RegionInfo, ServerName, TableDescriptor, TableName};
+use rpc::Exception;
+
+use crate::error::of_storage;
+use crate::intents::Intent;
+use crate::{Master, table_not_found};
+
+/// A split or a merge that has begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replacement {
+    /// The regions that give up their rows: one is split, several are merged.
+    pub parents: Vec<RegionInfo>,
+    /// The regions that take them.
+    pub children: Vec<RegionInfo>,
+    /// The step whose act comes next, or runs.
+    pub step: Step,
+}
+
+/// A step of a [`Replacement`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The parents close.
+    Close,
+    /// The children's folders are written.
+    Create,
+    /// hbase:meta is changed. From this step on there is no way back.
+    Record,
+    /// The children open.
+    Open,
+    /// The parents open again, and the children's folders go.
+    Restore,
+}
+
+/// How the act of a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Done,
+    /// The act failed.
+    Failed(Repetition),
+    /// The step could not be stored, so its act did not begin.
+    NotStored(Repetition),
+    /// The process ended before anybody knew.
+    Interrupted,
+}
+
+/// Whether a step that failed may be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repetition {
+    Possible,
+    UsedUp,
+}
+
+/// What follows an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Step(Step),
+    /// The act is repeated.
+    Again,
+    /// The step stays stored until the next change of the table, or the next start.
+    Wait,
+    End,
+}
+
+impl Step {
+    /// Every step, by the word that is stored for it.
+    pub(crate) const NAMES: [(Step, &'static str); 5] = [
+        (Step::Close, "close"),
+        (Step::Create, "create"),
+        (Step::Record, "record"),
+        (Step::Open, "open"),
+        (Step::Restore, "restore"),
+    ];
+
+    fn after(self, event: Event) -> Next {
+        use Repetition::{Possible, UsedUp};
+        match (self, event) {
+            (Step::Close, Event::Done) => Next::Step(Step::Create),
+            (Step::Create, Event::Done) => Next::Step(Step::Record),
+            (Step::Record, Event::Done) => Next::Step(Step::Open),
+            (Step::Open | Step::Restore, Event::Done) => Next::End,
+            // Nothing has happened.
+            (Step::Close, Event::NotStored(_)) => Next::End,
+            (Step::Close | Step::Create, _) => Next::Step(Step::Restore),
+            (Step::Record, Event::NotStored(UsedUp)) => Next::Step(Step::Restore),
+            // The children have their rows in hbase:meta, so a start or an assignment can open them.
+            (Step::Open, Event::Failed(UsedUp)) => Next::End,
+            (Step::Record | Step::Restore, Event::Failed(UsedUp)) => Next::Wait,
+            (Step::Open | Step::Restore, Event::NotStored(UsedUp)) => Next::Wait,
+            (_, Event::Interrupted | Event::Failed(Possible) | Event::NotStored(Possible)) => Next::Again,
+        }
+    }
+}
+
+/// When a replacement is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// While the master starts: hbase:meta is open. The start opens all other regions afterwards.
+    Start,
+    /// Later.
+    Service,
+}
+
+impl Replacement {
+    /// The table of all regions.
+    pub(crate) fn table(&self) -> &TableName {
+        self.parents.first().expect("a replacement has a parent").table()
+    }
+
+    fn is_split(&self) -> bool {
+        self.parents.len() == 1
+    }
+
+    fn is_parent(&self, region: &RegionInfo) -> bool {
+        self.parents.iter().any(|parent| parent.name() == region.name())
+    }
+
+    /// What people read of it.
+    fn words(&self) -> String {
+        let names = |regions: &[RegionInfo]| {
+            regions.iter().map(|region| region.encoded_name().to_string()).collect::<Vec<_>>().join(" and ")
+        };
+        let (parents, children) = (names(&self.parents), names(&self.children));
+        let verb = if self.is_split() { "split" } else { "merge" };
+        format!("the {verb} of {parents} into {children}")
+    }
+
+    /// The rows of the children as they are first written: closed, on no server.
+    fn child_rows(&self) -> Vec<RegionRow> {
+        let merged_from = if self.is_split() { Vec::new() } else { self.parents.clone() };
+        let row = |child: &RegionInfo| RegionRow {
+            // As in HBase: a location that clients may replace by any other.
+            open_sequence: Some(1),
+            merged_from: merged_from.clone(),
+            ..RegionRow::new(child.clone(), RegionState::Closed)
+        };
+        self.children.iter().map(row).collect()
+    }
+
+    /// The row of the parent of a split; none for a merge, whose parents have no row any more.
+    fn parent_row(&self) -> Option<RegionRow> {
+        let ([parent], [first, second]) = (&self.parents[..], &self.children[..]) else { return None };
+        Some(RegionRow {
+            daughters: Some(Box::new([first.clone(), second.clone()])),
+            ..RegionRow::new(parent.clone().with_marks(true, true), RegionState::Split)
+        })
+    }
+}
+
+impl Master {
+    /// Replaces regions of an enabled table. No other procedure of the table runs meanwhile.
+    pub(crate) fn replace(
+        &self,
+        parents: Vec<RegionInfo>,
+        children: Vec<RegionInfo>,
+    ) -> Result<(), Exception> {
+        self.carry_out(Replacement { parents, children, step: Step::Close }, None, Phase::Service)
+    }
+
+    /// Carries on a replacement that an earlier life, or an earlier failure, has left.
+    pub(crate) fn carry_on(&self, replacement: &Replacement, phase: Phase) -> Result<(), Exception> {
+        let (step, words) = (replacement.step, replacement.words());
+        tracing::info!(?step, "{words} goes on");
+        let mut replacement = replacement.clone();
+        if let Next::Step(step) = step.after(Event::Interrupted) {
+            replacement.step = step;
+        }
+        self.carry_out(replacement, None, phase)
+    }
+
+    fn carry_out(
+        &self,
+        mut replacement: Replacement,
+        mut failure: Option<Exception>,
+        phase: Phase,
+    ) -> Result<(), Exception> {
+        let mut failures = 0;
+        loop {
+            let step = replacement.step;
+            let repetition = if failures < self.options.procedures.retries_max {
+                Repetition::Possible
+            } else {
+                Repetition::UsedUp
+            };
+            let stored = self.intents.begin(Intent::Replace(replacement.clone())).map_err(of_storage);
+            let (event, acted) = match stored {
+                Err(cause) => (Event::NotStored(repetition), Err(cause)),
+                Ok(()) => match self.act(&replacement, phase) {
+                    Ok(()) => (Event::Done, Ok(())),
+                    Err(cause) => (Event::Failed(repetition), Err(cause)),
+                },
+            };
+            if let Err(cause) = &acted {
+                let words = replacement.words();
+                tracing::warn!(?step, failures, %cause, "{words} met a failure");
+            }
+            match (step.after(event), acted) {
+                (Next::Step(next), acted) => {
+                    failures = 0;
+                    replacement.step = next;
+                    // The first failure is what the client is told.
+                    failure = failure.or(acted.err());
+                }
+                (Next::Again, _) => {
+                    self.pause(failures);
+                    failures += 1;
+                }
+                (Next::Wait, acted) => {
+                    let cause = failure.or(acted.err()).expect("it has failed");
+                    let (words, table) = (replacement.words(), replacement.table());
+                    let message = format!(
+                        "{words} waits in step {step:?}; the next change of table {table}, or the next start, carries it \
+                         on: {}",
+                        cause.message
+                    );
+                    return Err(Exception { message, ..cause });
+                }
+                (Next::End, acted) => {
+                    let ended = self.intents.end(replacement.table()).map_err(of_storage);
+                    return failure.or(acted.err()).map_or(ended, Err);
+                }
+            }
+        }
+    }
+
+    /// Waits before a further attempt: 100 ms, and twice as long each time.
+    fn pause(&self, failures: u32) {
+        let pause = Duration::from_millis(100).saturating_mul(1 << failures.min(10));
+        env::block_on(env::sleep(pause));
+    }
+
+    /// Carries out the act of the current step.
+    fn act(&self, replacement: &Replacement, phase: Phase) -> Result<(), Exception> {
+        match (replacement.step, phase) {
+            (Step::Close, _) => self.close_parents(replacement),
+            (Step::Create, _) => self.create_children(replacement),
+            (Step::Record, _) => self.record_replacement(replacement),
+            (Step::Open, Phase::Start) => Ok(()),
+            (Step::Open, Phase::Service) => self.open_children(replacement),
+            (Step::Restore, phase) => {
+                if phase == Phase::Service {
+                    let table = self.descriptor(replacement.table())?;
+                    replacement.parents.iter().try_for_each(|parent| self.open(parent, &table))?;
+                }
+                let mut folders = replacement.children.iter().map(layout::region_folder);
+                folders.try_for_each(|folder| self.regions.drop_folder(folder))
+            }
+        }
+    }
+
+    fn close_parents(&self, replacement: &Replacement) -> Result<(), Exception> {
+        // While they serve, so that there is little to flush when they do not.
+        for parent in &replacement.parents {
+            self.regions.flush(parent.encoded_name(), &[])?;
+        }
+        let state = if replacement.is_split() { RegionState::Splitting } else { RegionState::Merging };
+        self.update_view(|view| {
+            let table = view.tables.get_mut(replacement.table());
+            let rows = table.into_iter().flat_map(|table| &mut table.regions);
+            rows.filter(|row| replacement.is_parent(&row.region)).for_each(|row| row.state = state);
+        });
+        replacement.parents.iter().try_for_each(|parent| self.regions.close(parent.encoded_name()))
+    }
+
+    fn create_children(&self, replacement: &Replacement) -> Result<(), Exception> {
+        let table = self.descriptor(replacement.table())?;
+        let last = self.server_of_parents(replacement);
+        for child in &replacement.children {
+            layout::keep_region_info(&*self.files, &layout::region_folder(child), child)
+                .map_err(of_storage)?;
+            self.regions.inherit(child, &replacement.parents, &table, last.as_ref())?;
+        }
+        Ok(())
+    }
+
+    fn record_replacement(&self, replacement: &Replacement) -> Result<(), Exception> {
+        let (children, parent) = (replacement.child_rows(), replacement.parent_row());
+        let gone: &[RegionInfo] = if parent.is_some() { &[] } else { &replacement.parents };
+        self.catalog.replace_regions(children.iter().chain(&parent), gone)?;
+        self.update_view(|view| {
+            if let Some(table) = view.tables.get_mut(replacement.table()) {
+                table.regions.retain(|row| !replacement.is_parent(&row.region));
+                children.into_iter().chain(parent).for_each(|row| table.update(row));
+            }
+        });
+        Ok(())
+    }
+
+    fn open_children(&self, replacement: &Replacement) -> Result<(), Exception> {
+        let table = self.descriptor(replacement.table())?;
+        let last = self.server_of_parents(replacement);
+        let rows = replacement.child_rows();
+        self.in_parallel(rows, |row| match self.regions.open(&row.region, &table, last.as_ref()) {
+            Ok(open) => self.record(open),
+            Err(cause) => {
+                self.record(RegionRow::new(row.region.clone(), RegionState::FailedOpen))?;
+                Err(cause)
+            }
+        })
+    }
+
+    /// The server that the children open on: no block that is cached has to be read again.
+    fn server_of_parents(&self, replacement: &Replacement) -> Option<ServerName> {
+        replacement.parents.iter().find_map(|parent| self.last_server(parent))
+    }
+
+    fn descriptor(&self, name: &TableName) -> Result<Arc<TableDescriptor>, Exception> {
+        self.read_view(|view| view.tables.get(name).map(|table| Arc::clone(&table.descriptor)))
+            .ok_or_else(|| table_not_found(name))
+    }
+}
+
+/// The daughters of a region that is split at `row`.
+pub(crate) fn daughters(
+    parent: &RegionInfo,
+    row: &Bytes,
+    id: proto::RegionId,
+) -> Result<Vec<RegionInfo>, proto::Error> {
+    let region =
+        |start: &Bytes, end: &Bytes| RegionInfo::new(parent.table().clone(), start.clone(), end.clone(), id);
+    Ok(vec![region(parent.start_key(), row)?, region(row, parent.end_key())?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_back_ends_where_the_catalog_is_changed() {
+        use {Event as E, Next as N, Step as S};
+        let (once, last) = (Repetition::Possible, Repetition::UsedUp);
+        for event in [E::Failed(once), E::Failed(last), E::Interrupted] {
+            assert_eq!(S::Close.after(event), N::Step(S::Restore));
+            assert_eq!(S::Create.after(event), N::Step(S::Restore));
+        }
+        for step in [S::Record, S::Open, S::Restore] {
+            for event in [E::Interrupted, E::Failed(once), E::NotStored(once)] {
+                assert_eq!(step.after(event), N::Again);
+            }
+        }
+        // A step that is not stored has not begun.
+        assert_eq!(S::Close.after(E::NotStored(last)), N::End);
+        assert_eq!(S::Record.after(E::NotStored(last)), N::Step(S::Restore));
+        assert_eq!(S::Open.after(E::NotStored(last)), N::Wait);
+        let mut way = vec![S::Close];
+        while let N::Step(next) = way.last().expect("one").after(E::Done) {
+            way.push(next);
+        }
+        assert_eq!(way, [S::Close, S::Create, S::Record, S::Open]);
+        assert_eq!((S::Open.after(E::Done), S::Restore.after(E::Done)), (N::End, N::End));
+        assert_eq!((S::Record.after(E::Failed(last)), S::Open.after(E::Failed(last))), (N::Wait, N::End));
+    }
+}

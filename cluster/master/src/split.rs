@@ -1,0 +1,84 @@
+//! Splits of regions: what is checked, and at which row a region is split.
+//!
+//! The checks and their words are HBase's, so that its shell and its tools see what they know. How a split is carried out
+//! is in [`crate::replace`].
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::{RegionId, RegionInfo, TableName, pb};
+use rpc::Exception;
+
+use crate::Master;
+use crate::error::of_proto;
+use crate::procedure::{NonceKey, ProcedureId};
+use crate::replace::daughters;
+use crate::switches::Switch;
+
+impl Master {
+    /// Submits the split of an open region at `row`, or at the row that divides its data best.
+    pub(crate) fn split_region(
+        self: &Arc<Self>,
+        region: &pb::RegionInfo,
+        row: Option<Bytes>,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        let region = RegionInfo::try_from(region).map_err(of_proto)?;
+        if let Some(id) = self.procedures.repeated(nonce) {
+            return Ok(id);
+        }
+        self.check_split(&region)?;
+        let row = self.split_row(&region, row.filter(|row| !row.is_empty()))?;
+        let name = region.table().clone();
+        self.submit("split", &name, nonce, move |master| {
+            master.check_split(&region)?;
+            let id = RegionId(master.new_region_id().0.max(region.id().0 + 1));
+            let children = daughters(&region, &row, id).map_err(of_proto)?;
+            master.replace(vec![region], children)
+        })
+    }
+
+    /// Refuses the split of a region that may not be split, whatever its data.
+    fn check_split(&self, region: &RegionInfo) -> Result<(), Exception> {
+        if region.is_meta() || *region.table() == TableName::namespaces() {
+            return Err(Exception::do_not_retry(format!("table {} has one region for good", region.table())));
+        }
+        let failed = |why: &str| Exception::do_not_retry(format!("Split region {region} failed {why}"));
+        if !self.switches.is_on(Switch::Split) {
+            return Err(failed("due to split switch off"));
+        }
+        let table = self.check_enabled(region.table())?;
+        if !table.options().map_err(of_proto)?.split_enabled {
+            return Err(failed("as region split is disabled for the table"));
+        }
+        self.check_serves(region)
+    }
+
+    /// The row to split a region at: the one that is asked for, if it is inside, or else the best one.
+    fn split_row(&self, region: &RegionInfo, asked: Option<Bytes>) -> Result<Bytes, Exception> {
+        let shape = self.regions.shape(region.encoded_name(), asked.is_none())?;
+        if shape.has_references {
+            // A compaction ends that, so clients may try again.
+            return Err(Exception::io(format!(
+                "{} NOT splittable: it refers to files of its parent until it is compacted",
+                region.encoded_name()
+            )));
+        }
+        let row = asked.or(shape.split_row).ok_or_else(|| {
+            Exception::do_not_retry(
+                "Region not splittable because bestSplitPoint = null, maybe table is too small for auto split. For force \
+                 split, try specifying split row",
+            )
+        })?;
+        let shown = row.escape_ascii();
+        if row == region.start_key() {
+            return Err(Exception::do_not_retry(format!("Split row is equal to startkey: {shown}")));
+        }
+        if !region.contains_row(&row) {
+            return Err(Exception::do_not_retry(format!(
+                "Split row is not inside region key range splitKey:{shown} region: {region}"
+            )));
+        }
+        Ok(row)
+    }
+}
