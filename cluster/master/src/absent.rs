@@ -26,9 +26,6 @@ pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
             "java.lang.UnsupportedOperationException: \
              org.apache.hadoop.hbase.security.access.AccessController is not loaded",
         ),
-        "MergeTableRegions" => {
-            refused("the regions are not merged: the merge switch is off, regions are not merged here")
-        }
         "GetReplicationPeerConfig"
         | "UpdateReplicationPeerConfig"
         | "RemoveReplicationPeer"

@@ -29,6 +29,7 @@ pub mod descriptors;
 mod error;
 mod hbck;
 pub mod intents;
+mod merge;
 mod namespaces;
 mod options;
 mod parents;

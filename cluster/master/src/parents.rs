@@ -95,19 +95,12 @@ impl Master {
             .unwrap_or_default();
         let mut count = 0;
         for row in rows {
-            if row.region.is_split() && !self.is_needed(&row.region)? {
-                self.drop_parent(&row.region)?;
-                self.catalog.replace_regions([], std::slice::from_ref(&row.region))?;
-                self.update_view(|view| {
-                    let table = view.tables.get_mut(table);
-                    table.map(|table| table.regions.retain(|known| known.region.name() != row.region.name()))
-                });
-                count += 1;
-            }
             // All at once, as in HBase: the columns are numbered from 0 without a gap.
             let mut needed = row.merged_from.iter().map(|parent| self.is_needed(parent));
-            let is_needed = needed.try_fold(false, |any, needed| needed.map(|needed| any || needed))?;
-            if !row.merged_from.is_empty() && !is_needed {
+            if needed.try_fold(false, |any, needed| needed.map(|needed| any || needed))? {
+                continue;
+            }
+            if !row.merged_from.is_empty() {
                 row.merged_from.iter().try_for_each(|parent| self.drop_parent(parent))?;
                 self.catalog.forget_merge(&row)?;
                 self.update_view(|view| {
@@ -116,6 +109,16 @@ impl Master {
                     of_row.for_each(|known| known.merged_from.clear());
                 });
                 count += row.merged_from.len();
+            }
+            // The last to go is the row: it names the others.
+            if row.region.is_split() && !self.is_needed(&row.region)? {
+                self.drop_parent(&row.region)?;
+                self.catalog.replace_regions([], std::slice::from_ref(&row.region))?;
+                self.update_view(|view| {
+                    let table = view.tables.get_mut(table);
+                    table.map(|table| table.regions.retain(|known| known.region.name() != row.region.name()))
+                });
+                count += 1;
             }
         }
         Ok(count)

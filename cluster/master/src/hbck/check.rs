@@ -57,9 +57,7 @@ pub enum Inconsistency {
         end: Bytes,
     },
     /// Two regions cover the same rows.
-    #[error(
-        "regions {0} and {1} cover the same rows; copy the rows of one into the other's range and delete it"
-    )]
+    #[error("regions {0} and {1} cover the same rows; merge them")]
     Overlap(Box<RegionInfo>, Box<RegionInfo>),
     /// A region of an enabled table that is not open.
     #[error("region {region} of an enabled table is {state}; assign it")]

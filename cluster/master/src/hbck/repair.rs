@@ -24,9 +24,9 @@ impl Master {
         }
         let left = self.run_hbck()?;
         match left.inconsistencies.iter().find(|found| matches!(found, Inconsistency::Overlap(..))) {
-            Some(overlap) => {
-                Err(Exception::do_not_retry(format!("not mended, regions are not merged here: {overlap}")))
-            }
+            Some(overlap) => Err(Exception::do_not_retry(format!(
+                "not mended, which rows count is yours to say: {overlap}"
+            ))),
             None => Ok(left),
         }
     }

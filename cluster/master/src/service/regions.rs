@@ -46,6 +46,13 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
             Ok(Reply::of(&pb::SplitTableRegionResponse { proc_id: Some(id.0) }))
         })
     }),
+    ("MergeTableRegions", |master, call| {
+        with(master, call, |master, request: pb::MergeTableRegionsRequest| {
+            let nonce = NonceKey::of(request.nonce_group, request.nonce);
+            let id = master.merge_regions(&request.region, request.forcible(), nonce)?;
+            Ok(Reply::of(&pb::MergeTableRegionsResponse { proc_id: Some(id.0) }))
+        })
+    }),
     ("TruncateRegion", |master, call| {
         with(master, call, |master, request: pb::TruncateRegionRequest| {
             let nonce = NonceKey::of(request.nonce_group, request.nonce);

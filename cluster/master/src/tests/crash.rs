@@ -257,6 +257,114 @@ fn a_split_that_fails_at_every_act_of_the_disk() {
     }
 }
 
+fn merge(life: &Life) -> Result<(), Exception> {
+    let specifiers: Vec<pb::RegionSpecifier> = ["m", ""]
+        .map(|start| pb::RegionSpecifier { r#type: 1, value: region_at(life, start).name().clone() })
+        .into();
+    life.done(life.master.merge_regions(&specifiers, false, None))
+}
+
+#[test]
+fn a_merge() {
+    let counts = std::cell::RefCell::new((0, 0));
+    at_every_act(table, merge, |life, told| {
+        let is_merged = life.master.read_view(|view| view.tables[&name("t")].serving().count()) == 1;
+        let mut counts = counts.borrow_mut();
+        *(if is_merged { &mut counts.1 } else { &mut counts.0 }) += 1;
+        assert!(is_merged || !told);
+        if !is_merged {
+            assert_agree(life, &["", "m"]);
+            merge(life).expect("nothing is in the way");
+        }
+        assert_agree(life, &[""]);
+        let merged = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
+        assert_eq!(merged[0].merged_from.len(), 2, "the parents stay until nobody refers to their files");
+        let again = merge_all(life).expect_err("not while it refers to them");
+        assert!(again.message.contains("two Regions"), "{again}");
+    });
+    let (rolled_back, finished) = counts.into_inner();
+    assert!(rolled_back > 3 && finished > 3, "{rolled_back} were rolled back and {finished} finished");
+}
+
+fn merge_all(life: &Life) -> Result<(), Exception> {
+    let serving = life.master.read_view(|view| {
+        let rows = view.tables[&name("t")].serving();
+        rows.map(|row| row.region.encoded_name().clone()).collect::<Vec<_>>()
+    });
+    let specifier =
+        |name: &proto::EncodedName| pb::RegionSpecifier { r#type: 2, value: name.as_str().to_owned().into() };
+    life.done(life.master.merge_regions(&serving.iter().map(specifier).collect::<Vec<_>>(), true, None))
+}
+
+#[test]
+fn a_collection_of_merged_parents() {
+    let prepare: Change = |life| {
+        table(life)?;
+        merge(life)?;
+        assert_eq!(life.master.collect_parents()?, 0, "the merged region refers to their files");
+        life.servers.compact(&region_at(life, ""));
+        Ok(())
+    };
+    let collect: Change = |life| {
+        assert_eq!(life.master.collect_parents()?, 2);
+        Ok(())
+    };
+    at_every_act(prepare, collect, |life, told| {
+        let left = life.master.collect_parents().expect("nothing is in the way");
+        assert!(left == 0 || !told);
+        let row = life.master.read_view(|view| view.tables[&name("t")].regions[0].clone());
+        assert!(row.merged_from.is_empty(), "nothing is known of the parents");
+        // The next split and merge find nothing in their way.
+        let region = region_at(life, "");
+        life.done(life.master.split_region(&(&region).into(), Some("k".into()), None)).expect("split");
+        life.servers.compact(&region_at(life, ""));
+        life.servers.compact(&region_at(life, "k"));
+        merge_all(life).expect("merged");
+    });
+}
+
+#[test]
+fn splits_and_merges_are_refused_when_they_are_switched_off() {
+    use crate::switches::Switch;
+    let life = Life::first();
+    life.create("t", &["f"], &["d", "m"]).expect("created");
+    let apart = |forcible| {
+        let ends = ["", "m"]
+            .map(|start| pb::RegionSpecifier { r#type: 1, value: region_at(&life, start).name().clone() });
+        life.done(life.master.merge_regions(&ends, forcible, None))
+            .expect_err("a region lies between")
+            .message
+    };
+    assert!(apart(false).contains("non-adjacent"));
+    assert!(apart(true).contains("lies between"));
+    life.master.switches.set(Switch::Split, false).expect("switched");
+    assert!(split(&life).expect_err("refused").message.contains("split switch off"));
+    life.master.switches.set(Switch::Merge, false).expect("switched");
+    assert!(merge_all(&life).expect_err("refused").message.contains("merge switch is off"));
+    life.master.switches.set(Switch::Split, true).expect("switched");
+    life.master.switches.set(Switch::Merge, true).expect("switched");
+    let mut schema = schema("t", &["f"]);
+    for key in ["SPLIT_ENABLED", "MERGE_ENABLED"] {
+        schema.attributes.push(pb::BytesBytesPair { first: key.into(), second: "false".into() });
+    }
+    life.done(life.master.modify_table(&pb_name("t"), &schema, None)).expect("altered");
+    assert!(split(&life).expect_err("refused").message.contains("disabled for the table"));
+    assert!(merge_all(&life).expect_err("refused").message.contains("disabled for the table"));
+    let at = |row: Option<Bytes>| {
+        let region = region_at(&life, "m");
+        life.done(life.master.split_region(&(&region).into(), row, None)).expect_err("refused").message
+    };
+    for key in &mut schema.attributes {
+        key.second = "true".into();
+    }
+    life.done(life.master.modify_table(&pb_name("t"), &schema, None)).expect("altered");
+    assert!(at(None).contains("bestSplitPoint = null"));
+    assert!(at(Some("m".into())).contains("equal to startkey"));
+    assert!(at(Some("c".into())).contains("not inside region"));
+    merge_all(&life).expect("three at once");
+    assert_agree(&life, &[""]);
+}
+
 #[test]
 fn a_collection_of_a_parent() {
     let prepare: Change = |life| {

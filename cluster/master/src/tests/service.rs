@@ -238,7 +238,6 @@ fn features_that_are_not_here_are_answered_as_where_they_are_switched_off() {
         ("Snapshot", "java.lang.UnsupportedOperationException"),
         ("SetQuota", "quota support disabled"),
         ("Grant", "AccessController is not loaded"),
-        ("MergeTableRegions", "not merged"),
         ("GetReplicationPeerConfig", "ReplicationPeerNotFoundException"),
     ] {
         let refused = client.raw(method, Bytes::new()).unwrap_err();
