@@ -94,6 +94,7 @@ const PARTS: &[Part] = &[
     ("pe", "HBase's PerformanceEvaluation runs to its end (JDK and Maven)", || pe::run(&[])),
     ("ycsb", "YCSB loads 100,000 records and runs workloads A to F (JDK and Maven)", || ycsb::run(&[])),
     ("loadtest", "HBase's LoadTestTool writes, updates and verifies (JDK and Maven)", || loadtest::run(&[])),
+    ("sim", "200 seeds of the simulation: faults strike, and every judge is content", sim::suite),
     ("crash", "what was acknowledged survives kill -9, some rounds", || crash::run(5, None)),
     ("fuzz", "readers of bytes from outside over bent inputs, some seconds", || fuzz(30, None)),
     (

@@ -188,12 +188,11 @@ impl Region {
         let chosen = accepted.iter().map(|&index| &mutations[index]);
         let locks = self.lock_rows(chosen.clone(), std::iter::empty(), mode)?;
         let now = self.world.now();
-        self.note_deletes(chosen, now);
         let bytes = accepted.iter().map(|&index| mutations[index].cells.bytes().len()).sum();
         let mut edits = Edits::with_capacity(bytes, accepted.len());
-        for index in accepted {
+        for &index in &accepted {
             let mutation = &mutations[index];
-            match self.prepare(mutation, now, mode, edits.bytes()) {
+            match self.prepare(mutation, self.stamp_of(mutation, now), mode, edits.bytes()) {
                 Ok(()) => edits.make(mutation.durability, mutation.nonce, self.comparator),
                 Err(error) if error.would_block() => return Err(error),
                 Err(error) => {
@@ -202,6 +201,7 @@ impl Region {
                 }
             }
         }
+        self.note_deletes(chosen, now);
         if !locks.is_each_row_once {
             edits = edits.with_each_row_once(self);
         }
@@ -217,12 +217,12 @@ impl Region {
         mutations.iter().try_for_each(|mutation| self.check_mutation(mutation))?;
         let locks = self.lock_rows(mutations.iter(), std::iter::empty(), mode)?;
         let now = self.world.now();
-        self.note_deletes(mutations.iter(), now);
         let bytes = mutations.iter().map(|mutation| mutation.cells.bytes().len()).sum();
         let mut edits = Edits::with_capacity(bytes, 1);
         for mutation in mutations {
-            self.prepare(mutation, now, mode, edits.bytes())?;
+            self.prepare(mutation, self.stamp_of(mutation, now), mode, edits.bytes())?;
         }
+        self.note_deletes(mutations.iter(), now);
         let strictest = mutations.iter().map(|mutation| self.strength(mutation.durability)).max();
         let nonce = mutations.iter().find_map(|mutation| mutation.nonce);
         edits.make(strictest.unwrap_or_default(), nonce, self.comparator);

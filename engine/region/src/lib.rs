@@ -18,7 +18,6 @@ mod clean;
 mod commit;
 mod compact;
 mod compaction_matcher;
-mod delete_times;
 mod dropped_markers;
 mod error;
 mod flush;
@@ -46,6 +45,7 @@ mod scanner;
 mod store;
 mod store_file;
 mod tracker;
+mod write_times;
 
 pub use apply::{Applied, Durability, Mutation, MutationKind};
 pub use cell::CellSink;

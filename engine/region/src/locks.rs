@@ -8,7 +8,7 @@ use std::time::Duration;
 use env::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::delete_times::DeleteTimes;
+use crate::write_times::WriteTimes;
 use crate::{Error, ReadMode, Result};
 
 const STRIPES: usize = 1024;
@@ -19,7 +19,7 @@ const SAME_MAX: usize = 8;
 /// Marks the absence of a row index.
 const NONE: u32 = u32::MAX;
 
-/// HeldRowLocks row locks, released on drop.
+/// Row locks that are held, released on drop.
 pub(crate) struct HeldRowLocks<'a> {
     _stripes: SmallVec<[MutexGuard<'a, ()>; 1]>,
     /// Whether no row occurs twice; `false` if unknown.
@@ -31,22 +31,22 @@ pub(crate) struct RowLocks {
     stripes: Box<[Mutex<()>]>,
     seed: u64,
     wait: Duration,
-    deletes: Option<DeleteTimes>,
+    write_times: Option<WriteTimes>,
 }
 
 impl RowLocks {
-    /// `remembers_deletes` enables what [`Region::lock_rows`](crate::Region) needs to delay puts after deletes.
-    pub(crate) fn new(wait: Duration, remembers_deletes: bool) -> RowLocks {
+    /// With `notes_times` the region notes what later writes of a row must know ([`crate::write_times`]).
+    pub(crate) fn new(wait: Duration, notes_times: bool) -> RowLocks {
         RowLocks {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             seed: env::hash_seed(),
             wait,
-            deletes: remembers_deletes.then(DeleteTimes::new),
+            write_times: notes_times.then(WriteTimes::new),
         }
     }
 
-    pub(crate) fn deletes(&self) -> Option<&DeleteTimes> {
-        self.deletes.as_ref()
+    pub(crate) fn write_times(&self) -> Option<&WriteTimes> {
+        self.write_times.as_ref()
     }
 
     /// Takes the locks of `rows`. Waits for each up to the limit, or fails at once in [`ReadMode::MemoryOnly`].

@@ -211,8 +211,6 @@ impl Region {
         mode: ReadMode,
     ) -> Result<(CellBlock, Pending)> {
         let clock = self.world.now();
-        self.note_deletes(mutations.iter(), clock);
-        let put_time = WallTime(not_before.map_or(clock.0, |newest| newest.0.max(clock.0)));
         // Enough for puts; increments and appends rarely need much more.
         let bytes = mutations.iter().map(|mutation| mutation.cells.bytes().len()).sum();
         let mut whole = Edits::with_capacity(bytes, 1);
@@ -221,15 +219,22 @@ impl Region {
         for mutation in mutations {
             durability = durability.max(self.strength(mutation.durability));
             nonce = nonce.or(mutation.nonce);
+            let stamp = self.stamp_of(mutation, clock);
             match mutation.kind {
-                MutationKind::Put => self.prepare(mutation, put_time, mode, whole.bytes())?,
-                MutationKind::Delete => self.prepare(mutation, clock, mode, whole.bytes())?,
+                MutationKind::Put => {
+                    let time = WallTime(not_before.map_or(stamp.0, |newest| newest.0.max(stamp.0)));
+                    self.prepare(mutation, time, mode, whole.bytes())?;
+                    self.note_stamp(&mutation.row, Timestamp(time.0), clock);
+                }
+                MutationKind::Delete => self.prepare(mutation, stamp, mode, whole.bytes())?,
                 MutationKind::Increment | MutationKind::Append => {
                     let answer = mutation.return_results.then_some(&mut results);
-                    self.change_cells(mutation, clock, mode, whole.bytes(), answer)?;
+                    let newest = self.change_cells(mutation, stamp, mode, whole.bytes(), answer)?;
+                    self.note_stamp(&mutation.row, newest, clock);
                 }
             }
         }
+        self.note_deletes(mutations.iter(), clock);
         let cells = CellBlock::parse(Bytes::from(results)).expect("cells encoded above are valid");
         whole.make(durability, nonce, self.comparator);
         let pending = self.write(&whole, clock)?;
@@ -237,15 +242,16 @@ impl Region {
     }
 
     /// Appends the cells that an increment or append makes to `block`, and to `answer` in the form in which they are
-    /// returned.
+    /// returned. Returns the newest of their timestamps.
     fn change_cells(
         self: &Arc<Self>,
         mutation: &Mutation,
-        clock: WallTime,
+        stamp: WallTime,
         mode: ReadMode,
         block: &mut Vec<u8>,
         mut answer: Option<&mut Vec<u8>>,
-    ) -> Result<()> {
+    ) -> Result<Timestamp> {
+        let mut newest = Timestamp(stamp.0);
         let mut families: Vec<FamilyQuery> = Vec::new();
         let part = |bytes: &[u8]| mutation.cells.bytes().slice_ref(bytes);
         for cell in mutation.cells.cells() {
@@ -271,9 +277,10 @@ impl Region {
                 .cells()
                 .find(|cell| (cell.family(), cell.qualifier()) == (delta.family(), delta.qualifier()));
             let given =
-                if delta.timestamp() == Timestamp::LATEST { Timestamp(clock.0) } else { delta.timestamp() };
+                if delta.timestamp() == Timestamp::LATEST { Timestamp(stamp.0) } else { delta.timestamp() };
             let timestamp =
-                old.map_or(given, |old| Timestamp(clock.0.max(old.timestamp().0.saturating_add(1))));
+                old.map_or(given, |old| Timestamp(stamp.0.max(old.timestamp().0.saturating_add(1))));
+            newest = newest.max(timestamp);
             let value = match mutation.kind {
                 MutationKind::Increment => {
                     let sum =
@@ -320,7 +327,7 @@ impl Region {
                 write(answer, CellParts { tags, ..parts })?;
             }
         }
-        Ok(())
+        Ok(newest)
     }
 
     /// Reads the current cells of the row into `sink`, including incomplete writes.

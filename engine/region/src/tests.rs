@@ -24,7 +24,6 @@ mod merged;
 mod outcomes;
 mod partial_rows;
 mod parts;
-mod put_after_delete;
 mod raw_rows;
 mod read_only;
 mod retained_rows;
@@ -33,6 +32,7 @@ mod skipped_rows;
 mod truncation;
 mod visibility;
 mod warm_cache;
+mod write_times;
 
 /// A region over files in memory, and what is needed to open it again.
 struct Bench {

@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The log failed earlier and accepts nothing more; whether what waited is durable is not known. The server must
     /// end and recover.
-    #[error("the log has failed: {cause}; stop the server, check {file}, and start it again")]
+    #[error("the log has failed: {cause}; check the disk of {file}, then start the server again")]
     Dead {
         /// The file that was being written.
         file: FileName,

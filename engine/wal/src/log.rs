@@ -25,6 +25,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use cell::SequenceId;
@@ -148,6 +149,8 @@ pub(crate) struct Front {
     pub(crate) waiters: Vec<Waiter>,
     /// How many waiters there were so far.
     pub(crate) waiters_seen: u64,
+    /// Tasks that wait for the log's end.
+    watchers: Vec<Waker>,
     pub(crate) disk_wanted: u64,
     /// Whether a thread that must not wait for the disk has found the file full.
     roll_wanted: bool,
@@ -246,6 +249,7 @@ impl Log {
                 records: 0,
                 waiters: Vec::new(),
                 waiters_seen: 0,
+                watchers: Vec::new(),
                 disk_wanted: 0,
                 roll_wanted: false,
                 failure: None,
@@ -497,6 +501,21 @@ impl Log {
     /// Returns the error because of which the log accepts nothing any more; `None` while it works.
     pub fn failure(&self) -> Option<Error> {
         self.shared.front.lock().failure.clone()
+    }
+
+    /// Returns a future that resolves with the [`failure`](Log::failure) once there is one. The server must end then.
+    pub fn failed(&self) -> impl Future<Output = Error> + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        std::future::poll_fn(move |context| {
+            let mut front = shared.front.lock();
+            if let Some(failure) = &front.failure {
+                return Poll::Ready(failure.clone());
+            }
+            if !front.watchers.iter().any(|watcher| watcher.will_wake(context.waker())) {
+                front.watchers.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
     }
 
     /// Returns the owner's epoch, which is larger than that of every earlier owner.

@@ -209,7 +209,8 @@ pub(crate) fn run(
         znode_parent: settings.znode_parent.clone(),
         ready_after_ms: world.moment().since(began).as_millis(),
     });
-    wait_for_the_end(&runtime, &server, told_to_stop)?;
+    wait_for_the_end(&runtime, &server, &log, told_to_stop)
+        .map_err(|error| Failure::of_words(log_root, error))?;
 
     console.keep_history();
     server.stop();
@@ -224,27 +225,29 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Until a signal comes, or a client asks the server to stop.
+/// Waits until a signal comes or a client asks the server to stop. Fails when the log fails: nothing can be acknowledged
+/// from then on, and no flush can end, so the process must end without them. The next start recovers.
 fn wait_for_the_end(
     runtime: &Runtime,
     server: &Arc<RegionServer>,
+    log: &wal::Log,
     told_to_stop: impl Future<Output = &'static str> + Send + 'static,
-) -> Result<(), Failure> {
+) -> Result<(), String> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let asked = Arc::clone(server);
     let by_client = sender.clone();
     runtime.spawn(async move {
         asked.stopped().await;
-        let _ended = by_client.send("a client's request");
+        let _ended = by_client.send(Ok("a client's request"));
+    });
+    let (by_log, failed) = (sender.clone(), log.failed());
+    runtime.spawn(async move {
+        let _ended = by_log.send(Err(failed.await.to_string()));
     });
     runtime.spawn(async move {
-        let _ended = sender.send(told_to_stop.await);
+        let _ended = sender.send(Ok(told_to_stop.await));
     });
-    match receiver.recv() {
-        Ok(by) => {
-            tracing::info!(by, "stopping");
-            Ok(())
-        }
-        Err(_) => Err(Failure::new("the thread that waits for signals has ended")),
-    }
+    let by = receiver.recv().map_err(|_| "the thread that waits for signals has ended".to_owned())??;
+    tracing::info!(by, "stopping");
+    Ok(())
 }

@@ -81,6 +81,7 @@ fn main() -> ExitCode {
         let mut failures = report.failures;
         if !asked.once && failures.is_empty() {
             let again = sim::run(seed, asked.planted, None);
+            simulated += again.simulated;
             if again.transcript.digest() != report.transcript.digest() {
                 failures.push("a second run of the seed went another way".to_owned());
             }

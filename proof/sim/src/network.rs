@@ -21,6 +21,8 @@ use crate::scheduler::{Health, MachineId, Scheduler, try_scheduler};
 
 /// How long a piece is sent again before the sender's system gives up, in ns.
 const GIVE_UP: u64 = 20_000_000_000;
+/// Bytes of a vectored write that are taken at once.
+const GATHERED_MAX: usize = 64 << 10;
 /// The first pause before a piece is sent again, in ns.
 const SEND_AGAIN: u64 = 200_000_000;
 
@@ -532,8 +534,12 @@ impl AsyncWrite for End {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let whole: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        self.poll_write(context, &whole)
+        let mut piece = Vec::new();
+        for slice in slices {
+            let room = GATHERED_MAX - piece.len();
+            piece.extend_from_slice(&slice[..slice.len().min(room)]);
+        }
+        self.poll_write(context, &piece)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -95,7 +95,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random) -> Vec<String> {
     let names: Vec<_> = workloads.iter().map(|workload| workload.name()).collect();
     scheduler.note(|| format!("workloads: {names:?}"));
     let length = Duration::from_millis(random.spread(3_000, 60_000));
-    let scene = Scene::new(server_machine, scheduler.world_of(clients_machine));
+    let scene = Scene::new(server_machine, scheduler.world_of(clients_machine), server.lives());
     server.start();
 
     let runtime: Arc<Mutex<Option<Runtime>>> = Arc::default();

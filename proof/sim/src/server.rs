@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cache::Cache;
@@ -73,6 +73,7 @@ impl Settings {
             flush_keeps: random.choose(&[0.0, 0.5, 1.0]),
             flush_keeps_gain_min: random.choose(&[0.0, 0.25]),
             drop_markers: random.one_in(2),
+            put_waits_for_delete: true,
             compaction_files_min: 2 + random.below(3) as usize,
             compaction_files_max: 3 + random.below(8) as usize,
             blocking_files: 4 + random.below(12) as usize,
@@ -124,7 +125,7 @@ pub struct Server {
     /// How its disk is now.
     pub conduct: Arc<Mutex<Conduct>>,
     life: Mutex<Arc<Life>>,
-    lives: Mutex<u64>,
+    lives: Arc<AtomicU64>,
 }
 
 /// One process from its start to its end.
@@ -150,7 +151,7 @@ impl Server {
             place: Mutex::new(Memory::new()),
             conduct: Arc::default(),
             life: Mutex::default(),
-            lives: Mutex::default(),
+            lives: Arc::default(),
         })
     }
 
@@ -164,6 +165,11 @@ impl Server {
         Arc::clone(&self.life.lock())
     }
 
+    /// How many processes were started here so far.
+    pub fn lives(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.lives)
+    }
+
     /// What lies on its disk.
     pub fn place(&self) -> Memory {
         self.place.lock().clone()
@@ -173,8 +179,7 @@ impl Server {
     pub fn start(&self) {
         let life = Arc::<Life>::default();
         *self.life.lock() = Arc::clone(&life);
-        *self.lives.lock() += 1;
-        let number = *self.lives.lock();
+        let number = self.lives.fetch_add(1, Ordering::AcqRel) + 1;
         self.scheduler.revive(self.machine);
         self.scheduler.note(|| format!("server starts, life {number}"));
         let disk = Disk::new(self.place.lock().clone(), Arc::clone(&self.conduct));
@@ -310,8 +315,19 @@ fn serve(settings: &Settings, machine: MachineId, disk: Disk, life: &Life) -> Re
     life.ready.store(true, Ordering::Release);
     env::sometimes("server: ready");
 
-    env::block_on(life.stopping.notified());
+    let failed = env::block_on(async {
+        tokio::select! {
+            // Else tokio draws the order, and not from the seed.
+            biased;
+            () = life.stopping.notified() => None,
+            failure = log.failed() => Some(failure),
+        }
+    });
     life.ready.store(false, Ordering::Release);
+    if let Some(failure) = failed {
+        env::sometimes("server: ended because its log failed");
+        return Err(failure.to_string());
+    }
     server.stop();
     rpc.stop();
     master.wait_idle();

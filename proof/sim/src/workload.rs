@@ -36,6 +36,7 @@ pub struct Scene(Arc<Shared>);
 struct Shared {
     server: MachineId,
     world: World,
+    lives: Arc<AtomicU64>,
     is_over: AtomicBool,
     /// Counts calls and returns, for histories.
     turns: AtomicU64,
@@ -43,11 +44,12 @@ struct Shared {
 }
 
 impl Scene {
-    /// A scene of clients in `world`, whose server is on that machine.
-    pub fn new(server: MachineId, world: World) -> Scene {
+    /// A scene of clients in `world`, whose server is on that machine. `lives` counts the processes that were started there.
+    pub fn new(server: MachineId, world: World, lives: Arc<AtomicU64>) -> Scene {
         Scene(Arc::new(Shared {
             server,
             world,
+            lives,
             is_over: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             failures: Mutex::default(),
@@ -65,6 +67,12 @@ impl Scene {
         // No longer than it takes to see that a server is back.
         options.pause = Duration::from_millis(20);
         Cluster::connect(self.0.world.clone(), options)
+    }
+
+    /// The number of the server's process. A server remembers a nonce only as long as it lives, or its log has the record: of a
+    /// call that lasts longer than a process each attempt may have been applied.
+    pub fn life(&self) -> u64 {
+        self.0.lives.load(Ordering::Acquire)
     }
 
     /// Whether clients should come to an end.

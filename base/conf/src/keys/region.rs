@@ -13,8 +13,9 @@ keys! {
     PERIODIC_FLUSH_INTERVAL: Millis = "hbase.regionserver.optionalcacheflushinterval", "3600000";
     /// How long a write waits for the lock of its row.
     ROW_LOCK_WAIT: Millis = "hbase.rowlock.wait.duration", "30000";
-    /// Whether a put without a timestamp waits for the next millisecond when its row was deleted from in this one. Without it
-    /// the delete hides the put, as in HBase. A table's CONFIGURATION may set it.
+    /// Whether a put without a timestamp waits for the next millisecond when its row was deleted from in this one, and puts and
+    /// deletes take the timestamp of a counter of their row that is ahead of the clock. Without it the earlier write hides
+    /// the later one, as in HBase. A table's CONFIGURATION may set it.
     PUT_WAITS_FOR_DELETE: Flag = "bellows.put.waits.for.delete", "true";
     /// How far in the future a cell's timestamp may lie. The default, the largest number, allows any.
     TIMESTAMP_SLOP: Millis = "hbase.hregion.keyvalue.timestamp.slop.millisecs", "9223372036854775807";

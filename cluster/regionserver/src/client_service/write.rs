@@ -85,9 +85,9 @@ pub(super) fn write_row(
     Ok(written)
 }
 
-/// Reads the response to a repeated increment or append: its columns as of the write `sequence`. If a flush has dropped
-/// those versions, the present ones are returned, where HBase returns nothing. Waits first until everything read is
-/// durable.
+/// Reads the response to a repeated increment or append: its columns as of the write `sequence`. If a flush or an in-memory
+/// compaction has dropped one of those versions, the present ones are returned, where HBase returns older ones or nothing.
+/// Waits first until everything read is durable.
 pub(super) fn read_again(
     region: &Arc<Region>,
     mutation: &Mutation,
@@ -115,12 +115,27 @@ pub(super) fn read_again(
     if let Some(range) = mutation.time_range {
         query.time_range = range;
     }
+    let columns = query.families.iter().filter_map(|family| family.qualifiers.as_ref()).map(Vec::len).sum();
     query.read_point = Some(sequence);
-    if region.get(&query, ReadMode::Any, out)? == 0 {
+    let mut versions = VersionsOf { sequence, count: 0 };
+    region.get(&query, ReadMode::Any, &mut versions)?;
+    if versions.count != columns {
         query.read_point = None;
-        region.get(&query, ReadMode::Any, out)?;
     }
+    region.get(&query, ReadMode::Any, out)?;
     Ok(())
+}
+
+/// Counts the cells that the write `sequence` has written.
+struct VersionsOf {
+    sequence: SequenceId,
+    count: usize,
+}
+
+impl region::CellSink for VersionsOf {
+    fn cell(&mut self, cell: cell::Cell<'_>) {
+        self.count += usize::from(cell.sequence() == self.sequence);
+    }
 }
 
 fn put_out(cells: &cell::CellBlock, out: &mut CellsOut) {

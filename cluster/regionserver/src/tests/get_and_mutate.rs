@@ -186,6 +186,28 @@ fn a_repetition_after_a_crash_is_recognised_from_the_log() {
 }
 
 #[test]
+fn a_repetition_whose_version_is_gone_is_answered_with_the_present_row_and_never_with_an_older_one() {
+    let bench = Bench::new();
+    let add = |nonce| {
+        let add = pb::MutationProto { nonce: Some(nonce), ..increment("r", "f:n", 5) };
+        shown(bench.mutate_if(add, None).expect("an increment").1)
+    };
+    let number = |number: i64| [format!("f:n={}", number.to_be_bytes().escape_ascii())];
+    let flush = || {
+        let region = bench.server.regions().all().remove(0);
+        region.flush(region::FlushReason::Requested).expect("flushes");
+    };
+    assert_eq!(add(9), number(5));
+    flush();
+    assert_eq!(add(10), number(10));
+    assert_eq!(add(11), number(15));
+    // One version is kept: that of nonce 10 is gone, while the older file has that of nonce 9.
+    flush();
+    assert_eq!(add(10), number(15));
+    assert_eq!(add(9), number(5), "it is still there");
+}
+
+#[test]
 fn an_abandoned_increment_is_not_applied_again() {
     let bench = Bench::new();
     let add = pb::MutationProto { nonce: Some(9), ..increment("r", "f:n", 5) };

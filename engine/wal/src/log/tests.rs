@@ -298,7 +298,27 @@ fn after_a_failed_sync_nothing_is_acknowledged_again() {
     // The device would succeed now: that says nothing about the failed sync.
     assert!(log.sync_blocking(ticket, Level::Disk).is_err());
     assert!(log.append(&edit("a", 2, b"two")).is_err());
+    assert_eq!(env::block_on(log.failed()).to_string(), error.to_string(), "known already");
     assert!(log.roll().is_err() && log.close().is_err());
+}
+
+#[test]
+fn who_waits_for_the_end_of_the_log_is_told() {
+    let place = Memory::new();
+    let (log, _) = in_memory(&place, Options::default());
+    let (failed, sequence) = (log.failed(), SequenceId(1));
+    let waiting = std::thread::spawn(move || env::block_on(failed));
+    let fault = Fault {
+        act: place.acts() + 1,
+        kind: storage::Kind::Failed,
+        outcome: Outcome::MayHaveHappened,
+        last: false,
+    };
+    place.set_fault(Some(fault));
+    let ticket = log.append(&edit("a", sequence.0, b"one")).expect("alive");
+    assert!(log.sync_blocking(ticket, Level::Os).is_err());
+    let error = waiting.join().expect("no panic");
+    assert!(matches!(error, Error::Dead { .. }), "{error}");
 }
 
 #[test]

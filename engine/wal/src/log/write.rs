@@ -166,13 +166,13 @@ impl Shared {
     }
 
     pub(crate) fn fail(&self, error: Error) {
-        let waiters = {
+        let (waiters, watchers) = {
             let mut front = self.front.lock();
             front.failure.get_or_insert(error);
-            std::mem::take(&mut front.waiters)
+            (std::mem::take(&mut front.waiters), std::mem::take(&mut front.watchers))
         };
-        for waiter in waiters {
-            waiter.waker.wake();
+        for waker in waiters.into_iter().map(|waiter| waiter.waker).chain(watchers) {
+            waker.wake();
         }
     }
 

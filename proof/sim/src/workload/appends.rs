@@ -1,5 +1,6 @@
 //! Logs that clients append words to, trying again under the same nonce: each acknowledged word is there once, each other
-//! one at most once, and those of one client are in the order in which it said them.
+//! one at most once, and those of one client are in the order in which it said them. A word may be repeated if the server
+//! was started anew while its client waited.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +21,15 @@ pub(super) struct Appends {
     table: TableDescriptor,
     clients: u64,
     rows: u64,
-    /// Words by row and client, with whether they were acknowledged.
-    words: Mutex<BTreeMap<(u64, u64), Vec<bool>>>,
+    /// Words by row and client.
+    words: Mutex<BTreeMap<(u64, u64), Vec<Word>>>,
+}
+
+#[derive(Default)]
+struct Word {
+    was_acknowledged: bool,
+    /// Whether a process of the server ended before the answer.
+    may_repeat: bool,
 }
 
 impl Appends {
@@ -42,15 +50,22 @@ impl Appends {
             let number = {
                 let mut words = self.words.lock();
                 let own = words.entry((row, client)).or_default();
-                own.push(false);
+                own.push(Word::default());
                 own.len() - 1
             };
             let word = format!("{client}.{number} ");
-            match table.append(Append::row(format!("l{row}")).add("f", "q", word.clone())).await {
+            let life = scene.life();
+            let answer = table.append(Append::row(format!("l{row}")).add("f", "q", word.clone())).await;
+            {
+                let mut words = self.words.lock();
+                let own = &mut words.get_mut(&(row, client)).expect("it was made")[number];
+                *own = Word { was_acknowledged: answer.is_ok(), may_repeat: scene.life() != life };
+            }
+            match answer {
                 Ok(answer) => {
-                    self.words.lock().get_mut(&(row, client)).expect("it was made")[number] = true;
                     let value = answer.value("f", "q").unwrap_or_default();
-                    if !value.ends_with(word.as_bytes()) {
+                    // A call that was repeated may be answered with a later row.
+                    if !value.split_inclusive(|byte| *byte == b' ').any(|known| known == word.as_bytes()) {
                         scene.fail(format!(
                             "appends: l{row} answers {:?} to an append of {word:?}",
                             value.escape_ascii().to_string()
@@ -91,6 +106,11 @@ impl Workload for Appends {
                 let text = String::from_utf8_lossy(found.value("f", "q").unwrap_or_default()).into_owned();
                 let mut next: BTreeMap<u64, usize> = BTreeMap::new();
                 let mut seen: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+                let words = self.words.lock();
+                let may_repeat = |client: u64, number: usize| {
+                    let own = words.get(&(row, client)).and_then(|own| own.get(number));
+                    own.is_some_and(|word| word.may_repeat)
+                };
                 for word in text.split_whitespace() {
                     let parsed = word.split_once('.').and_then(|(client, number)| {
                         Some((client.parse::<u64>().ok()?, number.parse::<usize>().ok()?))
@@ -98,16 +118,22 @@ impl Workload for Appends {
                     let (client, number) =
                         parsed.ok_or_else(|| format!("appends: l{row} has {word:?} in it"))?;
                     let at_least = next.entry(client).or_default();
+                    if number + 1 == *at_least && may_repeat(client, number) {
+                        env::sometimes("appends: a word that was repeated over a start of the server");
+                        continue;
+                    }
                     if number < *at_least {
                         return Err(format!("appends: l{row} has {word} twice or out of order: {text}"));
                     }
                     *at_least = number + 1;
                     seen.entry(client).or_default().push(number);
                 }
-                let words = self.words.lock();
                 for ((_, client), own) in words.iter().filter(|((of, _), _)| *of == row) {
                     let seen = seen.remove(client).unwrap_or_default();
-                    let lost = own.iter().enumerate().find(|(number, said)| **said && !seen.contains(number));
+                    let lost = own
+                        .iter()
+                        .enumerate()
+                        .find(|(number, word)| word.was_acknowledged && !seen.contains(number));
                     if let Some((number, _)) = lost {
                         return Err(format!("appends: l{row} has lost {client}.{number}: {text}"));
                     }

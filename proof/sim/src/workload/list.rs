@@ -101,7 +101,8 @@ impl List {
                     scene.fail(format!("list: a scan while everything changes: {words}"));
                 }
             }
-            scene.pause(&mut random, 3_000).await;
+            // A long list is read less often, or nothing else would happen.
+            scene.pause(&mut random, 3_000 + 30 * expected.len() as u64).await;
         }
     }
 

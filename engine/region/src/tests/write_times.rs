@@ -1,4 +1,4 @@
-//! Tests of a put in the millisecond of a delete of its row.
+//! Tests of writes to a row that was written a moment ago: none is hidden by an earlier one.
 
 use super::*;
 
@@ -81,4 +81,42 @@ fn a_put_that_may_not_wait_would_block_without_effect() {
     assert_eq!(bench.all(), "");
     bench.apply(put);
     assert_eq!(bench.all(), "r/f:q@1000001=v");
+}
+
+#[test]
+fn what_follows_a_cell_ahead_of_the_clock_is_not_hidden_by_it() {
+    let bench = bench(true);
+    let number = 1_i64.to_be_bytes();
+    let change = || mutation(MutationKind::Increment, "r", &[("f:n", LATEST, CellType::Put, &number)]);
+    let increment = || {
+        let changed = bench.region.increment(&change(), ReadMode::MemoryOnly).expect("serving");
+        changed.pending.wait_blocking().expect("durable");
+    };
+    for _ in 0..3 {
+        increment();
+    }
+    assert!(bench.all().starts_with("r/f:n@1000002="), "each is later than the one before: {}", bench.all());
+    bench.put("r", "f:n", LATEST, "put");
+    bench.put("other", "f:n", LATEST, "put");
+    assert_eq!(bench.all(), "other/f:n@1000000=put r/f:n@1000002=put");
+    bench.delete("r", "f:n", LATEST, CellType::DeleteColumn);
+    assert_eq!(bench.all(), "other/f:n@1000000=put");
+    bench.put("r", "f:n", LATEST, "again");
+    assert_eq!(bench.all(), "other/f:n@1000000=put r/f:n@1000003=again");
+    bench.delete("r", "f:n", LATEST, CellType::DeleteFamily);
+    increment();
+    assert!(bench.all().contains("r/f:n@1000004="), "{}", bench.all());
+    assert_eq!(bench.world.now().0, 1_000_000, "nothing waits");
+}
+
+#[test]
+fn a_timestamp_that_a_client_has_chosen_in_the_future_moves_no_other_column() {
+    let bench = bench(true);
+    bench.put("r", "f:n", 2_000_000, "\0\0\0\0\0\0\0\x01");
+    let number = 1_i64.to_be_bytes();
+    let change = mutation(MutationKind::Increment, "r", &[("f:n", LATEST, CellType::Put, &number)]);
+    let changed = bench.region.increment(&change, ReadMode::Any).expect("serving");
+    changed.pending.wait_blocking().expect("durable");
+    bench.put("r", "f:q", LATEST, "v");
+    assert!(bench.all().ends_with("r/f:q@1000000=v"), "{}", bench.all());
 }
