@@ -135,19 +135,15 @@ impl<'a> Cell<'a> {
         Tags::trusted(self.bytes.get(at + 2..).unwrap_or(&[]))
     }
 
-    /// Returns the size that HBase counts for this cell in size limits, in bytes: `heapSize` of a cell in a memstore
-    /// chunk, which is 32 for the object plus its bytes, rounded up to 8.
+    /// Returns the size that HBase counts in size limits for this cell in a memstore chunk, in bytes: 32 for the Java
+    /// object plus the cell's bytes, rounded up to 8. A cell without tags has no bytes for their length in HBase.
     ///
-    /// For a cell from an HFile block HBase counts 38 plus the bytes, not rounded: at most 6 bytes more, or 1 less.
+    /// HBase counts other sizes for cells that it reads from files; `hfile::Reader::heap_size` returns those.
     #[inline]
     pub fn heap_size(self) -> usize {
-        Cell::heap_size_of(self.bytes.len())
-    }
-
-    /// Returns that size for a cell of this length.
-    #[inline]
-    pub fn heap_size_of(length: usize) -> usize {
-        32 + length.next_multiple_of(8)
+        let tags_at = 8 + length_at(self.bytes, 0) + length_at(self.bytes, 4);
+        let has_tags = self.bytes.len() > tags_at + 2;
+        32 + if has_tags { self.bytes.len() } else { tags_at }.next_multiple_of(8)
     }
 }
 

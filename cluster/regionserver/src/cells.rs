@@ -187,8 +187,13 @@ impl CellsOut {
 impl CellSink for CellsOut {
     #[inline]
     fn cell(&mut self, cell: Cell<'_>) {
+        self.sized_cell(cell, cell.heap_size());
+    }
+
+    #[inline]
+    fn sized_cell(&mut self, cell: Cell<'_>, heap_size: usize) {
         self.count += 1;
-        self.heap_size += cell.heap_size() as u64;
+        self.heap_size += heap_size as u64;
         match self.codec {
             Codec::KeyValue => block::write_without_tags(&mut self.block.0, cell),
             Codec::KeyValueWithTags => block::write_with_tags(&mut self.block.0, cell),

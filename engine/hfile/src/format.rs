@@ -83,6 +83,11 @@ pub enum Encoding {
 }
 
 impl Encoding {
+    /// Whether a key is stored as the difference from the key before.
+    pub(crate) fn shares_key_bytes(self) -> bool {
+        matches!(self, Encoding::Prefix | Encoding::Diff | Encoding::FastDiff)
+    }
+
     /// Returns HBase's name of the encoding.
     pub fn name(self) -> &'static str {
         match self {

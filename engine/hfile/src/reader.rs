@@ -564,12 +564,31 @@ impl Reader {
         Cell::trusted(&bytes[place..place + 8 + word(place) + word(place + 4)], SequenceId::ZERO)
     }
 
-    /// The [heap size](Cell::heap_size) of that cell.
+    /// Returns the size that HBase counts in size limits for a cell of this file, in bytes.
+    ///
+    /// HBase wraps the bytes of a block in an object of 38 bytes. With an encoding that shares bytes of keys (PREFIX,
+    /// DIFF, FAST_DIFF) it makes an object of 120 bytes and adds row, family, qualifier, value and tags, but not the 20
+    /// bytes of lengths, timestamp and type. In neither case it counts a length of tags where no tag is.
+    #[inline]
+    pub fn heap_size(&self, cell: Cell<'_>) -> usize {
+        let length = cell.bytes().len();
+        if !self.has_tags {
+            return self.object_bytes() + length;
+        }
+        let has_length = !cell.tags().is_empty() && !self.encoding.shares_key_bytes();
+        self.object_bytes() + length - if has_length { 0 } else { size_of::<u16>() }
+    }
+
+    /// The heap size of the cell at `place` of a validated block, in a file without tags.
     #[inline]
     pub(crate) fn untagged_heap_size(&self, bytes: &[u8], place: usize) -> usize {
-        let cell = Reader::untagged_at(bytes, place);
-        // A file may have room for tags where none are.
-        Cell::heap_size_of(cell.bytes().len() + if self.has_tags { 2 } else { 0 })
+        self.object_bytes() + Reader::untagged_at(bytes, place).bytes().len()
+    }
+
+    /// What HBase counts for a cell of this file beside its bytes.
+    #[inline]
+    fn object_bytes(&self) -> usize {
+        if self.encoding.shares_key_bytes() { 100 } else { 38 }
     }
 
     /// The cell at `place` of a validated block.

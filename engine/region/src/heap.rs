@@ -277,6 +277,15 @@ impl Heap {
         matches!(source, Some(Source::File(cursor)) if cursor.was_in_cache())
     }
 
+    /// The size that HBase counts in size limits for `cell`, the current cell, in bytes.
+    #[inline]
+    pub(crate) fn heap_size(&self, cell: Cell<'_>) -> usize {
+        match self.current().map(|index| &self.sources.0.entries[index].source) {
+            Some(Source::File(cursor)) => cursor.reader().heap_size(cell),
+            _ => cell.heap_size(),
+        }
+    }
+
     /// From now on keeps the blocks of files that were looked at.
     pub(crate) fn hold_blocks(&mut self) {
         for entry in &mut self.sources.0.entries {

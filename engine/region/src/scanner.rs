@@ -598,8 +598,13 @@ struct CountingSink<'a> {
 impl CellSink for CountingSink<'_> {
     #[inline]
     fn cell(&mut self, cell: Cell<'_>) {
+        self.sized_cell(cell, cell.heap_size());
+    }
+
+    #[inline]
+    fn sized_cell(&mut self, cell: Cell<'_>, heap_size: usize) {
         self.count += 1;
-        self.sink.cell(cell);
+        self.sink.sized_cell(cell, heap_size);
     }
 }
 

@@ -17,6 +17,7 @@ mod deferred_sources;
 mod file_life;
 mod gets;
 mod halves;
+mod heap_sizes;
 mod held_blocks;
 mod markers;
 mod memory;

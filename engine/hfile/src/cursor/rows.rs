@@ -42,7 +42,7 @@ const BLOCK_START: usize = 1_100;
 pub struct CopyLimits {
     /// Maximum number of rows.
     pub rows: usize,
-    /// Maximum sum of the cells' [heap sizes](Cell::heap_size), exclusive.
+    /// Maximum sum of the cells' [heap sizes](Reader::heap_size), exclusive.
     pub heap_size: u64,
 }
 
@@ -229,7 +229,8 @@ impl Cursor {
             row.fetch_others_ahead(cells.block);
             row.given().for_each(|index| {
                 let (bytes, at) = cells.place(index);
-                sink.cell(self.reader.cell_at(bytes, at));
+                let cell = self.reader.cell_at(bytes, at);
+                sink.sized_cell(cell, self.reader.heap_size(cell));
             });
             sink.row_ends();
             (first, rows) = (row.end, rows + 1);

@@ -18,9 +18,24 @@ use crate::{Error, Result};
 #[derive(Default)]
 pub(super) struct RowBuffer {
     bytes: Vec<u8>,
-    cells: Vec<(usize, usize, SequenceId)>,
+    cells: Vec<BufferedCell>,
     /// Scratch space for a cell that is returned with a changed value.
     changed: Vec<u8>,
+}
+
+/// A cell of a [`RowBuffer`], which has its bytes from `start` to `end`.
+struct BufferedCell {
+    start: usize,
+    end: usize,
+    sequence: SequenceId,
+    /// The size that counts in size limits.
+    heap_size: usize,
+}
+
+impl BufferedCell {
+    fn view<'a>(&self, bytes: &'a [u8]) -> Cell<'a> {
+        Cell::trusted(&bytes[self.start..self.end], self.sequence)
+    }
 }
 
 /// Largest buffer in bytes that is kept for the next row.
@@ -37,25 +52,24 @@ impl RowBuffer {
     }
 
     fn cells(&self) -> Vec<Cell<'_>> {
-        self.cells
-            .iter()
-            .map(|&(from, to, sequence)| Cell::trusted(&self.bytes[from..to], sequence))
-            .collect()
+        self.cells.iter().map(|cell| cell.view(&self.bytes)).collect()
     }
 
     fn sort(&mut self, comparator: Comparator) {
         let RowBuffer { bytes, cells, .. } = self;
-        let cell =
-            |&(from, to, sequence): &(usize, usize, SequenceId)| Cell::trusted(&bytes[from..to], sequence);
-        cells.sort_by(|left, right| comparator.compare(cell(left).into(), cell(right).into()));
+        cells.sort_by(|left, right| comparator.compare(left.view(bytes).into(), right.view(bytes).into()));
     }
 }
 
 impl CellSink for RowBuffer {
     fn cell(&mut self, cell: Cell<'_>) {
-        let at = self.bytes.len();
+        self.sized_cell(cell, cell.heap_size());
+    }
+
+    fn sized_cell(&mut self, cell: Cell<'_>, heap_size: usize) {
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(cell.bytes());
-        self.cells.push((at, self.bytes.len(), cell.sequence()));
+        self.cells.push(BufferedCell { start, end: self.bytes.len(), sequence: cell.sequence(), heap_size });
     }
 }
 
@@ -99,22 +113,22 @@ impl<'a> RowPart<'a> {
         }
     }
 
-    /// Returns a cell of the row, unless an earlier step did. Breaks when this cell fills the step.
+    /// Returns a cell of the row, unless an earlier step did. Breaks when this cell, of `heap_size` bytes, fills the step.
     #[inline]
-    fn add(&mut self, cell: Cell<'_>, filter: &Option<Filter>) -> Result<ControlFlow<()>> {
+    fn add(&mut self, cell: Cell<'_>, heap_size: usize, filter: &Option<Filter>) -> Result<ControlFlow<()>> {
         self.seen += 1;
         if self.seen <= self.resumed {
             return Ok(ControlFlow::Continue(()));
         }
-        self.heap_size += cell.heap_size() as u64;
+        self.heap_size += heap_size as u64;
         if self.heap_size > self.row_bytes_max {
             let row = cell.row().escape_ascii().to_string();
             return Err(Error::RowTooBig { limit: self.row_bytes_max, row });
         }
         self.given += 1;
         match filter.as_ref().map_or(Transform::Keep, Filter::transform) {
-            Transform::Keep if self.buffered => self.buffer.cell(cell),
-            Transform::Keep => self.sink.cell(cell),
+            Transform::Keep if self.buffered => self.buffer.sized_cell(cell, heap_size),
+            Transform::Keep => self.sink.sized_cell(cell, heap_size),
             Transform::EmptyValue => self.add_with_value(cell, b""),
             Transform::LengthValue => {
                 self.add_with_value(cell, &(cell.value().len() as u32).to_be_bytes());
@@ -138,9 +152,9 @@ impl<'a> RowPart<'a> {
         bytes.extend_from_slice(value);
         let changed = Cell::trusted(&bytes, cell.sequence());
         if self.buffered {
-            self.buffer.cell(changed);
+            self.buffer.sized_cell(changed, changed.heap_size());
         } else {
-            self.sink.cell(changed);
+            self.sink.sized_cell(changed, changed.heap_size());
         }
         self.buffer.changed = bytes;
     }
@@ -236,7 +250,9 @@ impl RegionScanner<'_> {
         // The filter may have dropped every essential cell, and the other families may have no cell of the row.
         let is_dropped = is_dropped || part.buffered && part.buffer.cells.is_empty();
         if part.buffered && !is_dropped {
-            part.buffer.cells().into_iter().for_each(|cell| part.sink.cell(cell));
+            for cell in &part.buffer.cells {
+                part.sink.sized_cell(cell.view(&part.buffer.bytes), cell.heap_size);
+            }
         }
         // A row also counts as filtered when an earlier step returned its last cell.
         step.rows_filtered = u64::from(is_dropped || !part.buffered && part.given == 0);
@@ -290,11 +306,11 @@ impl RegionScanner<'_> {
             wanted.is_none_or(|wanted| wanted.iter().any(|qualifier| is_same(qualifier, cell.qualifier())))
         };
         // A row that is too big must fail when it is judged, even if a later cell would drop it. Sizes are summed over
-        // all rows of the block, which is stricter than per row and simpler. The 8 bytes cover the tags' length, which
-        // is absent here and rounded up to 8 in a heap size.
+        // all rows of the block, which is stricter than per row and simpler. The 100 bytes are the
+        // most that a file's cell counts beside its bytes.
         let (undecided, row_size_max) = (Slot::new(0), self.region.options.row_size_max);
         let may_be_too_big = |cell: Cell<'_>| {
-            undecided.set(undecided.get() + cell.heap_size() as u64 + 8);
+            undecided.set(undecided.get() + cell.bytes().len() as u64 + 100);
             undecided.get() > row_size_max
         };
         store.heap.skip_rows(scan.rows_end(), |cell| match filter.refusal(cell) {
@@ -385,7 +401,9 @@ impl RegionScanner<'_> {
                     if gives_values && !is_one_row {
                         store.heap.fetch_ahead();
                     }
-                    is_full = included > offset && included <= last && part.add(cell, filter)?.is_break();
+                    is_full = included > offset
+                        && included <= last
+                        && part.add(cell, store.heap.heap_size(cell), filter)?.is_break();
                     if included >= last { Next::Row } else { next }
                 }
             };

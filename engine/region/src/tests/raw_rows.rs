@@ -136,8 +136,8 @@ fn raw_rows_of_a_block_are_copied_in_one_step_up_to_a_limit() {
         "the last one's end is for the next block to say"
     );
     assert_eq!(steps(Limits { rows: 10, ..Limits::NONE }), 11);
-    // A cell counts 32 bytes and its own size, here 64 together.
-    let (below, at) = (5 * 64 + 1, 5 * 64);
+    // A cell of a file counts 38 bytes and its own size, here 68 together.
+    let (below, at) = (5 * 68 + 1, 5 * 68);
     assert_eq!(steps(Limits { rows: 10, bytes: below, allow_partial: true, ..Limits::NONE }), 21);
     assert_eq!(steps(Limits { rows: 10, bytes: at, allow_partial: true, ..Limits::NONE }), 26);
 }
