@@ -9,10 +9,18 @@
 //! data/<namespace>/<table>/<region>/<family>/…     the region's own
 //! bellows/switches                                 the master's switches
 //! bellows/unfinished                               changes of tables that are not finished
+//! .hbase-snapshot/…                                snapshots
 //! ```
+
+mod snapshots;
 
 use proto::{EncodedName, RegionInfo, TableName};
 use storage::{FileName, Files, Kind, swap_confirmed};
+
+pub use snapshots::{
+    SnapshotObjects, deleted_snapshot, running_snapshot, running_snapshot_folder, snapshot, snapshot_info,
+    snapshot_manifest, snapshot_objects, snapshots,
+};
 
 /// The name of the file in a region's folder that says which region it is.
 const REGION_INFO: &str = ".regioninfo";

@@ -5087,6 +5087,44 @@ pub struct IsRestoreSnapshotDoneResponse {
     #[prost(bool, optional, tag = "1", default = "false")]
     pub done: ::core::option::Option<bool>,
 }
+/// One region in a snapshot: its files by family. A file of HBase or of this server.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SnapshotRegionManifest {
+    #[prost(int32, optional, tag = "1")]
+    pub version: ::core::option::Option<i32>,
+    #[prost(message, required, tag = "2")]
+    pub region_info: RegionInfo,
+    #[prost(message, repeated, tag = "3")]
+    pub family_files: ::prost::alloc::vec::Vec<snapshot_region_manifest::FamilyFiles>,
+}
+/// Nested message and enum types in `SnapshotRegionManifest`.
+pub mod snapshot_region_manifest {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct StoreFile {
+        #[prost(string, required, tag = "1")]
+        pub name: ::prost::alloc::string::String,
+        /// The content of the reference file of this name.
+        #[prost(message, optional, tag = "2")]
+        pub reference: ::core::option::Option<super::Reference>,
+        #[prost(uint64, optional, tag = "3")]
+        pub file_size: ::core::option::Option<u64>,
+    }
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct FamilyFiles {
+        #[prost(bytes = "bytes", required, tag = "1")]
+        pub family_name: ::prost::bytes::Bytes,
+        #[prost(message, repeated, tag = "2")]
+        pub store_files: ::prost::alloc::vec::Vec<StoreFile>,
+    }
+}
+/// The file `data.manifest` of a snapshot, without a magic.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SnapshotDataManifest {
+    #[prost(message, required, tag = "1")]
+    pub table_schema: TableSchema,
+    #[prost(message, repeated, tag = "2")]
+    pub region_manifests: ::prost::alloc::vec::Vec<SnapshotRegionManifest>,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateTableRequest {
     #[prost(message, required, tag = "1")]

@@ -13,6 +13,7 @@
 
 mod archive;
 mod holders;
+pub(crate) mod snapshots;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::store_file::name::ARCHIVE;
 use crate::store_file::{StoreFileName, StorePlace};
 
 use holders::{BackReferences, FileLists};
+use snapshots::Snapshots;
 
 /// A party that may need a file which its store has given up.
 pub trait FileHolder: Send + Sync {
@@ -40,16 +42,18 @@ pub struct Janitor {
     files: Arc<dyn Files>,
     open_files: Arc<OpenFiles>,
     holders: Vec<Arc<dyn FileHolder>>,
+    snapshots: Snapshots,
     /// Files of dropped folders that wait for the end of their readers, where a deleted file cannot be read.
     left_for_readers: Mutex<BTreeSet<FileName>>,
 }
 
 impl Janitor {
-    /// A janitor that asks the files in use, the file lists of the same table, and links. [`Janitor::asking`] adds
-    /// holders.
+    /// A janitor that asks the files in use, the file lists of the same table, links, and snapshots. [`Janitor::asking`]
+    /// adds holders.
     pub fn new(files: Arc<dyn Files>, open_files: Arc<OpenFiles>) -> Janitor {
         let holders: Vec<Arc<dyn FileHolder>> = vec![Arc::new(BackReferences(files.clone()))];
-        Janitor { files, open_files, holders, left_for_readers: Mutex::default() }
+        let snapshots = Snapshots::new(files.clone());
+        Janitor { files, open_files, holders, snapshots, left_for_readers: Mutex::default() }
     }
 
     /// The same janitor with a further holder.
@@ -75,7 +79,8 @@ impl Janitor {
     }
 
     /// Whether anybody else needs files of the closed region in `folder`: a daughter that has halves of them, a link, a
-    /// reader, or a further holder. Reads all lists of the table.
+    /// reader, or a further holder. Snapshots do not count, they find the files in the archive. Reads all lists of the
+    /// table.
     pub fn is_needed_elsewhere(&self, folder: &FileName) -> Result<bool> {
         let names: Vec<FileName> = self.files.list(folder)?.into_iter().map(|entry| entry.name).collect();
         let names: Vec<FileName> = names.into_iter().filter(|name| store_of(name).is_some()).collect();
@@ -90,10 +95,11 @@ impl Janitor {
 
     /// Asks every holder which of `names` it needs.
     fn ask(&self, names: &[FileName], held: &mut [bool]) -> Result<()> {
-        self.ask_except(None, names, held)
+        self.ask_except(None, names, held)?;
+        if names.is_empty() { Ok(()) } else { self.snapshots.mark_held(names, held) }
     }
 
-    /// Asks every holder which of `names` it needs, except the lists of the region in the folder `except`.
+    /// Asks every holder but snapshots which of `names` it needs, except the lists of the region in the folder `except`.
     fn ask_except(&self, except: Option<&FileName>, names: &[FileName], held: &mut [bool]) -> Result<()> {
         if names.is_empty() {
             return Ok(());

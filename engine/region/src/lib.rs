@@ -42,6 +42,7 @@ mod region;
 mod repeats;
 mod retained_rows;
 mod scanner;
+mod snapshot;
 mod store;
 mod store_file;
 mod tracker;

@@ -131,25 +131,38 @@ impl Region {
     }
 
     fn write_link(&self, store: &Store, file: &StoreFile, heir: &FileName) -> Result<Listed> {
-        let place = |folder: &FileName| {
-            StorePlace::of_folder(folder).ok_or_else(|| Error::Corrupt {
-                file: folder.to_string(),
-                what: "folder of a link",
-                expected: "data/<namespace>/<table>/<region>/<family>".to_owned(),
-                found: folder.to_string(),
-            })
-        };
-        let (here, there) = (place(&store.folder)?, place(heir)?);
-        // A reference stays the same half of the file that it is linked to.
-        let name = StoreFileName::link(&here, &file.name)?;
-        let target = name.origin(&there);
-        let back = target.back_references(&name.file).join(&there.as_back_reference());
-        write_anew(&*self.files, &back, b"")?;
-        let content = file.listed.reference.as_ref().map(Reference::to_file).unwrap_or_default();
-        let name = name.to_string();
-        write_anew(&*self.files, &heir.join(&name), &content)?;
-        Ok(Listed { name, size: file.reader.size(), reference: file.listed.reference.clone() })
+        write_link(&*self.files, &place_of(&store.folder)?, &file.name, &file.listed, heir)
     }
+}
+
+/// The store in a folder.
+fn place_of(folder: &FileName) -> Result<StorePlace> {
+    StorePlace::of_folder(folder).ok_or_else(|| Error::Corrupt {
+        file: folder.to_string(),
+        what: "folder of a link",
+        expected: "data/<namespace>/<table>/<region>/<family>".to_owned(),
+        found: folder.to_string(),
+    })
+}
+
+/// Writes a link to the file `listed` of the store `here`, whose parsed name is `name`, in the folder of the store `heir`.
+pub(crate) fn write_link(
+    files: &dyn Files,
+    here: &StorePlace,
+    name: &StoreFileName,
+    listed: &Listed,
+    heir: &FileName,
+) -> Result<Listed> {
+    let there = place_of(heir)?;
+    // A reference stays the same half of the file that it is linked to.
+    let name = StoreFileName::link(here, name)?;
+    let target = name.origin(&there);
+    let back = target.back_references(&name.file).join(&there.as_back_reference());
+    write_anew(files, &back, b"")?;
+    let content = listed.reference.as_ref().map(Reference::to_file).unwrap_or_default();
+    let name = name.to_string();
+    write_anew(files, &heir.join(&name), &content)?;
+    Ok(Listed { name, size: listed.size, reference: listed.reference.clone() })
 }
 
 /// The half of the files of `parent` that `child` takes over. Whole files are the upper half from the parent's first row,

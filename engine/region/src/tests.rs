@@ -30,6 +30,7 @@ mod read_only;
 mod retained_rows;
 mod seeks;
 mod skipped_rows;
+mod snapshots;
 mod truncation;
 mod visibility;
 mod warm_cache;

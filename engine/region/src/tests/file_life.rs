@@ -69,7 +69,7 @@ impl Server {
     }
 }
 
-fn f() -> FamilyDescriptor {
+pub(super) fn f() -> FamilyDescriptor {
     FamilyDescriptor::new("f").expect("a name")
 }
 
@@ -81,7 +81,7 @@ pub(super) fn put(region: &Arc<Region>, row: &str) {
 }
 
 /// A region with one file for each of these rows.
-fn region_of(server: &Server, table: &str, rows: &[&str]) -> Arc<Region> {
+pub(super) fn region_of(server: &Server, table: &str, rows: &[&str]) -> Arc<Region> {
     let region = server.open(&Server::info(table, 1), f());
     for row in rows {
         put(&region, row);
@@ -90,7 +90,7 @@ fn region_of(server: &Server, table: &str, rows: &[&str]) -> Arc<Region> {
     region
 }
 
-fn rows(region: &Arc<Region>) -> String {
+pub(super) fn rows(region: &Arc<Region>) -> String {
     let mut scanner = region.scanner(Scan::default()).expect("serving");
     let mut shown = Shown::default();
     while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}

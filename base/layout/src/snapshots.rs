@@ -1,0 +1,123 @@
+//! The folders of snapshots.
+//!
+//! ```text
+//! .hbase-snapshot/<name>/.snapshotinfo         SnapshotDescription; the snapshot exists if and only if this is there
+//! .hbase-snapshot/<name>/data.manifest         SnapshotDataManifest; written before, deleted after
+//! .hbase-snapshot/<name>/.deleted              for a moment while a snapshot is deleted
+//! .hbase-snapshot/.tmp/<name>/.snapshotinfo    SnapshotDescription of a snapshot that is being taken or exported to here
+//! ```
+//!
+//! HBase builds a snapshot in `.tmp` and renames the folder. Object stores cannot rename, so the last object that is
+//! written here is the one without which HBase's readers pass over a folder. Each object is whole or not there.
+
+use storage::{FileName, Files};
+
+/// The folder of all snapshots.
+pub fn snapshots() -> FileName {
+    FileName::new(".hbase-snapshot")
+}
+
+/// The folder of snapshots that are being taken.
+fn running() -> FileName {
+    snapshots().join(".tmp")
+}
+
+/// The folder of a snapshot.
+pub fn snapshot(name: &str) -> FileName {
+    snapshots().join(name)
+}
+
+/// The object that makes a snapshot exist.
+pub fn snapshot_info(name: &str) -> FileName {
+    snapshot(name).join(".snapshotinfo")
+}
+
+/// The object that lists a snapshot's files.
+pub fn snapshot_manifest(name: &str) -> FileName {
+    snapshot(name).join("data.manifest")
+}
+
+/// The object that makes the deletion of `.snapshotinfo` durable.
+pub fn deleted_snapshot(name: &str) -> FileName {
+    snapshot(name).join(".deleted")
+}
+
+/// The folder of a snapshot that is being taken.
+pub fn running_snapshot_folder(name: &str) -> FileName {
+    running().join(name)
+}
+
+/// The object that says that a snapshot is being taken.
+pub fn running_snapshot(name: &str) -> FileName {
+    running_snapshot_folder(name).join(".snapshotinfo")
+}
+
+/// The objects of all snapshots, as found by a listing.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SnapshotObjects {
+    /// The `.snapshotinfo` of snapshots that are being taken.
+    pub running: Vec<FileName>,
+    /// The names of complete snapshots.
+    pub complete: Vec<String>,
+    /// Every `data.manifest`, also of snapshots that are incomplete or being taken.
+    pub manifests: Vec<FileName>,
+    /// The names of folders without a `.snapshotinfo`: what a crash has left.
+    pub incomplete: Vec<String>,
+}
+
+/// Lists the objects of snapshots.
+///
+/// A snapshot that is completed meanwhile is seen as being taken, as complete, or as both, but never as neither.
+pub fn snapshot_objects(files: &dyn Files) -> storage::Result<SnapshotObjects> {
+    let mut found = SnapshotObjects::default();
+    for entry in files.list(&running())? {
+        match entry.name.last() {
+            ".snapshotinfo" => found.running.push(entry.name),
+            "data.manifest" => found.manifests.push(entry.name),
+            _ => {}
+        }
+    }
+    let mut folders = std::collections::BTreeMap::<String, bool>::new();
+    for entry in files.list(&snapshots())? {
+        let Some((folder, rest)) = entry.name.below(&snapshots()).and_then(|below| below.split_once('/'))
+        else {
+            continue;
+        };
+        if folder.starts_with('.') {
+            continue;
+        }
+        *folders.entry(folder.to_owned()).or_default() |= rest == ".snapshotinfo";
+        if rest == "data.manifest" {
+            found.manifests.push(entry.name);
+        }
+    }
+    for (name, is_complete) in folders {
+        if is_complete { found.complete.push(name) } else { found.incomplete.push(name) }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::Memory;
+
+    #[test]
+    fn a_folder_without_its_info_is_incomplete() {
+        let files = Memory::new();
+        for name in [
+            snapshot_info("whole"),
+            snapshot_manifest("whole"),
+            snapshot_manifest("half"),
+            deleted_snapshot("gone"),
+            running_snapshot("soon"),
+        ] {
+            files.swap(&name, None, b"x").expect("the disk works");
+        }
+        let found = snapshot_objects(&files).expect("listed");
+        assert_eq!(found.complete, ["whole"]);
+        assert_eq!(found.incomplete, ["gone", "half"]);
+        assert_eq!(found.running, [running_snapshot("soon")]);
+        assert_eq!(found.manifests, [snapshot_manifest("half"), snapshot_manifest("whole")]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Snapshots as holders of files.
+//!
+//! A manifest holds every file that it names, wherever the file is, whether its snapshot is complete or not. While a
+//! snapshot is being taken, all files of its table are held: its manifest is not written yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use env::sync::Mutex;
+use prost::Message;
+use proto::{EncodedName, RegionInfo, TableName, pb};
+use storage::{FileName, Files, Kind};
+
+use super::{FileHolder, store_of};
+use crate::store_file::{StoreFileName, StorePlace};
+use crate::{Error, Result};
+
+/// The longest `.snapshotinfo` that is read, in bytes.
+const INFO_BYTES_MAX: usize = 1 << 20;
+/// The longest manifest that is read, in bytes: some million files.
+const MANIFEST_BYTES_MAX: usize = 512 << 20;
+
+/// All snapshots of the root directory.
+pub(super) struct Snapshots {
+    files: Arc<dyn Files>,
+    /// The manifests that were read. One without a `.snapshotinfo` beside it is read each time.
+    known: Mutex<BTreeMap<FileName, KnownManifest>>,
+}
+
+/// The content of a `.snapshotinfo`, and the files that the manifest beside it names.
+type KnownManifest = (Vec<u8>, Arc<BTreeSet<FileName>>);
+
+impl Snapshots {
+    pub(super) fn new(files: Arc<dyn Files>) -> Snapshots {
+        Snapshots { files, known: Mutex::default() }
+    }
+
+    fn read(&self, name: &FileName, bytes_max: usize) -> Result<Option<Vec<u8>>> {
+        match self.files.read(name, bytes_max) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The table that a `.snapshotinfo` names; none if it is gone.
+    fn table_of(&self, info: &FileName) -> Result<Option<TableName>> {
+        let Some(content) = self.read(info, INFO_BYTES_MAX)? else { return Ok(None) };
+        let corrupt = |found: String| corrupt(info, "description of a snapshot", found);
+        let snapshot =
+            pb::SnapshotDescription::decode(&content[..]).map_err(|error| corrupt(error.to_string()))?;
+        snapshot.table().parse().map(Some).map_err(|error: proto::Error| corrupt(error.to_string()))
+    }
+
+    /// The files that a manifest names, by the place where they were made.
+    fn named_by(&self, manifest: &FileName) -> Result<Arc<BTreeSet<FileName>>> {
+        let info = manifest.parent().map(|folder| folder.join(".snapshotinfo"));
+        let info = info.map(|info| self.read(&info, INFO_BYTES_MAX)).transpose()?.flatten();
+        if let (Some(info), Some((known, named))) = (&info, self.known.lock().get(manifest))
+            && info == known
+        {
+            return Ok(Arc::clone(named));
+        }
+        let named = match self.read(manifest, MANIFEST_BYTES_MAX)? {
+            Some(content) => Arc::new(files_of(manifest, &content)?),
+            None => Arc::default(),
+        };
+        if let Some(info) = info {
+            self.known.lock().insert(manifest.clone(), (info, Arc::clone(&named)));
+        }
+        Ok(named)
+    }
+}
+
+impl FileHolder for Snapshots {
+    fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()> {
+        let objects = layout::snapshot_objects(&*self.files)?;
+        let mut tables = BTreeSet::new();
+        for info in &objects.running {
+            tables.extend(self.table_of(info)?);
+        }
+        self.known.lock().retain(|manifest, _| objects.manifests.contains(manifest));
+        let named = objects.manifests.iter().map(|manifest| self.named_by(manifest));
+        let named = named.collect::<Result<Vec<_>>>()?;
+        for (name, held) in files.iter().zip(held).filter(|(_, held)| !**held) {
+            let Some(store) = store_of(name) else { continue };
+            let made = store.folder().join(name.last());
+            *held = tables.contains(&store.table) || named.iter().any(|named| named.contains(&made));
+        }
+        Ok(())
+    }
+}
+
+/// The places where the files in a manifest were made.
+fn files_of(name: &FileName, content: &[u8]) -> Result<BTreeSet<FileName>> {
+    let corrupt = |found: String| corrupt(name, "manifest of a snapshot", found);
+    let manifest = pb::SnapshotDataManifest::decode(content).map_err(|error| corrupt(error.to_string()))?;
+    let mut named = BTreeSet::new();
+    for region in manifest.region_manifests {
+        let info = RegionInfo::try_from(&region.region_info).map_err(|error| corrupt(error.to_string()))?;
+        for family in region.family_files {
+            let here = place_of(info.table(), info.encoded_name(), &family.family_name);
+            for file in family.store_files {
+                let parsed = StoreFileName::parse(&file.name).map_err(corrupt)?;
+                named.insert(parsed.origin(&here).folder().join(&parsed.file));
+            }
+        }
+    }
+    Ok(named)
+}
+
+/// The store of a family.
+pub(crate) fn place_of(table: &TableName, region: &EncodedName, family: &[u8]) -> StorePlace {
+    let folder = layout::region(table, region).join(&String::from_utf8_lossy(family));
+    StorePlace::of_folder(&folder).expect("a family's folder is a store's")
+}
+
+fn corrupt(file: &FileName, what: &'static str, found: String) -> Error {
+    Error::Corrupt { file: file.to_string(), what, expected: "a message of HBase".to_owned(), found }
+}

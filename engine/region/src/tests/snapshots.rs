@@ -1,0 +1,122 @@
+//! Tests of snapshots: what is listed, what stays while a snapshot names it, and clones.
+
+use prost::Message;
+use proto::pb;
+
+use super::file_life::{Server, f, put, region_of, rows};
+use super::*;
+
+/// Stores a snapshot as the master does.
+fn store(server: &Server, name: &str, regions: Vec<pb::SnapshotRegionManifest>) {
+    let manifest = pb::SnapshotDataManifest { region_manifests: regions, ..Default::default() };
+    let info =
+        pb::SnapshotDescription { name: name.into(), table: Some("ns:t".into()), ..Default::default() };
+    let objects = [
+        (layout::snapshot_manifest(name), manifest.encode_to_vec()),
+        (layout::snapshot_info(name), info.encode_to_vec()),
+    ];
+    for (place, content) in objects {
+        server.files.swap(&place, None, &content).expect("the disk works");
+    }
+}
+
+fn delete(server: &Server, name: &str) {
+    for place in [layout::snapshot_info(name), layout::snapshot_manifest(name)] {
+        server.files.delete(&place).expect("the disk works");
+    }
+}
+
+fn names(manifest: &pb::SnapshotRegionManifest) -> Vec<String> {
+    manifest
+        .family_files
+        .iter()
+        .flat_map(|family| &family.store_files)
+        .map(|file| file.name.clone())
+        .collect()
+}
+
+fn clone(server: &Server, table: &str, source: &pb::SnapshotRegionManifest) -> Result<Arc<Region>> {
+    let (info, files) = (Server::info(table, 9), Arc::new(server.files.clone()) as Arc<dyn Files>);
+    Region::write_clone(&files, &server.world, &Server::folder(&info), source)?;
+    Ok(server.open(&info, f()))
+}
+
+#[test]
+fn a_snapshot_lists_flushed_writes_or_files_alone() {
+    let server = Server::new();
+    let region = region_of(&server, "ns:t", &["a"]);
+    put(&region, "b");
+    assert_eq!(names(&region.snapshot(false).expect("listed")).len(), 1);
+    assert!(region.memstore_bytes() > 0, "nothing was flushed");
+    let flushed = region.snapshot(true).expect("listed");
+    assert_eq!((names(&flushed).len(), region.memstore_bytes()), (2, 0));
+    let (info, files) = (region.info().clone(), Arc::new(server.files.clone()) as Arc<dyn Files>);
+    region.close().expect("closed");
+    let folder = Server::folder(&info);
+    let closed = Region::snapshot_of_closed(&files, &server.world, &folder, &info, region.table());
+    assert_eq!(closed.expect("listed"), flushed);
+    assert!(matches!(region.snapshot(false), Err(Error::NotServing(_))));
+}
+
+#[test]
+fn files_stay_while_a_snapshot_names_them() {
+    let server = Server::new();
+    let region = region_of(&server, "ns:t", &["a", "b"]);
+    let manifest = region.snapshot(true).expect("listed");
+    store(&server, "s", vec![manifest.clone()]);
+    region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    let place = |name: &String| Server::folder(region.info()).join("f").join(name);
+    let there = |name: &FileName| server.files.open(name).is_ok();
+    let janitor = server.janitor();
+    region.clean(&janitor, Search::Folders).expect("cleaned");
+    assert!(names(&manifest).iter().all(|name| there(&place(name))), "the snapshot names them");
+
+    // The table goes; the snapshot finds its files in the archive, and so does a clone.
+    region.close().expect("closed");
+    janitor.drop_folder(&FileName::new("data/ns/t")).expect("dropped");
+    janitor.clean_archive(&FileName::root()).expect("cleaned");
+    let archived = |name: &String| FileName::new(format!("archive/{}", place(name)));
+    assert!(names(&manifest).iter().all(|name| there(&archived(name)) && !there(&place(name))));
+    let cloned = clone(&server, "other:c", &manifest).expect("cloned");
+    assert_eq!(rows(&cloned), "a b");
+
+    // The clone holds them, too.
+    delete(&server, "s");
+    janitor.clean_archive(&FileName::root()).expect("cleaned");
+    assert!(names(&manifest).iter().all(|name| there(&archived(name))));
+    cloned.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    cloned.clean(&janitor, Search::Folders).expect("cleaned");
+    janitor.clean_archive(&FileName::root()).expect("cleaned");
+    assert!(!names(&manifest).iter().any(|name| there(&archived(name))), "nobody holds them any more");
+    assert_eq!(rows(&cloned), "a b");
+    assert!(matches!(clone(&server, "other:d", &manifest), Err(Error::Corrupt { .. })), "the files are gone");
+}
+
+#[test]
+fn all_files_of_a_table_stay_while_its_snapshot_is_taken() {
+    let server = Server::new();
+    let region = region_of(&server, "ns:t", &["a", "b"]);
+    let other = region_of(&server, "ns:u", &["a", "b"]);
+    let info = pb::SnapshotDescription { name: "s".into(), table: Some("ns:t".into()), ..Default::default() };
+    let running = layout::running_snapshot("s");
+    server.files.swap(&running, None, &info.encode_to_vec()).expect("the disk works");
+    for region in [&region, &other] {
+        region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    }
+    assert_eq!(region.clean(&server.janitor(), Search::GivenUp).expect("cleaned"), 0);
+    assert_eq!(other.clean(&server.janitor(), Search::GivenUp).expect("cleaned"), 2);
+    server.files.delete(&running).expect("the disk works");
+    assert_eq!(region.clean(&server.janitor(), Search::GivenUp).expect("cleaned"), 2);
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_read_stops_all_deletions() {
+    let server = Server::new();
+    let region = region_of(&server, "ns:t", &["a", "b"]);
+    region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    server.files.swap(&layout::snapshot_manifest("s"), None, b"\xff\xff").expect("the disk works");
+    let error = region.clean(&server.janitor(), Search::GivenUp).expect_err("nobody can tell");
+    assert!(error.to_string().contains(".hbase-snapshot/s/data.manifest"), "{error}");
+    server.files.delete(&layout::snapshot_manifest("s")).expect("the disk works");
+    assert_eq!(region.clean(&server.janitor(), Search::GivenUp).expect("cleaned"), 2);
+}
