@@ -22,5 +22,8 @@ mod servers;
 mod term;
 
 pub use catalog::{CatalogEdit, CatalogRow, OpenSequence, Stamp};
-pub use servers::{InheritOrder, OpenOrder, RegionReport, RegionServers, RegionShape, ServerFuture};
+pub use servers::{
+    CloneOrder, InheritOrder, OpenOrder, RegionReport, RegionServers, RegionShape, ServerFuture,
+    SnapshotContent, SnapshotOrder,
+};
 pub use term::{StaleTerm, Term, TermLedger};

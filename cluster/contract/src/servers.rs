@@ -37,6 +37,37 @@ pub struct InheritOrder {
     pub table: Arc<TableDescriptor>,
 }
 
+/// The order to list the files of a region for a snapshot.
+#[derive(Debug, Clone)]
+pub struct SnapshotOrder {
+    /// The region.
+    pub region: RegionInfo,
+    /// The schema of its table.
+    pub table: Arc<TableDescriptor>,
+    /// What the list must contain.
+    pub content: SnapshotContent,
+}
+
+/// What the list of a region's files for a snapshot must contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotContent {
+    /// The region is open: every write that was acknowledged, so it is flushed first.
+    Flushed,
+    /// The region is open: its files, without what is in memory.
+    Files,
+    /// The region is closed: its files.
+    Closed,
+}
+
+/// The order to write the folder of a new region with links to the files of a snapshot.
+#[derive(Debug, Clone)]
+pub struct CloneOrder {
+    /// The new region, which was never open.
+    pub region: RegionInfo,
+    /// What the snapshot has of the region that it is a clone of.
+    pub source: pb::SnapshotRegionManifest,
+}
+
 /// What decides whether a region can be split or merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionShape {
@@ -76,7 +107,16 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// repeated until the new region was opened.
     fn inherit(&self, server: &ServerName, order: InheritOrder) -> ServerFuture<()>;
 
-    /// Whether anybody but the closed region itself needs files in its folder: its heirs, links, readers, snapshots.
+    /// Lists the files of a region at one moment. The caller has recorded that a snapshot is being taken, so they stay.
+    fn snapshot(&self, server: &ServerName, order: SnapshotOrder)
+    -> ServerFuture<pb::SnapshotRegionManifest>;
+
+    /// Writes the folder of a new region with links to the files of a snapshot, which stays meanwhile. Can be repeated
+    /// until the new region was opened.
+    fn write_clone(&self, server: &ServerName, order: CloneOrder) -> ServerFuture<()>;
+
+    /// Whether anybody but the closed region itself needs files in its folder: its heirs, links, readers. Snapshots
+    /// do not count: they find the files in the archive.
     fn is_needed(&self, server: &ServerName, folder: FileName) -> ServerFuture<bool>;
 
     /// The shape of an open region. Its split row is looked for if `find_row` is set, which may flush the region.

@@ -16,8 +16,8 @@ pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
     };
     let refused = |words: &str| Some(Err(Exception::do_not_retry(words)));
     match method {
-        "Snapshot" | "DeleteSnapshot" | "IsSnapshotDone" | "RestoreSnapshot" | "IsRestoreSnapshotDone" => {
-            unsupported("snapshots are not supported by this master (hbase.snapshot.enabled)")
+        "RestoreSnapshot" | "IsRestoreSnapshotDone" => {
+            unsupported("snapshots can be taken and exported here, and not yet be restored or cloned")
         }
         "SetQuota" => refused("java.lang.UnsupportedOperationException: quota support disabled"),
         "GetQuotaStates" => empty(&pb::GetQuotaStatesResponse::default()),

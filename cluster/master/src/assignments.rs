@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use contract::{
     CatalogEdit, CatalogRow, InheritOrder, OpenOrder, OpenSequence, RegionServers, RegionShape, ServerFuture,
-    Stamp, Term,
+    SnapshotContent, SnapshotOrder, Stamp, Term,
 };
 use env::World;
 use env::sync::Mutex;
@@ -159,6 +159,16 @@ impl Assignments {
         let order =
             InheritOrder { child: child.clone(), parents: parents.to_vec(), table: Arc::clone(table) };
         env::block_on(self.servers.inherit(&server, order))
+    }
+
+    /// Lists the files of a region for a snapshot. See [`RegionServers::snapshot`].
+    pub(crate) fn snapshot(&self, order: SnapshotOrder) -> Result<pb::SnapshotRegionManifest, Exception> {
+        if order.content == SnapshotContent::Closed {
+            let server = choose(&self.servers.live(), &self.owners.lock(), None)?;
+            return env::block_on(self.servers.snapshot(&server, order));
+        }
+        let region = order.region.encoded_name().clone();
+        self.ask(&region, |server| self.servers.snapshot(server, order))
     }
 
     /// Whether anybody but its closed region needs files of a folder. See [`RegionServers::is_needed`].

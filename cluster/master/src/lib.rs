@@ -39,6 +39,7 @@ mod replace;
 pub mod root;
 mod selection;
 mod service;
+mod snapshots;
 mod split;
 mod startup;
 mod status;
@@ -99,6 +100,10 @@ pub struct Master {
     failed_creations: Mutex<BTreeSet<TableName>>,
     /// The last `flush-table-proc` of each table, for clients that ask whether it is done.
     last_flushes: Mutex<BTreeMap<TableName, ProcedureId>>,
+    /// The last procedure that took a snapshot of each name, for clients that ask for the snapshot.
+    last_snapshots: Mutex<BTreeMap<String, ProcedureId>>,
+    /// Held while a snapshot is deleted, or a change that needs it begins.
+    snapshot_use: Mutex<()>,
     /// Whether the process ends, and its notification for the chore.
     stopping: Mutex<bool>,
     stopped: Condvar,

@@ -21,6 +21,13 @@ pub struct Options {
     /// `hbase.catalogjanitor.interval`: time between two looks for parents of splits and merges that nobody needs any
     /// more; zero for never. 5 minutes.
     pub parents_period: Duration,
+    /// `hbase.snapshot.enabled`: whether tables have snapshots. True.
+    pub snapshots_enabled: bool,
+    /// `hbase.master.snapshot.ttl`: time to live of a snapshot that is taken without one, in seconds; 0 for ever. 0.
+    pub snapshot_ttl: i64,
+    /// `hbase.master.cleaner.snapshot.interval`: time between two looks for snapshots whose time is over; zero for never.
+    /// 30 minutes.
+    pub snapshot_cleaner_period: Duration,
     /// `hbase.meta.versions`: versions that a new hbase:meta keeps. 3.
     pub meta_versions: u32,
     /// `hbase.meta.blocksize`: bytes of a block of a new hbase:meta. 8192.
@@ -38,6 +45,9 @@ impl Default for Options {
             sanity: sanity::Limits::default(),
             procedures: procedure::Options::default(),
             parents_period: Duration::from_secs(300),
+            snapshots_enabled: true,
+            snapshot_ttl: 0,
+            snapshot_cleaner_period: Duration::from_secs(1800),
             meta_versions: 3,
             meta_block_bytes: 8192,
             info_port: 16010,
@@ -55,6 +65,9 @@ impl Options {
             sanity: sanity::Limits { enabled: conf.value(&key::TABLE_SANITY_CHECKS)?, ..defaults.sanity },
             procedures: procedure::Options { outcome_kept, ..defaults.procedures },
             parents_period: conf.value(&key::CATALOG_JANITOR_INTERVAL)?,
+            snapshots_enabled: conf.value(&key::SNAPSHOT_ENABLED)?,
+            snapshot_ttl: conf.value(&key::SNAPSHOT_TTL)?,
+            snapshot_cleaner_period: conf.value(&key::SNAPSHOT_CLEANER_INTERVAL)?,
             meta_versions: conf.value(&key::META_VERSIONS)?.try_into().unwrap_or(u32::MAX),
             meta_block_bytes: conf.value(&key::META_BLOCK_SIZE)?,
             info_port: conf.value(&key::INFO_PORT)?.try_into().unwrap_or(-1),
@@ -87,6 +100,11 @@ mod tests {
             (Options::default(), Options::from_conf(&Conf::new()).expect("defaults are good"));
         assert_eq!(ours.meta_versions, theirs.meta_versions);
         assert_eq!(ours.parents_period, theirs.parents_period);
+        assert_eq!(
+            (ours.snapshots_enabled, ours.snapshot_ttl),
+            (theirs.snapshots_enabled, theirs.snapshot_ttl)
+        );
+        assert_eq!(ours.snapshot_cleaner_period, theirs.snapshot_cleaner_period);
         assert_eq!((ours.meta_block_bytes, ours.info_port), (theirs.meta_block_bytes, theirs.info_port));
         assert_eq!(ours.procedures.outcome_kept, theirs.procedures.outcome_kept);
         assert_eq!(ours.sanity, theirs.sanity);

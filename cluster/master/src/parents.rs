@@ -22,11 +22,12 @@ use crate::switches::Switch;
 const CHORE_PERIOD: Duration = Duration::from_secs(10);
 
 impl Master {
-    /// Starts the thread that collects parents (`hbase.catalogjanitor.interval`) and carries on what an earlier failure has
-    /// left. It ends when the process ends or the master is dropped.
+    /// Starts the thread that collects parents (`hbase.catalogjanitor.interval`), deletes expired snapshots
+    /// (`hbase.master.cleaner.snapshot.interval`) and carries on what an earlier failure has left. It ends when the process ends or the master is dropped.
     pub fn start_chores(self: &Arc<Self>) -> std::io::Result<()> {
         let master: Weak<Master> = Arc::downgrade(self);
         let mut collected = self.world.moment();
+        let mut cleaned = collected;
         let body = move || {
             while let Some(master) = master.upgrade() {
                 {
@@ -40,6 +41,13 @@ impl Master {
                 }
                 master.carry_on_what_waits();
                 let now = master.world.moment();
+                let period = master.options.snapshot_cleaner_period;
+                if !period.is_zero() && now.since(cleaned) >= period {
+                    cleaned = now;
+                    if let Err(cause) = master.delete_expired_snapshots() {
+                        tracing::warn!(%cause, "expired snapshots were not deleted; it is tried again");
+                    }
+                }
                 let period = master.options.parents_period;
                 let is_due = !period.is_zero() && now.since(collected) >= period;
                 if is_due && master.switches.is_on(Switch::CatalogJanitor) {

@@ -8,6 +8,7 @@ mod cluster;
 mod namespaces;
 mod procedures;
 mod regions;
+mod snapshots;
 mod switches;
 mod tables;
 
@@ -25,12 +26,13 @@ use crate::procedure::ProcedureId;
 type Handler = fn(&Arc<Master>, Call) -> Answer;
 
 /// All methods, by what they are about. Those of features that are not here are in [`crate::absent`].
-const HANDLERS: [&[(&str, Handler)]; 6] = [
+const HANDLERS: [&[(&str, Handler)]; 7] = [
     cluster::HANDLERS,
     tables::HANDLERS,
     procedures::HANDLERS,
     namespaces::HANDLERS,
     regions::HANDLERS,
+    snapshots::HANDLERS,
     switches::HANDLERS,
 ];
 

@@ -2,7 +2,7 @@
 //! left.
 //!
 //! 1. hbase.id and hbase.version ([`crate::root`]).
-//! 2. hbase:meta opens; its log is replayed by then.
+//! 2. What a crash has left of incomplete snapshots goes ([`crate::snapshots`]); hbase:meta opens; its log is replayed by then.
 //! 3. Unfinished changes are finished ([`crate::intents`]).
 //! 4. hbase:meta is read.
 //! 5. hbase:namespace opens, or is made; then the regions of all tables that are not disabled, some at once.
@@ -59,6 +59,8 @@ impl Master {
             hbck_report: Mutex::default(),
             failed_creations: Mutex::default(),
             last_flushes: Mutex::default(),
+            last_snapshots: Mutex::default(),
+            snapshot_use: Mutex::default(),
             stopping: Mutex::default(),
             stopped: Condvar::new(),
             world,
@@ -68,6 +70,7 @@ impl Master {
             clock,
             name,
         });
+        master.discard_incomplete_snapshots()?;
         master.open_meta()?;
         let mut unfinished = BTreeSet::new();
         for intent in master.intents.all() {

@@ -6,4 +6,5 @@ mod hbck;
 mod nonsense;
 mod servers;
 mod service;
+mod snapshots;
 mod tables;

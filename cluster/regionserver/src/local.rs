@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp, block};
 use contract::{
-    CatalogEdit, CatalogRow, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers, RegionShape,
-    ServerFuture, StaleTerm, Stamp, Term, TermLedger,
+    CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers,
+    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, StaleTerm, Stamp, Term, TermLedger,
 };
 use env::Runtime;
 use env::sync::Mutex;
@@ -157,6 +157,28 @@ impl RegionServers for LocalServers {
             let InheritOrder { child, parents, table } = order;
             inner.told(inner.server.write_child(&child, parents, &table))
         })
+    }
+
+    fn snapshot(
+        &self,
+        server: &ServerName,
+        order: SnapshotOrder,
+    ) -> ServerFuture<pb::SnapshotRegionManifest> {
+        self.order(server, move |inner| {
+            let SnapshotOrder { region, table, content } = order;
+            let is_flushed = match content {
+                SnapshotContent::Closed => {
+                    return inner.told(inner.server.snapshot_of_closed(&region, &table));
+                }
+                SnapshotContent::Flushed => true,
+                SnapshotContent::Files => false,
+            };
+            inner.told(inner.server.snapshot(&inner.find(region.encoded_name())?, is_flushed))
+        })
+    }
+
+    fn write_clone(&self, server: &ServerName, order: CloneOrder) -> ServerFuture<()> {
+        self.order(server, move |inner| inner.told(inner.server.write_clone(&order.region, &order.source)))
     }
 
     fn is_needed(&self, server: &ServerName, folder: FileName) -> ServerFuture<bool> {

@@ -9,7 +9,7 @@ use cache::Cache;
 use conf::Conf;
 use env::sync::Mutex;
 use env::{HashMap, WallTime, World};
-use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor};
+use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, pb};
 use region::{Janitor, Opening, Region, RegionOptions};
 use rpc::{Exception, class};
 use storage::{FileName, Files};
@@ -235,6 +235,41 @@ impl RegionServer {
         let parents = parents.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
         Region::write_child(child, &layout::region_folder(child), &parents)?;
         parents.iter().try_for_each(|parent| parent.close().map(drop))
+    }
+
+    /// Lists the files of an open region at one moment, for a snapshot; with `flush`, those of all acknowledged writes.
+    /// Blocks on storage.
+    pub fn snapshot(
+        &self,
+        region: &Arc<Region>,
+        flush: bool,
+    ) -> Result<pb::SnapshotRegionManifest, region::Error> {
+        if flush {
+            // On a queue of its own and with its task shown; what is written meanwhile is little.
+            self.flush(region, region::FlushReason::Requested)?;
+        }
+        region.snapshot(flush)
+    }
+
+    /// Lists the files of a closed region for a snapshot. Blocks on storage.
+    pub fn snapshot_of_closed(
+        &self,
+        region: &RegionInfo,
+        table: &TableDescriptor,
+    ) -> Result<pb::SnapshotRegionManifest, region::Error> {
+        let (files, world) = (&self.foundation.files, &self.foundation.world);
+        Region::snapshot_of_closed(files, world, &layout::region_folder(region), region, table)
+    }
+
+    /// Writes the folder of the new region `region` with links to files of a snapshot. May be repeated until it has been
+    /// opened. Blocks on storage.
+    pub fn write_clone(
+        &self,
+        region: &RegionInfo,
+        source: &pb::SnapshotRegionManifest,
+    ) -> Result<(), region::Error> {
+        let (files, world) = (&self.foundation.files, &self.foundation.world);
+        Region::write_clone(files, world, &layout::region_folder(region), source)
     }
 
     /// The row that divides the data of a region best; `None` if there is too little. Memory has no middle row, so a

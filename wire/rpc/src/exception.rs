@@ -97,6 +97,22 @@ pub mod class {
         CONCURRENT_TABLE_MODIFICATION = "org.apache.hadoop.hbase.ConcurrentTableModificationException" true;
         /// A constraint of namespaces, groups and the like is violated.
         CONSTRAINT = "org.apache.hadoop.hbase.constraint.ConstraintException" true;
+        /// A snapshot of this name exists already.
+        SNAPSHOT_EXISTS = "org.apache.hadoop.hbase.snapshot.SnapshotExistsException" true;
+        /// No snapshot has this name.
+        SNAPSHOT_DOES_NOT_EXIST = "org.apache.hadoop.hbase.snapshot.SnapshotDoesNotExistException" true;
+        /// A snapshot of this name is neither complete nor being taken.
+        UNKNOWN_SNAPSHOT = "org.apache.hadoop.hbase.snapshot.UnknownSnapshotException" true;
+        /// A snapshot could not be taken.
+        SNAPSHOT_CREATION = "org.apache.hadoop.hbase.snapshot.SnapshotCreationException" true;
+        /// A snapshot could not be restored or cloned.
+        RESTORE_SNAPSHOT = "org.apache.hadoop.hbase.snapshot.RestoreSnapshotException" true;
+        /// The files of a snapshot are damaged or missing.
+        CORRUPTED_SNAPSHOT = "org.apache.hadoop.hbase.snapshot.CorruptedSnapshotException" true;
+        /// The snapshot's time to live is over.
+        SNAPSHOT_TTL_EXPIRED = "org.apache.hadoop.hbase.snapshot.SnapshotTTLExpiredException" true;
+        /// Another failure about a snapshot.
+        SNAPSHOT = "org.apache.hadoop.hbase.snapshot.HBaseSnapshotException" true;
         /// A coprocessor failed.
         COPROCESSOR = "org.apache.hadoop.hbase.coprocessor.CoprocessorException" true;
         /// The row is too large to be read at once.

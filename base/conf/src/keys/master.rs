@@ -15,6 +15,12 @@ keys! {
     TABLE_SANITY_CHECKS: Flag = "hbase.table.sanity.checks", "true";
     /// How often the master deletes parents of splits and merges to whose files no region refers any more. 0: never.
     CATALOG_JANITOR_INTERVAL: Millis = "hbase.catalogjanitor.interval", "300000";
+    /// Whether tables have snapshots. Without them the calls about snapshots are refused.
+    SNAPSHOT_ENABLED: Flag = "hbase.snapshot.enabled", "true";
+    /// Time to live of a snapshot that is taken without one, in seconds. 0: it stays until it is deleted.
+    SNAPSHOT_TTL: Number = "hbase.master.snapshot.ttl", "0";
+    /// How often the master deletes snapshots whose time to live is over. 0: never.
+    SNAPSHOT_CLEANER_INTERVAL: Millis = "hbase.master.cleaner.snapshot.interval", "1800000";
     /// How long the result of a procedure is kept for clients that ask for it.
     PROCEDURE_RESULT_TTL: Millis = "hbase.procedure.cleaner.evict.ttl", "900000";
     /// How long a file of the write-ahead log is kept after nobody needs it any more. HBase's default is 600000 ms; here

@@ -22,7 +22,6 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("IsMasterInMaintenanceMode", |_, _| {
         now(&pb::IsInMaintenanceModeResponse { in_maintenance_mode: false })
     }),
-    ("GetCompletedSnapshots", |_, _| now(&pb::GetCompletedSnapshotsResponse { snapshots: Vec::new() })),
     ("ListReplicationPeers", |_, _| now(&pb::ListReplicationPeersResponse { peer_desc: Vec::new() })),
     ("ListDecommissionedRegionServers", |_, _| {
         now(&pb::ListDecommissionedRegionServersResponse { server_name: Vec::new() })

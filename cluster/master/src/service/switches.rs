@@ -78,15 +78,6 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
     ("IsCleanerChoreEnabled", |master, _| {
         now(&pb::IsCleanerChoreEnabledResponse { value: master.switches.is_on(Switch::Cleaner) })
     }),
-    ("SwitchSnapshotCleanup", |master, call| {
-        with(master, call, |master, request: pb::SetSnapshotCleanupRequest| {
-            let prev_snapshot_cleanup = master.switch(Switch::SnapshotCleanup, request.enabled)?;
-            Ok(Reply::of(&pb::SetSnapshotCleanupResponse { prev_snapshot_cleanup }))
-        })
-    }),
-    ("IsSnapshotCleanupEnabled", |master, _| {
-        now(&pb::IsSnapshotCleanupEnabledResponse { enabled: master.switches.is_on(Switch::SnapshotCleanup) })
-    }),
     // These three as HBase answers when quotas are not enabled.
     ("SwitchRpcThrottle", |_, _| {
         now(&pb::SwitchRpcThrottleResponse { previous_rpc_throttle_enabled: false })

@@ -8,9 +8,10 @@ use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{RegionInfo, pb};
 use rpc::Exception;
 use storage::memory::Fault;
-use storage::{Kind, Outcome};
+use storage::{Files, Kind, Outcome};
 
 use super::fake::{Life, name, pb_name, schema};
+use super::snapshots::{names, take};
 use crate::view::covers_all_rows;
 
 type Change = fn(&Life) -> Result<(), Exception>;
@@ -509,4 +510,52 @@ fn a_namespace_that_is_being_deleted_takes_no_table() {
     assert_eq!(refused.class, rpc::class::NAMESPACE_NOT_FOUND);
     life.master.catalog.remove_namespace(&region, "ns").expect("deleted");
     assert!(life.next().master.namespace("ns").is_err());
+}
+
+/// A snapshot that exists can be read, and nothing is left of one that does not.
+fn assert_snapshots_are_whole(life: &Life) {
+    for name in names(life) {
+        let manifest = life.files.read(&layout::snapshot_manifest(&name), 1 << 20).expect("it is there");
+        let manifest =
+            <pb::SnapshotDataManifest as prost::Message>::decode(&manifest[..]).expect("it is whole");
+        assert_eq!(manifest.region_manifests.len(), 2);
+    }
+    let objects = layout::snapshot_objects(&life.files).expect("the disk works");
+    assert_eq!(
+        (objects.running, objects.incomplete, objects.manifests.len()),
+        (vec![], vec![], names(life).len())
+    );
+}
+
+#[test]
+fn a_snapshot() {
+    at_every_act(
+        table,
+        |life| take(life, "s", "t"),
+        |life, told| {
+            assert_snapshots_are_whole(life);
+            if names(life).is_empty() {
+                assert!(!told);
+                take(life, "s", "t").expect("nothing is in the way");
+            }
+            assert_serves(life, "t", 2);
+        },
+    );
+}
+
+#[test]
+fn a_deletion_of_a_snapshot() {
+    let with_snapshot: Change = |life| table(life).and_then(|()| take(life, "s", "t"));
+    at_every_act(
+        with_snapshot,
+        |life| life.master.delete_snapshot("s"),
+        |life, told| {
+            assert_snapshots_are_whole(life);
+            if !names(life).is_empty() {
+                assert!(!told);
+                life.master.delete_snapshot("s").expect("it is whole");
+            }
+            take(life, "s", "t").expect("nothing is in the way");
+        },
+    );
 }

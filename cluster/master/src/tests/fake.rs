@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use contract::{
-    CatalogEdit, CatalogRow, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers, RegionShape,
-    ServerFuture, StaleTerm, Stamp, Term, TermLedger,
+    CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers,
+    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, StaleTerm, Stamp, Term, TermLedger,
 };
 use env::sync::{Condvar, Mutex};
 use env::{WallTime, World};
@@ -275,6 +275,45 @@ impl FakeServers {
         Ok(())
     }
 
+    /// Lists one file for each family, which has the region's name.
+    fn snapshot_here(&self, order: &SnapshotOrder) -> Result<pb::SnapshotRegionManifest, Exception> {
+        let objects = layout::snapshot_objects(&self.files).expect("the disk works");
+        assert!(!objects.running.is_empty(), "a region lists files and nobody keeps them");
+        if self.refused.lock().as_ref() == Some(order.region.start_key()) {
+            return Err(Exception::io("the list is refused by the test"));
+        }
+        let file = pb::snapshot_region_manifest::StoreFile {
+            name: order.region.encoded_name().to_string(),
+            reference: None,
+            file_size: Some(1),
+        };
+        let family = |family: &proto::FamilyDescriptor| pb::snapshot_region_manifest::FamilyFiles {
+            family_name: family.name().clone(),
+            store_files: vec![file.clone()],
+        };
+        Ok(pb::SnapshotRegionManifest {
+            version: Some(0),
+            region_info: (&order.region).into(),
+            family_files: order.table.families().iter().map(family).collect(),
+        })
+    }
+
+    /// Writes one file for each family, which names the file of the source.
+    fn write_clone_here(&self, order: &CloneOrder) -> Result<(), Exception> {
+        let failed = |error: storage::Error| Exception::io(error.to_string());
+        let name = order.region.encoded_name();
+        assert!(!self.open.lock().contains_key(name), "{name} is open while its files are written");
+        for family in &order.source.family_files {
+            let folder =
+                layout::region_folder(&order.region).join(&String::from_utf8_lossy(&family.family_name));
+            let file = folder.join("0123.links");
+            self.files.delete(&file).map_err(failed)?;
+            let names: Vec<&str> = family.store_files.iter().map(|file| file.name.as_str()).collect();
+            self.files.swap(&file, None, names.join(" ").as_bytes()).map_err(failed)?;
+        }
+        Ok(())
+    }
+
     /// The regions of a table that files of other regions refer to, by their encoded names.
     fn referred_to(&self, table: &FileName) -> Result<BTreeSet<String>, storage::Error> {
         let mut named = BTreeSet::new();
@@ -375,6 +414,27 @@ impl RegionServers for FakeServers {
 
     fn inherit(&self, _server: &ServerName, order: InheritOrder) -> ServerFuture<()> {
         answered(self.inherit_here(&order))
+    }
+
+    fn snapshot(
+        &self,
+        server: &ServerName,
+        order: SnapshotOrder,
+    ) -> ServerFuture<pb::SnapshotRegionManifest> {
+        match order.content {
+            SnapshotContent::Closed => assert_eq!(self.server_of(order.region.encoded_name()), None),
+            SnapshotContent::Flushed | SnapshotContent::Files => {
+                self.assert_owner(server, order.region.encoded_name());
+            }
+        }
+        if order.content == SnapshotContent::Flushed {
+            self.flushed.lock().push(order.region.encoded_name().clone());
+        }
+        answered(self.snapshot_here(&order))
+    }
+
+    fn write_clone(&self, _server: &ServerName, order: CloneOrder) -> ServerFuture<()> {
+        answered(self.write_clone_here(&order))
     }
 
     fn is_needed(&self, _server: &ServerName, folder: FileName) -> ServerFuture<bool> {

@@ -235,7 +235,6 @@ fn bytes_that_are_no_message_are_refused_whatever_the_method() {
 fn features_that_are_not_here_are_answered_as_where_they_are_switched_off() {
     let client = Client::new();
     for (method, class_or_words) in [
-        ("Snapshot", "java.lang.UnsupportedOperationException"),
         ("SetQuota", "quota support disabled"),
         ("Grant", "AccessController is not loaded"),
         ("GetReplicationPeerConfig", "ReplicationPeerNotFoundException"),

@@ -1,0 +1,377 @@
+//! Snapshots: a table's schema, its regions, and the names of their files at one moment.
+//!
+//! A snapshot copies no data. The files that its manifest names are kept by the janitor of the region servers, in the
+//! data folder or in the archive, until the snapshot is deleted. The layout is HBase's (`layout::snapshot`).
+//!
+//! 1. The master writes that the snapshot is being taken. From now on no file of the table is deleted.
+//! 2. Each region is flushed, if that was asked for, and lists its files. Regions do not agree on a moment, as in HBase.
+//! 3. The master writes the manifest, then `.snapshotinfo`. The snapshot exists.
+//! 4. The object of step 1 is deleted.
+//!
+//! A deletion begins with `.snapshotinfo`, so a snapshot that exists is always whole. A start deletes what a crash has
+//! left of either ([`Master::discard_incomplete_snapshots`]).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contract::{SnapshotContent, SnapshotOrder};
+use env::sync::Mutex;
+use prost::Message;
+use proto::catalog::TableState;
+use proto::{TableDescriptor, TableName, pb};
+use rpc::{Exception, class};
+use storage::{Kind, Outcome as Certainty, swap_confirmed};
+
+use crate::Master;
+use crate::error::{of_proto, of_storage};
+use crate::procedure::{NonceKey, Outcome, ProcedureId};
+use crate::switches::Switch;
+
+/// The longest `.snapshotinfo` that is read, in bytes.
+const INFO_BYTES_MAX: usize = 1 << 20;
+/// The version of HBase's layout with one manifest.
+const LAYOUT_VERSION: i32 = 2;
+
+impl Master {
+    /// Submits a snapshot of a table.
+    pub(crate) fn snapshot(
+        self: &Arc<Self>,
+        request: pb::SnapshotDescription,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        self.check_snapshots_enabled()?;
+        if let Some(id) = self.procedures.repeated(nonce) {
+            return Ok(id);
+        }
+        check_name(&request.name)?;
+        let table: TableName = match &request.table {
+            Some(table) => table.parse().map_err(of_proto)?,
+            None => return Err(illegal("Descriptor doesn't apply to a table, so we can't build it.")),
+        };
+        if table.is_system() {
+            return Err(illegal("System table snapshots are not allowed"));
+        }
+        if self.snapshot_info(&request.name)?.is_some() {
+            return Err(already_stored(&request.name));
+        }
+        let snapshot = self.described(request);
+        self.check_is_there(&snapshot, &table)?;
+        let mut last = self.last_snapshots.lock();
+        last.retain(|_, id| self.procedures.outcome(*id).is_some());
+        let running = last.get(&snapshot.name).and_then(|id| self.procedures.outcome(*id));
+        if let Some(Outcome::Running { .. }) = running {
+            return Err(Exception::new(
+                class::SNAPSHOT_CREATION,
+                format!(
+                    "Rejected taking {} because we are already running another snapshot on the same table or with the \
+                     same name",
+                    words_of(&snapshot)
+                ),
+            ));
+        }
+        let name = snapshot.name.clone();
+        let id = self.submit("snapshot", &table.clone(), nonce, move |master| {
+            master.take_snapshot(snapshot.clone(), &table).map_err(|cause| match cause.class.as_ref() {
+                class::SNAPSHOT_CREATION | class::SNAPSHOT_EXISTS => cause,
+                _ => Exception::new(
+                    class::SNAPSHOT_CREATION,
+                    format!("{} was not taken: {cause}", words_of(&snapshot)),
+                ),
+            })
+        })?;
+        last.insert(name, id);
+        Ok(id)
+    }
+
+    /// Whether a snapshot is complete, and its description.
+    pub(crate) fn is_snapshot_done(
+        &self,
+        snapshot: Option<pb::SnapshotDescription>,
+    ) -> Result<(bool, pb::SnapshotDescription), Exception> {
+        self.check_snapshots_enabled()?;
+        let Some(snapshot) = snapshot else {
+            return Err(Exception::new(
+                class::UNKNOWN_SNAPSHOT,
+                "No snapshot name passed in request, can't figure out which snapshot you want to check.",
+            ));
+        };
+        let id = self.last_snapshots.lock().get(&snapshot.name).copied();
+        match id.and_then(|id| self.procedures.outcome(id)) {
+            Some(Outcome::Running { .. }) => return Ok((false, snapshot)),
+            Some(Outcome::Finished { result: Err(cause), .. }) => return Err(cause),
+            Some(Outcome::Finished { result: Ok(_), .. }) | None => {}
+        }
+        match self.snapshot_info(&snapshot.name)? {
+            Some(info) => Ok((true, info)),
+            None => Err(Exception::new(
+                class::UNKNOWN_SNAPSHOT,
+                format!(
+                    "Snapshot {} is not currently running or one of the known completed snapshots.",
+                    words_of(&snapshot)
+                ),
+            )),
+        }
+    }
+
+    /// The descriptions of all snapshots, by name. One that cannot be read is left out and logged.
+    pub(crate) fn completed_snapshots(&self) -> Result<Vec<pb::SnapshotDescription>, Exception> {
+        self.check_snapshots_enabled()?;
+        let objects = layout::snapshot_objects(&*self.files).map_err(of_storage)?;
+        let mut found = Vec::new();
+        for name in objects.complete {
+            match self.snapshot_info(&name) {
+                Ok(info) => found.extend(info),
+                Err(cause) => tracing::error!(snapshot = name, %cause, "the snapshot is not listed"),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Deletes a snapshot. Files that only the snapshot needs are deleted by the janitor.
+    pub(crate) fn delete_snapshot(&self, name: &str) -> Result<(), Exception> {
+        self.check_snapshots_enabled()?;
+        check_name(name)?;
+        let _alone = self.snapshot_use.lock();
+        if self.snapshot_info(name)?.is_none() {
+            return Err(does_not_exist(name));
+        }
+        self.remove_snapshot(name).map_err(of_storage)
+    }
+
+    /// Deletes snapshots whose time to live is over. Returns their number.
+    pub(crate) fn delete_expired_snapshots(&self) -> Result<usize, Exception> {
+        let mut count = 0;
+        if !self.options.snapshots_enabled || !self.switches.is_on(Switch::SnapshotCleanup) {
+            return Ok(count);
+        }
+        for snapshot in self.completed_snapshots()? {
+            if self.is_expired(&snapshot) {
+                self.delete_snapshot(&snapshot.name)?;
+                tracing::info!(
+                    snapshot = snapshot.name,
+                    ttl_s = snapshot.ttl(),
+                    "deleted an expired snapshot"
+                );
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Whether the time to live of a snapshot is over.
+    pub(crate) fn is_expired(&self, snapshot: &pb::SnapshotDescription) -> bool {
+        let ttl_ms = snapshot.ttl().saturating_mul(1000);
+        ttl_ms > 0 && snapshot.creation_time().saturating_add(ttl_ms) < self.world.now().0
+    }
+
+    /// Deletes what a crash has left of snapshots that were being taken or deleted.
+    pub(crate) fn discard_incomplete_snapshots(&self) -> storage::Result<()> {
+        let objects = layout::snapshot_objects(&*self.files)?;
+        let running = objects.running.iter().chain(&objects.manifests).filter_map(|object| {
+            let folder = object.parent()?;
+            (folder == layout::running_snapshot_folder(folder.last())).then(|| folder.last().to_owned())
+        });
+        for name in running.chain(objects.incomplete.clone()).collect::<std::collections::BTreeSet<_>>() {
+            tracing::info!(snapshot = name, "what was left of an incomplete snapshot is deleted");
+            self.discard_snapshot(&name)?;
+        }
+        Ok(())
+    }
+
+    /// The description of a snapshot; none if there is no complete snapshot of that name.
+    pub(crate) fn snapshot_info(&self, name: &str) -> Result<Option<pb::SnapshotDescription>, Exception> {
+        let file = layout::snapshot_info(name);
+        match self.files.read(&file, INFO_BYTES_MAX) {
+            Ok(content) => pb::SnapshotDescription::decode(&content[..]).map(Some).map_err(|error| {
+                Exception::new(
+                    class::CORRUPTED_SNAPSHOT,
+                    format!("Couldn't read snapshot info from:{file}: {error}"),
+                )
+            }),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(of_storage(error)),
+        }
+    }
+
+    /// Refuses calls about snapshots where they are switched off.
+    pub(crate) fn check_snapshots_enabled(&self) -> Result<(), Exception> {
+        if self.options.snapshots_enabled {
+            return Ok(());
+        }
+        Err(Exception {
+            do_not_retry: true,
+            ..Exception::new(
+                class::UNSUPPORTED_OPERATION,
+                "To use snapshots, You must add to the hbase-site.xml of the HBase Master: 'hbase.snapshot.enabled' \
+                 property with value 'true'.",
+            )
+        })
+    }
+
+    /// The description of a new snapshot, with everything that the client has left open.
+    fn described(&self, request: pb::SnapshotDescription) -> pb::SnapshotDescription {
+        let created = Some(request.creation_time()).filter(|time| *time > 0);
+        let ttl = Some(request.ttl()).filter(|ttl| (1..=i64::MAX / 1000).contains(ttl));
+        pb::SnapshotDescription {
+            creation_time: Some(created.unwrap_or(self.world.now().0)),
+            ttl: Some(ttl.unwrap_or(self.options.snapshot_ttl)),
+            version: Some(LAYOUT_VERSION),
+            ..request
+        }
+    }
+
+    fn check_is_there(&self, snapshot: &pb::SnapshotDescription, table: &TableName) -> Result<(), Exception> {
+        if self.read_view(|view| view.tables.contains_key(table)) {
+            return Ok(());
+        }
+        Err(Exception::new(
+            class::SNAPSHOT_CREATION,
+            format!("Table '{}' doesn't exist, can't take snapshot.", snapshot.table()),
+        ))
+    }
+
+    /// Takes a snapshot. No other procedure of the table runs meanwhile, and no other snapshot of this name.
+    fn take_snapshot(
+        &self,
+        mut snapshot: pb::SnapshotDescription,
+        name: &TableName,
+    ) -> Result<(), Exception> {
+        use pb::snapshot_description::Type;
+        let found = self.read_view(|view| {
+            let table = view.tables.get(name)?;
+            Some((Arc::clone(&table.descriptor), table.regions.clone(), table.state))
+        });
+        let Some((table, rows, state)) = found else {
+            return self.check_is_there(&snapshot, name);
+        };
+        let content = match (state, snapshot.r#type()) {
+            (TableState::Disabled, _) => {
+                snapshot.set_type(Type::Disabled);
+                SnapshotContent::Closed
+            }
+            (TableState::Enabled, Type::Skipflush) => SnapshotContent::Files,
+            (TableState::Enabled, Type::Flush | Type::Disabled) => SnapshotContent::Flushed,
+            (TableState::Enabling | TableState::Disabling, _) => {
+                let cause = "org.apache.hadoop.hbase.snapshot.TablePartiallyOpenException";
+                return Err(Exception::new(
+                    class::SNAPSHOT_CREATION,
+                    format!("Table is not entirely open or closed: {cause}: {name} isn't fully open."),
+                ));
+            }
+        };
+        if self.snapshot_info(&snapshot.name)?.is_some() {
+            return Err(already_stored(&snapshot.name));
+        }
+        self.discard_snapshot(&snapshot.name).map_err(of_storage)?;
+        let running = layout::running_snapshot(&snapshot.name);
+        let marked =
+            swap_confirmed(&*self.files, &running, None, &snapshot.encode_to_vec()).map_err(of_storage);
+        let listed: Result<Vec<_>, Exception> = marked.and_then(|_| {
+            let manifests = Mutex::new(BTreeMap::new());
+            self.in_parallel(rows.clone(), |row| {
+                let content = if row.region.is_split() { SnapshotContent::Closed } else { content };
+                let order = SnapshotOrder { region: row.region.clone(), table: Arc::clone(&table), content };
+                let manifest = self.regions.snapshot(order)?;
+                manifests.lock().insert(row.region.name().clone(), manifest);
+                Ok(())
+            })?;
+            Ok(manifests.into_inner().into_values().collect())
+        });
+        let listed = listed.map_err(|cause| (cause, Certainty::DidNotHappen));
+        let written = listed.and_then(|regions| self.write_snapshot(&snapshot, &table, regions));
+        match &written {
+            Err((cause, Certainty::MayHaveHappened)) => tracing::error!(
+                snapshot = snapshot.name, %cause,
+                "nobody knows whether the snapshot is complete; the next start decides it, and files of the table stay"
+            ),
+            _ => {
+                // Of a snapshot that is complete only the object that said that it is being taken is left.
+                if let Err(cause) = self.discard_snapshot(&snapshot.name) {
+                    tracing::warn!(snapshot = snapshot.name, %cause,
+                        "what is left of taking the snapshot is deleted at the next start; files of the table stay until then");
+                }
+            }
+        }
+        written.map_err(|(cause, _)| cause)
+    }
+
+    /// Writes the manifest, then the object that makes the snapshot exist.
+    fn write_snapshot(
+        &self,
+        snapshot: &pb::SnapshotDescription,
+        table: &TableDescriptor,
+        region_manifests: Vec<pb::SnapshotRegionManifest>,
+    ) -> Result<(), (Exception, Certainty)> {
+        let manifest = pb::SnapshotDataManifest { table_schema: table.into(), region_manifests };
+        let place = layout::snapshot_manifest(&snapshot.name);
+        swap_confirmed(&*self.files, &place, None, &manifest.encode_to_vec())
+            .map_err(|error| (of_storage(error), Certainty::DidNotHappen))?;
+        let place = layout::snapshot_info(&snapshot.name);
+        swap_confirmed(&*self.files, &place, None, &snapshot.encode_to_vec())
+            .map(drop)
+            .map_err(|error| (of_storage(error.clone()), error.outcome()))
+    }
+
+    /// Deletes what is there of an incomplete snapshot; of a complete one, only what says that it is being taken.
+    fn discard_snapshot(&self, name: &str) -> storage::Result<()> {
+        match self.files.open(&layout::snapshot_info(name)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == Kind::NotFound => self.remove_snapshot(name)?,
+            Err(error) => return Err(error),
+        }
+        for entry in self.files.list(&layout::running_snapshot_folder(name))? {
+            self.files.delete(&entry.name)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a snapshot. After its `.snapshotinfo` is gone, durably, nobody needs the rest.
+    fn remove_snapshot(&self, name: &str) -> storage::Result<()> {
+        let objects = self.files.list(&layout::snapshot(name))?;
+        if objects.is_empty() {
+            return Ok(());
+        }
+        self.files.delete(&layout::snapshot_info(name))?;
+        let deleted = layout::deleted_snapshot(name);
+        // Deletions in a folder are durable after the next durable write to it.
+        match self.files.swap(&deleted, None, b"") {
+            Err(error) if error.kind() == Kind::Conflict => {}
+            swapped => drop(swapped?),
+        }
+        for entry in objects.iter().filter(|entry| entry.name != deleted) {
+            self.files.delete(&entry.name)?;
+        }
+        self.files.delete(&deleted)
+    }
+}
+
+/// Refuses a name that HBase refuses: it must be one that a table may have.
+pub(crate) fn check_name(name: &str) -> Result<(), Exception> {
+    TableName::new("default", name).map(drop).map_err(of_proto)
+}
+
+pub(crate) fn does_not_exist(name: &str) -> Exception {
+    Exception::new(
+        class::SNAPSHOT_DOES_NOT_EXIST,
+        format!("Snapshot '{name}' doesn't exist on the filesystem"),
+    )
+}
+
+fn already_stored(name: &str) -> Exception {
+    Exception::new(class::SNAPSHOT_EXISTS, format!("Snapshot '{name}' already stored on the filesystem."))
+}
+
+fn illegal(words: &str) -> Exception {
+    Exception::do_not_retry(format!("{}: {words}", class::ILLEGAL_ARGUMENT))
+}
+
+/// A snapshot in HBase's words.
+pub(crate) fn words_of(snapshot: &pb::SnapshotDescription) -> String {
+    format!(
+        "{{ ss={} table={} type={} ttl={} }}",
+        snapshot.name,
+        snapshot.table(),
+        snapshot.r#type().as_str_name(),
+        snapshot.ttl()
+    )
+}

@@ -1,0 +1,114 @@
+//! Snapshots: taken, listed, deleted, refused, and left half done by a crash.
+
+use proto::pb;
+use proto::pb::snapshot_description::Type;
+use rpc::{Exception, class};
+use storage::Files;
+
+use super::fake::{Life, pb_name};
+use crate::switches::Switch;
+
+pub(super) fn request(name: &str, table: &str) -> pb::SnapshotDescription {
+    pb::SnapshotDescription { name: name.into(), table: Some(table.into()), ..Default::default() }
+}
+
+pub(super) fn take(life: &Life, name: &str, table: &str) -> Result<(), Exception> {
+    life.done(life.master.snapshot(request(name, table), None))
+}
+
+pub(super) fn names(life: &Life) -> Vec<String> {
+    let found = life.master.completed_snapshots().expect("the disk works");
+    found.into_iter().map(|snapshot| snapshot.name).collect()
+}
+
+/// Everything that is stored of snapshots.
+fn objects(life: &Life) -> Vec<String> {
+    let found = life.files.list(&layout::snapshots()).expect("the disk works");
+    found.into_iter().map(|entry| entry.name.to_string()).collect()
+}
+
+fn life_with_table() -> Life {
+    let life = Life::first();
+    life.create("t", &["f", "g"], &["m"]).expect("created");
+    life
+}
+
+#[test]
+fn an_enabled_table_is_flushed_unless_told_otherwise_and_a_disabled_one_is_not() {
+    let life = life_with_table();
+    take(&life, "flushed", "t").expect("taken");
+    assert_eq!(life.servers.flushed(), 2);
+    let skip = pb::SnapshotDescription { r#type: Some(Type::Skipflush as i32), ..request("skipped", "t") };
+    life.done(life.master.snapshot(skip, None)).expect("taken");
+    assert_eq!(life.servers.flushed(), 2);
+    life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+    take(&life, "disabled", "t").expect("taken");
+    let kinds: Vec<Type> =
+        life.master.completed_snapshots().expect("listed").iter().map(|snapshot| snapshot.r#type()).collect();
+    assert_eq!(
+        (names(&life).join(" "), kinds),
+        ("disabled flushed skipped".to_owned(), vec![Type::Disabled, Type::Flush, Type::Skipflush])
+    );
+    assert!(!objects(&life).iter().any(|name| name.contains(".tmp")), "{:?}", objects(&life));
+
+    life.master.delete_snapshot("flushed").expect("deleted");
+    assert_eq!(names(&life), ["disabled", "skipped"]);
+    assert_eq!(objects(&life).len(), 4, "{:?}", objects(&life));
+}
+
+#[test]
+fn refusals_have_hbases_classes_and_words() {
+    let life = life_with_table();
+    let refused = |outcome: Result<(), Exception>| {
+        let cause = outcome.expect_err("refused");
+        assert!(cause.do_not_retry, "{cause}");
+        cause.text()
+    };
+    let package = "org.apache.hadoop.hbase.snapshot.";
+    assert_eq!(
+        refused(take(&life, "s", "absent")),
+        format!("{package}SnapshotCreationException: Table 'absent' doesn't exist, can't take snapshot.")
+    );
+    take(&life, "s", "t").expect("taken");
+    assert_eq!(
+        refused(take(&life, "s", "t")),
+        format!("{package}SnapshotExistsException: Snapshot 's' already stored on the filesystem.")
+    );
+    assert_eq!(
+        refused(life.master.delete_snapshot("other")),
+        format!("{package}SnapshotDoesNotExistException: Snapshot 'other' doesn't exist on the filesystem")
+    );
+    assert!(refused(take(&life, "s/../t", "t")).contains("IllegalArgumentException"));
+    assert!(refused(life.master.delete_snapshot("..")).contains("IllegalArgumentException"));
+    assert!(refused(take(&life, "m", "hbase:meta")).contains("System table snapshots are not allowed"));
+    let done = |name| life.master.is_snapshot_done(Some(request(name, "t")));
+    assert!(done("s").expect("known").0);
+    assert_eq!(done("other").expect_err("unknown").class, class::UNKNOWN_SNAPSHOT);
+}
+
+#[test]
+fn a_region_that_does_not_answer_fails_the_snapshot_and_nothing_is_left() {
+    let life = life_with_table();
+    life.servers.refuse(Some("m"));
+    let cause = take(&life, "s", "t").expect_err("refused");
+    assert_eq!(cause.class, class::SNAPSHOT_CREATION);
+    assert!(cause.message.contains("{ ss=s table=t type=FLUSH ttl=0 } was not taken"), "{cause}");
+    assert_eq!(objects(&life), Vec::<String>::new());
+    let done = life.master.is_snapshot_done(Some(request("s", "t")));
+    assert_eq!(done.expect_err("it failed").class, class::SNAPSHOT_CREATION);
+    life.servers.refuse(None);
+    take(&life, "s", "t").expect("taken");
+}
+
+#[test]
+fn snapshots_end_with_their_time() {
+    let life = life_with_table();
+    let short = pb::SnapshotDescription { ttl: Some(60), creation_time: Some(1), ..request("short", "t") };
+    life.done(life.master.snapshot(short, None)).expect("taken");
+    take(&life, "long", "t").expect("taken");
+    life.master.switch(Switch::SnapshotCleanup, false).expect("switched");
+    assert_eq!(life.master.delete_expired_snapshots().expect("looked"), 0);
+    life.master.switch(Switch::SnapshotCleanup, true).expect("switched");
+    assert_eq!(life.master.delete_expired_snapshots().expect("looked"), 1);
+    assert_eq!(names(&life), ["long"]);
+}
