@@ -7,6 +7,7 @@
 
 pub(crate) mod asynchbase;
 pub(crate) mod client1;
+pub(crate) mod client3;
 pub(crate) mod happybase;
 pub(crate) mod hfile;
 
@@ -18,7 +19,8 @@ use crate::server::Server;
 use crate::{Outcome, run};
 
 /// The modules of `proof/java/pom.xml`.
-const MODULES: [&str; 7] = ["client", "client1", "asynchbase", "gateway", "tools", "ycsb", "compat"];
+const MODULES: [&str; 8] =
+    ["client", "client1", "client3", "asynchbase", "gateway", "tools", "ycsb", "compat"];
 
 /// Every way in which the suite connects: the registry, and what becomes of cells on the wire.
 const WAYS: &str = "rpc,rpc-protobuf,rpc-tags,rpc-gzip,zk,zk-protobuf,zk-tags,zk-gzip";
@@ -58,7 +60,9 @@ pub(crate) fn class_path(module: &str) -> Result<String, String> {
 /// Compiles a module's sources; answers the class path of its programs, their configuration included.
 pub(crate) fn compile(module: &str) -> Result<String, String> {
     let jars = class_path(module)?;
-    let folder = PathBuf::from(format!("proof/java/{module}/src"));
+    // The suite of HBase 2's client is compiled against HBase 3's, too.
+    let sources = if module == client3::MODULE { "client" } else { module };
+    let folder = PathBuf::from(format!("proof/java/{sources}/src"));
     let failed = |error| format!("{}: {error}", folder.display());
     let mut words: Vec<String> = Vec::new();
     for entry in std::fs::read_dir(&folder).map_err(failed)? {
@@ -102,34 +106,41 @@ pub(crate) fn succeed(what: &str, mut command: Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{what} ended with {status}")) }
 }
 
-fn run_suite(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
-    let class_path = compile("client")?;
+/// Runs the Java suite with the client of `module`.
+fn run_suite(module: &str, bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
+    let class_path = compile(module)?;
     // Refusals are what many tests ask for; what matters of them comes as an exception.
     let cluster = [("proof.bootstrap", bootstrap), ("proof.quorum", quorum), ("proof.log", "OFF")];
     let words: Vec<&str> = ["Suite"].into_iter().chain(words.iter().copied()).collect();
     succeed("the Java suite", java(&class_path, &cluster, &words))
 }
 
-/// The whole suite against a server of its own.
+/// Runs the whole suite against a server of its own.
 pub(crate) fn suite() -> Outcome {
     let server = Server::start("java", &[])?;
-    run_suite(&server.rpc, &server.registry, &[WAYS])?;
+    run_suite("client", &server.rpc, &server.registry, &[WAYS])?;
     server.stop()
 }
 
-/// Scans of the asynchronous client across many region boundaries while all cores are busy: `[COUNT] [--unaided]`. None
-/// may be lost. With `--unaided` the server does nothing about it, and the client loses some.
+/// Scans with the asynchronous client across many region boundaries while all cores are busy, and fails if a scan is
+/// lost: `[COUNT] [--unaided] [--client3]`. With `--unaided` the server does nothing about it, and the client loses some.
+/// With `--client3` the client is HBase 3's.
 pub(crate) fn boundaries(options: &[&str]) -> Outcome {
-    let (mut boundaries, mut more) = ("10000", vec![]);
+    let (mut boundaries, mut settings, mut module) = ("10000", vec![], "client");
     for option in options {
         match *option {
-            "--unaided" => more = vec!["-D", "bellows.scanner.edge.heartbeat.below=0"],
+            "--unaided" => settings = vec!["-D", "bellows.scanner.edge.heartbeat.below=0"],
+            "--client3" => module = client3::MODULE,
             number if number.parse::<u32>().is_ok() => boundaries = number,
-            other => return Err(format!("expected a number of boundaries or --unaided, found {other}")),
+            other => {
+                return Err(format!(
+                    "expected a number of boundaries, --unaided or --client3, found {other}"
+                ));
+            }
         }
     }
-    let server = Server::start("boundaries", &more)?;
-    let class_path = compile("client")?;
+    let server = Server::start("boundaries", &settings)?;
+    let class_path = compile(module)?;
     let cluster = [("proof.bootstrap", &*server.rpc), ("proof.log", "OFF")];
     let crossed = succeed("the scans", java(&class_path, &cluster, &["BoundaryTest", boundaries]));
     server.stop()?;
@@ -138,5 +149,5 @@ pub(crate) fn boundaries(options: &[&str]) -> Outcome {
 
 /// The suite against a cluster that runs already: `BOOTSTRAP QUORUM [WAYS [TEXT]]`, addresses as `host:port`.
 pub(crate) fn against(bootstrap: &str, quorum: &str, words: &[&str]) -> Outcome {
-    run_suite(bootstrap, quorum, if words.is_empty() { &[WAYS] } else { words })
+    run_suite("client", bootstrap, quorum, if words.is_empty() { &[WAYS] } else { words })
 }

@@ -75,6 +75,11 @@ const PARTS: &[Part] = &[
     ("java", "the stock Java client over every registry, codec and compressor (JDK and Maven)", java::suite),
     ("client1", "the Java client of HBase 1.7.2 (JDK and Maven)", java::client1::suite),
     (
+        "client3",
+        "the Java client of HBase 3.0.0-beta-1, with the same tests (JDK and Maven)",
+        java::client3::suite,
+    ),
+    (
         "asynchbase",
         "asynchbase with its own look-ups through ZooKeeper (JDK and Maven)",
         java::asynchbase::suite,
@@ -122,7 +127,9 @@ const USAGE: &str = "usage: cargo xtask test [--only PART] | --list
        cargo xtask powercut [--rounds N] [--seed S]   (20 rounds on each of ext4 and XFS; needs root and loop devices)
        cargo xtask java BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite against a running cluster, host:port each)
        cargo xtask client1 QUORUM [TEXT]   (the suite of the HBase 1 client, likewise)
-       cargo xtask boundaries [COUNT] [--unaided]   (asynchronous scans across region boundaries; 10,000 unless said)
+       cargo xtask client3 BOOTSTRAP QUORUM [WAYS [TEXT]]   (the Java suite with HBase 3's client, likewise)
+       cargo xtask boundaries [COUNT] [--unaided] [--client3]   (asynchronous scans across region boundaries; 10,000
+                  unless said)
        cargo xtask asynchbase BOOTSTRAP QUORUM [TEXT]   (the asynchbase suite, likewise)
        cargo xtask happybase|gohbase QUORUM [WORD...]   (the suites in Python, likewise)";
 
@@ -172,6 +179,9 @@ fn main() -> ExitCode {
         },
         ["java", bootstrap, quorum, ref more @ ..] => report("java", &java::against(bootstrap, quorum, more)),
         ["client1", quorum, ref more @ ..] => report("client1", &java::client1::against(quorum, more)),
+        ["client3", bootstrap, quorum, ref more @ ..] => {
+            report("client3", &java::client3::against(bootstrap, quorum, more))
+        }
         ["boundaries", ref options @ ..] => report("boundaries", &java::boundaries(options)),
         ["asynchbase", bootstrap, quorum, ref more @ ..] => {
             report("asynchbase", &java::asynchbase::against(bootstrap, quorum, more))

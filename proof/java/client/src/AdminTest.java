@@ -148,7 +148,8 @@ public class AdminTest extends Words {
     assertArrayEquals(new TableName[] {name}, admin.listTableNames(Pattern.compile(name.getNameAsString() + "|nosuch.*")));
     assertEquals(List.of(told), admin.listTableDescriptors(List.of(name)));
     assertTrue(admin.listTableDescriptors().contains(told));
-    assertTrue(admin.listTableNames((Pattern) null, true).length > admin.listTableNames((Pattern) null, false).length);
+    Pattern every = Pattern.compile(".*");
+    assertTrue(admin.listTableNames(every, true).length > admin.listTableNames(every, false).length);
     assertTrue(admin.listTableDescriptorsByState(true).contains(told));
     assertFalse(admin.listTableNamesByState(false).contains(name));
     Server.refused(TableExistsException.class, () -> admin.createTable(asked));
@@ -395,7 +396,8 @@ public class AdminTest extends Words {
       assertEquals(3, all.size());
       for (HRegionLocation location : all) {
         assertTrue(admin.getRegionServers().contains(location.getServerName()));
-        assertTrue(location.getSeqNum() > 0);
+        // HBase 3's client does not read the sequence id for a list of all regions.
+        assertTrue(Server.IS_CLIENT_3 || location.getSeqNum() > 0);
         assertTrue(admin.getRegions(location.getServerName()).contains(location.getRegion()));
       }
       assertArrayEquals(new byte[][] {b(""), b("h"), b("p")}, locator.getStartKeys());
