@@ -167,7 +167,7 @@ impl Master {
         if !self.read_view(|view| view.tables.contains_key(&name)) {
             return Err(table_not_found(&name));
         }
-        check_tracker(&name, tracker)?;
+        check_tracker(&name, None, tracker)?;
         self.submit("tracker", &name, nonce, |_| Ok(()))
     }
 
@@ -393,7 +393,13 @@ impl Master {
     pub(crate) fn check_schema(&self, table: &mut TableDescriptor) -> Result<(), Exception> {
         match table.attributes().text(TRACKER) {
             None => table.attributes_mut().set(TRACKER.into(), "FILE".into()),
-            Some(tracker) => check_tracker(table.name(), tracker)?,
+            Some(tracker) => check_tracker(table.name(), None, tracker)?,
+        }
+        for family in table.families() {
+            let attribute = family.attributes().text(TRACKER);
+            if let Some(tracker) = family.configured(TRACKER).or(attribute) {
+                check_tracker(table.name(), Some(family.name()), tracker)?;
+            }
         }
         sanity::check(table, &self.options.sanity).map_err(of_proto)
     }
@@ -457,11 +463,13 @@ impl Master {
     }
 }
 
-fn check_tracker(table: &TableName, tracker: &str) -> Result<(), Exception> {
+/// Refuses every store file tracker but FILE, for a table or for one of its families.
+fn check_tracker(table: &TableName, family: Option<&Bytes>, tracker: &str) -> Result<(), Exception> {
     if tracker.eq_ignore_ascii_case("FILE") {
         return Ok(());
     }
+    let family = family.map_or_else(String::new, |name| format!("family {} of ", name.escape_ascii()));
     Err(Exception::do_not_retry(format!(
-        "store file tracker {tracker} of table {table} is not served: leave {TRACKER} out, or say FILE"
+        "store file tracker {tracker} of {family}table {table} is not served: leave {TRACKER} out, or say FILE"
     )))
 }

@@ -31,6 +31,40 @@ fn an_empty_root_is_founded_and_found_again() {
 }
 
 #[test]
+fn a_store_file_tracker_other_than_file_is_refused() {
+    const KEY: &str = "hbase.store.file-tracker.impl";
+    let life = Life::first();
+    let with_table_tracker = |tracker: &'static str| pb::TableSchema {
+        attributes: vec![pb::BytesBytesPair { first: KEY.into(), second: tracker.into() }],
+        ..schema("t", &["f"])
+    };
+    let with_family_tracker = |tracker: &str| {
+        let mut schema = schema("t", &["f"]);
+        schema.column_families[0].configuration =
+            vec![pb::NameStringPair { name: KEY.into(), value: tracker.into() }];
+        schema
+    };
+    let create = |schema: &pb::TableSchema| life.done(life.master.create_table(schema, &[], None));
+    for (schema, named) in [
+        (with_table_tracker("DEFAULT"), "DEFAULT of table t "),
+        (with_table_tracker("MIGRATION"), "MIGRATION of table t "),
+        (with_family_tracker("DEFAULT"), "DEFAULT of family f of table t "),
+    ] {
+        let refusal = create(&schema).expect_err("not served");
+        assert_eq!(&*refusal.class, class::DO_NOT_RETRY_IO);
+        assert!(
+            refusal.message.contains(named) && refusal.message.contains("say FILE"),
+            "{}",
+            refusal.message
+        );
+    }
+    assert!(!life.has("t"));
+    create(&with_family_tracker("file")).expect("served");
+    let altered = life.done(life.master.modify_table(&pb_name("t"), &with_table_tracker("DEFAULT"), None));
+    assert_eq!(class_of(altered), class::DO_NOT_RETRY_IO);
+}
+
+#[test]
 fn a_table_lives_through_all_its_states_and_a_restart() {
     let life = Life::first();
     life.create("t", &["f"], &["m", "c"]).unwrap();
