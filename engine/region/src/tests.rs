@@ -172,6 +172,26 @@ impl CellSink for Shown {
 }
 
 /// A mutation; `column` is `family:qualifier`, and a timestamp of -1 stands for the latest.
+/// A put of one cell with a TTL tag, in ms after its timestamp.
+fn expiring_put(row: &str, column: &str, timestamp: i64, value: &[u8], ttl_ms: u64) -> Mutation {
+    let (family, qualifier) = column.split_once(':').expect("family:qualifier");
+    let bytes = CellParts {
+        row: row.as_bytes(),
+        family: family.as_bytes(),
+        qualifier: qualifier.as_bytes(),
+        timestamp: Timestamp(timestamp),
+        cell_type: CellType::Put,
+        value,
+        tags: &[&[0, 9, cell::TagType::Ttl as u8][..], &ttl_ms.to_be_bytes()].concat(),
+    }
+    .to_vec()
+    .expect("within limits");
+    let mut block = Vec::new();
+    cell::block::write_with_tags(&mut block, Cell::trusted(&bytes, cell::SequenceId::ZERO));
+    let cells = CellBlock::parse(block.into()).expect("whole");
+    Mutation { cells, ..mutation(MutationKind::Put, row, &[]) }
+}
+
 fn mutation(kind: MutationKind, row: &str, cells: &[(&str, i64, CellType, &[u8])]) -> Mutation {
     let mut block = Vec::new();
     for (column, timestamp, cell_type, value) in cells {

@@ -1,7 +1,7 @@
 //! Tests of halves of files: both read paths return only rows of the half.
 
 use super::file_life::Server;
-use super::skipped_rows::{Dice, of_f};
+use super::skipped_rows::{Dice, of_f, some_ttl};
 use super::*;
 
 type Region = Arc<crate::Region>;
@@ -13,10 +13,11 @@ fn read(region: &Region, scan: Scan, limits: &Limits) -> Vec<String> {
     shown.0
 }
 
-/// A region with files of random cells: versions, markers, and rows in several files.
+/// A region with files of random cells: versions, markers, cells that expire, and rows in several files.
 fn random(server: &Server, family: &FamilyDescriptor, dice: &mut Dice) -> Region {
     let region = server.open(&Server::info("t", 1), family.clone());
     for _ in 0..1 + dice.below(3) {
+        let tagged = dice.below(4) == 0;
         for _ in 0..80 {
             let row = format!("row-{:02}", dice.below(40));
             let column = ["f:a", "f:b", "f:c"][dice.below(3) as usize];
@@ -27,7 +28,13 @@ fn random(server: &Server, family: &FamilyDescriptor, dice: &mut Dice) -> Region
                 2 => (MutationKind::Delete, ("f:", timestamp, CellType::DeleteFamily, &b""[..])),
                 _ => (MutationKind::Put, (column, timestamp, CellType::Put, &b"value"[..])),
             };
-            let applied = region.apply(&[mutation(kind, &row, &[cell])], ReadMode::Any).expect("serving");
+            let change = match kind {
+                MutationKind::Put if tagged && dice.below(3) == 0 => {
+                    expiring_put(&row, column, timestamp, b"value", some_ttl(dice))
+                }
+                kind => mutation(kind, &row, &[cell]),
+            };
+            let applied = region.apply(&[change], ReadMode::Any).expect("serving");
             applied.pending.wait_blocking().expect("durable");
         }
         region.flush(FlushReason::Requested).expect("flushed");
@@ -56,6 +63,12 @@ fn scans_and_gets_return_only_rows_of_the_half() {
         let family = FamilyDescriptor::new("f").expect("a name");
         let family = family.with("BLOCKSIZE", 200 + dice.below(900)).with("VERSIONS", 1 + dice.below(3));
         let family = if seed % 3 == 0 { family.with("BLOOMFILTER", "ROWCOL") } else { family };
+        // In seconds: with the first, every cell has expired.
+        let family = match seed % 8 {
+            6 => family.with("TTL", 100),
+            7 => family.with("TTL", 1_000_000),
+            _ => family,
+        };
         let parent = random(&server, &family, &mut dice);
         let split = match seed % 4 {
             0 => "row".to_owned(),

@@ -1,8 +1,6 @@
 //! The size of a cell that counts in size limits is HBase's. Figures were measured with HBase 2.6.4: the greatest
 //! `maxResultSize` with which a first partial result has n cells is the size of n cells.
 
-use cell::TagType;
-
 use super::*;
 
 /// Bytes of a cell beside family, qualifier, row and value: lengths, timestamp and type.
@@ -16,22 +14,12 @@ const VALUES: [usize; 8] = [1_024, 1_024, 0, 5, 4, 8, 1_024, 5_000];
 /// A row of cells with these values; every third cell has a TTL tag if `tagged`.
 fn write_row(bench: &Bench, tagged: bool) {
     for (index, length) in VALUES.into_iter().enumerate() {
-        let tag = [&[0, 9, TagType::Ttl as u8][..], &1_000_000_000u64.to_be_bytes()].concat();
-        let bytes = CellParts {
-            row: b"row",
-            family: b"f",
-            qualifier: format!("q{index:02}").as_bytes(),
-            timestamp: Timestamp(1),
-            cell_type: CellType::Put,
-            value: &vec![b'v'; length],
-            tags: if tagged && index % 3 == 0 { &tag } else { b"" },
-        }
-        .to_vec()
-        .expect("within limits");
-        let mut block = Vec::new();
-        cell::block::write_with_tags(&mut block, Cell::trusted(&bytes, cell::SequenceId::ZERO));
-        let cells = CellBlock::parse(block.into()).expect("whole");
-        bench.apply(Mutation { cells, ..mutation(MutationKind::Put, "row", &[]) });
+        let (column, value) = (format!("f:q{index:02}"), vec![b'v'; length]);
+        bench.apply(if tagged && index % 3 == 0 {
+            expiring_put("row", &column, 1, &value, 1_000_000_000)
+        } else {
+            mutation(MutationKind::Put, "row", &[(&column, 1, CellType::Put, &value)])
+        });
     }
 }
 

@@ -56,8 +56,13 @@ impl Dice {
     }
 }
 
-/// Writes random cells in few rows, so that versions, markers and files meet in one row.
-fn write(bench: &Bench, dice: &mut Dice) {
+/// The TTL of a cell whose timestamp is 1 to 9, in ms: expired at once, or not in any test.
+pub(super) fn some_ttl(dice: &mut Dice) -> u64 {
+    [1_000, 1_000_000_000][dice.below(2) as usize]
+}
+
+/// Writes random cells in few rows, so that versions, markers and files meet in one row. If `tagged`, some cells expire.
+fn write(bench: &Bench, tagged: bool, dice: &mut Dice) {
     for _ in 0..60 {
         let row = format!("row-{:02}", dice.below(30));
         let column = ["f:a", "f:b", "f:c"][dice.below(3) as usize];
@@ -66,6 +71,7 @@ fn write(bench: &Bench, dice: &mut Dice) {
             0 => bench.delete(&row, column, timestamp, CellType::Delete),
             1 => bench.delete(&row, column, timestamp, CellType::DeleteColumn),
             2 => bench.delete(&row, "f:", timestamp, CellType::DeleteFamily),
+            3..6 if tagged => bench.apply(expiring_put(&row, column, timestamp, b"x", some_ttl(dice))),
             _ => bench.put(&row, column, timestamp, ["x", "y", "z"][dice.below(3) as usize]),
         }
     }
@@ -75,8 +81,11 @@ fn write(bench: &Bench, dice: &mut Dice) {
 /// of them.
 pub(super) fn lived(family: FamilyDescriptor, dice: &mut Dice) -> (Bench, cell::SequenceId) {
     let bench = Bench::with(family);
+    // Most regions have no tags, as raw rows are in files without any.
+    let draws_tags = dice.below(6) == 0;
+    let tagged = |dice: &mut Dice| draws_tags && dice.below(2) == 0;
     for _ in 0..1 + dice.below(3) {
-        write(&bench, dice);
+        write(&bench, tagged(dice), dice);
         bench.region.flush(FlushReason::Requested).expect("flushed");
     }
     if dice.below(3) > 0 {
@@ -86,7 +95,7 @@ pub(super) fn lived(family: FamilyDescriptor, dice: &mut Dice) -> (Bench, cell::
     bench.world.advance(Duration::from_millis(5));
     let read_point = bench.region.scanner(Scan::default()).expect("serving").read_point();
     if dice.below(2) == 0 {
-        write(&bench, dice);
+        write(&bench, tagged(dice), dice);
         if dice.below(2) == 0 {
             bench.region.flush(FlushReason::Requested).expect("flushed");
         }
