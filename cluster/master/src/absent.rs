@@ -16,9 +16,7 @@ pub(crate) fn answer(method: &str) -> Option<Result<Reply, Exception>> {
     };
     let refused = |words: &str| Some(Err(Exception::do_not_retry(words)));
     match method {
-        "RestoreSnapshot" | "IsRestoreSnapshotDone" => {
-            unsupported("snapshots can be taken and exported here, and not yet be restored or cloned")
-        }
+        "IsRestoreSnapshotDone" => unsupported("clients poll the procedure of a restoration since HBase 2.0"),
         "SetQuota" => refused("java.lang.UnsupportedOperationException: quota support disabled"),
         "GetQuotaStates" => empty(&pb::GetQuotaStatesResponse::default()),
         "GetSpaceQuotaRegionSizes" => empty(&pb::GetSpaceQuotaRegionSizesResponse::default()),

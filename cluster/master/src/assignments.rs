@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use contract::{
-    CatalogEdit, CatalogRow, InheritOrder, OpenOrder, OpenSequence, RegionServers, RegionShape, ServerFuture,
-    SnapshotContent, SnapshotOrder, Stamp, Term,
+    CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionServers, RegionShape,
+    ServerFuture, SnapshotContent, SnapshotOrder, Stamp, Term,
 };
 use env::World;
 use env::sync::Mutex;
@@ -169,6 +169,12 @@ impl Assignments {
         }
         let region = order.region.encoded_name().clone();
         self.ask(&region, |server| self.servers.snapshot(server, order))
+    }
+
+    /// Writes the files of a region that is cloned from a snapshot. See [`RegionServers::write_clone`].
+    pub(crate) fn write_clone(&self, order: CloneOrder) -> Result<(), Exception> {
+        let server = choose(&self.servers.live(), &self.owners.lock(), None)?;
+        env::block_on(self.servers.write_clone(&server, order))
     }
 
     /// Whether anybody but its closed region needs files of a folder. See [`RegionServers::is_needed`].

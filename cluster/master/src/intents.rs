@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! per intent, delimited messages:  NameBytesPair{kind, family}  TableName | TableSchema  LongMsg count  RegionInfo…
+//! of a copy of a snapshot: NameBytesPair{"clone" | "restore", snapshot}, and then as of a creation;
 //! a region to truncate has no count; of a split or merge: NameBytesPair{"replace", step}  LongMsg count  RegionInfo… of
 //! the parents, and the same of the children
 //! ```
@@ -20,6 +21,7 @@ use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use storage::{Files, Kind, Outcome, Version, swap_confirmed};
 
 use crate::Error;
+use crate::clones::{CopyKind, SnapshotCopy};
 use crate::replace::{Replacement, Step};
 
 /// A change of a table that has begun.
@@ -51,6 +53,8 @@ pub enum Intent {
         /// The region.
         region: RegionInfo,
     },
+    /// Makes a table from a snapshot.
+    Copy(SnapshotCopy),
     /// Replaces regions by others: a split or a merge, and how far it is.
     Replace(Replacement),
 }
@@ -63,6 +67,7 @@ impl Intent {
             | Intent::DeleteFamilies { table, .. }
             | Intent::TruncateRegion { table, .. } => table.name(),
             Intent::Delete { table } => table,
+            Intent::Copy(copy) => copy.table.name(),
             Intent::Replace(replacement) => replacement.table(),
         }
     }
@@ -79,6 +84,19 @@ impl Intent {
         match self {
             Intent::Create { table, regions } => {
                 put(out, pb::NameBytesPair { name: "create".into(), value: None });
+                schema(out, table);
+                count(out, regions.len());
+                for region in regions {
+                    let message = pb::RegionInfo::from(region);
+                    message.encode_length_delimited(out).expect("a growing buffer takes any message");
+                }
+            }
+            Intent::Copy(SnapshotCopy { snapshot, kind, table, regions }) => {
+                let name = match kind {
+                    CopyKind::Clone => "clone",
+                    CopyKind::Restoration => "restore",
+                };
+                put(out, pb::NameBytesPair { name: name.into(), value: Some(snapshot.clone().into()) });
                 schema(out, table);
                 count(out, regions.len());
                 for region in regions {
@@ -126,6 +144,18 @@ impl Intent {
             "create" => {
                 let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
                 Ok(Intent::Create { table, regions: regions(bytes)? })
+            }
+            "clone" | "restore" => {
+                let value = kind.value.unwrap_or_default();
+                let snapshot =
+                    String::from_utf8(value.to_vec()).map_err(|error| proto::Error::Malformed {
+                        what: "unfinished copy of a snapshot",
+                        found: error.to_string(),
+                    })?;
+                let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
+                let is_clone = kind.name == "clone";
+                let kind = if is_clone { CopyKind::Clone } else { CopyKind::Restoration };
+                Ok(Intent::Copy(SnapshotCopy { snapshot, kind, table, regions: regions(bytes)? }))
             }
             "delete" => Ok(Intent::Delete { table: TableName::try_from(&next::<pb::TableName>(bytes)?)? }),
             "delete-families" => {
@@ -330,6 +360,12 @@ mod tests {
         let region = RegionInfo::new(name.clone(), "a".into(), "b".into(), RegionId(4)).unwrap();
         let intents = [
             Intent::Create { table: Arc::clone(&table), regions: vec![region.clone(), region.clone()] },
+            Intent::Copy(SnapshotCopy {
+                snapshot: "s".into(),
+                kind: CopyKind::Restoration,
+                table: Arc::clone(&table),
+                regions: vec![region.clone()],
+            }),
             Intent::Delete { table: name },
             Intent::TruncateRegion { table: Arc::clone(&table), region: region.clone() },
             Intent::DeleteFamilies { table, families: vec!["g".into(), "h".into()] },

@@ -25,6 +25,7 @@ mod absent;
 mod alter;
 mod assignments;
 mod catalog;
+mod clones;
 pub mod descriptors;
 mod error;
 mod hbck;

@@ -135,6 +135,7 @@ impl Master {
         if self.snapshot_info(name)?.is_none() {
             return Err(does_not_exist(name));
         }
+        self.check_unused(name)?;
         self.remove_snapshot(name).map_err(of_storage)
     }
 

@@ -24,6 +24,7 @@ use proto::region_info::regions_between;
 use proto::{RegionId, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
+use crate::clones::{CopyKind, Restored, SnapshotCopy};
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
 use crate::procedure::{NonceKey, ProcedureId};
@@ -32,7 +33,7 @@ use crate::view::TableEntry;
 use crate::{Master, descriptors, table_not_found};
 
 /// The attribute that names the store file tracker of a table.
-const TRACKER: &str = "hbase.store.file-tracker.impl";
+pub(crate) const TRACKER: &str = "hbase.store.file-tracker.impl";
 
 impl Master {
     /// Checks a new table, and submits its creation.
@@ -209,16 +210,28 @@ impl Master {
     fn resume(&self, name: &TableName) -> Result<(), Exception> {
         match self.intents.of(name) {
             None => Ok(()),
-            Some(Intent::Create { .. }) if !self.read_view(|view| view.tables.contains_key(name)) => {
+            Some(Intent::Create { .. } | Intent::Copy(SnapshotCopy { kind: CopyKind::Clone, .. }))
+                if !self.read_view(|view| view.tables.contains_key(name)) =>
+            {
                 // A creation that failed and could not be undone. Its client was answered with the failure.
                 let delete = Intent::Delete { table: name.clone() };
                 self.intents.begin(delete.clone()).map_err(of_storage)?;
                 self.finish(&delete)
             }
+            Some(Intent::Copy(copy)) if copy.kind == CopyKind::Restoration => {
+                if let Restored::Undone(cause) = self.restore(&copy)? {
+                    tracing::warn!(table = %name, %cause, "the restoration was ended; the table is as before");
+                }
+                Ok(())
+            }
             Some(Intent::Replace(replacement)) => self.carry_on(&replacement, Phase::Service),
             Some(intent) => {
                 self.finish(&intent)?;
-                if matches!(intent, Intent::Create { .. }) { self.open_table(name) } else { Ok(()) }
+                if matches!(intent, Intent::Create { .. } | Intent::Copy(_)) {
+                    self.open_table(name)
+                } else {
+                    Ok(())
+                }
             }
         }
     }
@@ -229,6 +242,23 @@ impl Master {
         table: &Arc<TableDescriptor>,
         regions: &[RegionInfo],
     ) -> Result<(), Exception> {
+        self.announce(table)?;
+        self.build(table, regions)
+            .and_then(|()| self.open_table(table.name()))
+            .map_err(|failure| self.undo_creation(table.name(), failure))
+    }
+
+    /// Creates a table whose regions have the files of a snapshot.
+    pub(crate) fn clone_table(&self, copy: &SnapshotCopy) -> Result<(), Exception> {
+        self.announce(&copy.table)?;
+        self.begin_copy(copy)
+            .and_then(|()| self.finish(&Intent::Copy(copy.clone())))
+            .and_then(|()| self.open_table(copy.table.name()))
+            .map_err(|failure| self.undo_creation(copy.table.name(), failure))
+    }
+
+    /// Adds a new table to the view.
+    fn announce(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         let name = table.name();
         // Checked and added under one lock: the deletion of the namespace sees the table, or this sees that the
         // namespace is deleted.
@@ -241,10 +271,7 @@ impl Master {
             }
             view.put_table(TableEntry::new(Arc::clone(table), TableState::Enabling, Vec::new()));
             Ok(())
-        })?;
-        self.build(table, regions)
-            .and_then(|()| self.open_table(name))
-            .map_err(|failure| self.undo_creation(name, failure))
+        })
     }
 
     /// Steps 1 to 5.
@@ -257,23 +284,22 @@ impl Master {
     /// Carries out an intent from its first step, or a split or merge from the step it is in, and removes it.
     pub(crate) fn finish(&self, intent: &Intent) -> Result<(), Exception> {
         match intent {
-            Intent::Create { table, regions } => {
-                self.erase(table.name())?;
-                descriptors::write(&*self.files, table).map_err(of_storage)?;
-                for region in regions {
+            Intent::Create { table, regions } => self.make(table, regions, || {
+                regions.iter().try_for_each(|region| {
                     layout::keep_region_info(&*self.files, &layout::region_folder(region), region)
-                        .map_err(of_storage)?;
+                        .map_err(of_storage)
+                })
+            })?,
+            Intent::Copy(copy) => match copy.kind {
+                CopyKind::Clone => self.make(&copy.table, &copy.regions, || self.write_copies(copy))?,
+                CopyKind::Restoration => {
+                    if let Restored::Undone(cause) = self.restore(copy)? {
+                        let table = copy.table.name();
+                        tracing::warn!(%table, %cause, "the restoration was ended; the table is as before");
+                    }
+                    return Ok(());
                 }
-                let rows: Vec<_> = regions
-                    .iter()
-                    .map(|region| RegionRow::new(region.clone(), RegionState::Closed))
-                    .collect();
-                self.catalog.put_regions(&rows)?;
-                self.catalog.put_state(table.name(), TableState::Enabling)?;
-                self.update_view(|view| {
-                    view.put_table(TableEntry::new(Arc::clone(table), TableState::Enabling, rows));
-                });
-            }
+            },
             Intent::Delete { table } => {
                 self.erase(table)?;
                 self.update_view(|view| view.remove_table(table));
@@ -286,6 +312,26 @@ impl Master {
             Intent::Replace(replacement) => return self.carry_on(replacement, Phase::Start),
         }
         self.intents.end(intent.table()).map_err(of_storage)
+    }
+
+    /// Steps 2 to 4. `fill` writes the regions' folders.
+    fn make(
+        &self,
+        table: &Arc<TableDescriptor>,
+        regions: &[RegionInfo],
+        fill: impl FnOnce() -> Result<(), Exception>,
+    ) -> Result<(), Exception> {
+        self.erase(table.name())?;
+        descriptors::write(&*self.files, table).map_err(of_storage)?;
+        fill()?;
+        let rows: Vec<_> =
+            regions.iter().map(|region| RegionRow::new(region.clone(), RegionState::Closed)).collect();
+        self.catalog.put_regions(&rows)?;
+        self.catalog.put_state(table.name(), TableState::Enabling)?;
+        self.update_view(|view| {
+            view.put_table(TableEntry::new(Arc::clone(table), TableState::Enabling, rows));
+        });
+        Ok(())
     }
 
     /// Undoes a creation that failed. Returns the failure; if the undoing fails, too, the message says so, and the next
@@ -404,7 +450,7 @@ impl Master {
         sanity::check(table, &self.options.sanity).map_err(of_proto)
     }
 
-    fn check_namespace_is_there(&self, table: &TableName) -> Result<(), Exception> {
+    pub(crate) fn check_namespace_is_there(&self, table: &TableName) -> Result<(), Exception> {
         if self.read_view(|view| view.namespaces.contains_key(table.namespace())) {
             return Ok(());
         }
@@ -427,7 +473,7 @@ impl Master {
     }
 
     /// Refuses a table that does not exist or is not disabled.
-    fn check_modifiable(&self, table: &TableName) -> Result<(), Exception> {
+    pub(crate) fn check_modifiable(&self, table: &TableName) -> Result<(), Exception> {
         if table.is_meta() {
             return Err(Exception::io("Can't modify catalog tables"));
         }
@@ -464,7 +510,11 @@ impl Master {
 }
 
 /// Refuses every store file tracker but FILE, for a table or for one of its families.
-fn check_tracker(table: &TableName, family: Option<&Bytes>, tracker: &str) -> Result<(), Exception> {
+pub(crate) fn check_tracker(
+    table: &TableName,
+    family: Option<&Bytes>,
+    tracker: &str,
+) -> Result<(), Exception> {
     if tracker.eq_ignore_ascii_case("FILE") {
         return Ok(());
     }

@@ -40,6 +40,12 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
             Ok(Reply::of(&pb::DeleteSnapshotResponse {}))
         })
     }),
+    ("RestoreSnapshot", |master, call| {
+        with(master, call, |master, request: pb::RestoreSnapshotRequest| {
+            let id = master.restore_snapshot(&request)?;
+            Ok(Reply::of(&pb::RestoreSnapshotResponse { proc_id: id.0 }))
+        })
+    }),
     ("SwitchSnapshotCleanup", |master, call| {
         with(master, call, |master, request: pb::SetSnapshotCleanupRequest| {
             let prev_snapshot_cleanup = master.switch(Switch::SnapshotCleanup, request.enabled)?;

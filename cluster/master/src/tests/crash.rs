@@ -11,7 +11,7 @@ use storage::memory::Fault;
 use storage::{Files, Kind, Outcome};
 
 use super::fake::{Life, name, pb_name, schema};
-use super::snapshots::{names, take};
+use super::snapshots::{clone, names, take};
 use crate::view::covers_all_rows;
 
 type Change = fn(&Life) -> Result<(), Exception>;
@@ -556,6 +556,64 @@ fn a_deletion_of_a_snapshot() {
                 life.master.delete_snapshot("s").expect("it is whole");
             }
             take(life, "s", "t").expect("nothing is in the way");
+        },
+    );
+}
+
+/// A table of two regions with a snapshot, which was then changed and disabled.
+fn changed_since(life: &Life) -> Result<(), Exception> {
+    table(life)?;
+    take(life, "s", "t")?;
+    life.done(life.master.disable_table(&pb_name("t"), None))?;
+    life.done(life.master.delete_family(&pb_name("t"), &Bytes::from("g"), None))
+}
+
+#[test]
+fn a_clone() {
+    at_every_act(
+        changed_since,
+        |life| clone(life, "s", "c"),
+        |life, told| {
+            if !life.has("c") {
+                assert!(!told);
+                clone(life, "s", "c").expect("nothing is in the way");
+            }
+            let rows = life.master.read_view(|view| view.tables[&name("c")].regions.clone());
+            assert!(covers_all_rows(rows.iter()) && rows.len() == 2, "{rows:?}");
+            assert!(
+                rows.iter().all(|row| life.servers.links(&row.region) == 2),
+                "both families have their links"
+            );
+            assert_eq!((life.state("c"), life.servers.open_count()), (TableState::Enabled, 2 + 2));
+            life.master.delete_snapshot("s").expect("nobody needs it any more");
+        },
+    );
+}
+
+#[test]
+fn a_restoration() {
+    at_every_act(
+        changed_since,
+        |life| clone(life, "s", "t"),
+        |life, told| {
+            assert_eq!(life.state("t"), TableState::Disabled);
+            let families =
+                || life.master.read_view(|view| view.tables[&name("t")].descriptor.families().len());
+            let is_old = families() == 1;
+            if is_old {
+                assert!(!told);
+                clone(life, "s", "t").expect("nothing is in the way");
+            }
+            assert_eq!(families(), 2);
+            let rows = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
+            assert!(covers_all_rows(rows.iter()) && rows.len() == 2, "{rows:?}");
+            assert!(
+                rows.iter().all(|row| life.servers.links(&row.region) == 2),
+                "both families have their links"
+            );
+            life.done(life.master.enable_table(&pb_name("t"), None)).expect("the table is whole");
+            assert_serves(life, "t", 2);
+            life.master.delete_snapshot("s").expect("nobody needs it any more");
         },
     );
 }

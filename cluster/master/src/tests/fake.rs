@@ -303,6 +303,9 @@ impl FakeServers {
         let failed = |error: storage::Error| Exception::io(error.to_string());
         let name = order.region.encoded_name();
         assert!(!self.open.lock().contains_key(name), "{name} is open while its files are written");
+        if self.refused.lock().as_ref() == Some(order.region.start_key()) {
+            return Err(Exception::io("the links are refused by the test"));
+        }
         for family in &order.source.family_files {
             let folder =
                 layout::region_folder(&order.region).join(&String::from_utf8_lossy(&family.family_name));
@@ -324,6 +327,12 @@ impl FakeServers {
             }
         }
         Ok(named)
+    }
+
+    /// The number of families of a region that have links to a snapshot's files.
+    pub(super) fn links(&self, region: &RegionInfo) -> usize {
+        let entries = self.files.list(&layout::region_folder(region)).expect("the disk works");
+        entries.iter().filter(|entry| entry.name.last() == "0123.links").count()
     }
 
     /// Rewrites the references of an open region to a file of its own, as a compaction does.
@@ -552,6 +561,12 @@ impl Life {
         Life::on(Memory::new(), Durable::default()).expect("an empty root directory is founded")
     }
 
+    /// The first life, with other options.
+    pub(super) fn first_with(change: impl FnOnce(&mut Options)) -> Life {
+        Life::begin(Memory::new(), Durable::default(), 1_700_000_000_000, change)
+            .expect("an empty root directory is founded")
+    }
+
     pub(super) fn on(files: Memory, durable: Durable) -> Result<Life, Error> {
         // Time goes on between two lives.
         let life = {
@@ -564,17 +579,28 @@ impl Life {
 
     /// A life that begins at a time of the test's choice, in ms since 1970.
     pub(super) fn at(files: Memory, durable: Durable, time: i64) -> Result<Life, Error> {
+        Life::begin(files, durable, time, |_| {})
+    }
+
+    fn begin(
+        files: Memory,
+        durable: Durable,
+        time: i64,
+        change: impl FnOnce(&mut Options),
+    ) -> Result<Life, Error> {
         let servers = FakeServers::new(files.clone(), durable.clone());
         let name = "localhost,16000,1".parse().expect("a server's name");
         let world = World::simulated(1, WallTime(time));
         let mirrored = Arc::new(MirroredStates::default());
+        // A failing act is not repeated: what a test breaks stays broken.
+        let mut options = Options {
+            procedures: procedure::Options { retries_max: 0, ..procedure::Options::default() },
+            ..Options::default()
+        };
+        change(&mut options);
         let master = Master::start(
             world,
-            // A failing act is not repeated: what a test breaks stays broken.
-            Options {
-                procedures: procedure::Options { retries_max: 0, ..procedure::Options::default() },
-                ..Options::default()
-            },
+            options,
             Arc::new(files.clone()),
             Arc::clone(&servers) as Arc<_>,
             Arc::clone(&mirrored) as Arc<_>,

@@ -16,6 +16,12 @@ pub(super) fn take(life: &Life, name: &str, table: &str) -> Result<(), Exception
     life.done(life.master.snapshot(request(name, table), None))
 }
 
+/// Clones a snapshot, or restores a table.
+pub(super) fn clone(life: &Life, snapshot: &str, table: &str) -> Result<(), Exception> {
+    let request = pb::RestoreSnapshotRequest { snapshot: request(snapshot, table), ..Default::default() };
+    life.done(life.master.restore_snapshot(&request))
+}
+
 pub(super) fn names(life: &Life) -> Vec<String> {
     let found = life.master.completed_snapshots().expect("the disk works");
     found.into_iter().map(|snapshot| snapshot.name).collect()
@@ -111,4 +117,76 @@ fn snapshots_end_with_their_time() {
     life.master.switch(Switch::SnapshotCleanup, true).expect("switched");
     assert_eq!(life.master.delete_expired_snapshots().expect("looked"), 1);
     assert_eq!(names(&life), ["long"]);
+}
+
+#[test]
+fn clones_and_restorations_are_refused_as_in_hbase() {
+    let life = life_with_table();
+    take(&life, "s", "t").expect("taken");
+    let old = pb::SnapshotDescription { ttl: Some(1), creation_time: Some(1), ..request("old", "t") };
+    life.done(life.master.snapshot(old, None)).expect("taken");
+    life.create("u", &["f"], &[]).expect("created");
+    life.done(life.master.disable_table(&pb_name("u"), None)).expect("disabled");
+    for (snapshot, table, class_of, words) in [
+        ("none", "c", class::SNAPSHOT_DOES_NOT_EXIST, "Snapshot 'none' doesn't exist on the filesystem"),
+        ("old", "c", class::SNAPSHOT_TTL_EXPIRED, "TTL for snapshot 'old' has already expired."),
+        (
+            "s",
+            "t",
+            class::UNSUPPORTED_OPERATION,
+            "Table 't' must be disabled in order to perform a restore operation.",
+        ),
+        ("s", "none:c", class::NAMESPACE_NOT_FOUND, "none"),
+        ("s", "u", class::RESTORE_SNAPSHOT, "snapshot 's' is of table t; table u cannot be restored from it"),
+    ] {
+        let refused = clone(&life, snapshot, table).expect_err("refused");
+        assert_eq!((&*refused.class, &*refused.message), (class_of, words));
+        assert!(refused.do_not_retry);
+    }
+    let tracker = pb::RestoreSnapshotRequest {
+        snapshot: request("s", "c"),
+        custom_sft: Some("DEFAULT".into()),
+        ..Default::default()
+    };
+    assert!(life.master.restore_snapshot(&tracker).expect_err("refused").message.contains("DEFAULT"));
+    assert!(!life.has("c"));
+}
+
+#[test]
+fn a_restoration_that_fails_leaves_the_table_as_it_was() {
+    let life = life_with_table();
+    take(&life, "s", "t").expect("taken");
+    life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+    let before = (
+        life.files_of("t"),
+        life.master.read_view(|view| view.tables[&"t".parse().unwrap()].regions.clone()),
+    );
+    life.servers.refuse(Some("m"));
+    let refused = clone(&life, "s", "t").expect_err("refused");
+    assert_eq!(refused.class, class::RESTORE_SNAPSHOT);
+    assert!(clone(&life, "s", "c").is_err() && !life.has("c"));
+    let after = (
+        life.files_of("t"),
+        life.master.read_view(|view| view.tables[&"t".parse().unwrap()].regions.clone()),
+    );
+    assert_eq!(before, after);
+    life.servers.refuse(None);
+    life.master.delete_snapshot("s").expect("nobody needs it any more");
+    life.done(life.master.enable_table(&pb_name("t"), None)).expect("the table is whole");
+}
+
+#[test]
+fn snapshots_can_be_switched_off() {
+    let life = Life::first_with(|options| options.snapshots_enabled = false);
+    life.create("t", &["f"], &[]).expect("created");
+    let refusals = [
+        take(&life, "s", "t").expect_err("refused"),
+        clone(&life, "s", "t").expect_err("refused"),
+        life.master.delete_snapshot("s").expect_err("refused"),
+        life.master.completed_snapshots().expect_err("refused"),
+    ];
+    for refused in refusals {
+        assert_eq!(refused.class, class::UNSUPPORTED_OPERATION);
+        assert!(refused.message.contains("'hbase.snapshot.enabled' property with value 'true'"), "{refused}");
+    }
 }

@@ -1,0 +1,312 @@
+//! Tables made from snapshots: clones under a new name, and tables that become again what they were.
+//!
+//! Either way the regions are new, and their files are links to those of the snapshot; no data is copied to make them.
+//! While an intent names a snapshot, it cannot be deleted.
+//!
+//! A clone is a creation (see [`crate::tables`]) whose regions get their links before their rows. A restoration is of a
+//! disabled table, which stays disabled:
+//!
+//! 1. The intent: schema, new regions, and the snapshot.
+//! 2. The new regions' folders, with links. A failure up to here ends the restoration, and the table is as before.
+//! 3. In one mutation, hbase:meta gets the new regions in the place of the old ones.
+//! 4. The snapshot's schema becomes the table's, and the old regions' folders go. Files that the snapshot or a link needs
+//!    move to the archive.
+//! 5. The intent ends.
+//!
+//! A start carries an intent out from step 1.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use contract::CloneOrder;
+use prost::Message;
+use proto::catalog::{RegionRow, RegionState, TableState};
+use proto::{EncodedName, RegionInfo, TableDescriptor, TableName, pb};
+use rpc::{Exception, class};
+use storage::Kind;
+
+use crate::error::{of_proto, of_storage};
+use crate::intents::Intent;
+use crate::procedure::{NonceKey, ProcedureId};
+use crate::snapshots::{check_name, does_not_exist};
+use crate::tables::{TRACKER, check_tracker};
+use crate::view::TableEntry;
+use crate::{Master, descriptors};
+
+/// The longest manifest that is read, in bytes.
+const MANIFEST_BYTES_MAX: usize = 512 << 20;
+
+/// A table that is made from a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotCopy {
+    /// The name of the snapshot.
+    pub snapshot: String,
+    /// Whether the table was there before.
+    pub kind: CopyKind,
+    /// Its schema.
+    pub table: Arc<TableDescriptor>,
+    /// Its regions.
+    pub regions: Vec<RegionInfo>,
+}
+
+/// What a table from a snapshot is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyKind {
+    /// A new table.
+    Clone,
+    /// A table that was there.
+    Restoration,
+}
+
+/// How a restoration ended.
+pub(crate) enum Restored {
+    /// The table is what it was when the snapshot was taken.
+    Done,
+    /// The table is as before the restoration.
+    Undone(Exception),
+}
+
+impl Master {
+    /// Submits the restoration of a disabled table, or a clone under a name that no table has. Permissions are not
+    /// restored: there are none.
+    pub(crate) fn restore_snapshot(
+        self: &Arc<Self>,
+        request: &pb::RestoreSnapshotRequest,
+    ) -> Result<ProcedureId, Exception> {
+        self.check_snapshots_enabled()?;
+        let nonce = NonceKey::of(request.nonce_group, request.nonce);
+        if let Some(id) = self.procedures.repeated(nonce) {
+            return Ok(id);
+        }
+        let snapshot = request.snapshot.name.clone();
+        check_name(&snapshot)?;
+        let table: TableName = request.snapshot.table().parse().map_err(of_proto)?;
+        self.check_usable(&snapshot)?;
+        if let Some(tracker) = request.custom_sft.as_deref().filter(|tracker| !tracker.is_empty()) {
+            check_tracker(&table, None, tracker)?;
+        }
+        if let Some(cause) = self.unreachable_tables.read().get(&table) {
+            return Err(Exception::do_not_retry(format!(
+                "a table of this name is there and out of reach, and nothing is made in its place: {cause}"
+            )));
+        }
+        let kind = match self.read_view(|view| view.tables.get(&table).map(|table| table.state)) {
+            None => CopyKind::Clone,
+            Some(TableState::Disabled) => CopyKind::Restoration,
+            Some(_) => {
+                return Err(Exception {
+                    do_not_retry: true,
+                    ..Exception::new(
+                        class::UNSUPPORTED_OPERATION,
+                        format!("Table '{table}' must be disabled in order to perform a restore operation."),
+                    )
+                });
+            }
+        };
+        if kind == CopyKind::Clone {
+            self.check_namespace_is_there(&table)?;
+        }
+        // Refused at once, not in the procedure, where clients are told less.
+        self.plan(&snapshot, &table, kind)?;
+        let (thread, name) = match kind {
+            CopyKind::Clone => ("clone", table.clone()),
+            CopyKind::Restoration => ("restore", table.clone()),
+        };
+        self.submit(thread, &name, nonce, move |master| {
+            let copy = master.plan(&snapshot, &table, kind)?;
+            let told = |cause: Exception| match cause.class.starts_with("org.apache.hadoop.hbase.") {
+                true => cause,
+                false => Exception::new(
+                    class::RESTORE_SNAPSHOT,
+                    format!("table {table} could not be made from snapshot {snapshot}: {}", cause.message),
+                ),
+            };
+            match kind {
+                CopyKind::Clone => master.clone_table(&copy).map_err(told),
+                CopyKind::Restoration => {
+                    master.check_modifiable(&table)?;
+                    master.begin_copy(&copy)?;
+                    match master.restore(&copy).map_err(told)? {
+                        Restored::Done => Ok(()),
+                        Restored::Undone(cause) => Err(told(cause)),
+                    }
+                }
+            }
+        })
+    }
+
+    /// Refuses the deletion of a snapshot that a change needs. The caller holds `snapshot_use`.
+    pub(crate) fn check_unused(&self, snapshot: &str) -> Result<(), Exception> {
+        for intent in self.intents.all() {
+            if let Intent::Copy(copy) = intent
+                && copy.snapshot == snapshot
+            {
+                return Err(Exception::new(
+                    class::SNAPSHOT,
+                    format!(
+                        "snapshot '{snapshot}' is needed until table {} is made from it; delete it afterwards",
+                        copy.table.name()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a snapshot that does not exist or whose time is over.
+    fn check_usable(&self, snapshot: &str) -> Result<(), Exception> {
+        let info = self.snapshot_info(snapshot)?.ok_or_else(|| does_not_exist(snapshot))?;
+        if self.is_expired(&info) {
+            return Err(Exception::new(
+                class::SNAPSHOT_TTL_EXPIRED,
+                format!("TTL for snapshot '{snapshot}' has already expired."),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The schema and the regions of a table from a snapshot.
+    fn plan(&self, snapshot: &str, name: &TableName, kind: CopyKind) -> Result<SnapshotCopy, Exception> {
+        let manifest = self.snapshot_manifest(snapshot)?;
+        let source = TableDescriptor::try_from(manifest.table_schema.clone()).map_err(of_proto)?;
+        if kind == CopyKind::Restoration && source.name() != name {
+            return Err(Exception::new(
+                class::RESTORE_SNAPSHOT,
+                format!(
+                    "snapshot '{snapshot}' is of table {}; table {name} cannot be restored from it",
+                    source.name()
+                ),
+            ));
+        }
+        let mut schema = manifest.table_schema.clone();
+        schema.table_name = Some(name.into());
+        let mut table = TableDescriptor::try_from(schema).map_err(of_proto)?;
+        // The snapshot of an HBase cluster may say DEFAULT.
+        table.attributes_mut().set(TRACKER.into(), "FILE".into());
+        self.check_schema(&mut table)?;
+        let id = self.new_region_id();
+        let regions = sources(snapshot, &manifest)?.into_values().map(|(region, _)| {
+            RegionInfo::new(name.clone(), region.start_key().clone(), region.end_key().clone(), id)
+        });
+        let regions = regions.collect::<Result<_, _>>().map_err(of_proto)?;
+        Ok(SnapshotCopy { snapshot: snapshot.to_owned(), kind, table: Arc::new(table), regions })
+    }
+
+    /// Stores the intent of a copy. From then on the snapshot cannot be deleted.
+    pub(crate) fn begin_copy(&self, copy: &SnapshotCopy) -> Result<(), Exception> {
+        let _alone = self.snapshot_use.lock();
+        self.check_usable(&copy.snapshot)?;
+        self.intents.begin(Intent::Copy(copy.clone())).map_err(of_storage)
+    }
+
+    /// Writes the folders of the copy's regions, with links. Can be repeated until a region was opened.
+    pub(crate) fn write_copies(&self, copy: &SnapshotCopy) -> Result<(), Exception> {
+        let manifest = self.snapshot_manifest(&copy.snapshot)?;
+        let mut sources = sources(&copy.snapshot, &manifest)?;
+        let rows = copy.regions.iter().map(|region| RegionRow::new(region.clone(), RegionState::Closed));
+        let orders: Result<BTreeMap<Bytes, CloneOrder>, Exception> = copy
+            .regions
+            .iter()
+            .map(|region| match sources.remove(region.start_key()) {
+                Some((_, source)) => {
+                    Ok((region.name().clone(), CloneOrder { region: region.clone(), source: source.clone() }))
+                }
+                None => Err(corrupted(&copy.snapshot, &format!("it has no region that begins as {region}"))),
+            })
+            .collect();
+        let orders = orders?;
+        self.in_parallel(rows.collect(), |row| {
+            let order = orders[row.region.name()].clone();
+            layout::keep_region_info(&*self.files, &layout::region_folder(&row.region), &row.region)
+                .map_err(of_storage)?;
+            self.regions.write_clone(order)
+        })
+    }
+
+    /// Carries out a restoration from its second step, and ends its intent.
+    pub(crate) fn restore(&self, copy: &SnapshotCopy) -> Result<Restored, Exception> {
+        let name = copy.table.name();
+        let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
+        let found = content.regions.get(name).cloned().unwrap_or_default();
+        let is_new = |region: &RegionInfo| copy.regions.iter().any(|new| new.name() == region.name());
+        let old: Vec<RegionInfo> =
+            found.iter().map(|row| row.region.clone()).filter(|region| !is_new(region)).collect();
+        let is_recorded = found.iter().any(|row| is_new(&row.region));
+        if !is_recorded && let Err(cause) = self.write_copies(copy) {
+            copy.regions
+                .iter()
+                .try_for_each(|region| self.regions.drop_folder(layout::region_folder(region)))?;
+            self.intents.end(name).map_err(of_storage)?;
+            return Ok(Restored::Undone(cause));
+        }
+        let row = |region: &RegionInfo| RegionRow::new(region.clone(), RegionState::Closed);
+        let rows: Vec<RegionRow> = copy.regions.iter().map(row).collect();
+        self.catalog.replace_regions(&rows, &old)?;
+        self.catalog.put_state(name, TableState::Disabled)?;
+        descriptors::write(&*self.files, &copy.table).map_err(of_storage)?;
+        self.update_view(|view| {
+            view.put_table(TableEntry::new(Arc::clone(&copy.table), TableState::Disabled, rows));
+        });
+        self.drop_other_regions(copy)?;
+        self.intents.end(name).map_err(of_storage)?;
+        Ok(Restored::Done)
+    }
+
+    /// Drops the folders of all regions of the table but the copy's.
+    fn drop_other_regions(&self, copy: &SnapshotCopy) -> Result<(), Exception> {
+        let folder = layout::table(copy.table.name());
+        let mut others = std::collections::BTreeSet::new();
+        for entry in self.files.list(&folder).map_err(of_storage)? {
+            let first =
+                entry.name.below(&folder).and_then(|below| below.split('/').next()).map(EncodedName::parse);
+            others.extend(first.and_then(Result::ok));
+        }
+        for region in &copy.regions {
+            others.remove(region.encoded_name());
+        }
+        for region in others {
+            self.regions.drop_folder(layout::region(copy.table.name(), &region))?;
+            self.regions.forget(&region)?;
+        }
+        Ok(())
+    }
+
+    /// The manifest of a complete snapshot.
+    pub(crate) fn snapshot_manifest(&self, name: &str) -> Result<pb::SnapshotDataManifest, Exception> {
+        let file = layout::snapshot_manifest(name);
+        let corrupt = |found: String| {
+            Exception::new(
+                class::CORRUPTED_SNAPSHOT,
+                format!("snapshot {name} cannot be used, its manifest {file} cannot be read: {found}"),
+            )
+        };
+        match self.files.read(&file, MANIFEST_BYTES_MAX) {
+            Ok(content) => {
+                pb::SnapshotDataManifest::decode(&content[..]).map_err(|error| corrupt(error.to_string()))
+            }
+            Err(error) if error.kind() == Kind::NotFound => Err(corrupt(error.to_string())),
+            Err(error) => Err(of_storage(error)),
+        }
+    }
+}
+
+/// The regions of a snapshot by their first row, without parents of splits, whose files the daughters name.
+fn sources<'a>(
+    snapshot: &str,
+    manifest: &'a pb::SnapshotDataManifest,
+) -> Result<BTreeMap<Bytes, (RegionInfo, &'a pb::SnapshotRegionManifest)>, Exception> {
+    let mut found = BTreeMap::new();
+    for source in &manifest.region_manifests {
+        let region = RegionInfo::try_from(&source.region_info)
+            .map_err(|error| corrupted(snapshot, &error.to_string()))?;
+        if !region.is_split() && region.replica().0 == 0 {
+            found.insert(region.start_key().clone(), (region, source));
+        }
+    }
+    Ok(found)
+}
+
+fn corrupted(snapshot: &str, found: &str) -> Exception {
+    Exception::new(class::CORRUPTED_SNAPSHOT, format!("snapshot {snapshot} cannot be used: {found}"))
+}
