@@ -7,6 +7,8 @@
 //! data/<namespace>/<table>/.tabledesc/.tableinfo.<10 digits>.<length>
 //! data/<namespace>/<table>/<region>/.regioninfo    PBUF delimited RegionInfo
 //! data/<namespace>/<table>/<region>/<family>/…     the region's own
+//! data/<namespace>/<table>/<region>/.bulkload      a bulk load that is not in all its families yet
+//! staging/…                                        names of bulk loads; nothing lies there
 //! bellows/switches                                 the master's switches
 //! bellows/unfinished                               changes of tables that are not finished
 //! .hbase-snapshot/…                                snapshots
@@ -82,6 +84,11 @@ pub fn switches() -> FileName {
 /// The object of unfinished changes.
 pub fn unfinished() -> FileName {
     FileName::new("bellows/unfinished")
+}
+
+/// The folder whose subfolders name bulk loads.
+pub fn staging() -> FileName {
+    FileName::new("staging")
 }
 
 /// The file of HBase's layout version.

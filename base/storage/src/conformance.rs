@@ -34,6 +34,22 @@ pub fn check(files: &dyn Files) {
     sealing(files);
     reusing_space(files);
     measuring(files);
+    linking(files);
+}
+
+fn linking(files: &dyn Files) {
+    let (one, two) = (name("linked/one"), name("linked/folder/two"));
+    write(files, "linked/one", b"0123456789");
+    files.link(&one, &two).expect("linked");
+    assert_eq!(files.link(&one, &two).expect_err("taken").kind(), Kind::Exists);
+    assert_eq!(
+        files.link(&name("linked/three"), &name("linked/four")).expect_err("nothing").kind(),
+        Kind::NotFound
+    );
+    files.delete(&one).expect("deleted");
+    assert_eq!(files.read(&two, 10).expect("on its own"), b"0123456789");
+    assert_eq!(listed(files, "linked"), ["linked/folder/two"]);
+    files.delete(&two).expect("deleted");
 }
 
 fn refused<T>(result: crate::Result<T>, what: &str) {

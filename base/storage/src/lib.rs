@@ -31,6 +31,7 @@ mod map;
 pub mod memory;
 mod name;
 mod object;
+mod outside;
 
 pub use capability::{Capabilities, Capability};
 pub use confirm::swap_confirmed;
@@ -40,6 +41,7 @@ pub use local::{Local, memory_bytes, read_text};
 pub use memory::Memory;
 pub use name::FileName;
 pub use object::{Object, Settled, Version};
+pub use outside::{delete_outside, open_outside};
 
 use std::future::Future;
 use std::pin::Pin;
@@ -89,6 +91,16 @@ pub trait Files: Send + Sync + 'static {
     ) -> Result<Box<dyn FileWriter>> {
         let _unused = (given_up, marker);
         Err(Error::unsupported(name, "create", Capability::ReuseSpace))
+    }
+
+    /// Makes the finished file `from` available under a second name, durably. Both files can be read and deleted on their
+    /// own; they may share their bytes.
+    ///
+    /// Fails with [`Kind::Exists`] when the name is taken, and with [`Kind::NotFound`] when there is no file `from`.
+    /// After any other error it may have happened, and `to` may be incomplete: nobody names it yet, so the caller deletes
+    /// it. This implementation copies the bytes.
+    fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
+        copy(&*self.open(from)?, self.create(to)?).map(drop)
     }
 
     /// Opens a finished file for reading; with [`Capability::SyncPrefix`] also an unfinished one, after a crash.
@@ -207,6 +219,26 @@ pub trait FileWriter: Send {
     /// Gives up: the file is removed as far as that is possible.
     fn abandon(self: Box<Self>);
 }
+
+/// Writes all bytes of `from` into a new file and finishes it. Returns the size in bytes. After an error the new file is
+/// abandoned.
+pub fn copy(from: &dyn FileReader, mut to: Box<dyn FileWriter>) -> Result<u64> {
+    let size = from.size();
+    let mut buffer = vec![0; COPY_BYTES.min(size as usize)];
+    let mut at = 0;
+    while at < size {
+        let part = &mut buffer[..((size - at) as usize).min(COPY_BYTES)];
+        if let Err(error) = from.read_at(at, part).and_then(|()| to.write(part)) {
+            to.abandon();
+            return Err(error);
+        }
+        at += part.len() as u64;
+    }
+    to.finish()
+}
+
+/// Bytes that a copy reads at once: 1 MB.
+const COPY_BYTES: usize = 1 << 20;
 
 /// A file open for reading.
 ///

@@ -217,6 +217,18 @@ impl Files for Local {
         Ok(self.writer(file, name, folder, Some(size)))
     }
 
+    fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
+        let failed = |source: io::Error| Error::from_io(&source, Outcome::MayHaveHappened, to, "link");
+        // Whoever made the file may not have synced it.
+        File::open(self.path(from)).and_then(|file| file.sync_all()).map_err(failed)?;
+        let folder = self.folder_of(to);
+        let _alone = self.folders.lock();
+        make_folder(&folder)
+            .and_then(|()| fs::hard_link(self.path(from), self.path(to)))
+            .and_then(|()| sync_folder(&folder))
+            .map_err(failed)
+    }
+
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
         let failed = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, name, "open");
         let file = File::open(self.path(name)).map_err(failed)?;
@@ -454,10 +466,10 @@ impl FileWriter for Writer {
     }
 }
 
-struct Reader {
-    file: File,
-    name: FileName,
-    size: u64,
+pub(crate) struct Reader {
+    pub(crate) file: File,
+    pub(crate) name: FileName,
+    pub(crate) size: u64,
 }
 
 impl FileReader for Reader {

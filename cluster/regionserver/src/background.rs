@@ -477,6 +477,14 @@ impl RegionServer {
         Ok(flushed)
     }
 
+    /// Does what follows a bulk load, which has flushed the region and added files.
+    pub(crate) fn loaded(&self, region: &Arc<Region>) {
+        self.background.account(region);
+        if region.needs_compaction() {
+            self.background.request_compaction(region, false, Vec::new());
+        }
+    }
+
     /// When the disk is full for a store file, deletes the log's spare files so that the next attempt finds space.
     /// While the log has spare files, it does not run out of space itself.
     fn give_way(&self, error: &region::Error) {

@@ -44,7 +44,9 @@ impl Service for ClientService {
             "Multi" => multi::answer(&self.server, &call),
             "Scan" => scan::answer(&self.server, &call),
             "ExecService" => exec::answer(&self.server, &call),
-            "PrepareBulkLoad" | "BulkLoadHFile" | "CleanupBulkLoad" => bulk_load::answer(&call),
+            "PrepareBulkLoad" => bulk_load::prepare(&self.server, &call),
+            "BulkLoadHFile" => bulk_load::load(&self.server, &call),
+            "CleanupBulkLoad" => bulk_load::cleanup(&self.server, &call),
             method => Exception::unknown_method("ClientService", method).into(),
         };
         watch(&self.server, &call, answer)

@@ -3,6 +3,7 @@
 mod admin;
 mod background;
 mod bench;
+mod bulk_load;
 mod cache_faults;
 mod get_and_mutate;
 mod local;

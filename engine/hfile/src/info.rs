@@ -29,6 +29,7 @@ pub(crate) mod name {
     pub(crate) const BLOOM_PREFIX: &str = "BLOOM_FILTER_PARAM";
     pub(crate) const BLOOM_LAST_KEY: &str = "LAST_BLOOM_KEY";
     pub(crate) const DELETE_FAMILIES: &str = "DELETE_FAMILY_COUNT";
+    pub(crate) const BULK_LOAD_TIME: &str = "BULKLOAD_TIMESTAMP";
     pub(crate) const COMPACTED: &str = "COMPACTION_EVENT_KEY";
 }
 

@@ -42,6 +42,8 @@ pub struct Reader {
     has_mvcc: bool,
     may_have_tags: bool,
     newest_write: Option<SequenceId>,
+    /// The sequence id of every cell; `None` if each cell has its own.
+    common_sequence: Option<SequenceId>,
     tags_by_number: bool,
     /// Whether the file states that no marker in it deletes a family.
     deletes_no_family: bool,
@@ -141,6 +143,7 @@ impl Reader {
             has_mvcc: false,
             may_have_tags: true,
             newest_write: None,
+            common_sequence: None,
             tags_by_number: false,
             deletes_no_family: false,
             span: None,
@@ -232,6 +235,7 @@ impl Reader {
             true => self.number(name::MVCC_MAX).map(SequenceId),
             false => Some(SequenceId::ZERO),
         };
+        self.common_sequence = (!self.has_mvcc).then_some(SequenceId::ZERO);
         // A length that no row can have means no prefix.
         let prefix = self.number(name::BLOOM_PREFIX).and_then(|length| u16::try_from(length).ok());
         let kind = self.text(name::BLOOM_TYPE).and_then(|kind| BloomType::of_name(&kind, prefix));
@@ -535,12 +539,10 @@ impl Reader {
     #[inline]
     pub(crate) fn place_of_cell(&self, bytes: &[u8], place: usize) -> (Range<usize>, SequenceId) {
         let end = self.end_before_number(bytes, place).expect("the block was checked");
-        let sequence = if self.has_mvcc {
-            read_vlong(&bytes[end..]).map_or(0, |(number, _)| u64::try_from(number).unwrap_or(0))
-        } else {
-            0
-        };
-        (place..end, SequenceId(sequence))
+        let sequence = self.common_sequence.unwrap_or_else(|| {
+            SequenceId(read_vlong(&bytes[end..]).map_or(0, |(number, _)| u64::try_from(number).unwrap_or(0)))
+        });
+        (place..end, sequence)
     }
 
     /// Whether a cell of the file may have a tag.
@@ -768,10 +770,22 @@ impl Reader {
         self.number(name::SEQUENCE_MAX).map(SequenceId)
     }
 
+    /// Whether a job outside a region server wrote the file, to be bulk-loaded.
+    pub fn is_for_bulk_load(&self) -> bool {
+        self.info.contains_key(name::BULK_LOAD_TIME.as_bytes())
+    }
+
+    /// Gives every cell the sequence id under which the file was bulk-loaded, in place of what the file says.
+    #[must_use]
+    pub fn with_common_sequence(mut self, sequence: SequenceId) -> Reader {
+        (self.common_sequence, self.newest_write) = (Some(sequence), Some(sequence));
+        self
+    }
+
     /// The newest sequence id of a cell. It may be greater than [`Reader::max_sequence`]; then not all writes between
     /// are in the file.
     pub fn newest_sequence(&self) -> Option<SequenceId> {
-        self.number(name::MVCC_MAX).map(SequenceId)
+        self.common_sequence.filter(|_| self.has_mvcc).or_else(|| self.number(name::MVCC_MAX).map(SequenceId))
     }
 
     /// Whether a major compaction wrote it.

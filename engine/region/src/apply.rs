@@ -421,7 +421,7 @@ impl Region {
         }
         match self.mvcc.strongest_awaited() {
             Awaits::Log(level) => level,
-            Awaits::Nothing => wal::Level::Os,
+            Awaits::Nothing | Awaits::FileLists => wal::Level::Os,
         }
     }
 

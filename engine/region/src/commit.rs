@@ -24,6 +24,8 @@ pub(crate) struct Commit<'a> {
     pub(crate) remove: &'a [Arc<StoreFile>],
     /// New files. They take the place of the removed ones, or come last.
     pub(crate) add: Vec<Arc<StoreFile>>,
+    /// Whether the new files are older than all others, if none is removed.
+    pub(crate) are_oldest: bool,
     /// Makes the new view from the old one, except its files.
     pub(crate) view: &'a dyn Fn(&View) -> View,
     /// Whether the commit is also made while the region closes.
@@ -37,7 +39,7 @@ impl Region {
     /// already.
     pub(crate) fn commit(&self, store: &Store, commit: Commit<'_>) -> Result<()> {
         self.check_owner()?;
-        let Commit { remove, add, view, while_closing } = commit;
+        let Commit { remove, add, are_oldest, view, while_closing } = commit;
         let mut tracker = store.tracker.lock();
         let refused = || add.iter().for_each(|file| store.give_up(file));
         if !while_closing && self.write.lock().closing {
@@ -56,7 +58,7 @@ impl Region {
             )));
         }
         // Files that flushes have added meanwhile are last, and stay last.
-        let place = place.unwrap_or(files.len());
+        let place = place.unwrap_or(if are_oldest { 0 } else { files.len() });
         files.splice(place..place, add.iter().cloned());
         let named = match remove.is_empty() {
             true if env::planted(3) => place,

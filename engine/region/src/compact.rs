@@ -220,10 +220,14 @@ impl Region {
         let commit = Commit {
             remove: &chosen,
             add: vec![Arc::clone(&made)],
+            are_oldest: false,
             view: &|view| View { horizon: view.horizon.max(newest), ..view.clone() },
             while_closing: false,
         };
-        self.commit(store, commit)?;
+        {
+            let _no_load = self.listing.read();
+            self.commit(store, commit)?;
+        }
         drop(pin);
         let last = self.write.lock().last_sequence;
         self.mark(wal::Kind::Compaction, last, vec![change(store, &[Arc::clone(&made)], &chosen)]);

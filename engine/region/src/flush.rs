@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use cache::Kinds;
 use cell::{KeyBuf, SequenceId};
+use env::sync::MutexGuard;
 use hfile::{StoreFileInfo, Writer};
 use memstore::{Cleaning, Pool, Segment};
 use storage::FileName;
@@ -31,7 +32,7 @@ use crate::markers::change;
 use crate::memory::MemoryAct;
 use crate::mvcc::Awaits;
 use crate::open_files::PinnedFile;
-use crate::region::Region;
+use crate::region::{Region, WriteState};
 use crate::retained_rows::Allowance;
 use crate::store::{Sealed, Store, View};
 use crate::store_file::{FileOpener, StoreFile};
@@ -103,20 +104,35 @@ impl Region {
     }
 
     pub(crate) fn flush_stores(&self, families: &[Bytes], reason: FlushReason) -> Result<Flushed> {
+        let alone = self.flushing.lock();
+        self.flush_alone(&alone, families, reason, &mut |_| {})
+    }
+
+    /// Flushes for a caller that keeps other flushes away. Calls `reserve` when the snapshots are taken, still under the
+    /// write lock: between the last write that is flushed and the sequence ids that it reserves is no other write.
+    pub(crate) fn flush_alone(
+        &self,
+        _alone: &MutexGuard<'_, ()>,
+        families: &[Bytes],
+        reason: FlushReason,
+        reserve: &mut dyn FnMut(&mut WriteState),
+    ) -> Result<Flushed> {
         self.check_owner()?;
-        let _alone = self.flushing.lock();
         let began = self.world.now();
         let chosen =
             || self.stores.iter().filter(|store| families.is_empty() || families.contains(&store.family));
         let (sequence, ticket, unlogged, level) = {
-            let state = self.write.lock();
+            let mut state = self.write.lock();
             for store in chosen() {
                 store.begin_flush(&self.options.memory, self.sealed(state.last_sequence));
             }
             if families.is_empty() {
                 self.memstore.oldest_edit.store(0, Ordering::Relaxed);
             }
-            (state.last_sequence, state.last_ticket, state.last_unlogged, self.level_awaited(&state))
+            let level = self.level_awaited(&state);
+            let taken = (state.last_sequence, state.last_ticket, state.last_unlogged, level);
+            reserve(&mut state);
+            taken
         };
         if let Some(ticket) = ticket {
             self.log.sync_blocking(ticket, level).map_err(|error| {
@@ -253,6 +269,7 @@ impl Region {
         let commit = Commit {
             remove: &[],
             add: vec![Arc::clone(&file)],
+            are_oldest: false,
             view: &|view| View {
                 // The retained segment is older than segments sealed since.
                 pipeline: view.pipeline.iter().chain(&retained).cloned().collect(),

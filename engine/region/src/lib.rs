@@ -13,6 +13,7 @@
 //! This crate does not know sockets, clients, the wire's protobuf messages or other regions. Its unit is the cell.
 
 mod apply;
+mod bulk_load;
 mod cell_place;
 mod clean;
 mod commit;
@@ -49,6 +50,7 @@ mod tracker;
 mod write_times;
 
 pub use apply::{Applied, Durability, Mutation, MutationKind};
+pub use bulk_load::{BulkFile, BulkLoad, BulkLoadOutcome};
 pub use cell::CellSink;
 pub use cell_place::CellPlace;
 pub use clean::Search;

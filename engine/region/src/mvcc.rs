@@ -16,6 +16,8 @@ use env::sync::Mutex;
 pub(crate) enum Awaits {
     Nothing,
     Log(wal::Level),
+    /// The lists of all stores that take part in a bulk load.
+    FileLists,
 }
 
 #[derive(Debug)]
@@ -82,12 +84,20 @@ impl Mvcc {
         }
     }
 
+    /// Completes one write, whatever it awaits.
+    pub(crate) fn complete(&self, sequence: SequenceId) {
+        for write in self.inner.lock().writes.iter_mut().filter(|write| write.sequence == sequence) {
+            write.awaits = Awaits::Nothing;
+        }
+        self.complete_through(sequence, Awaits::Nothing);
+    }
+
     /// The strongest durability that an incomplete write awaits. The caller holds the region's write lock, so that no
     /// write begins meanwhile.
     pub(crate) fn strongest_awaited(&self) -> Awaits {
         let inner = self.inner.lock();
-        let incomplete = inner.writes.iter().filter(|write| !write.complete);
-        incomplete.map(|write| write.awaits).max().unwrap_or(Awaits::Nothing)
+        let incomplete = inner.writes.iter().filter(|write| !write.complete).map(|write| write.awaits);
+        incomplete.filter(|awaits| *awaits != Awaits::FileLists).max().unwrap_or(Awaits::Nothing)
     }
 
     /// Whether the read point has reached `sequence`. If not, `waker` is woken when it has.

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use cache::{Cache, Kinds};
 use cell::{Cell, CellBlock, Comparator, SequenceId};
 use env::World;
-use env::sync::Mutex;
+use env::sync::{Mutex, RwLock};
 use hfile::{ReadOptions, Reader};
 use memstore::Level;
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor};
 use storage::{FileName, Files};
 
+use crate::bulk_load;
 use crate::locks::RowLocks;
 use crate::memory::LevelChoice;
 use crate::mvcc::Mvcc;
@@ -70,6 +71,7 @@ impl Region {
         let flush_size = table_options.flush_bytes.unwrap_or(opening.options.flush_size);
         if access == Access::Owner {
             layout::keep_region_info(&*opening.files, &opening.folder, &opening.info)?;
+            bulk_load::roll_forward(&opening)?;
         }
         let families = opening.table.families().iter();
         let mut stores = families
@@ -98,6 +100,8 @@ impl Region {
                 closing: false,
             }),
             flushing: Mutex::default(),
+            bulk_loads: Mutex::default(),
+            listing: RwLock::default(),
             open_sequence: SequenceId::ZERO,
             replayed: AtomicU64::new(0),
             lifecycle: Lifecycle::default(),

@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use cache::Cache;
 use cell::{CellSink, Comparator, SequenceId};
-use env::sync::Mutex;
+use env::sync::{Mutex, RwLock};
 use env::{WallTime, World};
 use proto::descriptor::Durability as TableDurability;
 use proto::{RegionInfo, TableDescriptor};
 use storage::{FileName, Files};
 
+use crate::bulk_load::RecentLoads;
 use crate::ledger::Account;
 use crate::locks::RowLocks;
 use crate::memory::{InMemory, MemoryLoad};
@@ -76,6 +77,10 @@ pub struct Region {
     pub(crate) write: Mutex<WriteState>,
     /// Held by the running flush.
     pub(crate) flushing: Mutex<()>,
+    /// Held by the running bulk load.
+    pub(crate) bulk_loads: Mutex<RecentLoads>,
+    /// Held exclusively while a bulk load changes the lists of several stores, and shared while a compaction changes one.
+    pub(crate) listing: RwLock<()>,
     pub(crate) open_sequence: SequenceId,
     /// Log records that were replayed into memory when it was opened.
     pub(crate) replayed: AtomicU64,

@@ -31,6 +31,8 @@ pub(crate) struct StoreFile {
     pub(crate) reader: Arc<Reader>,
     /// Markers that memory had dropped before the file was written.
     pub(crate) dropped_markers: DroppedMarkers,
+    /// The sequence id of its cells if it was bulk-loaded, zero if the load assigned none; `None` for all other files.
+    loaded_as: Option<SequenceId>,
     half: Option<Arc<Reference>>,
 }
 
@@ -90,11 +92,16 @@ impl StoreFile {
         name: StoreFileName,
         half: Option<Arc<Reference>>,
     ) -> Result<StoreFile> {
-        let reader = Reader::open(file, place, Arc::clone(opener.cache), opener.caching.clone())?;
+        let mut reader = Reader::open(file, place, Arc::clone(opener.cache), opener.caching.clone())?;
+        // The cells of a bulk-loaded file have the sequence id of the load, and none without one.
+        let loaded = name.loaded_as().or_else(|| reader.is_for_bulk_load().then_some(SequenceId::ZERO));
+        if let Some(sequence) = loaded {
+            reader = reader.with_common_sequence(sequence);
+        }
         let dropped_markers = DroppedMarkers::of_fact(reader.info().get(dropped_markers::FACT.as_bytes()));
         let reader = Arc::new(reader);
         opener.open_files.opened(&reader);
-        Ok(StoreFile { listed, name, reader, dropped_markers, half })
+        Ok(StoreFile { listed, name, reader, dropped_markers, loaded_as: loaded, half })
     }
 
     /// Opens the first of these files that exists.
@@ -133,7 +140,7 @@ impl StoreFile {
 
     /// Sequence id up to which this file and the older ones have all writes; it orders the files of a store.
     pub(crate) fn max_sequence(&self) -> SequenceId {
-        self.reader.max_sequence().unwrap_or(SequenceId::ZERO)
+        self.loaded_as.or_else(|| self.reader.max_sequence()).unwrap_or(SequenceId::ZERO)
     }
 
     /// A cursor over the store's rows of the file, without a position.

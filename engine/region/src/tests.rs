@@ -13,6 +13,7 @@ use storage::{FileName, Files, Memory};
 use crate::*;
 
 mod atomic_rows;
+mod bulk_load;
 mod deferred_sources;
 mod file_life;
 mod gets;

@@ -252,7 +252,7 @@ fn read_list(files: &dyn Files, name: &FileName) -> Result<pb::StoreFileList> {
     }
 }
 
-fn crc32(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
 }
 

@@ -1,10 +1,159 @@
-//! Bulk load: not supported.
+//! Bulk load: PrepareBulkLoad, BulkLoadHFile, CleanupBulkLoad.
 //!
-//! The response is the one for an unknown feature, so that the loading tool stops at once with a reason.
+//! 1. A loading tool asks for a token, the name of a staging folder. Nothing is written there, since files go straight into
+//!    the stores' folders; the token identifies the load in repeated calls.
+//! 2. It names files for a region. `false` tells it that some do not fit, because the region was split meanwhile: it cuts
+//!    them and tries again.
+//! 3. It gives the token back.
+//!
+//! Files that the caller hands over, which is the default, are deleted after the load, as HBase moves them.
 
-use rpc::{Answer, Call, Exception};
+mod source;
 
-/// Refuses the call.
-pub(super) fn answer(call: &Call) -> Answer {
-    Exception::unknown_method("ClientService", &call.method).into()
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::{TableName, pb};
+use region::{BulkFile, BulkLoad, BulkLoadOutcome, Region};
+use rpc::{Answer, Call, Exception, Reply};
+use storage::{FileName, Kind};
+
+use self::source::Source;
+use crate::RegionServer;
+use crate::counters::count;
+use crate::watch::later;
+
+/// Answers PrepareBulkLoad: a token that no other load has.
+pub(super) fn prepare(server: &Arc<RegionServer>, call: &Call) -> Answer {
+    count(&server.counters().requests);
+    let request: pb::PrepareBulkLoadRequest = match call.decode() {
+        Ok(request) => request,
+        Err(refused) => return refused.into(),
+    };
+    let table = match TableName::try_from(&request.table_name) {
+        Ok(table) => table.to_string().replace([':', '/'], "_"),
+        Err(error) => return Exception::do_not_retry(error.to_string()).into(),
+    };
+    let user = call.connection.user.effective.as_deref().unwrap_or("unknown").replace(['/', ':'], "_");
+    let world = &server.foundation().world;
+    let name = format!("{user}__{table}__{:016x}{:016x}", world.random(), world.random());
+    let bulk_token = source::url(&*server.foundation().files, &layout::staging().join(&name));
+    Ok(Reply::of(&pb::PrepareBulkLoadResponse { bulk_token })).into()
+}
+
+/// Answers CleanupBulkLoad: deletes what is in the load's staging folder.
+pub(super) fn cleanup(server: &Arc<RegionServer>, call: &Call) -> Answer {
+    count(&server.counters().requests);
+    let request: pb::CleanupBulkLoadRequest = match call.decode() {
+        Ok(request) => request,
+        Err(refused) => return refused.into(),
+    };
+    let running = server.clone();
+    let cleaned = move || {
+        let files = &running.foundation().files;
+        let folder = match Source::parse(&**files, &request.bulk_token)? {
+            Source::Within(folder)
+                if folder.below(&layout::staging()).is_some_and(|rest| !rest.is_empty()) =>
+            {
+                folder
+            }
+            _ => {
+                return Err(Exception::do_not_retry(format!(
+                    "bulk token {} is no folder in {}; use the one that PrepareBulkLoad has returned",
+                    request.bulk_token,
+                    source::url(&**files, &layout::staging())
+                )));
+            }
+        };
+        let failed = |error: storage::Error| Exception::io(error.to_string());
+        for entry in files.list(&folder).map_err(failed)? {
+            files.delete(&entry.name).map_err(failed)?;
+        }
+        Ok(Reply::of(&pb::CleanupBulkLoadResponse {}))
+    };
+    later(server, call, env::blocking(cleaned))
+}
+
+/// Answers BulkLoadHFile when the files are in the region, durably.
+pub(super) fn load(server: &Arc<RegionServer>, call: &Call) -> Answer {
+    count(&server.counters().requests);
+    let request: pb::BulkLoadHFileRequest = match call.decode() {
+        Ok(request) => request,
+        Err(refused) => return refused.into(),
+    };
+    let region = match server.regions().find(&request.region) {
+        Ok(region) => region,
+        Err(refused) => return refused.into(),
+    };
+    let running = server.clone();
+    let loaded = move || {
+        let loaded = load_blocking(&running, &region, &request)?;
+        Ok(Reply::of(&pb::BulkLoadHFileResponse { loaded }))
+    };
+    later(server, call, env::blocking(loaded))
+}
+
+/// Loads the files of a request; `false` if some do not fit into the region.
+fn load_blocking(
+    server: &Arc<RegionServer>,
+    region: &Arc<Region>,
+    request: &pb::BulkLoadHFileRequest,
+) -> Result<bool, Exception> {
+    let files = &server.foundation().files;
+    let sources = request
+        .family_path
+        .iter()
+        .map(|pair| Source::parse(&**files, &pair.path))
+        .collect::<Result<Vec<Source>, Exception>>()?;
+    if !request.copy_file() {
+        sources.iter().try_for_each(Source::check_may_go)?;
+    }
+    let of = |(pair, source): (&pb::bulk_load_h_file_request::FamilyPath, &Source)| BulkFile {
+        family: Bytes::clone(&pair.family),
+        path: pair.path.clone(),
+        file: source.open(&**files),
+        within: source.within(),
+    };
+    let load = BulkLoad {
+        files: request.family_path.iter().zip(&sources).map(of).collect(),
+        assign_sequence: request.assign_seq_num(),
+        copy: request.copy_file(),
+        token: request.bulk_token.clone(),
+    };
+    let (name, began) = (region.info(), server.foundation().world.moment());
+    match region.bulk_load(&load) {
+        Ok(BulkLoadOutcome::Loaded { bytes }) => tracing::info!(region = %name, table = %name.table(),
+            files = sources.len(), bytes,
+            ms = server.foundation().world.moment().since(began).as_millis() as u64, "files bulk-loaded"),
+        Ok(BulkLoadOutcome::LoadedBefore) => tracing::info!(region = %name, table = %name.table(),
+            files = sources.len(), "files were bulk-loaded by an earlier call"),
+        Ok(BulkLoadOutcome::DoesNotFit(paths)) => {
+            tracing::warn!(region = %name, table = %name.table(), files = paths.join(", "),
+                "files to be bulk-loaded have rows of other regions: the client has to cut them");
+            return Ok(false);
+        }
+        Err(region::Error::Storage(error)) if error.kind() == Kind::NotFound => {
+            return Err(Exception::new(FILE_NOT_FOUND, error.to_string()));
+        }
+        Err(error) => return Err(server.exception(&error)),
+    }
+    server.loaded(region);
+    if !request.copy_file() {
+        for (source, pair) in sources.iter().zip(&request.family_path) {
+            if let Err(error) = source.delete(&**files) {
+                tracing::warn!(path = pair.path, %error,
+                    "the file was bulk-loaded and cannot be deleted: delete it by hand, or load with copyFiles");
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// What Java calls a file that is not there.
+const FILE_NOT_FOUND: &str = "java.io.FileNotFoundException";
+
+/// Where HBase puts what it must not load: never deleted by a load.
+fn is_own_data(name: &FileName) -> bool {
+    let first = name.as_str().split('/').next().unwrap_or_default();
+    matches!(first, "data" | "archive" | "mobdir" | "WALs" | "oldWALs" | "MasterData" | "bellows")
 }

@@ -86,9 +86,6 @@ fn refusals_have_hbases_classes() {
     assert!(unknown.message.contains("UnsupportedOperationException") && unknown.do_not_retry);
     let garbage = pb::ClusterId { cluster_id: "no region".to_owned() };
     assert!(bench.client("Get", &garbage, Bytes::new()).expect_err("no message").do_not_retry);
-    for method in ["PrepareBulkLoad", "BulkLoadHFile", "CleanupBulkLoad"] {
-        assert!(bench.client(method, &garbage, Bytes::new()).expect_err("refused").do_not_retry);
-    }
     bench.server.stop();
     let stopped = bench.client("Get", &wrong, Bytes::new()).expect_err("stopping");
     assert_eq!(class(&stopped), "RegionServerStoppedException");

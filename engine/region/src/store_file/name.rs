@@ -3,6 +3,7 @@
 //! ```text
 //! own file    0f3a…                               bytes in this folder
 //! link        [ns=]table=region-0f3a…             empty file; the bytes are those of another store's file
+//! bulk load   0f3a…_SeqId_N_                      the load gave the file's cells the sequence id N
 //! reference   0f3a….region                        half of a file of `region`, a region of the same table
 //!             [ns=]table=region-0f3a….region      half of a file that `region` had as a link
 //! ```
@@ -10,6 +11,7 @@
 //! The bytes of a link are first looked for where the file was made, then among MOB files, then in the archive. Source:
 //! HBase 2.6 `HFileLink`, `StoreFileInfo`.
 
+use cell::SequenceId;
 use proto::{EncodedName, TableName};
 use storage::FileName;
 
@@ -20,6 +22,8 @@ pub(crate) const ARCHIVE: &str = "archive";
 const MOB: &str = "mobdir";
 /// Prefix of the folder of a file's back references, before the file's name.
 const BACK_REFERENCES: &str = ".links-";
+/// Precedes the sequence id in the name of a bulk-loaded file.
+const LOADED_AS: &str = "_SeqId_";
 
 /// A store: a family's folder in a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,6 +181,18 @@ impl StoreFileName {
         place
     }
 
+    /// The name of a bulk-loaded file whose cells have the sequence id `sequence`.
+    pub(crate) fn loaded(file: &str, sequence: SequenceId) -> String {
+        format!("{file}{LOADED_AS}{}_", sequence.0)
+    }
+
+    /// The sequence id that a bulk load gave the file's cells; `None` for any other file.
+    pub(crate) fn loaded_as(&self) -> Option<SequenceId> {
+        let number = self.file.split_once(LOADED_AS)?.1.split('_').next()?;
+        // HBase writes -1 for a file without one.
+        number.parse::<i64>().ok().map(|number| SequenceId(u64::try_from(number).unwrap_or(0)))
+    }
+
     /// Whether the bytes are in the folder of the store that lists this name.
     pub(crate) fn is_own(&self) -> bool {
         self.link.is_none() && self.parent.is_none()
@@ -217,6 +233,15 @@ mod tests {
         let link = format!("a-table={REGION}-abc");
         assert_eq!(origin(&link), (format!("data/default/a-table/{REGION}/f/abc"), false));
         assert_eq!(origin(&format!("{link}.{PARENT}")).0, format!("data/default/a-table/{REGION}/f/abc"));
+    }
+
+    #[test]
+    fn the_name_of_a_bulk_loaded_file_has_its_sequence_id() {
+        let loaded_as = |name: &str| StoreFileName::parse(name).expect("a name").loaded_as();
+        let name = StoreFileName::loaded("abc", SequenceId(17));
+        assert_eq!((name.as_str(), loaded_as(&name)), ("abc_SeqId_17_", Some(SequenceId(17))));
+        assert_eq!(loaded_as(&format!("t={REGION}-{name}.{PARENT}")), Some(SequenceId(17)));
+        assert_eq!((loaded_as("abc"), loaded_as("abc_SeqId_-1_")), (None, Some(SequenceId::ZERO)));
     }
 
     #[test]

@@ -1,0 +1,66 @@
+//! Files of this machine outside any storage, which an operator names by path: those of a bulk load.
+//!
+//! They belong to somebody else, so they are only read, or deleted when their owner hands them over.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::local::Reader;
+use crate::{Error, FileName, FileReader, Kind, Outcome, Result};
+
+/// Opens the file at an absolute path for reading. Fails with [`Kind::NotFound`] if it does not exist or is a folder.
+pub fn open_outside(path: &Path) -> Result<Arc<dyn FileReader>> {
+    let name = name_of(path)?;
+    let failed = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, &name, "open");
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(Error::new(Kind::NotFound, Outcome::DidNotHappen, &name, "open").because("it is no file"));
+    }
+    Ok(Arc::new(Reader { file, name, size: metadata.len() }))
+}
+
+/// Deletes the file at an absolute path. Deleting what is not there succeeds. Its folder stays.
+pub fn delete_outside(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::from_io(&error, Outcome::DidNotHappen, &name_of(path)?, "delete"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The path as a name in messages, without its leading slash.
+fn name_of(path: &Path) -> Result<FileName> {
+    path.to_str().map(|path| FileName::new(path.trim_start_matches('/'))).ok_or_else(|| {
+        let name = FileName::new(path.to_string_lossy().trim_start_matches('/'));
+        Error::new(Kind::NotFound, Outcome::DidNotHappen, &name, "open").because("the path is not UTF-8")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_outside_is_read_and_deleted_and_a_folder_is_not() {
+        let unique = env::World::real().random();
+        let folder = std::env::temp_dir().join(format!("bellows-storage-outside-{unique:x}"));
+        let path = folder.join("file");
+        fs::create_dir(&folder).expect("the test's own folder");
+        fs::write(&path, b"content").expect("written");
+        let mut read = [0; 4];
+        open_outside(&path).expect("there").read_at(3, &mut read).expect("read");
+        assert_eq!(&read, b"tent");
+        for place in [&folder, &folder.join("other")] {
+            let error = open_outside(place).map(drop).expect_err("no file");
+            assert_eq!(error.kind(), Kind::NotFound, "{error}");
+        }
+        delete_outside(&path).expect("deleted");
+        delete_outside(&path).expect("deleted before");
+        assert!(delete_outside(&folder).is_err(), "folders stay");
+        fs::remove_dir(&folder).expect("empty");
+    }
+}

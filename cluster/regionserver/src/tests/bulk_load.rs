@@ -1,0 +1,135 @@
+//! Tests of PrepareBulkLoad, BulkLoadHFile and CleanupBulkLoad.
+
+use bytes::Bytes;
+use cell::{Cell, CellParts, CellType, SequenceId, Timestamp};
+use hfile::{StoreFileInfo, Writer, WriterOptions};
+use prost::Message;
+use proto::pb;
+use rpc::Exception;
+use storage::{FileName, Files, Memory};
+
+use super::bench::{Bench, class};
+use crate::Options;
+use pb::bulk_load_h_file_request::FamilyPath;
+
+/// Writes a file as a job does, with one column in each row.
+fn write_file(place: &Memory, name: &str, family: &str, rows: &[&str]) {
+    let name = FileName::new(name);
+    let mut writer = Writer::create(place.create(&name).expect("new"), name, WriterOptions::default());
+    for row in rows {
+        let cell = CellParts {
+            row: row.as_bytes(),
+            family: family.as_bytes(),
+            qualifier: b"x",
+            timestamp: Timestamp(5),
+            cell_type: CellType::Put,
+            value: b"loaded",
+            tags: b"",
+        };
+        let cell = cell.to_vec().expect("within limits");
+        writer.append(Cell::trusted(&cell, SequenceId::ZERO)).expect("in order");
+    }
+    writer.finish(StoreFileInfo::default()).expect("durable");
+}
+
+fn prepare(bench: &Bench) -> String {
+    let table_name = pb::TableName { namespace: "default".into(), qualifier: "t".into() };
+    let request = pb::PrepareBulkLoadRequest { table_name, region: None };
+    let reply = bench.client("PrepareBulkLoad", &request, Bytes::new()).expect("a token");
+    pb::PrepareBulkLoadResponse::decode(reply.message).expect("the method's message").bulk_token
+}
+
+fn request(
+    bench: &Bench,
+    row: &str,
+    token: &str,
+    paths: &[(&'static str, &str)],
+) -> pb::BulkLoadHFileRequest {
+    let pair =
+        |&(family, path): &(&'static str, &str)| FamilyPath { family: family.into(), path: path.into() };
+    pb::BulkLoadHFileRequest {
+        region: bench.region_of(row.as_bytes()),
+        family_path: paths.iter().map(pair).collect(),
+        assign_seq_num: Some(true),
+        bulk_token: Some(token.to_owned()),
+        ..Default::default()
+    }
+}
+
+fn load(bench: &Bench, request: &pb::BulkLoadHFileRequest) -> Result<bool, Exception> {
+    let reply = bench.client("BulkLoadHFile", request, Bytes::new())?;
+    Ok(pb::BulkLoadHFileResponse::decode(reply.message).expect("the method's message").loaded)
+}
+
+#[test]
+fn files_are_loaded_once_and_taken_away() {
+    let bench = Bench::new();
+    bench.put("a", "f:y", "put");
+    write_file(&bench.place, "job/f/one", "f", &["a", "b"]);
+    write_file(&bench.place, "job/g/one", "g", &["a"]);
+    let token = prepare(&bench);
+    assert!(token != prepare(&bench) && token.starts_with("file:memory/staging/unknown__t__"), "{token}");
+    let load_both =
+        request(&bench, "a", &token, &[("f", "file:memory/job/f/one"), ("g", "file:memory/job/g/one")]);
+    assert_eq!(load(&bench, &load_both), Ok(true));
+    assert_eq!(bench.row("a"), ["f:x=loaded", "f:y=put", "g:x=loaded"]);
+    assert_eq!(
+        bench.place.list(&FileName::new("job")).expect("listed"),
+        [],
+        "the files are the region's now"
+    );
+    assert_eq!(load(&bench, &load_both), Ok(true), "a repeated call");
+    let cleanup = |bulk_token: String| {
+        bench.client(
+            "CleanupBulkLoad",
+            &pb::CleanupBulkLoadRequest { bulk_token, region: None },
+            Bytes::new(),
+        )
+    };
+    write_file(&bench.place, &format!("{}/left", &token["file:memory/".len()..]), "f", &["a"]);
+    cleanup(token).expect("cleaned");
+    assert_eq!(bench.place.list(&FileName::new("staging")).expect("listed"), []);
+    for token in ["file:memory/data/default/t", "file:memory/staging", "/tmp"] {
+        assert_eq!(class(&cleanup(token.to_owned()).expect_err(token)), "DoNotRetryIOException");
+    }
+    let bench = bench.kill();
+    assert_eq!(bench.row("a"), ["f:x=loaded", "f:y=put", "g:x=loaded"]);
+    assert_eq!(load(&bench, &load_both), Ok(true), "a repeated call after a restart");
+}
+
+#[test]
+fn files_stay_with_copy_files_and_those_of_the_server_stay_always() {
+    let bench = Bench::new();
+    write_file(&bench.place, "job/f/one", "f", &["a"]);
+    let copy = pb::BulkLoadHFileRequest {
+        copy_file: Some(true),
+        ..request(&bench, "a", "token", &[("f", "file:memory/job/f/one")])
+    };
+    assert_eq!(load(&bench, &copy), Ok(true));
+    assert!(bench.place.open(&FileName::new("job/f/one")).is_ok(), "the caller keeps its file");
+    let region = bench.server.regions().all().remove(0);
+    let path = format!("file:memory/{}", region.file_names(&[]).expect("listed")[0]);
+    let own = request(&bench, "a", "token", &[("f", &path)]);
+    let refused = load(&bench, &own).expect_err("the region's own file");
+    assert!(refused.do_not_retry && refused.message.contains("load it with copyFiles"), "{refused:?}");
+    assert_eq!(load(&bench, &pb::BulkLoadHFileRequest { copy_file: Some(true), ..own }), Ok(true));
+    assert_eq!(bench.row("a"), ["f:x=loaded"]);
+}
+
+#[test]
+fn files_that_cannot_be_loaded_are_refused_as_by_hbase() {
+    let bench = Bench::with(Options::default(), &[("", "m"), ("m", "")]);
+    write_file(&bench.place, "job/f/across", "f", &["a", "z"]);
+    let across = request(&bench, "a", "token", &[("f", "file:memory/job/f/across")]);
+    assert_eq!(load(&bench, &across), Ok(false), "the client cuts the file");
+    let refused = |family, path| {
+        let refused = load(&bench, &request(&bench, "a", "token", &[(family, path)])).expect_err(path);
+        (class(&refused).to_owned(), refused.message)
+    };
+    let (unknown, message) = refused("x", "file:memory/job/f/across");
+    assert_eq!((unknown.as_str(), message.as_str()), ("DoNotRetryIOException", "No such column family x"));
+    assert_eq!(refused("f", "file:memory/job/f/none").0, "FileNotFoundException");
+    assert_eq!(refused("f", "/no/such/file").0, "FileNotFoundException");
+    assert_eq!(refused("f", "hdfs://host/file").0, "DoNotRetryIOException");
+    assert_eq!(bench.row("a"), Vec::<String>::new());
+}

@@ -1,0 +1,341 @@
+//! Bulk load: files that a job has written become files of the region's stores, all of them or none.
+//!
+//! 1. Each file is checked: its family exists, its rows lie in the region. Nothing has changed yet.
+//! 2. The bytes come into the store's folder. A file of the same storage is linked, any other is copied. The janitor
+//!    keeps it, and no list names it.
+//! 3. A flush takes every write so far, and the load reserves the next sequence id under the same lock. Replay skips what
+//!    is older than a store's newest file, so no older write may be in memory alone.
+//! 4. The file gets its final name, which states the sequence id: `<digest>_SeqId_<id>_`, as in HBase. All its cells have
+//!    this sequence id for readers.
+//! 5. If there are several stores, the load is noted in the region's [intent](intent). From here on it is rolled forward.
+//! 6. Each store's list is replaced. The sequence id is completed only then, so a reader sees the files of all families
+//!    or of none. Writes that came later are acknowledged after it.
+//!
+//! A crash before step 5, or with one store before step 6, leaves files that no list names, and the janitor deletes them. A
+//! later crash is rolled forward when the region is opened.
+//!
+//! **Repeated calls.** The digest in the name is that of the load's token and of the file's path, so a call that is
+//! repeated because its response was lost finds its files and does nothing. Files that were compacted since are
+//! remembered while the region is open.
+
+mod intent;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::Cache;
+use cell::SequenceId;
+use hfile::Reader;
+use md5::{Digest, Md5};
+use storage::{FileName, FileReader, Kind};
+use wal::StoreChange;
+
+use crate::commit::Commit;
+use crate::markers::change;
+use crate::mvcc::Awaits;
+use crate::open_files::PinnedFile;
+use crate::region::Region;
+use crate::store::Store;
+use crate::store_file::{FileOpener, StoreFile, StoreFileName};
+use crate::tracker::Listed;
+use crate::{Error, FlushReason, Result};
+
+pub(crate) use intent::roll_forward;
+
+/// Loaded files that a region remembers for repeated calls.
+const REMEMBERED_MAX: usize = 4_096;
+/// Blocks of a file that is checked are cached in this many bytes, apart from the server's cache.
+const CHECK_CACHE_BYTES: usize = 1 << 20;
+
+/// A file to be loaded.
+pub struct BulkFile {
+    /// The family that gets it.
+    pub family: Bytes,
+    /// Its path as the client named it.
+    pub path: String,
+    /// The file, or why it cannot be opened.
+    pub file: storage::Result<Arc<dyn FileReader>>,
+    /// Its name in the region's own storage; `None` if it is elsewhere.
+    pub within: Option<FileName>,
+}
+
+/// The files that are loaded together.
+pub struct BulkLoad {
+    /// The files.
+    pub files: Vec<BulkFile>,
+    /// Whether the cells are newer than all writes so far. Otherwise they are older than all.
+    pub assign_sequence: bool,
+    /// Whether the bytes are always copied, because the caller keeps its files.
+    pub copy: bool,
+    /// Identifies the load in repeated calls; `None` if each call is a load of its own.
+    pub token: Option<String>,
+}
+
+/// What became of a bulk load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BulkLoadOutcome {
+    /// The files are in the region, durably.
+    Loaded {
+        /// Bytes of the loaded files.
+        bytes: u64,
+    },
+    /// An earlier call has loaded these files.
+    LoadedBefore,
+    /// These files have rows of other regions, probably because the region was split. Nothing was loaded.
+    DoesNotFit(Vec<String>),
+}
+
+/// The names of files that were loaded lately, oldest first. Locked during a load.
+#[derive(Debug, Default)]
+pub(crate) struct RecentLoads(VecDeque<String>);
+
+impl RecentLoads {
+    fn add(&mut self, name: String) {
+        if self.0.len() == REMEMBERED_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(name);
+    }
+}
+
+/// A file whose bytes are in the store's folder under a name that no list has.
+struct Staged<'a> {
+    store: &'a Store,
+    /// The first part of the final name.
+    digest: String,
+    /// Where the bytes are.
+    place: FileName,
+    /// Whether the load made this file, and removes it.
+    is_copy: bool,
+    _pin: Option<PinnedFile>,
+}
+
+/// A file under its final name.
+struct Arrived<'a> {
+    store: &'a Store,
+    file: Arc<StoreFile>,
+    _pin: PinnedFile,
+}
+
+impl Region {
+    /// Loads files into the region: all of them or none, also across a crash. Blocks on storage, for as long as it takes to
+    /// copy the files that are not in the region's own storage.
+    ///
+    /// The caller's files stay. After [`BulkLoadOutcome::Loaded`] or [`BulkLoadOutcome::LoadedBefore`] the caller may delete
+    /// them.
+    pub fn bulk_load(&self, load: &BulkLoad) -> Result<BulkLoadOutcome> {
+        self.check_serving()?;
+        self.check_owner()?;
+        if self.read_only {
+            return Err(Error::ReadOnly(self.info.name().escape_ascii().to_string()));
+        }
+        self.log.admits()?;
+        let mut recent = self.bulk_loads.lock();
+        if self.is_loaded(load, &recent) {
+            return Ok(BulkLoadOutcome::LoadedBefore);
+        }
+        let misfits = self.check_files(load)?;
+        if !misfits.is_empty() {
+            return Ok(BulkLoadOutcome::DoesNotFit(misfits));
+        }
+        let mut staged = Vec::with_capacity(load.files.len());
+        let loaded = load
+            .files
+            .iter()
+            .try_for_each(|file| self.stage(load, file).map(|file| staged.push(file)))
+            .and_then(|()| self.load_staged(load, &staged));
+        for file in staged.iter().filter(|file| file.is_copy) {
+            // No list names it: if it cannot be deleted now, the janitor does so.
+            let _left = self.files.delete(&file.place);
+        }
+        let bytes = loaded?;
+        staged.into_iter().for_each(|file| recent.add(file.digest));
+        Ok(BulkLoadOutcome::Loaded { bytes })
+    }
+
+    /// Whether an earlier call of the same load has loaded its files.
+    fn is_loaded(&self, load: &BulkLoad, recent: &RecentLoads) -> bool {
+        let is_there = |file: &BulkFile| {
+            let Some(digest) = self.digest(load, file) else { return false };
+            let Ok(store) = self.store(&file.family) else { return false };
+            let is_listed = |listed: &Arc<StoreFile>| listed.listed.name.starts_with(&digest);
+            recent.0.contains(&digest) || store.view.load().files.iter().any(is_listed)
+        };
+        !load.files.is_empty() && load.files.iter().all(is_there)
+    }
+
+    /// The first part of a loaded file's name; `None` if each call is a load of its own.
+    fn digest(&self, load: &BulkLoad, file: &BulkFile) -> Option<String> {
+        let mut md5 = Md5::new();
+        for part in [load.token.as_ref()?.as_bytes(), self.info.name(), &file.family, file.path.as_bytes()] {
+            md5.update((part.len() as u64).to_be_bytes());
+            md5.update(part);
+        }
+        Some(md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Checks the files. Returns the paths of those that have rows of other regions.
+    fn check_files(&self, load: &BulkLoad) -> Result<Vec<String>> {
+        let mut misfits = Vec::new();
+        let cache = Arc::new(Cache::with_bytes(CHECK_CACHE_BYTES));
+        for BulkFile { family, path, file, .. } in &load.files {
+            let store = self
+                .store(family)
+                .map_err(|_| Error::BadRequest(format!("No such column family {}", family.escape_ascii())))?;
+            let file = file.as_ref().map_err(storage::Error::clone)?;
+            let caching = Store::caching(&self.info, &store.options);
+            let name = FileName::new(path.trim_start_matches('/'));
+            let reader = Reader::open(Arc::clone(file), name, Arc::clone(&cache), caching)?;
+            let (Some(first), Some(last)) = (reader.first_key(), reader.last_key()) else {
+                return Err(Error::BadRequest(format!("bulk load file {path} has no cells; leave it out")));
+            };
+            if reader.comparator() != store.comparator {
+                return Err(Error::BadRequest(format!(
+                    "bulk load file {path} has the order of another kind of table; write it for table {}",
+                    self.table.name()
+                )));
+            }
+            if first.family() != family {
+                return Err(Error::BadRequest(format!(
+                    "bulk load file {path} is for column family {}, and its cells are of {}; move it to the folder of \
+                     its family",
+                    family.escape_ascii(),
+                    first.family().escape_ascii()
+                )));
+            }
+            if !(self.info.contains_row(first.row()) && self.info.contains_row(last.row())) {
+                misfits.push(path.clone());
+            }
+        }
+        Ok(misfits)
+    }
+
+    /// Brings the bytes of a file into the region's storage.
+    fn stage(&self, load: &BulkLoad, file: &BulkFile) -> Result<Staged<'_>> {
+        let store = self.store(&file.family)?;
+        let random = || format!("{:016x}{:016x}", self.world.random(), self.world.random());
+        let digest = self.digest(load, file).unwrap_or_else(random);
+        if let (Some(within), false) = (&file.within, load.copy) {
+            return Ok(Staged { store, digest, place: within.clone(), is_copy: false, _pin: None });
+        }
+        let place = store.folder.join(&random());
+        let pin = self.pin_new(&place)?;
+        let source = file.file.as_ref().map_err(storage::Error::clone)?;
+        storage::copy(&**source, self.files.create(&place)?)?;
+        Ok(Staged { store, digest, place, is_copy: true, _pin: Some(pin) })
+    }
+
+    fn pin_new(&self, place: &FileName) -> Result<PinnedFile> {
+        self.options.open_files.pin(place).ok_or_else(|| {
+            Error::TooBusy(format!("the janitor is deleting {place}, left by an earlier load; load again"))
+        })
+    }
+
+    /// Loads files whose bytes are in the region's storage. Returns the number of bytes.
+    fn load_staged(&self, load: &BulkLoad, staged: &[Staged<'_>]) -> Result<u64> {
+        // The second flush is short then: while it runs, writes are not acknowledged.
+        self.flush_stores(&[], FlushReason::Requested)?;
+        let alone = self.flushing.lock();
+        let mut reserved = None;
+        let flushed = self.flush_alone(&alone, &[], FlushReason::Requested, &mut |state| {
+            if !state.closing {
+                let sequence = state.last_sequence.next();
+                state.last_sequence = sequence;
+                self.mvcc.begin(sequence, Awaits::FileLists);
+                reserved = Some(sequence);
+            }
+        });
+        let Some(sequence) = reserved else {
+            return Err(Error::NotServing(self.info.name().escape_ascii().to_string()));
+        };
+        let loaded = flushed.and_then(|_| {
+            let given = if load.assign_sequence { sequence } else { SequenceId::ZERO };
+            let arrived: Result<Vec<Arrived<'_>>> =
+                staged.iter().map(|file| self.name_finally(file, given)).collect();
+            self.list(&arrived?, sequence, load.assign_sequence)
+        });
+        if !matches!(loaded, Err(Error::Aborted(_))) {
+            self.mvcc.complete(sequence);
+        }
+        loaded
+    }
+
+    /// Gives a staged file its final name, and opens it.
+    fn name_finally<'a>(&self, staged: &Staged<'a>, sequence: SequenceId) -> Result<Arrived<'a>> {
+        let store = staged.store;
+        let name = StoreFileName::loaded(&staged.digest, sequence);
+        let place = store.folder.join(&name);
+        let pin = self.pin_new(&place)?;
+        let linked = match self.files.link(&staged.place, &place) {
+            Err(error) if error.kind() == Kind::Exists => {
+                // Left by an attempt before a crash: this region has no list with this name.
+                self.files.delete(&place)?;
+                self.files.link(&staged.place, &place)
+            }
+            linked => linked,
+        };
+        let file = linked.map_err(Error::from).and_then(|()| {
+            let opener = FileOpener {
+                files: &*self.files,
+                cache: &self.cache,
+                caching: &Store::caching(&self.info, &store.options),
+                open_files: &self.options.open_files,
+            };
+            let size = self.files.open(&place)?.size();
+            StoreFile::open(&opener, &store.folder, Listed { name, size, reference: None })
+        });
+        match file {
+            Ok(file) => Ok(Arrived { store, file: Arc::new(file), _pin: pin }),
+            Err(error) => {
+                store.unlisted.lock().push(place);
+                Err(error)
+            }
+        }
+    }
+
+    /// Names the files in the lists of their stores. Returns the number of bytes.
+    fn list(&self, arrived: &[Arrived<'_>], sequence: SequenceId, are_newest: bool) -> Result<u64> {
+        let by_store: Vec<(&Store, Vec<Arc<StoreFile>>)> = self
+            .stores
+            .iter()
+            .map(|store| {
+                let of_store = arrived.iter().filter(|file| std::ptr::eq(file.store, store));
+                (store, of_store.map(|file| Arc::clone(&file.file)).collect::<Vec<_>>())
+            })
+            .filter(|(_, files)| !files.is_empty())
+            .collect();
+        let changes: Vec<StoreChange> =
+            by_store.iter().map(|(store, files)| change(store, files, &[])).collect();
+        // No compaction replaces one of the files before all are listed and the intent is forgotten.
+        let _whole = self.listing.write();
+        let is_noted = by_store.len() > 1;
+        if is_noted && let Err(error) = self.write_intent(&by_store, sequence) {
+            by_store.iter().for_each(|(store, files)| files.iter().for_each(|file| store.give_up(file)));
+            return Err(error);
+        }
+        for (store, files) in &by_store {
+            let commit = Commit {
+                remove: &[],
+                add: files.clone(),
+                are_oldest: !are_newest,
+                view: &|view| view.clone(),
+                while_closing: true,
+            };
+            // With an intent the other stores may have their files already, or get them at the next opening.
+            self.commit(store, commit).map_err(|error| match is_noted {
+                true => self.abort(format!(
+                    "bulk load {sequence} is in some families only, and {} failed: {error}; restart the server, which \
+                     completes it",
+                    store.folder
+                )),
+                false => error,
+            })?;
+        }
+        if is_noted {
+            self.forget_intent();
+        }
+        self.mark(wal::Kind::BulkLoad, sequence, changes);
+        Ok(arrived.iter().map(|file| file.file.size()).sum())
+    }
+}

@@ -1,0 +1,263 @@
+//! Bulk load: files become files of the stores, all of them or none.
+
+use cell::SequenceId;
+use hfile::{StoreFileInfo, Writer, WriterOptions};
+use storage::memory::Fault;
+use storage::{Kind, Outcome};
+
+use super::*;
+
+/// Writes a file as a job does: rows with one column each, whose cells have no sequence id. Column is `family:qualifier`.
+fn write_file(files: &Memory, name: &str, column: &str, timestamp: i64, rows: &[&str]) {
+    let name = FileName::new(name);
+    let file = files.create(&name).expect("new");
+    let mut writer = Writer::create(file, name, WriterOptions::default());
+    for row in rows {
+        let (family, qualifier) = column.split_once(':').expect("family:qualifier");
+        let cell = CellParts {
+            row: row.as_bytes(),
+            family: family.as_bytes(),
+            qualifier: qualifier.as_bytes(),
+            timestamp: Timestamp(timestamp),
+            cell_type: CellType::Put,
+            value: b"loaded",
+            tags: b"",
+        };
+        let cell = cell.to_vec().expect("within limits");
+        writer.append(Cell::trusted(&cell, SequenceId::ZERO)).expect("in order");
+    }
+    writer.finish(StoreFileInfo::default()).expect("durable");
+}
+
+/// A load of files from `from`; those of the region's own storage are linked.
+fn load(bench: &Bench, from: &Memory, paths: &[(&'static str, &str)]) -> BulkLoad {
+    let file = |&(family, path): &(&'static str, &str)| {
+        let name = FileName::new(path);
+        let is_own = bench.files.open(&name).is_ok();
+        BulkFile {
+            family: family.into(),
+            path: path.to_owned(),
+            file: from.open(&name),
+            within: is_own.then_some(name),
+        }
+    };
+    let files = paths.iter().map(file).collect();
+    BulkLoad { files, assign_sequence: true, copy: false, token: Some("token".to_owned()) }
+}
+
+fn own(bench: &Bench, paths: &[(&'static str, &str)]) -> BulkLoad {
+    load(bench, &bench.files, paths)
+}
+
+fn is_loaded(outcome: &Result<BulkLoadOutcome>) -> bool {
+    matches!(outcome, Ok(BulkLoadOutcome::Loaded { bytes }) if *bytes > 0)
+}
+
+#[test]
+fn loaded_cells_are_newer_than_earlier_writes_and_older_than_later_ones() {
+    let bench = Bench::new();
+    bench.put("a", "f:q", 5, "before");
+    bench.put("b", "f:q", 5, "before");
+    write_file(&bench.files, "job/f/one", "f:q", 5, &["a", "b", "c"]);
+    assert!(is_loaded(&bench.region.bulk_load(&own(&bench, &[("f", "job/f/one")]))));
+    bench.put("b", "f:q", 5, "after");
+    let expected = "a/f:q@5=loaded b/f:q@5=after c/f:q@5=loaded";
+    assert_eq!(bench.all(), expected);
+    let bench = bench.kill();
+    assert_eq!(bench.all(), expected);
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    bench.region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    assert_eq!(bench.all(), expected);
+    let bench = bench.crash(5);
+    assert_eq!(bench.all(), expected);
+}
+
+#[test]
+fn a_load_without_sequence_id_is_older_than_all_writes() {
+    let bench = Bench::new();
+    bench.put("a", "f:q", 5, "before");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    for family in ["f", "g"] {
+        write_file(&bench.files, &format!("job/{family}/one"), &format!("{family}:q"), 5, &["a", "b"]);
+    }
+    let files = own(&bench, &[("f", "job/f/one"), ("g", "job/g/one")]);
+    assert!(is_loaded(&bench.region.bulk_load(&BulkLoad { assign_sequence: false, ..files })));
+    let expected = "a/f:q@5=before a/g:q@5=loaded b/f:q@5=loaded b/g:q@5=loaded";
+    assert_eq!(bench.all(), expected);
+    let bench = bench.kill();
+    assert_eq!(bench.all(), expected);
+    bench.region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    assert_eq!(bench.all(), expected);
+}
+
+#[test]
+fn writes_that_run_meanwhile_are_kept() {
+    for round in 0..20 {
+        let bench = Bench::new();
+        write_file(&bench.files, "job/f/one", "f:q", 5, &["a"]);
+        write_file(&bench.files, "job/g/two", "g:q", 5, &["a"]);
+        let files = own(&bench, &[("f", "job/f/one"), ("g", "job/g/two")]);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for n in 0..50 {
+                    bench.put(&format!("w{n:02}"), "f:q", 1, "v");
+                }
+            });
+            assert!(is_loaded(&bench.region.bulk_load(&files)));
+            writer.join().expect("no panic");
+        });
+        let bench = bench.crash(round);
+        let rows = bench.all();
+        assert_eq!(rows.matches("/f:q@1=v").count(), 50, "round {round}: {rows}");
+        assert_eq!(rows.matches("=loaded").count(), 2, "round {round}: {rows}");
+    }
+}
+
+/// Kills the process, or fails the power, at each change of storage during a load into two families.
+#[test]
+fn a_load_is_whole_or_not_there_after_a_death_at_any_step() {
+    let paths = [("f", "job/f/one"), ("f", "job/f/two"), ("g", "job/g/three")];
+    let (mut whole, mut none, mut act, mut ended) = (0, 0, 0, false);
+    while !ended {
+        act += 1;
+        for (power, outcome) in [
+            (false, Outcome::DidNotHappen),
+            (false, Outcome::MayHaveHappened),
+            (true, Outcome::MayHaveHappened),
+        ] {
+            let bench = Bench::new();
+            bench.put("a", "f:q", 5, "before");
+            bench.put("a", "g:q", 5, "before");
+            let other = Memory::new();
+            write_file(&other, paths[0].1, "f:q", 5, &["a", "c"]);
+            write_file(&bench.files, paths[1].1, "f:r", 5, &["b"]);
+            write_file(&bench.files, paths[2].1, "g:q", 5, &["a"]);
+            // The first file is elsewhere and is copied.
+            let mut files = own(&bench, &paths);
+            files.files[0].file = other.open(&FileName::new(paths[0].1));
+            bench.files.set_fault(Some(Fault {
+                act: bench.files.acts() + act,
+                kind: Kind::Failed,
+                outcome,
+                last: true,
+            }));
+            let answer = bench.region.bulk_load(&files);
+            ended |= is_loaded(&answer) && !power;
+            let seed = act * 7;
+            let bench = if power { bench.crash(seed) } else { bench.kill() };
+            let rows = bench.all();
+            let expected = "a/f:q@5=loaded a/g:q@5=loaded b/f:r@5=loaded c/f:q@5=loaded";
+            match rows.as_str() {
+                "a/f:q@5=before a/g:q@5=before" => {
+                    none += 1;
+                    assert!(!is_loaded(&answer), "act {act}: an acknowledged load is lost");
+                }
+                rows => {
+                    whole += 1;
+                    assert_eq!(rows, expected, "act {act}");
+                }
+            }
+            // The caller repeats its call.
+            let mut again = own(&bench, &paths);
+            again.files[0].file = other.open(&FileName::new(paths[0].1));
+            let repeated = bench.region.bulk_load(&again).expect("the storage works again");
+            assert_eq!(
+                repeated == BulkLoadOutcome::LoadedBefore,
+                rows == expected,
+                "act {act}: {repeated:?}"
+            );
+            assert_eq!(bench.all(), expected, "act {act}");
+            clean(&bench.region).expect("cleaned");
+            let entries = bench.files.list(&FileName::new("data/default/t/r")).expect("listed");
+            let names = entries.iter().map(|entry| entry.name.as_str());
+            let files: Vec<_> = names.filter(|name| !name.contains("/.")).collect();
+            assert_eq!(files.len(), bench.region.load().files, "act {act}: leftovers in {files:?}");
+        }
+    }
+    assert!(whole > 3 && none > 10, "{whole} whole and {none} not there");
+}
+
+#[test]
+fn a_repeated_call_loads_nothing_and_another_load_of_the_same_file_does() {
+    let bench = Bench::new();
+    write_file(&bench.files, "job/f/one", "f:q", 5, &["a"]);
+    let files = own(&bench, &[("f", "job/f/one")]);
+    assert!(is_loaded(&bench.region.bulk_load(&files)));
+    assert_eq!(bench.region.bulk_load(&files).expect("repeated"), BulkLoadOutcome::LoadedBefore);
+    // The file may be gone already, and the loaded one compacted.
+    bench.region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    bench.files.delete(&FileName::new("job/f/one")).expect("deleted");
+    let gone = own(&bench, &[("f", "job/f/one")]);
+    assert_eq!(bench.region.bulk_load(&gone).expect("repeated"), BulkLoadOutcome::LoadedBefore);
+    let other = BulkLoad { token: Some("other".to_owned()), ..gone };
+    assert!(
+        matches!(bench.region.bulk_load(&other), Err(Error::Storage(error)) if error.kind() == Kind::NotFound)
+    );
+    write_file(&bench.files, "job/f/one", "f:q", 6, &["a"]);
+    let other = BulkLoad { token: None, ..own(&bench, &[("f", "job/f/one")]) };
+    assert!(is_loaded(&bench.region.bulk_load(&other)));
+    assert!(is_loaded(&bench.region.bulk_load(&other)), "without a token each call is a load");
+    assert_eq!(bench.all(), "a/f:q@6=loaded");
+}
+
+#[test]
+fn files_that_do_not_belong_are_refused_before_anything_changes() {
+    let bench = Bench::new();
+    let info = RegionInfo::new("t".parse().expect("a name"), "b".into(), "d".into(), RegionId(2));
+    let region = Region::open(Opening {
+        info: info.expect("a region"),
+        table: Arc::clone(&bench.table),
+        files: Arc::new(bench.files.clone()),
+        folder: FileName::new("data/default/t/s"),
+        log: Arc::clone(&bench.log),
+        cache: Arc::new(Cache::with_bytes(1 << 20)),
+        world: bench.world.clone(),
+        options: RegionOptions::default(),
+        recovered: None,
+    })
+    .expect("opened");
+    write_file(&bench.files, "job/f/in", "f:q", 5, &["b", "c"]);
+    write_file(&bench.files, "job/f/across", "f:q", 5, &["c", "d"]);
+    write_file(&bench.files, "job/f/empty", "f:q", 5, &[]);
+    let acts = bench.files.acts();
+    let refused =
+        |family, path: &'static str| region.bulk_load(&own(&bench, &[("f", "job/f/in"), (family, path)]));
+    let misfits = BulkLoadOutcome::DoesNotFit(vec!["job/f/across".to_owned()]);
+    assert_eq!(refused("f", "job/f/across").expect("an outcome"), misfits);
+    let message = |outcome: Result<BulkLoadOutcome>| outcome.expect_err("refused").to_string();
+    assert_eq!(message(refused("x", "job/f/in")), "No such column family x");
+    assert!(
+        message(refused("g", "job/f/in")).contains("its cells are of f; move it to the folder of its family")
+    );
+    assert!(message(refused("f", "job/f/empty")).contains("has no cells"));
+    assert!(message(refused("f", "job/f/none")).contains("job/f/none"));
+    assert_eq!(bench.files.acts(), acts, "nothing was written");
+    bench.files.damage(&FileName::new("job/f/across"), |bytes| {
+        let end = bytes.len();
+        bytes[end - 1] ^= 1;
+    });
+    assert!(message(refused("f", "job/f/across")).contains("major version"));
+    assert!(is_loaded(&region.bulk_load(&own(&bench, &[("f", "job/f/in")]))));
+}
+
+#[test]
+fn a_damaged_intent_is_an_error() {
+    let bench = Bench::new();
+    let intent = FileName::new("data/default/t/r/.bulkload");
+    bench.files.swap(&intent, None, b"torn").expect("written");
+    let opening = Opening {
+        info: bench.region.info().clone(),
+        table: Arc::clone(&bench.table),
+        files: Arc::new(bench.files.clone()),
+        folder: FileName::new("data/default/t/r"),
+        log: Arc::clone(&bench.log),
+        cache: Arc::new(Cache::with_bytes(1 << 20)),
+        world: bench.world.clone(),
+        options: RegionOptions::default(),
+        recovered: None,
+    };
+    let error = Region::open(opening.clone()).expect_err("damaged");
+    assert!(matches!(error, Error::Corrupt { what: "checksum", .. }), "{error}");
+    bench.files.delete(&intent).expect("deleted");
+    Region::open(opening).expect("opened");
+}
