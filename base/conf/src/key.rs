@@ -65,6 +65,21 @@ kinds! {
         let known = ["NONE", "BASIC", "EAGER", "ADAPTIVE"].contains(&&name[..]);
         known.then_some(name).ok_or("NONE, BASIC, EAGER or ADAPTIVE")
     };
+    /// The class of a split policy, with HBase's package or without.
+    SplitPolicyName: String, "", |text: &str| {
+        const KNOWN: [&str; 6] = [
+            "SteppingSplitPolicy",
+            "IncreasingToUpperBoundRegionSplitPolicy",
+            "ConstantSizeRegionSplitPolicy",
+            "KeyPrefixRegionSplitPolicy",
+            "DelimitedKeyPrefixRegionSplitPolicy",
+            "DisabledRegionSplitPolicy",
+        ];
+        let name = text.strip_prefix("org.apache.hadoop.hbase.regionserver.").unwrap_or(text);
+        KNOWN.contains(&name).then(|| name.to_owned()).ok_or(
+            "SteppingSplitPolicy, IncreasingToUpperBoundRegionSplitPolicy, ConstantSizeRegionSplitPolicy,              KeyPrefixRegionSplitPolicy, DelimitedKeyPrefixRegionSplitPolicy or DisabledRegionSplitPolicy",
+        )
+    };
     /// A TCP port; 0 lets the system choose.
     Port: u16, "", |text: &str| text.parse().map_err(|_| "a port, 0 to 65535");
     /// Any text.

@@ -25,6 +25,7 @@ pub mod master;
 pub mod region;
 pub mod regionserver;
 pub mod rpc;
+pub mod split;
 pub mod store;
 
 /// The keys of one part of the server.
@@ -37,13 +38,14 @@ pub struct Part {
 }
 
 /// All parts.
-pub static PARTS: [Part; 7] = [
+pub static PARTS: [Part; 8] = [
     Part { title: "Cluster and registry", keys: cluster::ALL },
     Part { title: "Master", keys: master::ALL },
     Part { title: "Region server", keys: regionserver::ALL },
     Part { title: "Requests and connections", keys: rpc::ALL },
     Part { title: "Writes, memstore and log", keys: region::ALL },
     Part { title: "Store files and compaction", keys: store::ALL },
+    Part { title: "Splits", keys: split::ALL },
     Part { title: "Block cache", keys: cache::ALL },
 ];
 

@@ -4,6 +4,7 @@
 //! ```text
 //!   master ── open, close, flush, rows, write … ──▶ RegionServers ──▶ region server A
 //!          ◀────────── answers, reports ──────────               └──▶ region server B
+//!          ◀── MasterRequests: split this region ──────────────────── region server A
 //! ```
 //!
 //! The terms of the contract:
@@ -23,7 +24,7 @@ mod term;
 
 pub use catalog::{CatalogEdit, CatalogRow, OpenSequence, Stamp};
 pub use servers::{
-    CloneOrder, InheritOrder, OpenOrder, RegionReport, RegionServers, RegionShape, ServerFuture,
-    SnapshotContent, SnapshotOrder,
+    CloneOrder, InheritOrder, MasterRequests, OpenOrder, RegionReport, RegionServers, RegionShape,
+    ServerFuture, SnapshotContent, SnapshotOrder,
 };
 pub use term::{StaleTerm, Term, TermLedger};

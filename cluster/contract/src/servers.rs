@@ -163,3 +163,10 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Tells the server to flush and close everything and to end. It does so after this has returned.
     fn stop(&self, server: &ServerName);
 }
+
+/// What a region server asks of its master.
+pub trait MasterRequests: Send + Sync + 'static {
+    /// Asks that a region that has grown too large be split at `row`. The call returns soon; whether the master splits the
+    /// region is its decision, and a server may ask again.
+    fn split(&self, region: &RegionInfo, row: Bytes);
+}

@@ -3,9 +3,10 @@
 //! The checks and their words are HBase's, so that its shell and its tools see what they know. How a split is carried out
 //! is in [`crate::replace`].
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use contract::MasterRequests;
 use proto::{RegionId, RegionInfo, TableName, pb};
 use rpc::Exception;
 
@@ -15,7 +16,29 @@ use crate::procedure::{NonceKey, ProcedureId};
 use crate::replace::daughters;
 use crate::switches::Switch;
 
+/// What region servers ask of a master, while it lives.
+struct Requests(Weak<Master>);
+
+impl MasterRequests for Requests {
+    fn split(&self, region: &RegionInfo, row: Bytes) {
+        let Some(master) = self.0.upgrade() else { return };
+        match master.split_region(&region.into(), Some(row), None) {
+            Ok(id) => {
+                tracing::info!(%region, table = %region.table(), pid = id.0, "the region is too large: it is split")
+            }
+            Err(refusal) => {
+                tracing::info!(%region, table = %region.table(), %refusal, "the region is too large, and is not split");
+            }
+        }
+    }
+}
+
 impl Master {
+    /// The face of this master for its region servers.
+    pub fn requests(self: &Arc<Self>) -> Arc<dyn MasterRequests> {
+        Arc::new(Requests(Arc::downgrade(self)))
+    }
+
     /// Submits the split of an open region at `row`, or at the row that divides its data best.
     pub(crate) fn split_region(
         self: &Arc<Self>,

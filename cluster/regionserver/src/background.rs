@@ -234,6 +234,7 @@ impl Background {
             if region.needs_flush(server.memory_pressure()) && server.regions().is_open(&region) {
                 background.request_flush(&region);
             }
+            server.consider_split(&region);
             server.weigh_background();
             return server.relieve_memory();
         };
@@ -312,6 +313,7 @@ impl Background {
         if wanted.region.needs_compaction() && server.regions().is_open(&wanted.region) {
             background.request_compaction(&wanted.region, false, Vec::new());
         }
+        server.consider_split(&wanted.region);
     }
 
     /// Does what is due, then sleeps for a period.

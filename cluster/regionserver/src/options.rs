@@ -11,6 +11,7 @@ use proto::descriptor::Attributes;
 use region::{Level, RegionOptions};
 
 use crate::call_sample::CallKind;
+use crate::split_policy::SplitOptions;
 
 /// The options of a region server. Each field is one of HBase's keys, with HBase's default.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,6 +85,8 @@ pub struct Options {
     pub log_roll_period: Duration,
     /// Most addresses given to a client that asks for servers (`hbase.client.bootstrap.node.limit`).
     pub bootstrap_nodes_max: u64,
+    /// When regions are split.
+    pub split: SplitOptions,
     /// Port of the web pages; `None` if there are none (`hbase.regionserver.info.port`).
     pub info_port: Option<u16>,
 }
@@ -97,7 +100,7 @@ impl Default for Options {
 impl Options {
     /// The options in `conf`.
     pub fn from_conf(conf: &Conf) -> conf::Result<Options> {
-        use keys::{cluster, master, region, regionserver as key, rpc, store};
+        use keys::{cluster, master, region, regionserver as key, rpc, split, store};
         // Negative numbers turn a warning off.
         let millis = |ms: i64| u64::try_from(ms).ok().map(Duration::from_millis);
         let warn_time = conf.value(&rpc::WARN_RESPONSE_TIME)?;
@@ -142,6 +145,14 @@ impl Options {
             unnamed_files_period: conf.value(&master::HFILE_CLEANER_TTL)?,
             log_roll_period: conf.value(&region::LOG_ROLL_PERIOD)?,
             bootstrap_nodes_max: conf.value(&cluster::BOOTSTRAP_NODE_LIMIT)?,
+            split: SplitOptions {
+                policy: conf.value(&split::POLICY)?,
+                file_bytes_max: conf.value(&split::MAX_FILE_SIZE)?,
+                jitter: conf.value(&split::MAX_FILE_SIZE_JITTER)?.min(1.0),
+                all_stores: conf.value(&split::ALL_STORES)?,
+                initial_bytes: conf.value_if_set(&split::INITIAL_SIZE)?,
+                regions_max: conf.value(&split::REGIONS_MAX)?,
+            },
             info_port: u16::try_from(conf.value(&key::INFO_PORT)?).ok(),
         })
     }

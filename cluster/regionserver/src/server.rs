@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
-use bytes::Bytes;
 use cache::Cache;
 use conf::Conf;
 use env::sync::Mutex;
@@ -23,6 +22,7 @@ use crate::nonces::Nonces;
 use crate::regions::{MovedTo, OnlineRegions};
 use crate::scanners::Scanners;
 use crate::slow_calls::SlowCalls;
+use crate::split_requests::SplitRequests;
 use crate::tasks::{RunningCalls, Tasks};
 use crate::watch::Times;
 use crate::{Options, exceptions};
@@ -65,6 +65,7 @@ pub struct RegionServer {
     pub(crate) slow_calls: SlowCalls,
     pub(crate) observer: OnceLock<Arc<dyn CallObserver>>,
     pub(crate) janitor: Janitor,
+    pub(crate) split_requests: SplitRequests,
     /// When each region was last flushed, or else opened.
     flush_times: Mutex<HashMap<EncodedName, WallTime>>,
     reread: Mutex<Option<Reread>>,
@@ -91,6 +92,7 @@ impl RegionServer {
                 foundation.files.clone(),
                 Arc::clone(&foundation.region_options.open_files),
             ),
+            split_requests: SplitRequests::default(),
             flush_times: Mutex::default(),
             reread: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -272,15 +274,6 @@ impl RegionServer {
         Region::write_clone(files, world, &layout::region_folder(region), source)
     }
 
-    /// The row that divides the data of a region best; `None` if there is too little. Memory has no middle row, so a
-    /// region without files is flushed first, as in HBase. Blocks on storage.
-    pub fn find_split_row(&self, region: &Arc<Region>) -> Result<Option<Bytes>, region::Error> {
-        if region.load().files == 0 && region.memstore_bytes() > 0 {
-            self.flush(region, region::FlushReason::Requested)?;
-        }
-        region.best_split_row()
-    }
-
     /// Closes a region: requests no longer find it, its scanners end, and its memory is flushed. With `moved_to`,
     /// clients are told the new location. Returns `false` if it is not open here. A region whose writes could not be
     /// flushed serves on, and closing it can be tried again. Blocks on storage.
@@ -293,6 +286,7 @@ impl RegionServer {
         self.scanners.close_region(&region);
         self.background.forget(&region);
         self.flush_times.lock().remove(encoded);
+        self.split_requests.forget(encoded);
         let task = self.background_tasks.begin(format!("Closing {}", region.info()), "flushing");
         let closed = region.close();
         task.end(&closed);

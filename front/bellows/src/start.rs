@@ -140,6 +140,7 @@ pub(crate) fn run(
     let master =
         Master::start(world.clone(), master_options, files, Arc::new(servers), mirror, master_name.clone())
             .map_err(|error| Failure::of_words(root, error))?;
+    server.set_master(master.requests());
     server
         .start()
         .and_then(|()| master.start_chores())

@@ -3,8 +3,9 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use bytes::Bytes;
 use env::Priority;
-use proto::pb;
+use proto::{RegionInfo, pb};
 use region::{Level, RegionOptions};
 
 use super::bench::{Bench, class, mutation};
@@ -478,4 +479,54 @@ fn compactions_get_full_priority_when_flushes_wait_or_they_run_long() {
     background.set_began(Vec::new());
     bench.server.look_around();
     assert!(!background.crew.hurries(), "it has ended");
+}
+
+/// A master that notes what it is asked.
+#[derive(Default)]
+struct AskedMaster(env::sync::Mutex<Vec<(RegionInfo, Bytes)>>);
+
+impl contract::MasterRequests for AskedMaster {
+    fn split(&self, region: &RegionInfo, row: Bytes) {
+        self.0.lock().push((region.clone(), row));
+    }
+}
+
+#[test]
+fn a_region_that_has_grown_too_large_asks_for_its_split() {
+    let split = crate::SplitOptions { initial_bytes: Some(100_000), jitter: 0.0, ..Options::default().split };
+    let options = Options { split, wake_period: Duration::ZERO, ..Options::default() };
+    let bench = Bench::with(options, &[("", "")]);
+    let master = Arc::new(AskedMaster::default());
+    bench.server.set_master(master.clone());
+    let asked = || std::mem::take(&mut *master.0.lock());
+    let region = bench.server.regions().all().remove(0);
+    let fill = |rows: std::ops::Range<u32>| {
+        for row in rows {
+            let (row, value) = (format!("row-{row:05}").leak(), "v".repeat(2_000));
+            bench.put(row, "f:x", &value);
+        }
+        bench.server.background.request_flush(&region);
+        Background::flush_next(&bench.server);
+    };
+    fill(0..40);
+    assert_eq!(asked(), [], "80 KB are not too much");
+    fill(40..160);
+    let [(of, row)] = &asked()[..] else { panic!("it asks once") };
+    assert_eq!(of, region.info());
+    assert!(region.info().contains_row(row) && row.starts_with(b"row-"), "{row:?}");
+    fill(160..170);
+    assert_eq!(asked(), [], "it has just asked");
+    bench.world.advance(Duration::from_secs(61));
+    fill(170..180);
+    assert_eq!(asked().len(), 1, "it asks again");
+    // The same by a compaction, and not by one that has been told to wait.
+    bench.world.advance(Duration::from_secs(61));
+    bench.server.background.request_compaction(&region, true, Vec::new());
+    Background::compact_next(&bench.server);
+    assert_eq!(asked().len(), 1);
+    // With a second region of its table it may be as large as MAX_FILESIZE.
+    bench.server.open_region(super::bench::region("x", "y"), region.table().clone()).expect("opens");
+    bench.world.advance(Duration::from_secs(61));
+    fill(180..190);
+    assert_eq!(asked(), []);
 }
