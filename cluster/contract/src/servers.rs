@@ -132,6 +132,10 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Gives up what the server's log has of a region that was removed and is closed.
     fn forget(&self, server: &ServerName, region: &EncodedName) -> ServerFuture<()>;
 
+    /// Notes the nonces that the server's log has of regions that open no more, not of those in `serving`: a client may
+    /// repeat a call to a region that was split or merged meanwhile. Comes before the regions of a cluster that starts open.
+    fn recover_nonces(&self, server: &ServerName, serving: BTreeSet<EncodedName>) -> ServerFuture<()>;
+
     /// Gives up what the server's log has of earlier lives, except of the regions in `known`.
     fn forget_others(&self, server: &ServerName, known: BTreeSet<EncodedName>) -> ServerFuture<()>;
 

@@ -218,6 +218,14 @@ impl Assignments {
         Ok(())
     }
 
+    /// Notes the nonces of regions that open no more. See [`RegionServers::recover_nonces`].
+    pub(crate) fn recover_nonces(&self, serving: &BTreeSet<EncodedName>) -> Result<(), Exception> {
+        for server in self.servers.live() {
+            env::block_on(self.servers.recover_nonces(&server, serving.clone()))?;
+        }
+        Ok(())
+    }
+
     /// Gives up what the logs have of earlier lives, except of the regions in `known`.
     pub(crate) fn forget_others(&self, known: &BTreeSet<EncodedName>) -> Result<(), Exception> {
         for server in self.servers.live() {

@@ -208,6 +208,9 @@ impl Master {
             }
         });
         let wrap = |cause| failed("opening the tables", cause);
+        let serving = rows.iter().map(|row| row.region.encoded_name().clone());
+        let serving = serving.chain(self.regions.open_regions().map_err(wrap)?).collect();
+        self.regions.recover_nonces(&serving).map_err(wrap)?;
         self.in_parallel(rows, |row| self.open_or_record(row)).map_err(wrap)?;
         enabling.iter().try_for_each(|name| self.set_state(name, TableState::Enabled)).map_err(wrap)?;
         for name in disabling {

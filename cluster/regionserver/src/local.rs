@@ -13,7 +13,7 @@ use env::Runtime;
 use env::sync::Mutex;
 use proto::catalog::Column;
 use proto::{EncodedName, ServerName, TableDescriptor, pb};
-use region::{CellSink, Durability, Limits, Mutation, MutationKind, ReadMode, Region, Scan};
+use region::{CellSink, Durability, Limits, Mutation, MutationKind, ReadMode, RecoveredNonce, Region, Scan};
 use rpc::Exception;
 use storage::FileName;
 
@@ -85,6 +85,25 @@ impl Inner {
                 recovered.taken(&name);
             }
         }
+    }
+
+    fn recover_nonces(&self, serving: &BTreeSet<EncodedName>) -> Result<(), Exception> {
+        let Some(recovered) = &self.server.foundation().recovered else { return Ok(()) };
+        for name in recovered.regions() {
+            if EncodedName::parse(&String::from_utf8_lossy(&name)).is_ok_and(|name| serving.contains(&name)) {
+                continue;
+            }
+            let mut found = Vec::new();
+            self.told(recovered.replay::<region::Error>(&name, |record| {
+                if let Some((group, nonce)) = record.nonce {
+                    let (time, sequence) = (record.time, record.sequence);
+                    found.push(RecoveredNonce { group, nonce, time, sequence });
+                }
+                Ok(())
+            }))?;
+            self.server.nonces.recover(&found);
+        }
+        Ok(())
     }
 
     fn rows(&self, region: &EncodedName) -> Result<Vec<CatalogRow>, Exception> {
@@ -216,6 +235,10 @@ impl RegionServers for LocalServers {
             inner.server.foundation().log.forget_region(region.as_str().as_bytes());
             Ok(())
         })
+    }
+
+    fn recover_nonces(&self, server: &ServerName, serving: BTreeSet<EncodedName>) -> ServerFuture<()> {
+        self.order(server, move |inner| inner.recover_nonces(&serving))
     }
 
     fn forget_others(&self, server: &ServerName, known: BTreeSet<EncodedName>) -> ServerFuture<()> {

@@ -477,6 +477,12 @@ impl RegionServers for FakeServers {
         answered(Ok(()))
     }
 
+    fn recover_nonces(&self, _server: &ServerName, serving: BTreeSet<EncodedName>) -> ServerFuture<()> {
+        let open = self.open.lock();
+        assert!(open.keys().all(|region| serving.contains(region)), "open regions serve");
+        answered(Ok(()))
+    }
+
     fn forget_others(&self, _server: &ServerName, known: BTreeSet<EncodedName>) -> ServerFuture<()> {
         *self.known.lock() = Some(known);
         answered(Ok(()))
