@@ -106,10 +106,8 @@ impl Step {
             (Step::Close, Event::NotStored(_)) => Next::End,
             (Step::Close | Step::Create, _) => Next::Step(Step::Restore),
             (Step::Record, Event::NotStored(UsedUp)) => Next::Step(Step::Restore),
-            // The children have their rows in hbase:meta, so a start or an assignment can open them.
-            (Step::Open, Event::Failed(UsedUp)) => Next::End,
-            (Step::Record | Step::Restore, Event::Failed(UsedUp)) => Next::Wait,
-            (Step::Open | Step::Restore, Event::NotStored(UsedUp)) => Next::Wait,
+            (Step::Record, Event::Failed(UsedUp)) => Next::Wait,
+            (Step::Open | Step::Restore, Event::Failed(UsedUp) | Event::NotStored(UsedUp)) => Next::Wait,
             (_, Event::Interrupted | Event::Failed(Possible) | Event::NotStored(Possible)) => Next::Again,
         }
     }
@@ -177,7 +175,11 @@ impl Master {
         parents: Vec<RegionInfo>,
         children: Vec<RegionInfo>,
     ) -> Result<(), Exception> {
-        self.carry_out(Replacement { parents, children, step: Step::Close }, None, Phase::Service)
+        let replacement = Replacement { parents, children, step: Step::Close };
+        if let Some(Intent::Replace(waiting)) = self.intents.of(replacement.table()) {
+            return Err(Exception::io(format!("{} waits in step {:?}", waiting.words(), waiting.step)));
+        }
+        self.carry_out(replacement, None, Phase::Service)
     }
 
     /// Carries on a replacement that an earlier life, or an earlier failure, has left.
@@ -185,19 +187,22 @@ impl Master {
         let (step, words) = (replacement.step, replacement.words());
         tracing::info!(?step, "{words} goes on");
         let mut replacement = replacement.clone();
+        let mut stored = Some(step);
         if let Next::Step(step) = step.after(Event::Interrupted) {
             replacement.step = step;
+            stored = None;
         }
-        self.carry_out(replacement, None, phase)
+        self.carry_out(replacement, stored, phase)
     }
 
+    /// Takes one step after the other from that of `replacement`, which is stored already if `stored` names it.
     fn carry_out(
         &self,
         mut replacement: Replacement,
-        mut failure: Option<Exception>,
+        mut stored: Option<Step>,
         phase: Phase,
     ) -> Result<(), Exception> {
-        let mut failures = 0;
+        let (mut failures, mut failure) = (0, None);
         loop {
             let step = replacement.step;
             let repetition = if failures < self.options.procedures.retries_max {
@@ -205,13 +210,21 @@ impl Master {
             } else {
                 Repetition::UsedUp
             };
-            let stored = self.intents.begin(Intent::Replace(replacement.clone())).map_err(of_storage);
-            let (event, acted) = match stored {
+            // Once only: after a first act that may have happened, a step counts as begun whatever a second store says.
+            let storing = if stored == Some(step) {
+                Ok(())
+            } else {
+                self.intents.begin(Intent::Replace(replacement.clone())).map_err(of_storage)
+            };
+            let (event, acted) = match storing {
                 Err(cause) => (Event::NotStored(repetition), Err(cause)),
-                Ok(()) => match self.act(&replacement, phase) {
-                    Ok(()) => (Event::Done, Ok(())),
-                    Err(cause) => (Event::Failed(repetition), Err(cause)),
-                },
+                Ok(()) => {
+                    stored = Some(step);
+                    match self.act(&replacement, phase) {
+                        Ok(()) => (Event::Done, Ok(())),
+                        Err(cause) => (Event::Failed(repetition), Err(cause)),
+                    }
+                }
             };
             if let Err(cause) = &acted {
                 let words = replacement.words();
@@ -310,7 +323,8 @@ impl Master {
     }
 
     fn open_children(&self, replacement: &Replacement) -> Result<(), Exception> {
-        let table = self.descriptor(replacement.table())?;
+        // A table that was disabled while they waited opens them when it is enabled.
+        let Ok(table) = self.check_enabled(replacement.table()) else { return Ok(()) };
         let last = self.server_of_parents(replacement);
         let rows = replacement.child_rows();
         self.in_parallel(rows, |row| match self.regions.open(&row.region, &table, last.as_ref()) {
@@ -371,6 +385,6 @@ mod tests {
         }
         assert_eq!(way, [S::Close, S::Create, S::Record, S::Open]);
         assert_eq!((S::Open.after(E::Done), S::Restore.after(E::Done)), (N::End, N::End));
-        assert_eq!((S::Record.after(E::Failed(last)), S::Open.after(E::Failed(last))), (N::Wait, N::End));
+        assert_eq!((S::Record.after(E::Failed(last)), S::Open.after(E::Failed(last))), (N::Wait, N::Wait));
     }
 }

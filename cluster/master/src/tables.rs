@@ -28,7 +28,7 @@ use crate::clones::{CopyKind, Restored, SnapshotCopy};
 use crate::error::{of_proto, of_storage};
 use crate::intents::Intent;
 use crate::procedure::{NonceKey, ProcedureId};
-use crate::replace::Phase;
+use crate::replace::{Phase, Replacement, Step};
 use crate::view::TableEntry;
 use crate::{Master, descriptors, table_not_found};
 
@@ -224,7 +224,15 @@ impl Master {
                 }
                 Ok(())
             }
-            Some(Intent::Replace(replacement)) => self.carry_on(&replacement, Phase::Service),
+            Some(Intent::Replace(replacement)) => {
+                self.carry_on(&replacement, Phase::Service).or_else(|cause| {
+                    match self.intents.of(name) {
+                        // Regions that do not open must not keep the table from being disabled and deleted.
+                        Some(Intent::Replace(Replacement { step: Step::Open, .. })) => Ok(()),
+                        _ => Err(cause),
+                    }
+                })
+            }
             Some(intent) => {
                 self.finish(&intent)?;
                 if matches!(intent, Intent::Create { .. } | Intent::Copy(_)) {

@@ -399,6 +399,24 @@ fn a_collection_of_a_parent() {
 }
 
 #[test]
+fn a_split_whose_mutation_may_have_happened_is_never_rolled_back() {
+    let life = Life::first();
+    table(&life).expect("the preparation works");
+    life.servers.die_after(Some(0));
+    let waits = split(&life).expect_err("hbase:meta cannot be written");
+    assert!(waits.message.contains("waits in step Record"), "{waits}");
+    life.servers.die_after(None);
+    let region = region_at(&life, "");
+    let specifier = pb::RegionSpecifier { r#type: 1, value: region.name().clone() };
+    let (act, outcome) = (life.files.acts() + 1, Outcome::DidNotHappen);
+    life.files.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last: false }));
+    let _either = life.done(life.master.assign_region(&specifier));
+    life.files.set_fault(None);
+    life.done(life.master.assign_region(&specifier)).expect("nothing is in the way");
+    assert_agree(&life, &["", "m", "s"]);
+}
+
+#[test]
 fn a_daughter_that_does_not_open_is_reported_and_can_be_assigned() {
     let life = Life::first();
     table(&life).expect("the preparation works");
