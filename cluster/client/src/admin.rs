@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proto::catalog::TableState;
-use proto::{FamilyDescriptor, TableDescriptor, TableName, catalog, pb};
+use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName, catalog, pb};
 use rpc::{Exception, class};
 
 use crate::cluster::specifier;
@@ -86,6 +86,33 @@ impl Admin {
         let answer: pb::TruncateTableResponse = self.cluster.on_master("truncateTable", &request).await?;
         self.finished(answer.proc_id).await?;
         self.cluster.forget(table);
+        Ok(())
+    }
+
+    /// Splits a region at `row`, or in the middle of its data.
+    pub async fn split_region(&self, region: &RegionInfo, row: Option<Bytes>) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request =
+            pb::SplitTableRegionRequest { region_info: region.into(), split_row: row, nonce_group, nonce };
+        let answer: pb::SplitTableRegionResponse = self.cluster.on_master("SplitRegion", &request).await?;
+        self.finished(answer.proc_id).await?;
+        self.cluster.forget(region.table());
+        Ok(())
+    }
+
+    /// Merges regions of one table. Each must be beside the next one, unless the merge is `forcible`.
+    pub async fn merge_regions(&self, regions: &[RegionInfo], forcible: bool) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::MergeTableRegionsRequest {
+            region: regions.iter().map(specifier).collect(),
+            forcible: Some(forcible),
+            nonce_group,
+            nonce,
+        };
+        let answer: pb::MergeTableRegionsResponse =
+            self.cluster.on_master("MergeTableRegions", &request).await?;
+        self.finished(answer.proc_id).await?;
+        regions.iter().for_each(|region| self.cluster.forget(region.table()));
         Ok(())
     }
 

@@ -30,15 +30,16 @@ pub struct Settings {
     pub(crate) region: RegionOptions,
     pub(crate) log: wal::Options,
     pub(crate) server: regionserver::Options,
+    pub(crate) parents_period: Duration,
 }
 
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Settings { rpc_threads, cache_bytes, region, log, server } = self;
+        let Settings { rpc_threads, cache_bytes, region, log, server, parents_period } = self;
         write!(
             f,
             "rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
-             files {}..{}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}",
+             files {}..{}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}, split {} {:?}, parents {:?}",
             region.flush_size,
             region.block_multiplier,
             region.in_memory_compaction,
@@ -53,6 +54,9 @@ impl std::fmt::Debug for Settings {
             log.idle_write,
             server.flushers,
             server.compactors,
+            server.split.policy,
+            server.split.initial_bytes,
+            parents_period,
         )
     }
 }
@@ -97,6 +101,19 @@ impl Settings {
             unnamed_files_period: Duration::from_secs(random.spread(1, 600)),
             log_roll_period: Duration::from_secs(random.spread(2, 3_600)),
             memstore_bytes_max: 64 << 20,
+            split: regionserver::SplitOptions {
+                policy: random
+                    .choose(&[
+                        "DisabledRegionSplitPolicy",
+                        "SteppingSplitPolicy",
+                        "ConstantSizeRegionSplitPolicy",
+                    ])
+                    .to_owned(),
+                file_bytes_max: random.spread(16 << 10, 1 << 20),
+                initial_bytes: Some(random.spread(8 << 10, 1 << 20)),
+                regions_max: 16,
+                ..regionserver::Options::default().split
+            },
             ..regionserver::Options::default()
         };
         Settings {
@@ -105,6 +122,7 @@ impl Settings {
             region,
             log,
             server,
+            parents_period: Duration::from_secs(random.spread(1, 60)),
         }
     }
 }
@@ -267,7 +285,7 @@ fn serve(settings: &Settings, machine: MachineId, disk: Disk, life: &Life) -> Re
     };
     let server = RegionServer::new(server_name.clone(), foundation, settings.server.clone());
     let servers = LocalServers::new(Arc::clone(&server)).map_err(|error| words(&error))?;
-    let options = master::Options::default();
+    let options = master::Options { parents_period: settings.parents_period, ..master::Options::default() };
     let master = Master::start(
         world.clone(),
         options,
@@ -277,7 +295,9 @@ fn serve(settings: &Settings, machine: MachineId, disk: Disk, life: &Life) -> Re
         master_name.clone(),
     );
     let master = master.map_err(|error| words(&error))?;
+    server.set_master(master.requests());
     server.start().map_err(|error| words(&error))?;
+    master.start_chores().map_err(|error| words(&error))?;
 
     let meta = master.meta_location();
     let view = Arc::new(ClusterView::new());

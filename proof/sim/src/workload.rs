@@ -7,6 +7,7 @@ mod appends;
 mod bank;
 mod churn;
 mod counters;
+mod division;
 mod list;
 mod register;
 
@@ -141,6 +142,9 @@ pub fn draw(random: &mut Random) -> Vec<Arc<dyn Workload>> {
             };
             all.push(workload);
         }
+    }
+    if which >> 6 & 1 == 1 {
+        all.push(Arc::new(division::Division::new(random)));
     }
     all
 }
