@@ -84,8 +84,24 @@ fn list_number(name: &str) -> Option<u64> {
     name.strip_prefix("f1.").or_else(|| name.strip_prefix("f2."))?.parse().ok()
 }
 
+/// How often lists are read again because one was deleted while they were read.
+const READINGS_MAX: usize = 100;
+
 /// Reads the lists in a folder. A list that is too short was cut off by a crash, and is ignored if another is complete.
+///
+/// The listing of the folder must show what was written before it, as local disks, HDFS and S3 promise.
 fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
+    for _ in 1..READINGS_MAX {
+        if let Some(lists) = try_read_lists(files, folder)? {
+            return Ok(lists);
+        }
+    }
+    let error = storage::Error::new(Kind::NotFound, Outcome::DidNotHappen, folder, "read the lists in");
+    Err(error.because("each list was deleted before it was read: the listing is not up to date").into())
+}
+
+/// Reads the lists once. `None` if one is gone: its owner has written another, which the listing may not have had.
+fn try_read_lists(files: &dyn Files, folder: &FileName) -> Result<Option<Lists>> {
     let (mut whole, mut torn, mut number_max) = (Vec::new(), None, 0);
     for entry in files.list(folder)? {
         // Like HBase, ignore any other file: it says nothing of the store's files.
@@ -94,15 +110,14 @@ fn read_lists(files: &dyn Files, folder: &FileName) -> Result<Lists> {
         match read_list(files, &entry.name) {
             Ok(list) => whole.push((entry.name, list)),
             Err(error @ Error::Corrupt { what: "length", .. }) => torn = Some(error),
-            // An old list was deleted meanwhile.
-            Err(Error::Storage(error)) if error.kind() == Kind::NotFound => {}
+            Err(Error::Storage(error)) if error.kind() == Kind::NotFound => return Ok(None),
             // A list that cannot be read, or is damaged, may be the newest.
             Err(error) => return Err(error),
         }
     }
     match torn {
         Some(error) if whole.is_empty() => Err(error),
-        _ => Ok(Lists { whole, number_max }),
+        _ => Ok(Some(Lists { whole, number_max })),
     }
 }
 
