@@ -4,7 +4,11 @@
 //! finds ([`crate::startup`]). Each change can be repeated from its first step: it begins by removing what an earlier
 //! attempt has left. Therefore an intent is removed *before* the table can be used, never after.
 //!
+//! Each writing of the object differs from all others by a number: a swap that a store carries out late must not find the
+//! content that it expects.
+//!
 //! ```text
+//! first, since it differs each time:  NameBytesPair{"written", number 8B}
 //! per intent, delimited messages:  NameBytesPair{kind, family}  TableName | TableSchema  LongMsg count  RegionInfo…
 //! of a copy of a snapshot: NameBytesPair{"clone" | "restore", snapshot}, and then as of a creation;
 //! a region to truncate has no count; of a split or merge: NameBytesPair{"replace", step}  LongMsg count  RegionInfo… of
@@ -204,6 +208,33 @@ fn regions(bytes: &mut Bytes) -> Result<Vec<RegionInfo>, proto::Error> {
     (0..count).map(|_| RegionInfo::try_from(&next::<pb::RegionInfo>(bytes)?)).collect()
 }
 
+/// The name of the message that has the number of a writing.
+const WRITTEN: &str = "written";
+
+fn encode_number(out: &mut Vec<u8>, number: u64) {
+    let value = Some(Bytes::copy_from_slice(&number.to_be_bytes()));
+    let message = pb::NameBytesPair { name: WRITTEN.into(), value };
+    message.encode_length_delimited(out).expect("a growing buffer takes any message");
+}
+
+/// Takes the number of the writing off `bytes`; 0 in an object of a version that wrote none.
+fn decode_number(bytes: &mut Bytes) -> Result<u64, proto::Error> {
+    let mut rest = bytes.clone();
+    if !rest.has_remaining() {
+        return Ok(0);
+    }
+    let message: pb::NameBytesPair = next(&mut rest)?;
+    if message.name != WRITTEN {
+        return Ok(0);
+    }
+    *bytes = rest;
+    let number = message.value.as_deref().and_then(|value| value.try_into().ok()).map(u64::from_be_bytes);
+    number.ok_or_else(|| proto::Error::Malformed {
+        what: "unfinished change",
+        found: "whose number of writings has not 8 bytes".to_owned(),
+    })
+}
+
 fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
     M::decode_length_delimited(bytes)
         .map_err(|cause| proto::Error::Decode { what: "unfinished change", cause })
@@ -225,6 +256,8 @@ struct State {
     version: Option<Version>,
     /// Whether a write of the object failed and may have happened: it must be read again before the next change.
     is_in_doubt: bool,
+    /// The number of the last writing.
+    written: u64,
 }
 
 impl State {
@@ -237,12 +270,13 @@ impl State {
         };
         let mut bytes = Bytes::from(content);
         let mut by_table = BTreeMap::new();
+        let damaged = |cause| Error::Damaged { name: name.clone(), cause: Box::new(cause) };
+        let written = decode_number(&mut bytes).map_err(damaged)?;
         while bytes.has_remaining() {
-            let intent = Intent::decode(&mut bytes)
-                .map_err(|cause| Error::Damaged { name: name.clone(), cause: Box::new(cause) })?;
+            let intent = Intent::decode(&mut bytes).map_err(damaged)?;
             by_table.insert(intent.table().clone(), intent);
         }
-        Ok(State { by_table, version, is_in_doubt: false })
+        Ok(State { by_table, version, is_in_doubt: false, written })
     }
 }
 
@@ -290,11 +324,15 @@ impl Intents {
         }
         let mut by_table = state.by_table.clone();
         act(&mut by_table);
+        // Also after an attempt that failed, which may still be carried out.
+        state.written += 1;
+        let written = state.written;
         let mut content = Vec::new();
+        encode_number(&mut content, written);
         by_table.values().for_each(|intent| intent.encode(&mut content));
         let version = swap_confirmed(&*self.files, &layout::unfinished(), state.version.as_ref(), &content)
             .inspect_err(|error| state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened)?;
-        *state = State { by_table, version: Some(version), is_in_doubt: false };
+        *state = State { by_table, version: Some(version), is_in_doubt: false, written };
         Ok(())
     }
 }
@@ -349,6 +387,33 @@ mod tests {
         intents.begin(delete("b")).expect("the object was read first");
         assert_eq!(intents.all(), [delete("a"), delete("b")]);
         assert_ne!(intents.state.lock().version, written);
+    }
+
+    #[test]
+    fn no_two_writings_are_equal() {
+        let memory = Memory::new();
+        let delete = || Intent::Delete { table: "a".parse().unwrap() };
+        let content = || memory.read(&layout::unfinished(), SIZE_MAX).unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let intents = Intents::open(Arc::new(memory.clone())).unwrap();
+            intents.begin(delete()).unwrap();
+            seen.push(content());
+            intents.end(&"a".parse().unwrap()).unwrap();
+            seen.push(content());
+        }
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), 6);
+    }
+
+    #[test]
+    fn an_object_without_a_number_is_read() {
+        let (memory, mut content) = (Memory::new(), Vec::new());
+        let delete = Intent::Delete { table: "a".parse().unwrap() };
+        delete.encode(&mut content);
+        memory.swap(&layout::unfinished(), None, &content).unwrap();
+        assert_eq!(Intents::open(Arc::new(memory)).unwrap().all(), [delete]);
     }
 
     #[test]

@@ -62,10 +62,16 @@ struct State {
     version: Option<Version>,
     /// Whether a write of the object failed and may have happened: it must be read again before the next change.
     is_in_doubt: bool,
+    /// The number of the last writing.
+    written: u64,
 }
 
+/// Before the number of the writing.
+const WRITTEN: &str = "written=";
+
 impl State {
-    /// Reads the object: one `key=on|off` a line.
+    /// Reads the object: one `key=on|off` a line, and `written=NUMBER`, which differs in each writing, so that a swap that a
+    /// store carries out late does not find the content that it expects.
     fn read(files: &dyn Files, name: &FileName) -> storage::Result<State> {
         let mut on = [true; Switch::ALL.len()];
         let (content, version) = match files.load(name, SIZE_MAX) {
@@ -73,14 +79,18 @@ impl State {
             Err(error) if error.kind() == Kind::NotFound => (Vec::new(), None),
             Err(error) => return Err(error),
         };
+        let mut written = 0;
         for line in content.split(|&byte| byte == b'\n') {
+            if let Some(number) = line.strip_prefix(WRITTEN.as_bytes()) {
+                written = std::str::from_utf8(number).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+            }
             for (at, switch) in Switch::ALL.iter().enumerate() {
                 if line.strip_prefix(switch.key().as_bytes()).is_some_and(|rest| rest == b"=off") {
                     on[at] = false;
                 }
             }
         }
-        Ok(State { on, version, is_in_doubt: false })
+        Ok(State { on, version, is_in_doubt: false, written })
     }
 }
 
@@ -118,6 +128,9 @@ impl Switches {
                 .zip(wanted)
                 .map(|(switch, on)| format!("{}={}\n", switch.key(), if on { "on" } else { "off" }))
                 .collect();
+            // Also after an attempt that failed, which may still be carried out.
+            state.written += 1;
+            let text = format!("{text}{WRITTEN}{}\n", state.written);
             let version =
                 swap_confirmed(&*self.files, &self.name, state.version.as_ref(), text.as_bytes())
                     .inspect_err(|error| state.is_in_doubt = error.outcome() == Outcome::MayHaveHappened)?;
