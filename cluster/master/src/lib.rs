@@ -36,6 +36,7 @@ mod options;
 mod parents;
 mod placement;
 pub mod procedure;
+mod reopen;
 mod replace;
 pub mod root;
 mod selection;

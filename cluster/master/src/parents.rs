@@ -16,6 +16,7 @@ use proto::{RegionInfo, TableName};
 use rpc::Exception;
 
 use crate::Master;
+use crate::reopen::Reopening;
 use crate::switches::Switch;
 
 /// How often the chore looks for changes that wait to be carried on.
@@ -23,10 +24,11 @@ const CHORE_PERIOD: Duration = Duration::from_secs(10);
 
 impl Master {
     /// Starts the thread that collects parents (`hbase.catalogjanitor.interval`), deletes expired snapshots
-    /// (`hbase.master.cleaner.snapshot.interval`) and carries on what an earlier failure has left. It ends when the process ends or the master is dropped.
+    /// (`hbase.master.cleaner.snapshot.interval`), opens regions that could not be opened, and carries on what an earlier failure
+    /// has left. It ends when the process ends or the master is dropped.
     pub fn start_chores(self: &Arc<Self>) -> std::io::Result<()> {
         let master: Weak<Master> = Arc::downgrade(self);
-        let mut collected = self.world.moment();
+        let (mut collected, mut reopening) = (self.world.moment(), Reopening::default());
         let mut cleaned = collected;
         let body = move || {
             while let Some(master) = master.upgrade() {
@@ -40,6 +42,7 @@ impl Master {
                     }
                 }
                 master.carry_on_what_waits();
+                master.reopen_failed(&mut reopening);
                 let now = master.world.moment();
                 let period = master.options.snapshot_cleaner_period;
                 if !period.is_zero() && now.since(cleaned) >= period {

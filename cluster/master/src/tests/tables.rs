@@ -1,11 +1,15 @@
 //! Changes that run to their end, and those that are refused.
 
+use std::time::Duration;
+
 use proto::catalog::{RegionState, TableState};
 use proto::pb;
 use rpc::{Exception, class};
+use storage::Files;
 
 use super::fake::{Life, name, pb_name, schema};
 use crate::procedure::NonceKey;
+use crate::reopen::Reopening;
 use crate::view::covers_all_rows;
 use crate::{Selection, status};
 
@@ -361,6 +365,30 @@ fn a_region_that_will_not_open_does_not_keep_the_others() {
     assert_eq!(rows.iter().filter(|row| row.state == RegionState::FailedOpen).count(), 1);
     assert!(rows.iter().all(|row| next.servers.was_kept(row.region.encoded_name())));
     assert_eq!(status::of(&next.master, &[]).regions_in_transition.len(), 1);
+}
+
+#[test]
+fn a_region_that_would_not_open_is_opened_when_it_can_be() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    let files = life.files_of("t");
+    let broken = files.into_iter().find(|file| file.last() == ".regioninfo").expect("there are two");
+    let whole = life.files.read(&broken, 10_000).unwrap();
+    life.files.damage(&broken, |bytes| bytes.truncate(2));
+    let next = life.next();
+    let mut reopening = Reopening::default();
+    let mut attempt = || {
+        next.master.reopen_failed(&mut reopening);
+        next.master.procedures.wait_idle();
+        next.servers.open_count()
+    };
+    assert_eq!(attempt(), 3, "it cannot be opened yet");
+    next.files.damage(&broken, |bytes| *bytes = whole.clone());
+    assert_eq!(attempt(), 3, "the pause is not over");
+    next.master.world.advance(Duration::from_secs(60));
+    assert_eq!(attempt(), 4);
+    assert!(status::of(&next.master, &[]).regions_in_transition.is_empty());
+    assert_eq!(attempt(), 4);
 }
 
 #[test]

@@ -1,0 +1,78 @@
+//! Regions that could not be opened are opened again.
+//!
+//! A start records a region whose opening failed as FAILED_OPEN and lets all others serve. What kept it is often gone soon: a disk
+//! that failed a read, a store that did not answer. So the chore tries again, with pauses that double up to [`PAUSE_MAX`], for
+//! as long as the region is in that state and its table enabled. HBase tries again for ever, too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use env::Moment;
+use proto::catalog::{RegionRow, RegionState, TableState};
+use rpc::Exception;
+
+use crate::Master;
+
+/// The first pause between two attempts.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+/// The longest pause between two attempts.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// When to try again.
+#[derive(Debug, Default)]
+pub(crate) struct Reopening {
+    /// The last attempt and the pause after it; `None` while every region is open.
+    last: Option<(Moment, Duration)>,
+}
+
+impl Master {
+    /// Submits the opening of every region that could not be opened, unless the pause after the last attempt is not over.
+    pub(crate) fn reopen_failed(self: &Arc<Self>, reopening: &mut Reopening) {
+        let failed: Vec<RegionRow> = self.read_view(|view| {
+            let enabled = view.tables.values().filter(|table| table.state == TableState::Enabled);
+            let serving = enabled.flat_map(|table| table.serving());
+            serving.filter(|row| row.state == RegionState::FailedOpen).cloned().collect()
+        });
+        if failed.is_empty() {
+            reopening.last = None;
+            return;
+        }
+        let now = self.world.moment();
+        let pause = match reopening.last {
+            Some((last, pause)) if now.since(last) < pause => return,
+            Some((_, pause)) => (pause * 2).min(PAUSE_MAX),
+            None => PAUSE_MIN,
+        };
+        reopening.last = Some((now, pause));
+        for row in failed {
+            let table = row.region.table().clone();
+            let submitted =
+                self.submit("reopen", &table, None, move |master| master.open_after_failure(&row));
+            if let Err(cause) = submitted {
+                tracing::warn!(%table, %cause, "a region is not opened again now; it is tried again");
+            }
+        }
+    }
+
+    /// Opens a region if it is still one that could not be opened.
+    fn open_after_failure(&self, row: &RegionRow) -> Result<(), Exception> {
+        let name = row.region.table();
+        let descriptor = self.read_view(|view| {
+            let table = view.tables.get(name).filter(|table| table.state == TableState::Enabled)?;
+            let mut serving = table.serving();
+            let known = serving.find(|known| known.region.name() == row.region.name())?;
+            (known.state == RegionState::FailedOpen).then(|| Arc::clone(&table.descriptor))
+        });
+        let Some(descriptor) = descriptor else { return Ok(()) };
+        match self.open(&row.region, &descriptor) {
+            Ok(()) => {
+                tracing::info!(region = %row.region, "the region is open after all");
+                Ok(())
+            }
+            Err(cause) => {
+                tracing::error!(region = %row.region, %cause, "the region could not be opened again; it is tried again");
+                Err(cause)
+            }
+        }
+    }
+}
