@@ -12,6 +12,7 @@ use crate::network::Link;
 use crate::random::Random;
 use crate::scheduler::{MachineId, Scheduler};
 use crate::server::Server;
+use crate::store::{Store, StoreConduct};
 
 /// Kinds of faults; a run has some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub enum Kind {
     FullDisk,
     /// The wall clock jumps ahead.
     Clock,
+    /// Calls of the object store fail, or took place and fail; listings are old. Only where there is a store.
+    FailingStore,
 }
 
 const ALL: [Kind; 11] = [
@@ -67,6 +70,7 @@ enum Act {
     Resume,
     MendNetwork,
     MendDisk,
+    MendStore,
     KillAfterDisk,
     GiveRoom,
 }
@@ -95,8 +99,10 @@ impl Faults {
         mut random: Random,
     ) -> Faults {
         let mut kinds = Vec::new();
+        let store = server.store().map(|_| Kind::FailingStore);
+        let choice: Vec<Kind> = ALL.iter().copied().chain(std::iter::repeat_n(store, 5).flatten()).collect();
         for _ in 0..random.below(5) {
-            let kind = random.choose(&ALL);
+            let kind = random.choose(&choice);
             if !kinds.contains(&kind) {
                 kinds.push(kind);
             }
@@ -174,6 +180,7 @@ impl Faults {
                 self.set_links(Link::default());
             }
             Act::MendDisk => self.mend_disk(),
+            Act::MendStore => self.mend_store(),
             Act::KillAfterDisk => {
                 self.mend_disk();
                 self.go_down(Server::kill, 3_000);
@@ -188,6 +195,13 @@ impl Faults {
     fn mend_disk(&mut self) {
         self.scheduler.note(|| "fault  the disk is well".to_owned());
         *self.server.conduct.lock() = Conduct::default();
+    }
+
+    fn mend_store(&mut self) {
+        if let Some(store) = self.server.store() {
+            self.scheduler.note(|| "fault  the store is well".to_owned());
+            store.set_conduct(StoreConduct::default());
+        }
     }
 
     fn start(&mut self) {
@@ -212,7 +226,8 @@ impl Faults {
             scheduler.count(what);
             scheduler.note(|| what.to_owned());
         };
-        self.disk_was_faulty |= matches!(kind, Kind::FailingDisk | Kind::WrongBits | Kind::FullDisk);
+        self.disk_was_faulty |=
+            matches!(kind, Kind::FailingDisk | Kind::WrongBits | Kind::FullDisk | Kind::FailingStore);
         match kind {
             Kind::Kill => self.go_down(Server::kill, 3_000),
             Kind::Power => self.go_down(Server::lose_power, 5_000),
@@ -277,6 +292,17 @@ impl Faults {
                 place.set_bytes_max(Some(place.bytes() + more));
                 self.later(10_000, Act::GiveRoom);
             }
+            Kind::FailingStore => {
+                let Some(store) = self.server.store() else { return };
+                tell("fault: failing store", &self.scheduler);
+                let most = self.random.spread(1_000, 500_000);
+                store.set_conduct(StoreConduct {
+                    call_us: (1_000, most),
+                    failing_of_10_000: self.random.spread(5, 5_000),
+                    stale_of_10: self.random.below(8),
+                });
+                self.later(10_000, Act::MendStore);
+            }
             Kind::Clock => {
                 tell("fault: clock jump", &self.scheduler);
                 self.ahead_ms += self.random.spread(1, 600_000) as i64;
@@ -306,7 +332,8 @@ impl Faults {
     fn has_disk_faults(&self) -> bool {
         let conduct = *self.server.conduct.lock();
         let is_full = self.due.iter().any(|due| matches!(due.act, Act::GiveRoom));
-        conduct.failing_of_10_000 > 0 || conduct.flipped_of_10_000 > 0 || is_full
+        let store_fails = self.server.store().is_some_and(Store::is_failing);
+        conduct.failing_of_10_000 > 0 || conduct.flipped_of_10_000 > 0 || is_full || store_fails
     }
 
     /// Mends everything, and has the server run.
@@ -318,6 +345,7 @@ impl Faults {
         self.set_links(Link::default());
         let had_failed = self.server.conduct.lock().failing_of_10_000 > 0;
         self.mend_disk();
+        self.mend_store();
         self.server.place().set_bytes_max(None);
         if had_failed {
             // A log that failed stays dead until somebody starts it again.

@@ -23,6 +23,8 @@ pub mod scheduler;
 #[cfg(debug_assertions)]
 pub mod server;
 #[cfg(debug_assertions)]
+pub mod store;
+#[cfg(debug_assertions)]
 pub mod transcript;
 #[cfg(debug_assertions)]
 pub mod workload;

@@ -1,4 +1,5 @@
-//! A machine with the whole server: master, region server and registry in one process, as `bellows start` wires them.
+//! A machine with the whole server: master, region server and registry in one process, as `bellows start` wires them. Its
+//! files are all on one disk, or the log is on a disk and everything else in an object store.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -21,6 +22,7 @@ use storage::{FileName, Files, Memory};
 use crate::disk::{Conduct, Disk};
 use crate::random::Random;
 use crate::scheduler::{Health, MachineId, Scheduler};
+use crate::store::Store;
 
 /// The options of a server that differ from seed to seed.
 #[derive(Clone)]
@@ -31,14 +33,16 @@ pub struct Settings {
     pub(crate) log: wal::Options,
     pub(crate) server: regionserver::Options,
     pub(crate) parents_period: Duration,
+    /// Whether everything but the log is in an object store.
+    pub(crate) uses_store: bool,
 }
 
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Settings { rpc_threads, cache_bytes, region, log, server, parents_period } = self;
+        let Settings { rpc_threads, cache_bytes, region, log, server, parents_period, uses_store } = self;
         write!(
             f,
-            "rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
+            "store {uses_store}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
              files {}..{}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}, split {} {:?}, parents {:?}",
             region.flush_size,
             region.block_multiplier,
@@ -116,13 +120,17 @@ impl Settings {
             },
             ..regionserver::Options::default()
         };
+        let uses_store = random.one_in(3);
+        // A block of a store takes so long that a scan without a cache would not end in time.
+        let cache_bytes = random.spread(32 << 10, 4 << 20).max(if uses_store { 2 << 20 } else { 0 });
         Settings {
             rpc_threads: 1 + random.below(3) as usize,
-            cache_bytes: random.spread(32 << 10, 4 << 20),
+            cache_bytes,
             region,
             log,
             server,
             parents_period: Duration::from_secs(random.spread(1, 60)),
+            uses_store,
         }
     }
 }
@@ -140,6 +148,8 @@ pub struct Server {
     machine: MachineId,
     settings: Settings,
     place: Mutex<Memory>,
+    /// Where everything but the log is, if not on the disk.
+    store: Option<Store>,
     /// How its disk is now.
     pub conduct: Arc<Mutex<Conduct>>,
     life: Mutex<Arc<Life>>,
@@ -162,7 +172,9 @@ pub struct Life {
 impl Server {
     /// A machine with an empty disk, on which nothing runs.
     pub fn new(scheduler: &Rc<Scheduler>, machine: MachineId, settings: Settings) -> Rc<Server> {
+        let store = settings.uses_store.then(Store::default);
         Rc::new(Server {
+            store,
             scheduler: Rc::clone(scheduler),
             machine,
             settings,
@@ -193,6 +205,11 @@ impl Server {
         self.place.lock().clone()
     }
 
+    /// The object store that its files are in, if they are not on its disk.
+    pub fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
     /// Starts the process.
     pub fn start(&self) {
         let life = Arc::<Life>::default();
@@ -201,9 +218,9 @@ impl Server {
         self.scheduler.revive(self.machine);
         self.scheduler.note(|| format!("server starts, life {number}"));
         let disk = Disk::new(self.place.lock().clone(), Arc::clone(&self.conduct));
-        let (settings, machine) = (self.settings.clone(), self.machine);
+        let (settings, machine, store) = (self.settings.clone(), self.machine, self.store.clone());
         let work = Box::new(move || {
-            if let Err(failure) = serve(&settings, machine, disk, &life) {
+            if let Err(failure) = serve(&settings, machine, disk, store, &life) {
                 *life.failure.lock() = Some(failure);
             }
             life.ended.store(true, Ordering::Release);
@@ -256,7 +273,13 @@ impl master::TableStateMirror for NoMirror {
 }
 
 /// What the process does, from its start to its end.
-fn serve(settings: &Settings, machine: MachineId, disk: Disk, life: &Life) -> Result<(), String> {
+fn serve(
+    settings: &Settings,
+    machine: MachineId,
+    disk: Disk,
+    store: Option<Store>,
+    life: &Life,
+) -> Result<(), String> {
     let words = |error: &dyn std::fmt::Display| error.to_string();
     let world = env::World::real();
     let at = |port| SocketAddr::new(machine.ip(), port);
@@ -266,9 +289,9 @@ fn serve(settings: &Settings, machine: MachineId, disk: Disk, life: &Life) -> Re
     let registry = registry::Server::bind(world.clone(), registry::Options::default(), at(REGISTRY_PORT));
     let registry = registry.map_err(|error| words(&error))?;
 
-    let files: Arc<dyn Files> = Arc::new(disk);
-    let opened =
-        wal::Log::open(world.clone(), Arc::clone(&files), FileName::new("WALs"), settings.log.clone());
+    let log_files: Arc<dyn Files> = Arc::new(disk);
+    let files = store.map_or_else(|| Arc::clone(&log_files), |store| Arc::new(store) as Arc<dyn Files>);
+    let opened = wal::Log::open(world.clone(), log_files, FileName::new("WALs"), settings.log.clone());
     let (log, recovered) = opened.map_err(|error| words(&error))?;
     let log = Arc::new(log);
     let start_code = u64::try_from(world.now().0).unwrap_or(0);
