@@ -16,6 +16,7 @@ public final class Suite {
     AsyncTest.class,
     BoundaryTest.class,
     HbckTest.class,
+    SnapshotTest.class,
     ErrorTest.class
   };
 
