@@ -1,6 +1,7 @@
 //! Tests of the services with real messages, against regions in memory.
 
 mod admin;
+mod aggregate;
 mod background;
 mod bench;
 mod bulk_load;

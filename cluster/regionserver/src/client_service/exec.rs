@@ -1,7 +1,9 @@
 //! ExecService: coprocessor endpoints that HBase loads into every region.
 //!
-//! MultiRowMutationService is built in; code of users cannot be loaded. The service may be named with or without its
-//! package.
+//! MultiRowMutationService is in every region, as in HBase; AggregateService in those whose table names its class. Code
+//! of users cannot be loaded. The service may be named with or without its package.
+
+mod aggregate;
 
 use std::sync::Arc;
 
@@ -61,6 +63,17 @@ pub(super) fn run_blocking(
                 value: Some(response.encode_to_vec().into()),
             })
         }
+        ("AggregateService", method) if names_class(region, aggregate::CLASS) => {
+            let request = pb::AggregateRequest::decode(call.request.clone()).map_err(|error| {
+                Exception::do_not_retry(format!("unable to read AggregateRequest: {error}"))
+            })?;
+            let response = aggregate::answer(server, region, method, &request)?;
+            Ok(pb::NameBytesPair {
+                name: "org.apache.hadoop.hbase.shaded.protobuf.generated.AggregateProtos$AggregateResponse"
+                    .to_owned(),
+                value: Some(response.encode_to_vec().into()),
+            })
+        }
         ("MultiRowMutationService", method) => Err(Exception::new(
             class::UNKNOWN_PROTOCOL,
             format!("Unknown method {method} called on service {service} in region {}", region.info()),
@@ -74,6 +87,17 @@ pub(super) fn run_blocking(
             ),
         )),
     }
+}
+
+/// Whether the region's table names the Java class of an endpoint: `coprocessor$1 => 'PATH|CLASS|PRIORITY|ARGUMENTS'`.
+fn names_class(region: &Region, class: &str) -> bool {
+    region.table().attributes().iter().any(|(key, value)| {
+        key.to_ascii_lowercase().starts_with(b"coprocessor$")
+            && value
+                .split(|byte| *byte == b'|')
+                .nth(1)
+                .is_some_and(|named| named.trim_ascii() == class.as_bytes())
+    })
 }
 
 /// Applies mutations of several rows of one region atomically.
