@@ -4,7 +4,8 @@ use bytes::Bytes;
 use cache::{Block, BlockKind};
 use cell::{Cell, Comparator, Key, SequenceId, is_same_row};
 
-use super::{Raw, Reader};
+use super::Reader;
+use super::blocks::Raw;
 use crate::Result;
 use crate::compress::Compression;
 use crate::encode::{self, Layout};

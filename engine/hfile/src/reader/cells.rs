@@ -1,0 +1,98 @@
+//! The cells of a block: where each begins and ends, and what it counts.
+
+use std::ops::Range;
+
+use cell::{Cell, SequenceId};
+
+use super::Reader;
+use crate::format::read_vlong;
+
+impl Reader {
+    /// The end of the cell at `place`, and the start of the next one.
+    #[inline]
+    pub(super) fn cell_end(&self, bytes: &[u8], place: usize) -> Option<(usize, usize)> {
+        let end = self.end_before_number(bytes, place)?;
+        let rest = bytes.get(end..)?;
+        let next = if self.has_mvcc { end + read_vlong(rest)?.1 } else { end };
+        Some((end, next))
+    }
+
+    /// The end of the cell at `place`, without its sequence id; it may be beyond the block.
+    #[inline]
+    pub(super) fn end_before_number(&self, bytes: &[u8], place: usize) -> Option<usize> {
+        let word = |at: usize| -> Option<usize> {
+            bytes.get(at..)?.first_chunk::<4>().map(|word| u32::from_be_bytes(*word) as usize)
+        };
+        let mut end = place.checked_add(8)?.checked_add(word(place)?)?.checked_add(word(place + 4)?)?;
+        if self.has_tags {
+            let tags = u16::from_be_bytes(*bytes.get(end..)?.first_chunk::<2>()?);
+            end += 2 + usize::from(tags);
+        }
+        Some(end)
+    }
+
+    /// The range of the cell at `place` of a validated block, and its sequence id.
+    #[inline]
+    pub(crate) fn place_of_cell(&self, bytes: &[u8], place: usize) -> (Range<usize>, SequenceId) {
+        let end = self.end_before_number(bytes, place).expect("the block was checked");
+        let sequence = self.common_sequence.unwrap_or_else(|| {
+            SequenceId(read_vlong(&bytes[end..]).map_or(0, |(number, _)| u64::try_from(number).unwrap_or(0)))
+        });
+        (place..end, sequence)
+    }
+
+    /// Whether a cell of the file may have a tag.
+    #[inline]
+    pub(crate) fn may_have_tags(&self) -> bool {
+        self.may_have_tags
+    }
+
+    /// The newest sequence id of a cell; `None` if the file does not record it.
+    #[inline]
+    pub fn newest_write(&self) -> Option<SequenceId> {
+        self.newest_write
+    }
+
+    /// The cell at `place` of a validated block, without sequence id, in a file without tags.
+    #[inline]
+    pub(crate) fn untagged_at(bytes: &[u8], place: usize) -> Cell<'_> {
+        let word = |at: usize| -> usize {
+            bytes[at..].first_chunk::<4>().map_or(0, |word| u32::from_be_bytes(*word) as usize)
+        };
+        Cell::trusted(&bytes[place..place + 8 + word(place) + word(place + 4)], SequenceId::ZERO)
+    }
+
+    /// Returns the size that HBase counts in size limits for a cell of this file, in bytes.
+    ///
+    /// HBase wraps the bytes of a block in an object of 38 bytes. With an encoding that shares bytes of keys (PREFIX,
+    /// DIFF, FAST_DIFF) it makes an object of 120 bytes and adds row, family, qualifier, value and tags, but not the 20
+    /// bytes of lengths, timestamp and type. In neither case it counts a length of tags where no tag is.
+    #[inline]
+    pub fn heap_size(&self, cell: Cell<'_>) -> usize {
+        let length = cell.bytes().len();
+        if !self.has_tags {
+            return self.object_bytes() + length;
+        }
+        let has_length = !cell.tags().is_empty() && !self.encoding.shares_key_bytes();
+        self.object_bytes() + length - if has_length { 0 } else { size_of::<u16>() }
+    }
+
+    /// The heap size of the cell at `place` of a validated block, in a file without tags.
+    #[inline]
+    pub(crate) fn untagged_heap_size(&self, bytes: &[u8], place: usize) -> usize {
+        self.object_bytes() + Reader::untagged_at(bytes, place).bytes().len()
+    }
+
+    /// What HBase counts for a cell of this file beside its bytes.
+    #[inline]
+    pub(super) fn object_bytes(&self) -> usize {
+        if self.encoding.shares_key_bytes() { 100 } else { 38 }
+    }
+
+    /// The cell at `place` of a validated block.
+    #[inline]
+    pub(crate) fn cell_at<'a>(&self, bytes: &'a [u8], place: usize) -> Cell<'a> {
+        let (cell, sequence) = self.place_of_cell(bytes, place);
+        Cell::trusted(&bytes[cell], sequence)
+    }
+}
