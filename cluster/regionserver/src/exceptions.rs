@@ -19,9 +19,17 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
         // HBase passes its comparators' exceptions on; retrying a pattern that is too costly does not help.
         Error::Filter(filter::Failure::TooManySteps { .. }) => Exception::do_not_retry(text),
         Error::Filter(_) => Exception::io(text),
-        Error::NotALong(_) | Error::CellTooLarge { .. } | Error::BadRequest(_) | Error::ReadOnly(_) => {
-            Exception::do_not_retry(text)
-        }
+        Error::NotALong(_)
+        | Error::CellTooLarge { .. }
+        | Error::ReadOnly(_)
+        | Error::BadRequest(_)
+        | Error::EmptyRow
+        | Error::RowTooLong(_)
+        | Error::CellOfOtherRow { .. }
+        | Error::NegativeTimestamp(_)
+        | Error::ReversedOnDemand
+        | Error::FilterNeedsWholeRows
+        | Error::Schema(_) => Exception::do_not_retry(text),
         // This region acknowledges nothing any more; the next server to open it has all acknowledged writes.
         Error::Aborted(_) => {
             Exception::new(class::REGION_SERVER_ABORTED, format!("Server {server} aborting: {text}"))
@@ -59,6 +67,12 @@ mod tests {
             (Error::CellTooLarge { size: 2, limit: 1 }, "DoNotRetryIOException", true),
             (Error::RowTooBig { limit: 1, row: text() }, "RowTooBigException", true),
             (Error::BadRequest(text()), "DoNotRetryIOException", true),
+            (Error::EmptyRow, "DoNotRetryIOException", true),
+            (Error::RowTooLong(40_000), "DoNotRetryIOException", true),
+            (Error::CellOfOtherRow { cell_row: text(), row: text() }, "DoNotRetryIOException", true),
+            (Error::NegativeTimestamp(-1), "DoNotRetryIOException", true),
+            (Error::ReversedOnDemand, "DoNotRetryIOException", true),
+            (Error::FilterNeedsWholeRows, "DoNotRetryIOException", true),
             (Error::ReadOnly(text()), "DoNotRetryIOException", true),
             (Error::BadTimestamp { cell: text(), slop: 1 }, "FailedSanityCheckException", true),
             (Error::Aborted(text()), "RegionServerAbortedException", false),
@@ -67,5 +81,7 @@ mod tests {
         }
         let long = of_region(&Error::NotALong(3), &server);
         assert_eq!(long.message, "Field is not a long, it's 3 bytes wide");
+        let row = of_region(&Error::RowTooLong(40_000), &server);
+        assert_eq!(row.message, "Row length 40000 is > 32767");
     }
 }

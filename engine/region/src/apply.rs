@@ -252,22 +252,21 @@ impl Region {
     /// Checks a mutation without reading its row.
     pub(crate) fn check_mutation(&self, mutation: &Mutation) -> Result<()> {
         if mutation.row.is_empty() {
-            return Err(Error::BadRequest("Row length can't be 0".to_owned()));
+            return Err(Error::EmptyRow);
         }
         self.check_row(&mutation.row, "row lock")?;
         for cell in mutation.cells.cells() {
             self.store(cell.family())?;
             if cell.row() != mutation.row {
-                return Err(Error::BadRequest(format!(
-                    "a cell of row {} is in a mutation of row {}",
-                    cell.row().escape_ascii(),
-                    mutation.row.escape_ascii()
-                )));
+                return Err(Error::CellOfOtherRow {
+                    cell_row: cell.row().escape_ascii().to_string(),
+                    row: mutation.row.escape_ascii().to_string(),
+                });
             }
             self.check_size(cell.bytes().len())?;
             let timestamp = cell.timestamp();
             if timestamp != Timestamp::LATEST && timestamp.0 < 0 {
-                return Err(Error::BadRequest(format!("Timestamp cannot be negative. ts={}", timestamp.0)));
+                return Err(Error::NegativeTimestamp(timestamp.0));
             }
             if let Some(slop) = self.options.timestamp_slop
                 && timestamp != Timestamp::LATEST

@@ -14,8 +14,7 @@ use storage::FileName;
 
 use crate::region::Region;
 use crate::store::{Store, View};
-use crate::store_file::StoreFile;
-use crate::tracker::Listed;
+use crate::store_file::{Listed, StoreFile};
 use crate::{Error, Result};
 
 /// The files to remove and to add, and the other changes of the view.

@@ -18,7 +18,7 @@ use crate::dropped_markers::DroppedMarkers;
 use crate::flush::NewFile;
 use crate::heap::{Heap, Source};
 use crate::markers::change;
-use crate::open::Access;
+use crate::options::Access;
 use crate::region::Region;
 use crate::store::{Store, View};
 use crate::store_file::StoreFile;

@@ -61,9 +61,38 @@ pub enum Error {
         /// The row.
         row: String,
     },
-    /// A request that can never succeed.
+    /// A request that can never succeed, for a reason without a variant of its own.
     #[error("{0}")]
     BadRequest(String),
+    /// A row key without bytes.
+    #[error("Row length can't be 0")]
+    EmptyRow,
+    /// A row key of this many bytes, which is too long for a cell.
+    #[error("Row length {0} is > {max}", max = cell::ROW_LENGTH_MAX)]
+    RowTooLong(usize),
+    /// A mutation has a cell of another row.
+    #[error("a cell of row {cell_row} is in a mutation of row {row}")]
+    CellOfOtherRow {
+        /// The row of the cell.
+        cell_row: String,
+        /// The row of the mutation.
+        row: String,
+    },
+    /// A cell has this timestamp, in ms.
+    #[error("Timestamp cannot be negative. ts={0}")]
+    NegativeTimestamp(i64),
+    /// A reversed scan asks for families that are loaded on demand.
+    #[error("Reverse scan with loading CFs on demand is not supported")]
+    ReversedOnDemand,
+    /// A filter that judges whole rows is used by a scan that returns parts of rows.
+    #[error(
+        "Filter whose hasFilterRow() returns true is incompatible with scans that must stop mid-row because of a limit: \
+         ask without a batch"
+    )]
+    FilterNeedsWholeRows,
+    /// The attributes of the table or of a family are invalid.
+    #[error(transparent)]
+    Schema(proto::Error),
     /// The table takes no writes.
     #[error("region is read only: {0}")]
     ReadOnly(String),

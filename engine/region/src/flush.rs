@@ -35,24 +35,8 @@ use crate::open_files::PinnedFile;
 use crate::region::{Region, WriteState};
 use crate::retained_rows::Allowance;
 use crate::store::{Sealed, Store, View};
-use crate::store_file::{FileOpener, StoreFile};
-use crate::tracker::Listed;
-use crate::{Error, Result};
-
-/// Why a region is flushed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlushReason {
-    /// An operator or a client asked for it.
-    Requested,
-    /// Its memory is full, or the server needs the memory. The only reason for which rows may be retained.
-    MemstoreSize,
-    /// The server refuses writes until memory is free.
-    MemoryShort,
-    /// Its edits are old, or keep log files from being deleted.
-    Periodic,
-    /// The region closes.
-    Closing,
-}
+use crate::store_file::{FileOpener, Listed, StoreFile};
+use crate::{Error, FlushReason, Result};
 
 /// What a flush did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,8 +15,6 @@
 //!
 //! [`RegionOptions::stretch`]: crate::RegionOptions::stretch
 
-use crate::FlushReason;
-
 /// The state of a region and its server.
 #[derive(Clone, Copy, Debug)]
 pub struct FlushFacts {
@@ -41,6 +39,21 @@ pub struct FlushUrgency {
     pub is_short: bool,
     /// Whether the region's oldest edit is too old, or keeps log files from being deleted.
     pub is_overdue: bool,
+}
+
+/// Why a region is flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushReason {
+    /// An operator or a client asked for it.
+    Requested,
+    /// Its memory is full, or the server needs the memory. The only reason for which rows may be retained.
+    MemstoreSize,
+    /// The server refuses writes until memory is free.
+    MemoryShort,
+    /// Its edits are old, or keep log files from being deleted.
+    Periodic,
+    /// The region closes.
+    Closing,
 }
 
 /// What to do.

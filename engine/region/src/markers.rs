@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cell::SequenceId;
 use wal::{Kind, Marker, StoreChange};
 
-use crate::open::Access;
+use crate::options::Access;
 use crate::region::Region;
 use crate::store::Store;
 use crate::store_file::StoreFile;

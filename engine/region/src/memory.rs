@@ -51,7 +51,7 @@ use std::sync::atomic::Ordering;
 use memstore::Level;
 
 use crate::flush_decision::{FlushDecision, FlushFacts, FlushUrgency, decide_flush, flush_limit};
-use crate::open::Access;
+use crate::options::Access;
 use crate::region::Region;
 use crate::store::Store;
 use crate::{FlushReason, Result};

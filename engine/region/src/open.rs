@@ -16,6 +16,7 @@ use crate::bulk_load;
 use crate::locks::RowLocks;
 use crate::memory::LevelChoice;
 use crate::mvcc::Mvcc;
+pub(crate) use crate::options::Access;
 use crate::region::{Counters, Lifecycle, MemstoreState, RecoveredNonce, Region, WriteState};
 use crate::store::Store;
 use crate::store_file::{FileCursor, FileOpener, StoreFile};
@@ -45,15 +46,6 @@ pub struct Opening {
     pub recovered: Option<Arc<wal::LogReader>>,
 }
 
-/// What an opened region may do to its files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Flush, compact and have files deleted. One region in a cluster has this access.
-    Owner,
-    /// Read only. Any number of regions may have this access, beside the owner.
-    Reader,
-}
-
 impl Region {
     /// Opens a region. When this returns, all its writes that are in the log but not in its files are in memory.
     pub fn open(opening: Opening) -> Result<Arc<Region>> {
@@ -67,7 +59,7 @@ impl Region {
     }
 
     fn open_as(opening: Opening, access: Access) -> Result<Arc<Region>> {
-        let table_options = opening.table.options().map_err(|error| Error::BadRequest(error.to_string()))?;
+        let table_options = opening.table.options().map_err(Error::Schema)?;
         let flush_size = table_options.flush_bytes.unwrap_or(opening.options.flush_size);
         if access == Access::Owner {
             layout::keep_region_info(&*opening.files, &opening.folder, &opening.info)?;
@@ -224,7 +216,7 @@ fn open_store(
     let Opening { info, table, files, cache, world, options, .. } = opening;
     let folder = Region::store_folder(&opening.folder, family.name());
     let (tracker, listed) = Tracker::open(Arc::clone(files), &folder, world.clone(), access)?;
-    let family_options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
+    let family_options = family.options().map_err(Error::Schema)?;
     let caching = Store::caching(info, &family_options);
     let opener = FileOpener { files: &**files, cache, caching: &caching, open_files: &options.open_files };
     let mut open = Vec::with_capacity(listed.len());

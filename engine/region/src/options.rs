@@ -9,6 +9,15 @@ use memstore::{Level, Pool};
 
 use crate::{Ledger, OpenFiles};
 
+/// What an opened region may do to its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Flush, compact and have files deleted. One region in a cluster has this access.
+    Owner,
+    /// Read only. Any number of regions may have this access, beside the owner.
+    Reader,
+}
+
 /// The options with which a region is opened. Attributes of its table take precedence.
 #[derive(Clone, Debug)]
 pub struct RegionOptions {

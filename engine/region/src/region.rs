@@ -1,12 +1,11 @@
 //! The region itself: its stores, its state, its counters.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use cache::Cache;
-use cell::{CellSink, Comparator, SequenceId};
+use cell::{Comparator, SequenceId};
 use env::sync::{Mutex, RwLock};
 use env::{WallTime, World};
 use proto::descriptor::Durability as TableDurability;
@@ -18,9 +17,7 @@ use crate::ledger::Account;
 use crate::locks::RowLocks;
 use crate::memory::{InMemory, MemoryLoad};
 use crate::mvcc::Mvcc;
-use crate::open::Access;
-use crate::query::{ReadMode, Scan};
-use crate::scanner::{RegionScanner, RowReader};
+use crate::options::Access;
 use crate::store::Store;
 use crate::{Error, RegionOptions, Result};
 
@@ -267,12 +264,6 @@ impl Region {
         Error::Aborted(cause)
     }
 
-    /// Reads one row. Returns the number of cells passed to `sink`.
-    pub fn get(self: &Arc<Self>, scan: &Scan, mode: ReadMode, sink: &mut dyn CellSink) -> Result<usize> {
-        self.check_get(&scan.start)?;
-        RegionScanner::open_get(Arc::clone(self), scan)?.read_only_row(mode, sink)
-    }
-
     /// Prefetches memory that reads of `rows` will need, for all of them at once; about ten rows are best. Does nothing
     /// where that is not likely to help.
     pub fn prefetch_rows(&self, rows: &[&[u8]]) {
@@ -284,29 +275,6 @@ impl Region {
         if is_worth_it && are_rows {
             self.stores.iter().for_each(|store| store.prefetch_rows(rows));
         }
-    }
-
-    /// A reader of single rows with the query `scan`, a get without a filter. It sees the writes that are complete now.
-    pub fn row_reader(self: &Arc<Self>, scan: Scan) -> Result<RowReader> {
-        RowReader::open(Arc::clone(self), scan)
-    }
-
-    /// Refuses an empty row, or one outside the region.
-    pub(crate) fn check_get(&self, row: &[u8]) -> Result<()> {
-        if row.is_empty() {
-            return Err(Error::BadRequest("Row length can't be 0".to_owned()));
-        }
-        self.check_row(row, "get")
-    }
-
-    /// Opens a scanner, which sees what is complete now.
-    ///
-    /// The scan's rows may lie outside the region, as in HBase: the scanner returns what the region has of them.
-    pub fn scanner(self: &Arc<Self>, scan: Scan) -> Result<RegionScanner<'static>> {
-        self.check_serving()?;
-        check_row_length(&scan.start)?;
-        check_row_length(&scan.stop)?;
-        RegionScanner::open(Arc::clone(self), Cow::Owned(scan))
     }
 
     /// Counts rows that a scanner has skipped because of its filter.
@@ -432,10 +400,10 @@ impl Region {
 }
 
 /// Refuses a row that is too long for a cell.
-fn check_row_length(row: &[u8]) -> Result<()> {
+pub(crate) fn check_row_length(row: &[u8]) -> Result<()> {
     match row.len() {
         0..=cell::ROW_LENGTH_MAX => Ok(()),
-        length => Err(Error::BadRequest(format!("Row length {length} is > {}", cell::ROW_LENGTH_MAX))),
+        length => Err(Error::RowTooLong(length)),
     }
 }
 

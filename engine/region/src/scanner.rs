@@ -2,7 +2,7 @@
 //!
 //! A scanner stands at a row, or inside a row that was returned in part. It continues inside that row, so each row is
 //! read once, in however many parts. If a block is missing and the caller must not wait for it, the next call begins
-//! the row anew. The cells already returned are rows_read, judged again, and not returned twice.
+//! the row anew. The cells already returned are read and judged again, and not returned twice.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use crate::region::Region;
 use crate::store::View;
 use crate::{Error, Result};
 
+mod open;
 mod row;
 mod state;
 mod step_timer;
@@ -221,9 +222,7 @@ impl<'q> RegionScanner<'q> {
         let stores = &scanner.region.stores;
         let on_demand = |asked: &ScannedStore| is_on_demand(&scanner.scan, &stores[asked.store].family);
         if scanner.scan.reversed && scanner.asked.iter().any(on_demand) {
-            return Err(Error::BadRequest(
-                "Reverse scan with loading CFs on demand is not supported".to_owned(),
-            ));
+            return Err(Error::ReversedOnDemand);
         }
         Ok(scanner)
     }

@@ -113,7 +113,7 @@ impl Store {
         region: &RegionOptions,
         (asked, share): (LevelChoice, u64),
     ) -> Result<Store> {
-        let options = family.options().map_err(|error| Error::BadRequest(error.to_string()))?;
+        let options = family.options().map_err(Error::Schema)?;
         let active = Arc::new(Segment::new(comparator, &region.memory));
         let (pipeline, snapshot) = (Vec::new(), Vec::new());
         // What flushes and compactions of an earlier opening dropped is not known.

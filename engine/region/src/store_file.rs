@@ -4,6 +4,7 @@
 //! that returns only the store's rows.
 
 mod cursor;
+mod listed;
 pub(crate) mod name;
 pub(crate) mod reference;
 
@@ -15,12 +16,12 @@ use hfile::{ReadOptions, Reader};
 use storage::{FileName, FileReader, Files, Kind};
 
 pub(crate) use cursor::FileCursor;
+pub(crate) use listed::Listed;
 pub(crate) use name::{StoreFileName, StorePlace};
 pub use reference::{Half, Reference};
 
 use crate::dropped_markers::{self, DroppedMarkers};
 use crate::open_files::OpenFiles;
-use crate::tracker::Listed;
 use crate::{Error, Result};
 
 /// A file of a store.

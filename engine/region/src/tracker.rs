@@ -21,32 +21,13 @@ use prost::Message;
 use proto::pb;
 use storage::{FileName, Files, Kind, Outcome, swap_confirmed};
 
-use crate::open::Access;
-use crate::store_file::Reference;
+use crate::options::Access;
+pub(crate) use crate::store_file::Listed;
 use crate::{Error, Result};
 
 const FOLDER: &str = ".filelist";
 const SIZE_MAX: usize = 16 << 20;
 const VERSION: u64 = 1;
-
-/// A file of the store, as the list names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) name: String,
-    pub(crate) size: u64,
-    /// The content of the reference file of this name; `None` for other files, and in lists written by HBase.
-    pub(crate) reference: Option<Reference>,
-}
-
-impl TryFrom<pb::StoreFileEntry> for Listed {
-    type Error = String;
-
-    fn try_from(entry: pb::StoreFileEntry) -> std::result::Result<Listed, String> {
-        let reference = entry.reference.as_ref().map(Reference::try_from).transpose();
-        let reference = reference.map_err(|error| format!("{:?}: {error}", entry.name))?;
-        Ok(Listed { name: entry.name, size: entry.size, reference })
-    }
-}
 
 fn entries(name: &FileName, list: pb::StoreFileList) -> Result<Vec<Listed>> {
     let entries = list.store_file.into_iter().map(Listed::try_from);

@@ -13,14 +13,9 @@
 //! Both apply with [`RegionOptions::put_waits_for_delete`](crate::RegionOptions::put_waits_for_delete).
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use cell::Timestamp;
 use env::WallTime;
-
-use crate::locks::HeldRowLocks;
-use crate::region::Region;
-use crate::{Error, Mutation, MutationKind, ReadMode, Result};
 
 /// Number of slots for rows. A multiple of the number of row locks, so that one lock guards each slot.
 const SLOTS: u64 = 8192;
@@ -33,8 +28,6 @@ const WAIT_MAX_MS: i64 = 10;
 /// Time in ms by which a timestamp may be ahead of the clock to be taken for later writes. Beyond, a client has chosen the
 /// timestamp of the cell that was replaced, and it tells nothing about the row's other columns.
 const AHEAD_MAX_MS: i64 = 1_000;
-/// Time between two readings of the clock while a put waits.
-const PAUSE: Duration = Duration::from_micros(250);
 
 /// What later writes of a row must know about earlier ones.
 pub(crate) struct WriteTimes {
@@ -49,13 +42,30 @@ impl WriteTimes {
 
     /// Whether a delete would hide a put at `now`. The caller holds the row's lock. `hash` is called only if some row was
     /// deleted from just now.
-    fn hides(&self, hash: impl FnOnce() -> u64, now: WallTime) -> bool {
+    pub(crate) fn hides(&self, hash: impl FnOnce() -> u64, now: WallTime) -> bool {
         self.deletes.newest_of(hash, now, WAIT_MAX_MS).is_some()
     }
 
     /// The time with which to stamp a write at `now`. The caller holds the row's lock.
-    fn stamp(&self, hash: impl FnOnce() -> u64, now: WallTime) -> WallTime {
+    pub(crate) fn stamp(&self, hash: impl FnOnce() -> u64, now: WallTime) -> WallTime {
         self.ahead.newest_of(hash, now, AHEAD_MAX_MS).unwrap_or(now)
+    }
+
+    /// Notes a delete at `now`. The caller holds the row's lock.
+    pub(crate) fn note_delete(&self, hash: u64, now: WallTime) {
+        match self.stamp(|| hash, now) {
+            stamp if stamp == now => self.deletes.note(hash, now, now),
+            // What follows cannot wait so long for the clock.
+            stamp => self.ahead.note(hash, WallTime(stamp.0 + 1), now),
+        }
+    }
+
+    /// Notes that a cell was stamped with `timestamp` at `now`. The caller holds the row's lock. `hash` is called only if
+    /// the timestamp is ahead of the clock.
+    pub(crate) fn note_stamp(&self, hash: impl FnOnce() -> u64, timestamp: Timestamp, now: WallTime) {
+        if (1..=AHEAD_MAX_MS).contains(&timestamp.0.saturating_sub(now.0)) {
+            self.ahead.note(hash(), WallTime(timestamp.0), now);
+        }
     }
 }
 
@@ -98,74 +108,6 @@ impl RowTimes {
         let time = (noted >> TAG_BITS) as i64;
         let is_of_row = [tag, ANY_ROW].contains(&(noted % (1 << TAG_BITS)));
         (is_of_row && (0..=ahead_max).contains(&time.saturating_sub(now.0))).then_some(WallTime(time))
-    }
-}
-
-/// Whether the server stamps cells of the mutation, so that a delete with the same timestamp can hide them.
-fn is_stamped(mutation: &Mutation) -> bool {
-    match mutation.kind {
-        MutationKind::Delete => false,
-        MutationKind::Increment | MutationKind::Append => true,
-        MutationKind::Put => mutation.cells.cells().any(|cell| cell.timestamp() == Timestamp::LATEST),
-    }
-}
-
-impl Region {
-    /// Locks the rows of `mutations`, and of `others`, which are only read. If a delete would hide what is written now,
-    /// it releases the locks and takes them again in the next millisecond, or fails with [`Error::WouldBlock`] in
-    /// [`ReadMode::MemoryOnly`].
-    pub(crate) fn lock_rows<'m>(
-        &self,
-        mutations: impl Iterator<Item = &'m Mutation> + Clone,
-        others: impl Iterator<Item = &'m [u8]> + Clone,
-        mode: ReadMode,
-    ) -> Result<HeldRowLocks<'_>> {
-        loop {
-            let rows = mutations.clone().map(|mutation| &mutation.row[..]).chain(others.clone());
-            let held = self.locks.lock(rows, mode)?;
-            let Some(times) = self.locks.write_times() else { return Ok(held) };
-            let now = self.world.now();
-            let is_hidden = |mutation: &Mutation| {
-                times.hides(|| self.locks.hash_of(&mutation.row), now) && is_stamped(mutation)
-            };
-            if !mutations.clone().any(is_hidden) {
-                return Ok(held);
-            }
-            drop(held);
-            if mode == ReadMode::MemoryOnly {
-                return Err(Error::WouldBlock);
-            }
-            self.world.pause(PAUSE);
-        }
-    }
-
-    /// The time with which the server stamps cells of `mutation` at `now`: later if an earlier write of its row was stamped
-    /// ahead of the clock. The caller holds the row's lock.
-    pub(crate) fn stamp_of(&self, mutation: &Mutation, now: WallTime) -> WallTime {
-        let stamp = |times: &WriteTimes| times.stamp(|| self.locks.hash_of(&mutation.row), now);
-        self.locks.write_times().map_or(now, stamp)
-    }
-
-    /// Notes the deletes among `mutations`, once all of them have their stamps. The caller holds the locks of their rows.
-    pub(crate) fn note_deletes<'m>(&self, mutations: impl Iterator<Item = &'m Mutation>, now: WallTime) {
-        let Some(times) = self.locks.write_times() else { return };
-        for delete in mutations.filter(|mutation| mutation.kind == MutationKind::Delete) {
-            let hash = self.locks.hash_of(&delete.row);
-            match times.stamp(|| hash, now) {
-                stamp if stamp == now => times.deletes.note(hash, now, now),
-                // What follows cannot wait so long for the clock.
-                stamp => times.ahead.note(hash, WallTime(stamp.0 + 1), now),
-            }
-        }
-    }
-
-    /// Notes that a cell of the row was stamped with `timestamp` at `now`. The caller holds the row's lock.
-    pub(crate) fn note_stamp(&self, row: &[u8], timestamp: Timestamp, now: WallTime) {
-        if let Some(times) = self.locks.write_times()
-            && (1..=AHEAD_MAX_MS).contains(&timestamp.0.saturating_sub(now.0))
-        {
-            times.ahead.note(self.locks.hash_of(row), WallTime(timestamp.0), now);
-        }
     }
 }
 

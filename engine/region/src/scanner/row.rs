@@ -461,11 +461,7 @@ impl RegionScanner<'_> {
                     .iter()
                     .any(|store| store.heap.peek().is_some_and(|cell| is_same_row(cell.row(), row)));
                 if goes_on && part.buffered {
-                    return Err(Error::BadRequest(
-                        "Filter whose hasFilterRow() returns true is incompatible with scans that must stop \
-                         mid-row because of a limit: ask without a batch"
-                            .to_owned(),
-                    ));
+                    return Err(Error::FilterNeedsWholeRows);
                 }
                 return Ok(if goes_on { FamilyEnd::Cut { included } } else { FamilyEnd::Family });
             }
