@@ -1,4 +1,4 @@
-//! What gohbase sends, byte by byte, and what it insists on in replies; a script in Python, without any package.
+//! Sends gohbase's requests byte by byte and checks what gohbase requires of replies, with a Python script without packages.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The read path as HBase's own figures were published, engine by engine: `cargo xtask readpath`.
+//! Measures reads with each engine of the bucket cache, as HBase's published figures were measured: `cargo xtask readpath`.
 //!
 //! One table (keys of 22 bytes, values of 32, blocks of 16 KB) is loaded once; then the server is started on it with its
 //! blocks in memory, off the heap, in a file and in a mapped file, in turn and round by round. The tier under test holds
@@ -12,10 +12,10 @@
 //! * `scans`, `restart`: what [stays in the cache](kept) beside scans, and behind SIGKILL.
 //!
 //! With `--with hbase` Apache HBase does the same beside it, engine by engine, as it is shipped but for the engine and sizes:
-//! each workload unmeasured again and again until a row costs it hardly less than the time before, then measured.
+//! each workload is repeated until the cost of a row hardly falls, and then measured.
 //!
-//! The judge is the CPU time of the server's process; throughput is told beside it, and means something on a machine that
-//! does nothing else.
+//! Results are judged by the CPU time of the server's process. Throughput is printed, too, and means something only on a
+//! machine that does nothing else.
 
 mod kept;
 mod tail;

@@ -1,4 +1,4 @@
-//! A server of a test's own.
+//! Builds, starts and stops a server for one test.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};

@@ -1,8 +1,8 @@
-//! What whoever starts the server meets: it is ready within a second, it says what to paste, it ends in order, and when
-//! it does not start it says why in one line and leaves everything as it was.
+//! Checks what an operator meets at a start.
 //!
-//! Looked at from outside, on the real binary. The data is a made-up index of packages (see [`crate::packages`]), which is
-//! compared whole after everything that was refused.
+//! The server is ready within a second, prints what a client needs, and ends in order. When it cannot start, it says why in
+//! one line and changes no file. The checks run the real binary. The data is a made-up index of packages (see
+//! [`crate::packages`]), which is compared whole after everything that was refused.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

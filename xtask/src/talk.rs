@@ -1,4 +1,4 @@
-//! A program that answers each line with one line.
+//! Runs a program that answers each line of input with one line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

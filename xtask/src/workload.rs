@@ -1,4 +1,4 @@
-//! The client of a crash test (`cluster/client/examples/crash`), which is told line by line what to do.
+//! Controls the client of a crash test (`cluster/client/examples/crash`) by commands, one per line.
 
 use crate::talk::{self, Talk};
 

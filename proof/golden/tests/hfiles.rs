@@ -1,4 +1,4 @@
-//! HFiles written by Apache HBase are read whole, in every order of asking.
+//! HFiles that Apache HBase wrote are read completely, by scans in both directions and by seeks in any order.
 #![expect(clippy::disallowed_methods, reason = "the files of this folder are what the tests are about")]
 
 use std::collections::BTreeMap;

@@ -1,15 +1,13 @@
 //! Concurrent clients on anything that serves rows.
 //!
-//! - [`record`]: clients read and change a few rows, and each call and return is recorded for [`linear::check`]. A row
-//!   has its value twice, in two columns that are always changed together: a torn row shows as a value that nobody
-//!   wrote.
-//! - [`acid`]: HBase's AcidGuarantees: writers set all columns of all families of a row to one value, and gets and
-//!   scans must never see two.
+//! - [`record`]: clients read and change a few rows, and each call and return is recorded for [`linear::check`]. Each row
+//!   has its value in two columns that are always changed together. A torn row therefore shows a value that nobody wrote.
+//! - [`acid`]: HBase's AcidGuarantees. Writers set all columns of all families of a row to one value, and no get or scan may
+//!   see two values in a row.
 //!
 //! There are three kinds of rows, by the first letter of their names: `r` is put and deleted, `c` incremented, `t`
-//! appended to. They are not mixed: an increment or append is never older than what it changes, so several within a
-//! millisecond run ahead of the clock, and a later put with the clock's time would be hidden behind them, in HBase as
-//! here.
+//! appended to. They are not mixed. An increment or append is never older than the cell that it replaces, so several within
+//! a millisecond run ahead of the clock. They would hide a later put with the clock's time, in HBase as here.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! A region in this process, served to threads, with background work and deaths.
+//! Serves one region to threads of this process, with background flushes and compactions, and simulated crashes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! A model of a region, computed in the slow and obvious way, and the streams of operations on which both are compared.
+//! A simple model of a region, and the streams of operations on which model and region are compared.
 //!
-//! - [`survival`]: which writes may be there after a death: the region over a place that fails in every act.
-//! - [`stream`]: acts of a client, an operator and of fate, drawn from a seed or written down; a schema to do them on.
-//! - [`reference`](mod@reference): every cell that was ever written, in one ordered list, and the rules of what a reader gets of it.
-//! - [`rewrite`]: the rules of what a flush or compaction keeps.
-//! - [`subject`]: does a stream on a real region and on the reference, and says where they differ.
-//! - [`shrink`]: makes a stream that shows a difference shorter, and prints it as a test.
+//! - [`survival`]: which writes may be there after a crash, over a storage that fails in each of its operations.
+//! - [`stream`]: operations of clients and operators, and faults, drawn from a seed or written down, with a schema.
+//! - [`reference`](mod@reference): every cell that was ever written, in one ordered list, and the rules by which readers see them.
+//! - [`rewrite`]: which cells a flush or compaction keeps.
+//! - [`subject`]: applies a stream to a real region and to the reference, and reports the first difference.
+//! - [`shrink`]: shortens a stream that shows a difference, and prints it as a test.
 
 pub mod chance;
 pub mod concurrent;

@@ -1,4 +1,4 @@
-//! A server of its own process, reached by the native client, killed and started again.
+//! Starts and kills a server process, and reaches it with the native client.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! The long forms of what the tests do in short: see the crate's documentation.
+//! Long runs of what the tests do briefly; the crate's documentation describes them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

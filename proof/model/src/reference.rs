@@ -1,7 +1,7 @@
-//! Every cell that was ever written and is still there, in order, and the rules of what a reader gets of them.
+//! The reference model: all cells that were written and not dropped, in order, and the rules by which a reader sees them.
 //!
-//! The rules look at a whole row at once and ask of each cell whether it counts; nothing is walked, sought or
-//! remembered from cell to cell. They are HBase's, as its documentation and its own matchers have them:
+//! Each rule looks at a whole row and decides for each cell whether a reader sees it. No rule keeps state from one cell to
+//! the next, as a matcher does. The rules are those of HBase's documentation and matchers:
 //!
 //! 1. A marker masks, in its row and family, the puts at its timestamp (`Version`, `FamilyVersion`) or up to it
 //!    (`Column`, `Family`), whenever these were written. With a time range only markers count that are not before it;

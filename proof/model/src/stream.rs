@@ -1,8 +1,8 @@
-//! Streams of acts: what a client, an operator and fate do to one region, as plain data.
+//! Streams of acts on one region, as plain data: operations of clients and operators, and faults.
 //!
 //! A stream is drawn from a seed or written down by hand; its `Debug` form, with `[` as `vec![`, is the code that makes it.
-//! Rows, columns and timestamps come from small sets, so that acts meet. What an act means does not depend on those
-//! before it: any of them can be left out.
+//! Rows, columns and timestamps come from small sets, so that acts often concern the same cells. The meaning of an act
+//! does not depend on earlier acts, so any of them can be removed.
 
 use crate::chance::Chance;
 

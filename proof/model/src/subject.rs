@@ -1,9 +1,9 @@
-//! Does a stream on a region and on the reference, side by side.
+//! Applies a stream of operations to a region and to the reference, and compares them after each operation.
 //!
-//! What a reader gets must be the same, cell by cell, and so must what a write comes to. What flushes and compactions
-//! keep is looked at where it lies: a new file must have exactly what the rules keep of the cells that went into it;
-//! memory may drop what the rules drop, and nothing else. From then on the reference has what is there. After a death
-//! all must be there that the log or a file had.
+//! 1. A read must return the same cells from both, and a write must have the same result.
+//! 2. A new file must have exactly the cells that the rules of flushes and compactions keep of its sources. Memory may drop
+//!    the cells that those rules drop, and no others. The reference then drops what the region has dropped.
+//! 3. After a crash the region must have everything that the log or a file had.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

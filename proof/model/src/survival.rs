@@ -1,4 +1,4 @@
-//! What a region should show, computed the slow and obvious way.
+//! Computes which rows a region may show after a crash, from the list of all writes.
 //!
 //! The model keeps every write in the order in which it was made, and how many of them were acknowledged. What a reader
 //! should see follows from the definition alone: all cells, ordered; markers mask what is at or below their timestamp;

@@ -1,4 +1,4 @@
-//! Clients at the same time: no row is torn, and every history of a row can be explained, deaths included.
+//! Concurrent clients, also across crashes: no row is torn, and some order of operations explains the history of each row.
 
 use model::concurrent::{Load, Target, Unanswered, Values, acid, record};
 use model::in_process::{InProcess, LEVELS};

@@ -1,9 +1,9 @@
-//! A region over a place that dies in every act of writing, flushing and compacting, compared with the model.
+//! Crashes a region in every storage operation of writing, flushing and compacting, and compares it with the model.
 //!
-//! A life opens log and region, compares everything that can be seen with what the model allows, works, and ends when
-//! the place fails: in its n-th act, for every n, with the act undone or done. The next life finds what the death left
-//! and dies again, early enough to be in its recovery; a last one lives to its end. In another run the place fails once
-//! and goes on, and so must the region. Chance comes from the seed alone.
+//! A run opens log and region, compares all rows with what the model allows, writes, and ends when the storage fails: in its
+//! n-th operation, for every n, with the operation done or not done. The next run opens what is left, and fails again
+//! during recovery. A last run is not interrupted. In a further run the storage fails once, and the region must
+//! continue. All random numbers come from the seed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Streams of acts on a region and on the reference, side by side: drawn ones, and those that once showed a difference.
+//! Streams of acts on a region and on the reference: random ones, and those that once showed a difference.
 
 use model::chance::Chance;
 use model::shrink;

@@ -1,4 +1,4 @@
-//! One run: a seed, a server, clients, faults, and the judges' word.
+//! One run of the simulation: a seed, a server, clients, faults, and the judges' verdicts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

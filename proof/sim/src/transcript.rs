@@ -1,4 +1,4 @@
-//! What happened, in one line an event, and a hash of all of it.
+//! Records the events of a run, one per line, and a hash over all of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

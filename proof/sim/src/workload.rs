@@ -1,7 +1,7 @@
-//! Workloads, each with its judge.
+//! Workloads: clients of the simulated server, each kind with a judge of its results.
 //!
-//! A workload makes tables, has clients that act until the scene is over, and judges afterwards what it finds. It learns
-//! of a mistake also while it runs: then it tells the scene at once.
+//! A workload creates tables and runs clients until the scene ends; then its judge checks what is stored. A mistake that a
+//! client sees earlier is reported to the scene at once.
 
 mod appends;
 mod bank;

@@ -1,6 +1,6 @@
-//! What reads bytes from outside, each behind one function of bytes.
+//! Fuzz targets: each reader of bytes from outside, behind a function that takes the bytes.
 //!
-//! A target panics when something is wrong; what it answers is nobody's concern. The same functions are run in three
+//! A target panics when the reader misbehaves; its result does not matter. The same functions are run in three
 //! ways: by libFuzzer for as long as one likes (`fuzz/`), by the driver of this crate for seconds in every test
 //! (`cargo xtask test --only fuzz`), and over inputs that once broke something (`broken/`, in `cargo test`).
 

@@ -1,4 +1,4 @@
-//! Runs every target over bent inputs for some seconds, from a seed.
+//! Runs every fuzz target for some seconds on mutated inputs, which a seed decides.
 //!
 //! ```text
 //! targets SECONDS SEED              all targets, so long together
@@ -7,9 +7,9 @@
 //! targets seeds FOLDER              the good inputs, a folder a target
 //! ```
 //!
-//! An input is a good one that was bent: bytes changed, cut out, put in, exchanged with those of another, or replaced by
-//! numbers at which readers stumble. The same seed bends in the same way; how far a run comes depends on the machine. A
-//! target that panics, takes too long or too much memory ends the run, and its input is told.
+//! An input is a valid one that was mutated: bytes changed, removed, inserted, exchanged with those of another input, or
+//! replaced by boundary values. The same seed gives the same mutations; the number of inputs depends on the machine. A
+//! target that panics, takes too long or uses too much memory ends the run, and the input is printed.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,

@@ -1,4 +1,6 @@
-//! Checksums that fit whatever they stand for: a reader that only ever sees torn bytes is not seen to be careful.
+//! Corrects the checksums of an input after it was changed.
+//!
+//! Without this a reader would reject nearly every changed input at its checksum, and its other checks would not be tested.
 
 use crc_fast::{CrcAlgorithm, checksum};
 

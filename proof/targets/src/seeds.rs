@@ -1,4 +1,4 @@
-//! Good inputs of each target, which are bent.
+//! Valid inputs of each target, from which mutated ones are made.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Towers of functions as SVG, for reading in a browser: what a box is stands in it as far as it fits, and whole when it is
-//! pointed at.
+//! Draws a flame graph as SVG for a browser.
+//!
+//! A box shows as much of its function's name as fits, and the whole name while the pointer is over it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

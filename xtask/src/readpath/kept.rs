@@ -1,5 +1,4 @@
-//! What stays in the cache of what is asked for again and again: rows of which some are wanted far more often than others,
-//! a quarter more of them than fits.
+//! Hit rates of the cache under skewed gets, of a table that is a quarter larger than the cache.
 //!
 //! * `scans`: engine by engine, the hit rate of gets alone, and beside scans that walk over another table, four times as
 //!   large as the cache, from end to end.

@@ -1,12 +1,12 @@
-//! How much later the slowest hundredth of gets is answered than half of all, at a rate that is offered.
+//! Compares the 99th percentile of get latencies with the median, at a fixed offered rate.
 //!
-//! The greatest rate that is kept is found first, offered by the same generator in the same way: callers who wait for
-//! answers reach another, and who goes by 70 % of that may offer more than generator and server can do together.
+//! The greatest rate that is sustained is found first, with the same open-loop generator. Callers that wait for answers
+//! reach another rate, and 70 % of that may be more than generator and server can do together.
 //!
-//! A machine that stands still for a hundredth of the time makes the slowest hundredth of gets by itself, whoever answers
-//! them. So the generator watches all processors (`bellows bench --calm`), and what is judged is the tail of gets that were due
-//! while none stood still, from 1 ms before a standstill on until it can be worked off. The tail of all of them is told
-//! beside it. A try of which some gets never began counts as the worst of all.
+//! A machine whose processors stop for 1 % of the time decides the 99th percentile by itself. So the generator watches all
+//! processors (`bellows bench --calm`). Gets that were due from 1 ms before a stop until its backlog is worked off are left
+//! out of the judged percentile; the percentile of all gets is printed beside it. A try in which some gets never began
+//! counts as the worst.
 
 use super::{is_within, median};
 use crate::compare::figure_of;

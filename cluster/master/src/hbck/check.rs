@@ -1,4 +1,4 @@
-//! The check: what hbase:meta, the master's view and the open regions say of each other.
+//! Compares hbase:meta, the master's view and the open regions, and reports where they contradict each other.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
-//! Each change, killed at every write it makes to the disk and to hbase:meta: the next life finds it whole or not begun,
-//! and can go on from there.
+//! Kills the master at every write that a change makes to the disk and to hbase:meta.
+//!
+//! The next master finds the change complete or not begun, and can continue from there.
 
 use std::collections::BTreeSet;
 

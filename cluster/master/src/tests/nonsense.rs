@@ -1,4 +1,4 @@
-//! What nobody should have written, or what is gone, keeps its own table out of reach and no other one.
+//! Damaged or missing catalog rows and files make only their own table unreachable; all other tables are served.
 
 use std::sync::Arc;
 

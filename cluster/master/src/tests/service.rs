@@ -1,4 +1,4 @@
-//! What travels: methods by name, messages in and out.
+//! The master over the wire: methods are called by name, with encoded requests and replies.
 
 use std::sync::Arc;
 use std::time::Duration;

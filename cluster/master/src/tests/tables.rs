@@ -1,4 +1,4 @@
-//! Changes that run to their end, and those that are refused.
+//! Changes of tables, namespaces and schemas: those that succeed, and those that the master refuses.
 
 use std::time::Duration;
 
