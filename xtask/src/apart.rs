@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_stepped_back_is_known() {
+    fn the_nice_value_of_a_process_is_parsed() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 39 19 14 0 100 0";
         assert_eq!((nice_of(stat), nice_of("7 (a")), (Some(19), None));
     }

@@ -1,16 +1,16 @@
-//! Goes through a text by a [program](crate::program), back where it must.
+//! Runs a [program](crate::program) over a text, with backtracking.
 //!
-//! What is to be tried when all else fails lies on a stack of our own, not on the thread's, and both the steps and the
-//! stack have a limit: a pattern that has too many ways to fail ends in an error after bounded time.
+//! Alternatives that are still to be tried are on a stack of its own, not on the thread's. Steps and stack are limited, so a
+//! pattern that backtracks too often ends in an error after bounded time.
 //!
 //! 1. The program runs as it is, for [`STEPS_PLAIN`] steps and some for each character.
-//! 2. If that was not enough and no part of the pattern looks back at a group, it runs anew and remembers at which place of
-//!    the text which operation was in vain (with the registers that matter there): nothing is tried twice, so that what
-//!    takes exponentially many steps without takes few with it.
-//! 3. After [`STEPS_MAX`] steps it is given up.
+//! 2. If that was not enough, and the pattern has no back reference, it starts again with a memo: which operation failed at
+//!    which position, with the registers that matter there. Nothing is tried twice, so a search that would take exponentially
+//!    many steps takes few.
+//! 3. After [`STEPS_MAX`] steps it gives up with an error.
 //!
-//! Where parts are matched apart (look-arounds, atomic groups, what is repeated whole) the machine calls itself: as deep
-//! as groups lie in each other, which the parser limits.
+//! For look-arounds, atomic groups and repetitions of whole groups the machine calls itself. The depth is that of nested groups,
+//! which the parser limits.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Patterns in the language of `java.util.regex.Pattern`, and what is wrong with those that are none.
+//! Parses patterns in the language of `java.util.regex.Pattern`, and reports what is wrong with invalid ones.
 //!
 //! A pattern is read code point by code point, from left to right, with one look ahead. White space and `#` comments of
 //! the mode `(?x)` are passed over wherever Java passes over them, which is inside escapes and repetitions, too. Two zeros

@@ -1,4 +1,4 @@
-//! What is said of the language in words, by example; `tests/java.rs` has what Java itself says.
+//! Examples of what the documentation of `Pattern` states; `tests/java.rs` compares with Java itself.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What `java.util.regex` says of random patterns and texts, and whether ours says the same.
+//! Compares results with those of `java.util.regex`, for random patterns and texts.
 //!
 //! `tests/java.answers` was written by `proof/java/regex/src/Answers.java`. Another file of answers is named by
 //! `JAVA_REGEX_ANSWERS`: `cargo xtask regex` has Java write one and names it.

@@ -1,4 +1,4 @@
-//! A swap that does not leave its caller in doubt when that can be helped.
+//! A swap that reads the object again when it may have happened, so that its caller mostly learns the truth.
 
 use crate::{Error, FileName, Files, Kind, Outcome, Result, Settled, Version};
 

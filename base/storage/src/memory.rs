@@ -1,5 +1,5 @@
-//! A file system for tests. It loses what was not synced, tears the last write, fills up and fails, as told, and it can be
-//! told which [capabilities](Capability) it has.
+//! A file system for tests. A test makes it lose unsynced data, tear the last write, fill up or fail, and chooses its
+//! [capabilities](Capability).
 //!
 //! Every file keeps two lengths: what was written, and what is durable. A [crash](Memory::crash) gives the place as the
 //! next life would find it. By the seed,

@@ -1,4 +1,4 @@
-//! The suite on every implementation of this crate, and what each of them promises beyond it.
+//! Runs the conformance suite on every implementation of this crate, and tests what each implementation adds.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -11,8 +11,8 @@ use crate::{Error, procedure};
 /// The settings of a master.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of regions that are opened or closed at the same time (`hbase.regionserver.executor.openregion.threads`
-    /// in HBase). 3.
+    /// Number of regions that are opened or closed at the same time, 3 unless set
+    /// (`hbase.regionserver.executor.openregion.threads` in HBase).
     pub open_threads: usize,
     /// Limits of a schema. `hbase.table.sanity.checks` switches most of them off.
     pub sanity: sanity::Limits,

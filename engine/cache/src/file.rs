@@ -1,4 +1,4 @@
-//! A file as the cache knows it, and the look for one of its blocks.
+//! A file in the block cache, and the lookup of one of its blocks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::flight::Role;
 use crate::memory::{Admission, Cause, PEEKED};
 use crate::{Block, BlockKey, BlockKind, Bucket, Cache, Cells, FileId, Part};
 
-/// What a family wants of the cache. The server's [switches](crate::Switches) are added to it.
+/// The caching options of a family. The server's [switches](crate::Switches) are added to it.
 #[derive(Clone, Debug)]
 pub struct Caching {
     /// Whose looks these are.
@@ -87,7 +87,7 @@ pub struct Ask {
     pub memory_only: bool,
 }
 
-/// What all who have a file open share.
+/// The cache's state of a file, shared by all who have it open.
 #[derive(Debug)]
 pub(crate) struct FileEntry {
     pub(crate) id: FileId,

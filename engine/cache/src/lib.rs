@@ -58,7 +58,7 @@ pub struct BlockKey {
     pub offset: u64,
 }
 
-/// What a block holds.
+/// The kind of a block's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
     /// Cells.
@@ -78,7 +78,7 @@ impl BlockKind {
 /// time, checked and left packed.
 #[derive(Debug)]
 pub struct Block {
-    /// What it holds.
+    /// The kind of its content.
     pub kind: BlockKind,
     /// The content, without header and checksums.
     pub bytes: Bytes,
@@ -169,12 +169,12 @@ pub struct Switches {
     pub index_on_write: bool,
     /// Bloom chunks of written files are kept (`hfile.block.bloom.cacheonwrite`).
     pub blooms_on_write: bool,
-    /// All blocks of compacted files are kept (`hbase.rs.cachecompactedblocksonwrite`) …
+    /// All blocks of files that a compaction writes are cached (`hbase.rs.cachecompactedblocksonwrite`).
     pub compacted_on_write: bool,
-    /// … if the files that were compacted measure no more than this together, in bytes
+    /// Largest total size in bytes of the compacted files with which their blocks are still cached
     /// (`hbase.rs.cachecompactedblocksonwrite.threshold`).
     pub compacted_bytes_max: u64,
-    /// What is written in the place of blocks that are kept is kept, too (`bellows.block.cache.stays.warm`).
+    /// Blocks that replace cached ones are cached when they are written (`bellows.block.cache.stays.warm`).
     pub stays_warm: bool,
     /// Blocks of a file are dropped when it is closed (`hbase.rs.evictblocksonclose`).
     pub evict_on_close: bool,

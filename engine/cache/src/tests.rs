@@ -41,7 +41,7 @@ fn of_table(table: &str) -> Caching {
 }
 
 #[test]
-fn what_was_kept_is_found_until_its_file_is_gone() {
+fn a_cached_block_is_found_until_its_file_is_removed() {
     let cache = Arc::new(Cache::with_bytes(1 << 20));
     let file = cache.open_file("a", 9, of_table("t"));
     let other = cache.open_file("b", 9, of_table("u"));
@@ -63,7 +63,7 @@ fn what_was_kept_is_found_until_its_file_is_gone() {
 }
 
 #[test]
-fn what_is_peeked_at_is_what_is_kept_and_nobody_counts_it() {
+fn a_peek_returns_the_cached_block_and_is_not_counted() {
     for of_bucket in [false, true] {
         let cache = Cache::with_bytes(1 << 20);
         let bucket = Bucket::offheap(1 << 20, &BucketOptions::default());
@@ -174,7 +174,7 @@ fn a_file_is_being_read_when_requests_have_a_quarter_of_it() {
 }
 
 #[test]
-fn who_must_not_wait_is_told_and_not_counted() {
+fn a_lookup_that_would_block_is_not_counted() {
     let cache = Arc::new(Cache::with_bytes(1 << 20));
     let file = cache.open_file("a", 9, Caching::default());
     let look = || {
@@ -215,7 +215,7 @@ fn of_many_that_miss_a_block_one_reads_it() {
 }
 
 #[test]
-fn who_waited_for_a_read_that_failed_reads_and_fails_by_itself() {
+fn a_waiter_of_a_failed_read_reads_for_itself() {
     let cache = Arc::new(Cache::with_bytes(1 << 20));
     let file = cache.open_file("a", 9, Caching::default());
     let (reads, failures) = (AtomicUsize::new(0), AtomicUsize::new(0));

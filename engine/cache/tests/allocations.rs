@@ -1,4 +1,4 @@
-//! A look that hits memory allocates nothing, and one that copies a block from a device no room for its bytes.
+//! A lookup that hits memory allocates nothing. One that copies a block from a device allocates no memory for its bytes.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -177,7 +177,7 @@ fn values_choose_cells_and_rows() {
 
 /// NO_OP keeps nothing where single cells are compared. Of one column's value HBase does not know what to do with it.
 #[test]
-fn what_compares_nothing_is_a_failure_of_a_single_column_alone() {
+fn no_op_fails_only_in_filters_of_a_single_column() {
     use CompareOperator::NoOp;
     let bytes_of_a_cell = CellParts {
         row: b"r",

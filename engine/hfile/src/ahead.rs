@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn who_walks_reads_more_and_more_and_who_jumps_does_not() {
+    fn read_ahead_grows_for_sequential_reads_only() {
         let walk: Vec<u64> = (0..20).collect();
         let expected = [64, 64, 128, 0, 256, 0, 0, 0, 512, 0, 0, 0, 0, 0, 0, 0, 512, 0, 0, 0];
         assert_eq!(reads(ReadType::Default, &walk), expected);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_a_window_unused_gets_smaller_ones() {
+    fn unused_read_ahead_shrinks_the_window() {
         let walk = [0, 1, 2, 3, 4, 5, 6, 7, 8];
         let gap = [9, 30, 31, 32, 33];
         let read = reads(ReadType::Default, &[&walk[..], &gap[..]].concat());

@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_blocks_decode_to_the_same_cells() {
         for layout in layouts() {
             for seed in 0..200 {
                 let (plain, starts) = plain(layout, seed);

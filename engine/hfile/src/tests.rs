@@ -81,7 +81,7 @@ fn expected(cells: &[(Vec<u8>, SequenceId)]) -> Vec<Parts> {
 }
 
 #[test]
-fn what_is_written_is_read_in_every_codec_and_encoding() {
+fn files_round_trip_in_every_codec_and_encoding() {
     let cells = sample(3_000, 40);
     for compression in ["NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"] {
         for encoding in
@@ -304,7 +304,7 @@ fn damage_names_file_and_offset() {
 }
 
 #[test]
-fn who_must_not_wait_is_told_until_the_block_is_cached() {
+fn a_read_in_memory_would_block_until_the_block_is_cached() {
     let (files, name) = (Memory::new(), FileName::new("f"));
     write(&files, &name, &sample(100, 50), WriterOptions::default());
     let reader = open(&files, &name).expect("sound");

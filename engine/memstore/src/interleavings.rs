@@ -1,8 +1,8 @@
-//! The index, and the segment over it, while writers and a reader are interrupted anywhere: what was there when the reader
-//! began it sees, once and in order, and nothing that was never there; what any of the writers has added is there.
+//! Tests the index and the active segment while writers and a reader are interrupted at any point.
 //!
-//! Made for miri and for shuttle, for which nodes have three slots: a few entries split leaves and inner nodes, give up slots
-//! and fill them again. Each seed is another interleaving; see the crate's page.
+//! The reader sees every cell that was there when it began, once and in order, and no cell that was never added. Afterwards
+//! all cells of all writers are there. The tests run under Miri and shuttle, with nodes of three slots, so that a few
+//! cells split leaves and inner nodes, and free and reuse slots. Each seed is another interleaving.
 
 #[cfg(shuttle)]
 use shuttle::{sync::Barrier, thread};
@@ -201,14 +201,14 @@ fn one_writer_splits_inner_nodes_while_another_descends() {
 }
 
 #[test]
-fn what_both_add_is_there_once() {
+fn a_cell_added_by_both_writers_is_there_once() {
     check_writers(&[10, 20], [&[15, 16], &[16, 15]], walks(0, &[10, 20]));
     check_writers(&[10, 20, 30], [&[40], &[40]], walks(30, &[30]));
 }
 
 /// What one writer has added before another began is there for whoever sees something of the other.
 #[test]
-fn what_was_added_in_turn_is_seen_in_turn() {
+fn cells_added_in_order_are_seen_in_order() {
     check_writers(&[10, 20, 30], [&[25], &[22, 21]], |index| {
         let (first, second) = (index.walk(0), index.walk(0));
         assert!(first.iter().all(|number| second.contains(number)), "{first:?}, {second:?}");

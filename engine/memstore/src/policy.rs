@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_estimated_before_it_is_time() {
+    fn no_estimate_is_made_too_early() {
         let wants = |level, segments, pressure| {
             Policy { level, segments_max: 2, unique_max: 0.5 }.wants_estimate(segments, pressure, 0.25)
         };

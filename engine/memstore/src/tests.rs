@@ -656,7 +656,7 @@ fn compactions_that_copy_little_do_not_pile_up_chunks() {
 
 /// The mark of what was rewritten stays with a cell wherever it goes, and is given to whom it belongs.
 #[test]
-fn what_was_rewritten_is_known_after_merges_and_compactions() {
+fn rewritten_cells_are_recorded_across_merges_and_compactions() {
     let pool = Pool::new(4 << 10, 4);
     let first = Segment::new(Comparator::Table, &pool);
     put_rows(&first, 0..200, 1);
@@ -740,7 +740,7 @@ fn of_cells_that_are_the_same_that_of_the_newest_segment_counts() {
 
 /// Where what all rows begin with is longer than when the heads were made, those are made anew: what was rewritten stays known.
 #[test]
-fn what_was_rewritten_is_known_when_rows_of_another_kind_have_gone() {
+fn rewritten_cells_are_recorded_after_other_rows_were_dropped() {
     let pool = Pool::new(4 << 10, 4);
     let segment = |sequence: u64, rows: &[&str]| {
         let segment = Segment::new(Comparator::Table, &pool);

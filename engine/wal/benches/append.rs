@@ -1,4 +1,4 @@
-//! What the log costs who writes: `cargo bench -p wal`.
+//! The cost of appending to the log: `cargo bench -p wal`.
 //!
 //! On paper: an append copies a record of a kilobyte into the log's buffer (60 ns), sums it (20 ns) and takes one lock
 //! (20 ns). What the log's own thread pays to hand it to the system is not in the figure of an append. Who waits alone

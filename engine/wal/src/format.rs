@@ -64,7 +64,7 @@ pub(crate) const RECORD_BEGIN: usize = 4 + 1;
 /// Bytes of a record without names and cells, such as the one that ends a file.
 pub(crate) const BARE_RECORD_LENGTH: usize = RECORD_FIXED;
 
-/// What a record says.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -121,7 +121,7 @@ impl Kind {
 /// One act on one region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it says.
+    /// Its kind.
     pub kind: Kind,
     /// The region's encoded name.
     pub region: &'a [u8],
@@ -197,7 +197,7 @@ fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(u16::from_be_bytes(length)))
 }
 
-/// What a file says of itself.
+/// The header of a log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) version: u32,

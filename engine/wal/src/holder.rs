@@ -1,11 +1,11 @@
-//! Who needs which files of a log: a file goes only when everybody has let it go.
+//! Holders of log files: a file is deleted or reused only when no holder needs it.
 //!
-//! Regions are one holder. What they need follows from what they have flushed, and is found again at every start. Everybody
-//! else that reads the log later than it is written — replication, backup, a read replica — is a named holder with a small
-//! object of its own beside the log's files, `holders/NAME`. It has the number of the lowest file that the holder needs, so
-//! a holder outlives the process. A new holder needs all files that are there.
+//! Regions are one holder. What they need follows from what they have flushed, and is computed at every start. Replication,
+//! backups and read replicas read the log after it was written. Each of them is a named holder with a small object beside the
+//! log's files, `holders/NAME`. The object has the number of the lowest file that the holder needs, so a holder outlives the
+//! process. A new holder needs all existing files.
 //!
-//! An object that cannot be read holds every file: what is damaged must not let anything go.
+//! A holder's object that cannot be read holds every file, since a damaged object must not release any.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -66,7 +66,7 @@ impl FileSpan {
     }
 }
 
-/// What a file, or a section of it, has of one region.
+/// The extent of one region's records in a file, or in a section of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RegionExtent {
     pub(crate) sequences: Sequences,
@@ -89,7 +89,7 @@ impl RegionExtent {
     }
 }
 
-/// What an index record says.
+/// The content of an index record: the extents of regions in one section.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SectionIndex {
     /// The newest file that is known to be durable to its end.

@@ -1,4 +1,4 @@
-//! What a region did beside writing cells, as the log tells it to whoever follows the log.
+//! Markers: records of flushes, compactions, bulk loads, openings and closings of regions, for followers of the log.
 //!
 //! Recovery needs no markers: the lists of store files are the truth. A read replica needs them to know which files came and
 //! went and what it may drop from memory; replication and backup need them to copy files that came from outside.
@@ -11,7 +11,7 @@
 
 use crate::format::{Kind, Record};
 
-/// What a region did.
+/// An event of a region, and the store files that it added and removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
     /// Which act: any [kind that is a marker](Kind::is_marker).
@@ -37,7 +37,7 @@ impl Marker {
         Marker { kind, stores: Vec::new() }
     }
 
-    /// What stands in the place of the record's cells.
+    /// Encodes the marker; the bytes take the place of the record's cells.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = (self.stores.len() as u16).to_be_bytes().to_vec();
         for store in &self.stores {

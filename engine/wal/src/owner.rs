@@ -1,13 +1,18 @@
-//! Who may write a log, and how another takes that away.
+//! The owner of a log: who may write it, and how another process takes the log over.
 //!
-//! The object `OWNER` beside the log's files names the owner. Whoever wants the log, to write it or only to read what its
-//! owner left, takes three steps: it replaces the object; it [seals](storage::Files::seal) every file there is; it reads
-//! them. After the second step nothing that the owner before writes into a file it has open succeeds. A file that it makes
-//! after that is not written: an owner looks at the object after it has made a file and before it writes the first batch.
-//! If the object still names it, the file was there when the other made its list, and is sealed; if not, it ends.
+//! The object `OWNER` beside the log's files names the owner. A process that takes the log over, to write it or only to read
+//! it, does three things:
 //!
-//! So whatever was acknowledged is in the bytes that the new owner reads, and nothing is acknowledged afterwards. The owner
-//! before learns of it with its next write, sync or roll.
+//! 1. It replaces the object.
+//! 2. It [seals](storage::Files::seal) every file. From then on the previous owner's writes to open files fail.
+//! 3. It reads the files.
+//!
+//! The previous owner may still create a file, but it writes nothing to it: after creating a file, and before its first batch,
+//! an owner reads the object again. If the object names another owner, it ends. If not, the file was created before the
+//! new owner listed the files, and is sealed with the others.
+//!
+//! So the new owner reads everything that was acknowledged, and the previous owner acknowledges nothing more. It learns of
+//! the change with its next write, sync or roll.
 
 use std::sync::Arc;
 
@@ -24,7 +29,7 @@ pub(crate) const OWNER: &str = "OWNER";
 /// Bytes of the object at most.
 const CONTENT_MAX: usize = 1 << 10;
 
-/// Who owns a log, or has sealed it.
+/// The process that owns a log, or has sealed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogOwner {
     /// Larger than that of every owner before.
@@ -122,7 +127,7 @@ impl Claim {
         })
     }
 
-    /// What is told when a file turns out to be sealed.
+    /// The error for a file that turns out to be sealed.
     pub(crate) fn fenced(&self) -> Error {
         match self.check() {
             Err(fenced @ Error::Fenced { .. }) => fenced,

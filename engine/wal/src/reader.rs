@@ -26,14 +26,14 @@ use crate::format::{Kind, Record};
 use crate::index::{FileSpan, RegionExtent, Sequences};
 use crate::{Error, Result};
 
-/// What a log holds, by region.
+/// Reads the records of a log, region by region.
 pub struct LogReader {
     place: Arc<dyn Files>,
     left: Mutex<NotTaken>,
     torn_tails: Vec<TornTail>,
 }
 
-/// What was not taken yet.
+/// The regions whose records were not taken yet, and the files that have them.
 struct NotTaken {
     /// `None` for files that no region needs any more.
     files: Vec<Option<OldFile>>,
@@ -125,8 +125,8 @@ impl LogReader {
         left.regions.get(region).map_or(0, |places| places.spans.iter().map(|(_, span)| span.length).sum())
     }
 
-    /// The region has its records, or is gone for good: nobody asks this reader for them again. The log keeps them until
-    /// its holders have let go, see [`Log::flushed`](crate::Log::flushed).
+    /// Notes that the region has its records or no longer exists, so that this reader is not asked for them again. The log
+    /// keeps the records until its holders let them go, see [`Log::flushed`](crate::Log::flushed).
     pub fn taken(&self, region: &[u8]) {
         let mut left = self.left.lock();
         let NotTaken { files, regions } = &mut *left;

@@ -12,7 +12,7 @@ use crate::reader::{FolderContents, LogReader, read_folder};
 /// A log that nobody writes any more: everything that was ever acknowledged is in it, and nothing is added.
 #[derive(Debug)]
 pub struct SealedLog {
-    /// What it holds.
+    /// Reads its records.
     pub reader: LogReader,
     /// Larger than that of every owner; whoever claims the log next has a larger one.
     pub epoch: u64,

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_may_have_happened_in_any_order() {
+    fn overlapping_operations_may_take_any_order() {
         use Operation::Get;
         let writes = [entry(1, 10, put("a"), Answer::Done), entry(2, 9, put("b"), Answer::Done)];
         for last in ["a", "b"] {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_returned_is_not_forgotten_nor_seen_before_its_call() {
+    fn returned_operations_take_effect_after_their_call() {
         use Operation::Get;
         let stale = [
             entry(1, 2, put("a"), Answer::Done),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_returned_may_have_happened_late_or_never() {
+    fn unreturned_operations_may_take_effect_late_or_never() {
         use Operation::Get;
         let history =
             |seen: Answer| [open(1, put("a")), entry(2, 3, Get, Answer::Value(None)), entry(4, 5, Get, seen)];

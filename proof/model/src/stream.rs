@@ -472,8 +472,8 @@ pub struct Source {
     families: Vec<Family>,
     now: i64,
     counter: i64,
-    /// Whether there are cells without a qualifier. A filter that goes from one of these to a later column goes past the
-    /// markers of the family that stand there, and shows what they mask, in HBase too.
+    /// Whether columns may have an empty qualifier. Markers of the family sort among the cells of such a column. A filter that
+    /// seeks to a later column skips them and then returns cells that they mask, in HBase, too.
     nameless: bool,
     /// Whether timestamps are left to the server, nearly always.
     timeless: bool,

@@ -145,7 +145,7 @@ pub(super) struct Allocator {
     lanes: Vec<DeviceBuckets>,
     /// Unassigned buckets, and some stale entries. Removing the entry of each bucket that is taken singly after a start
     /// would search the whole list every time.
-    nobodys: VecDeque<u32>,
+    unassigned: VecDeque<u32>,
     /// Number of entries examined.
     #[cfg(test)]
     looked_at: u64,
@@ -176,7 +176,7 @@ impl Allocator {
             bucket_size,
             lanes: vec![DeviceBuckets { buckets: each, ..DeviceBuckets::default() }; devices],
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
-            nobodys: (0..buckets).rev().collect(),
+            unassigned: (0..buckets).rev().collect(),
             #[cfg(test)]
             looked_at: 0,
             open: vec![VecDeque::new(); sizes.len()],
@@ -231,7 +231,7 @@ impl Allocator {
         }
         let lanes = self.lanes.len();
         let stays = |at: &u32| *at as usize % lanes != device;
-        self.nobodys.retain(stays);
+        self.unassigned.retain(stays);
         self.open.iter_mut().for_each(|open| open.retain(stays));
         for at in (device..self.buckets.len()).step_by(lanes) {
             let bucket = &self.buckets[at];
@@ -300,7 +300,7 @@ impl Allocator {
     /// Divides an unassigned bucket into slots.
     fn open_bucket(&mut self, class: usize) -> Option<u32> {
         loop {
-            let at = self.nobodys.pop_back()?;
+            let at = self.unassigned.pop_back()?;
             #[cfg(test)]
             {
                 self.looked_at += 1;
@@ -363,7 +363,7 @@ impl Allocator {
         counts.slots -= bucket.free.len() as u64;
         self.by_fill.leave(&mut self.buckets, at, row);
         self.buckets[at as usize] = Bucket::default();
-        self.nobodys.push_back(at);
+        self.unassigned.push_back(at);
     }
 
     /// Frees a slot that could not be written. Its bucket becomes the last choice, since another may be on a device
@@ -373,7 +373,7 @@ impl Allocator {
         let at = (offset / self.bucket_size) as u32;
         let list = match self.buckets[at as usize].size {
             Some(class) => &mut self.open[class],
-            None => &mut self.nobodys,
+            None => &mut self.unassigned,
         };
         if list.back() == Some(&at) {
             list.rotate_right(1);
@@ -448,9 +448,10 @@ impl Allocator {
 
     /// Number of unassigned buckets that can be taken.
     #[cfg(test)]
-    pub(super) fn nobodys_there(&self) -> u64 {
+    pub(super) fn unassigned_there(&self) -> u64 {
         let is_there = |at: &u32| self.buckets[*at as usize].size.is_none();
-        self.nobodys.iter().filter(|at| is_there(at)).collect::<std::collections::HashSet<_>>().len() as u64
+        self.unassigned.iter().filter(|at| is_there(at)).collect::<std::collections::HashSet<_>>().len()
+            as u64
     }
 
     /// Recomputes every counter.
@@ -485,7 +486,7 @@ impl Allocator {
         let in_rows: usize = self.by_fill.0.iter().map(Vec::len).sum();
         let open = (0u32..).zip(&self.buckets).filter(|(_, bucket)| bucket.size.is_some());
         assert_eq!(in_rows, open.filter(|(at, _)| !self.lanes[self.lane_of(*at)].is_closed).count());
-        let listed = self.open.iter().map(VecDeque::len).sum::<usize>() + self.nobodys.len();
+        let listed = self.open.iter().map(VecDeque::len).sum::<usize>() + self.unassigned.len();
         assert!(listed <= 4 * self.buckets.len() + 8, "{listed} in lists of {} buckets", self.buckets.len());
     }
 
@@ -557,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_there_after_a_start_is_taken_without_a_look_at_other_buckets() {
+    fn restored_slots_are_taken_without_examining_other_buckets() {
         const BUCKETS: u64 = 10_000;
         let mut slots = Allocator::new(BUCKETS * 4 * 4_096, &[4_096, 1_024]);
         // Frees half of the slots, from the last on: of each pair, the later one first.
@@ -613,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_is_tried_elsewhere_first() {
+    fn after_a_failed_write_other_buckets_are_tried_first() {
         let mut slots = Allocator::over(2, 4 * 4 * 4_096, &[1_024, 4_096]);
         let is_sick = |at: u64| Allocator::device_of(4 * 4_096, 2, at).0 == 0;
         let mut failed = 0;

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_has_hardly_more_behind_it_than_was_asked_for() {
+    fn a_kept_buffer_is_hardly_larger_than_its_request() {
         drop(Buffer::of(250_000));
         assert_eq!(Buffer::of(4_000).bytes.len(), 250_000, "for a request any is good");
         let (small, large) = (Buffer::to_keep(4_000), Buffer::to_keep(240_000));

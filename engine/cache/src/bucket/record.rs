@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nothing_else_is() {
+    fn a_record_round_trips_and_other_bytes_are_refused() {
         let block = block(201, true);
         let (record, sum) = write(MARK, &block);
         let (length, head) = lengths_of(&block);

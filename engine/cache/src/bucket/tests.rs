@@ -1,4 +1,4 @@
-//! The second tier under a cache, over devices that do everything wrong: never a wrong byte, never an error.
+//! The second tier below a cache, over devices with every kind of fault: no wrong byte is returned, and no request fails.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -131,7 +131,7 @@ fn blocks_come_back_from_several_devices_as_they_were() {
 }
 
 #[test]
-fn who_wants_few_cells_has_these_copied_and_no_more() {
+fn a_reader_of_few_cells_copies_only_these() {
     let bench = Bench::new(2, 40, &options());
     assert_eq!((bench.parts(0..200), bench.hits(0..200)), (0, 0));
     bench.settle();
@@ -237,7 +237,7 @@ fn a_queue_may_be_as_long_as_can_be_said() {
 }
 
 #[test]
-fn what_is_full_makes_room_and_stays_within_its_bytes() {
+fn a_full_cache_evicts_and_stays_within_its_size() {
     let bench = Bench::new(1, 10, &options());
     for round in 0..4 {
         for offset in round * 1_000..round * 1_000 + 300 {
@@ -253,7 +253,7 @@ fn what_is_full_makes_room_and_stays_within_its_bytes() {
 }
 
 #[test]
-fn what_nobody_asked_for_takes_room_and_nobodys_place() {
+fn prefetched_blocks_use_free_room_and_evict_nothing() {
     let bench = Bench::new(1, 10, &options());
     (0..5).for_each(|at| assert!(!bench.read(7 * at)));
     let put = |at: u64, asked_for: bool| bench.file.put(7 * at, Bench::content(7 * at), asked_for);
@@ -325,7 +325,7 @@ fn before_devices_memory_keeps_what_is_asked_for_often() {
 }
 
 #[test]
-fn who_must_not_wait_for_a_device_does_not() {
+fn a_read_in_memory_never_waits_for_a_device() {
     let bench = Bench::new(1, 20, &options());
     bench.read(3);
     bench.settle();
@@ -719,7 +719,7 @@ fn an_index_of_a_version_that_wrote_other_records_is_none() {
 }
 
 #[test]
-fn what_a_killed_process_wrote_over_is_stale_and_what_was_found_once_is_corrupt() {
+fn a_restored_slot_that_differs_is_stale_and_a_confirmed_one_corrupt() {
     let index = Scratch::new(Persistence::bytes_for(20 * BUCKET, &SIZES));
     let mut bench = next_life(Bench::new(1, 20, &options()), &index);
     bench.hits(0..60);

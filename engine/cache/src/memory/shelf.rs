@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shall_be_kept_from_the_start_goes_before_what_was_asked_for_once() {
+    fn blocks_wanted_from_the_start_outlast_blocks_used_once() {
         let mut shelf = Shelf::new(10_000, 0);
         (0..200).for_each(|offset| put(&mut shelf, key(1, offset), 100, false));
         for offset in 0..50 {
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_now_comes_though_what_was_counts_as_much_as_can_be_counted() {
+    fn new_favourites_are_admitted_against_saturated_counters() {
         let follows = |rounds: u64, (room, old, new): (usize, u64, u64), in_memory: bool| {
             let mut shelf = Shelf::new(100 * room, 100 * room);
             for _ in 0..rounds {
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_alike_is_not_driven_back_and_forth() {
+    fn equally_used_blocks_do_not_evict_each_other() {
         let looks = 100_000;
         for in_memory in [false, true] {
             for (room, items) in [(1_000, 5_000), (1_000, 2_000), (130, 1_300), (130, 200), (10, 100)] {
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_not_asked_for() {
+    fn too_large_blocks_are_not_wanted() {
         let mut shelf = Shelf::<u64>::new(1_000, 250);
         let of = |weight, in_memory| Admission { weight, in_memory, cause: Cause::Request };
         assert!(shelf.wants(7, of(1_000, false)) && shelf.wants(7, of(250, true)));

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_more_often_counts_more() {
+    fn frequent_keys_have_larger_estimates() {
         let mut sketch = Sketch::new();
         sketch.fit(1_000);
         for round in 0..8 {

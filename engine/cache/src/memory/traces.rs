@@ -1,4 +1,4 @@
-//! Hit rates over traces: what is built here against what is published, simulated over keys of one size.
+//! Compares hit rates of this cache and of published policies over traces, with blocks of one size.
 //!
 //! The traces are what a block cache meets: skewed reads, skewed reads with full scans in between, a loop a little larger
 //! than the cache, and a working set that moves. The others are an LRU list, Caffeine's W-TinyLFU (LRU window of 1 %,

@@ -73,7 +73,7 @@ fn a_scan_reads_ahead_as_it_was_asked_to_and_gets_the_same() {
 }
 
 #[test]
-fn who_gets_rows_here_and_there_reads_their_blocks_and_no_more() {
+fn scattered_gets_read_only_their_own_blocks() {
     let writing = WriterOptions { block_size: 8 << 10, ..WriterOptions::default() };
     let (reader, counted) = counted(writing, Options { bytes_max: 0, ..Options::default() });
     let before = counted.bytes.load(Ordering::Relaxed);
@@ -197,7 +197,7 @@ fn pass_all(cursor: &mut Cursor) -> u64 {
 }
 
 #[test]
-fn what_stands_behind_a_block_is_read_and_counted_once() {
+fn bytes_after_a_block_are_read_and_counted_once() {
     let untagged = |(bytes, sequence): (Vec<u8>, SequenceId)| {
         (Cell::parse(&bytes, sequence).expect("whole").bytes_without_tags().to_vec(), sequence)
     };
@@ -403,7 +403,7 @@ fn a_block_that_lies_in_memory_is_looked_for_once_behind_a_part() {
 }
 
 #[test]
-fn whatever_a_device_does_a_get_finds_its_row() {
+fn a_get_finds_its_row_whatever_faults_the_device_has() {
     let (reader, device, plain) =
         on_a_device(&|| WriterOptions { block_size: 8 << 10, ..Default::default() });
     let keys = places(&plain);
@@ -466,7 +466,7 @@ fn a_filter_is_asked_where_it_spares_looks_and_before_a_wait() {
 }
 
 #[test]
-fn who_must_not_wait_looks_for_what_is_not_at_hand_once() {
+fn a_read_in_memory_looks_up_a_missing_block_once() {
     let writing = WriterOptions { block_size: 256, bloom: BloomType::Row, ..WriterOptions::default() };
     let (reader, counted) = counted(writing, Options { bytes_max: 64 << 20, ..Options::default() });
     let cache = reader.cached().cache().clone();

@@ -76,7 +76,7 @@ impl OpenSection {
 pub(crate) struct LogFile {
     pub(crate) name: FileName,
     pub(crate) bytes: u64,
-    /// What it has of each region.
+    /// Its records of each region.
     regions: HashMap<Box<[u8]>, RegionInFile>,
     /// Whether a reader may have it open, to replay it: then it may be removed, but its space must not be reused.
     pub(crate) is_read: bool,
@@ -84,12 +84,12 @@ pub(crate) struct LogFile {
     unneeded_since: Option<Moment>,
 }
 
-/// What a file has of a region.
+/// A region's records in a file.
 #[derive(Default)]
 struct RegionInFile {
     /// The newest sequence id of its edits; 0 when there are only markers, for which no file is kept.
     newest: SequenceId,
-    /// What lies in the section that no index record covers yet.
+    /// The records in the section that no index record covers yet.
     section: RegionExtent,
 }
 

@@ -1,6 +1,6 @@
-//! Lives of a log over a place that dies in every one of its acts, and dies again while it recovers.
+//! Crashes a log in every one of its storage operations, and again while it recovers.
 //!
-//! What must hold after each death, whatever the place kept: the log opens; every region finds its records in order and
+//! After each crash, whatever the storage kept, the log opens; every region finds its records in order and
 //! without a gap; what was acknowledged and not flushed is among them; nothing is there that was never appended.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,6 @@
-//! Files that begin in the space of older ones: what is written is found, what is old never is, and the space goes back.
+//! Log files that reuse the space of older ones.
+//!
+//! Records of the new file are found, records of the old one never are, and the space is given back in the end.
 
 use env::World;
 use storage::Memory;
@@ -51,7 +53,7 @@ fn listed(place: &Memory) -> Vec<(FileName, u64)> {
 }
 
 #[test]
-fn what_is_written_over_an_older_file_is_found_and_nothing_of_that() {
+fn a_reused_file_shows_new_records_and_no_old_ones() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     let last = reach(&log, 4);
@@ -181,7 +183,7 @@ fn a_full_disk_gets_back_what_is_ready() {
 }
 
 #[test]
-fn who_else_finds_the_disk_full_gets_back_what_is_ready() {
+fn a_full_disk_gives_spare_files_back() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     let last = reach(&log, 2);
@@ -196,7 +198,7 @@ fn who_else_finds_the_disk_full_gets_back_what_is_ready() {
 }
 
 #[test]
-fn who_writes_little_or_does_not_want_it_has_nothing_ready() {
+fn slow_writers_and_disabled_reuse_keep_no_spare_file() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, options());
     let last = reach(&log, 1);
@@ -238,7 +240,7 @@ fn there_are_no_more_files_than_the_log_may_have_and_less_when_less_is_written()
 }
 
 #[test]
-fn what_an_earlier_life_left_is_not_written_over_while_it_is_read() {
+fn files_of_an_earlier_run_are_not_reused_while_they_are_read() {
     let place = Memory::new();
     let last = {
         let (log, _) = in_memory(&place, options());
@@ -342,7 +344,7 @@ fn a_finished_file_whose_first_batch_is_damaged_is_not_taken_for_one_that_was_ne
 }
 
 #[test]
-fn what_the_older_file_had_is_looked_through_once_whatever_it_looks_like() {
+fn old_bytes_of_a_reused_file_are_scanned_once() {
     // Numbers of eight bytes, as many as the file has: each pair looks like the header of a batch that says so.
     let numbers: Vec<u8> = std::iter::repeat_n(1_000_000_u64.to_be_bytes(), 500).flatten().collect();
     let place = Memory::new();

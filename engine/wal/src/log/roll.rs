@@ -12,7 +12,7 @@ use super::back::{
 use crate::format::{HEADER_LENGTH, Header, Kind, VERSION_OVER};
 use crate::{Error, Result};
 
-/// What a thread does that finds the file full.
+/// How a thread handles a full file.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum WhenFull {
     /// It rolls the log, and waits for the disk.

@@ -1,4 +1,4 @@
-//! A log that is taken from an owner that goes on: nothing is acknowledged that the next one does not find.
+//! A log is taken over while its owner still writes: the owner acknowledges nothing that the new owner does not find.
 
 use std::sync::atomic::AtomicU64;
 
@@ -105,7 +105,7 @@ fn on_a_disk_nothing_is_acknowledged_after_the_seal_that_its_reader_does_not_fin
 }
 
 #[test]
-fn whoever_seals_a_log_reads_it_and_its_owner_ends_with_its_next_act() {
+fn a_sealed_log_is_readable_and_its_owner_fails_at_its_next_operation() {
     let acts: [fn(&Log) -> Result<()>; 4] = [
         |log| log.append(&edit("a", 3, b"late")).and_then(|ticket| log.sync_blocking(ticket, Level::Os)),
         |log| log.append(&edit("a", 3, b"late")).and_then(|ticket| log.sync_blocking(ticket, Level::Disk)),

@@ -1,4 +1,4 @@
-//! The log over real files: what was acknowledged is there, what is damaged is told.
+//! The log over real files: acknowledged records are found again, and damage is reported.
 #![expect(clippy::disallowed_methods, reason = "damage is done to real files behind the log's back")]
 
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ pub(super) fn replayed(recovered: &LogReader, region: &str) -> Vec<(u64, Vec<u8>
 }
 
 #[test]
-fn what_was_synced_is_replayed_region_by_region_in_order() {
+fn synced_records_are_replayed_by_region_in_order() {
     let place = Place::new("replay");
     {
         let (log, recovered) = place.open(Options::default()).expect("new");
@@ -303,7 +303,7 @@ fn after_a_failed_sync_nothing_is_acknowledged_again() {
 }
 
 #[test]
-fn who_waits_for_the_end_of_the_log_is_told() {
+fn waiters_for_the_end_of_the_log_are_woken() {
     let place = Memory::new();
     let (log, _) = in_memory(&place, Options::default());
     let (failed, sequence) = (log.failed(), SequenceId(1));
@@ -684,7 +684,7 @@ fn replay_reads_near_records_in_one_go_and_far_ones_alone() {
 }
 
 #[test]
-fn what_is_taken_is_let_go() {
+fn taken_records_release_their_files() {
     let place = Memory::new();
     {
         let (log, _) = in_memory(&place, Options { file_bytes_max: 300, ..Options::default() });
@@ -765,7 +765,7 @@ fn all_who_wait_share_one_write_and_one_sync() {
 }
 
 #[test]
-fn what_a_killed_process_left_unsynced_and_the_next_one_read_survives_the_loss_of_power() {
+fn records_replayed_after_a_kill_survive_a_power_failure() {
     for seed in 0..50 {
         let place = Memory::new();
         let (log, _) = in_memory(&place, Options::default());
@@ -841,7 +841,7 @@ fn without_help(idle_write: Duration) -> Log {
 }
 
 #[test]
-fn who_finds_the_back_held_is_told_when_it_is_let_go() {
+fn waiters_for_the_lock_of_the_files_are_woken_on_release() {
     let log = without_help(Duration::from_secs(3_600));
     let mut write = Waiting::begin(&log, 1);
     let look = log.shared.back();
@@ -854,7 +854,7 @@ fn who_finds_the_back_held_is_told_when_it_is_let_go() {
 }
 
 #[test]
-fn who_was_to_write_for_all_and_goes_leaves_it_to_another() {
+fn a_cancelled_group_leader_hands_over_to_another_waiter() {
     let log = without_help(Duration::from_secs(3_600));
     let (mut first, mut second, mut third) =
         (Waiting::begin(&log, 1), Waiting::begin(&log, 2), Waiting::begin(&log, 3));
@@ -869,7 +869,7 @@ fn who_was_to_write_for_all_and_goes_leaves_it_to_another() {
 }
 
 #[test]
-fn who_waits_for_room_is_left_alone_until_there_is_some() {
+fn waiters_for_room_are_woken_only_when_there_is_room() {
     let place = Memory::new();
     let retry = Duration::from_millis(20);
     let (log, _) = in_memory(&place, Options { full_retry: retry, ..Options::default() });

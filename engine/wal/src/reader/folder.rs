@@ -12,7 +12,7 @@ use crate::format::{HEADER_LENGTH, VERSION_OVER};
 use crate::log::LogFile;
 use crate::{Error, Result};
 
-/// What a look into the folder finds.
+/// The content of a log's folder.
 pub(crate) struct FolderContents {
     pub(crate) reader: LogReader,
     /// All files, by number.
@@ -112,7 +112,7 @@ pub(crate) fn read_folder(files: &Arc<dyn Files>, folder: &FileName) -> Result<F
     Ok(FolderContents { reader, live, unsynced, epoch_max, number_max })
 }
 
-/// What the files read so far, in order, come to.
+/// The regions' records in the files read so far, in order.
 #[derive(Default)]
 struct Assembly {
     old_files: Vec<OldFile>,

@@ -18,7 +18,7 @@ pub(super) struct OpenFile<'f> {
     pub(super) size: u64,
 }
 
-/// What a file holds.
+/// The content of a log file.
 pub(super) struct FileContents {
     pub(super) regions: HashMap<Box<[u8]>, RegionExtent>,
     /// Whether nothing was written after its header, as far as that can be told.
@@ -42,7 +42,7 @@ impl OpenFile<'_> {
         Error::Corrupt { file, offset, what, expected, found }
     }
 
-    /// What the file's own index says of it, if the index can be trusted: the file ends in order, and it is durable to its
+    /// Returns the content by the file's index, if that can be trusted: the file was ended in order, and it is durable to its
     /// end, either by its last batch or by a later file (`is_durable`).
     pub(super) fn read_by_index(&self, is_durable: bool) -> Result<Option<FileContents>> {
         let length = BARE_RECORD_LENGTH as u64;
@@ -289,7 +289,7 @@ pub(super) fn read_header(file: &dyn FileReader, size: u64) -> Result<Option<Hea
 
 /// How much of a file is read at a time, in bytes, unless a batch is longer.
 const WINDOW: usize = 256 << 10;
-/// What a disk writes whole or not at all, in bytes.
+/// Bytes that a disk writes completely or not at all.
 const SECTOR: u64 = 512;
 /// The part of a sector from which on zeros are no accident: a batch does not begin with as many.
 const ZEROS_MIN: usize = 8;

@@ -50,7 +50,7 @@ impl LiveFile {
     }
 }
 
-/// What may be read of a file now.
+/// The part of a file that may be read now.
 struct Readable {
     /// Where the batches end that are durable.
     end: u64,

@@ -42,8 +42,8 @@ const READ_MAX: usize = 1 << 20;
 /// remains. The runtime polls its sockets after about 60 turns, which must not take longer than this when many clients
 /// flood the server.
 const REQUESTS_PER_WRITE: usize = 128;
-/// Number of rounds in which a service is not shown the next requests after that was of no use. Showing it puts, which
-/// it never prefetches, cost one percent of a put.
+/// Number of rounds without prefetching after a round in which the service prefetched nothing. Offering it puts, which it
+/// never prefetches, cost one percent of a put.
 const PREFETCH_SKIPS: u32 = 15;
 /// Maximum number of slices in one write.
 const SLICES: usize = 32;

@@ -1,4 +1,4 @@
-//! One device of several: what it is asked, and how it is.
+//! One device of the bucket cache: its requests, its health and its counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

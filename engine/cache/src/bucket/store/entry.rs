@@ -1,4 +1,4 @@
-//! What the index has of a block.
+//! An entry of the bucket cache's index: where the record of a block lies, and the checksum of its head.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::bucket::record::KeptHead;
 pub(super) struct Slot {
     pub(super) at: u64,
     pub(super) length: u32,
-    /// How much of it is its head, and the sum of that.
+    /// Length of the record's head in bytes, and its checksum.
     pub(super) head: u32,
     pub(super) sum: u32,
-    /// Whether an index said so that another process had kept, and nobody has found it there since. What that process wrote
-    /// after it had kept the index may lie there: that is no fault of the device.
+    /// Whether only an index that an earlier process saved names this slot, and no read has confirmed it yet. That process
+    /// may have overwritten the slot after it saved the index, so a wrong record is no fault of the device.
     pub(super) is_hearsay: bool,
 }
 
-/// The same record, whatever is known of it.
+/// Slots are equal if they hold the same record, confirmed or not.
 impl PartialEq for Slot {
     fn eq(&self, other: &Slot) -> bool {
         let all = |slot: &Slot| (slot.at, slot.length, slot.head, slot.sum);
@@ -26,7 +26,7 @@ impl PartialEq for Slot {
     }
 }
 
-/// What the index has of a block.
+/// A block in the index.
 #[derive(Debug)]
 pub(super) enum Entry {
     Waiting(Arc<Block>),

@@ -1,4 +1,4 @@
-//! Records that are not what was written, and devices that fail.
+//! Handles records that differ from what was written, and devices that fail.
 
 use std::sync::atomic::Ordering;
 
@@ -24,7 +24,7 @@ impl Shared {
         same
     }
 
-    /// What was read of a record is as it was written.
+    /// Notes that a read found the record as it was written.
     #[inline]
     pub(super) fn note_sound(&self, key: BlockKey, slot: Slot) {
         self.disk_of(slot.at).reads.note_success();

@@ -1,4 +1,4 @@
-//! Where blocks lie, for the next process, and what it makes of that.
+//! Saves the index for the next process, and restores it from what the last process saved.
 
 use env::sync::MutexGuard;
 

@@ -1,5 +1,6 @@
-//! Blocks that come and go on devices that fail, heal, are full and are given up, over several lives of the process: no wrong
-//! byte, and at every rest the index, the buckets and what is counted say the same.
+//! A long random test: blocks are added and removed on devices that fail, recover, fill up and are given up, across restarts.
+//!
+//! No read returns a wrong byte. Whenever nothing is in progress, index, buckets and counters agree.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -175,7 +176,7 @@ fn class_size(length: u32) -> u32 {
 }
 
 #[test]
-fn whatever_devices_do_index_buckets_and_counts_say_the_same() {
+fn index_buckets_and_counters_agree_under_device_faults() {
     // Rests at which something was evicted for room, and of devices that took nothing more, and were given up.
     let (mut full, mut read_only, mut disabled, mut partly) = (0, 0, 0, 0);
     for seed in 0..SEEDS {
@@ -229,7 +230,7 @@ fn whatever_devices_do_index_buckets_and_counts_say_the_same() {
         let counts = store.counts();
         assert!(counts.slots.iter().all(|slots| (slots.used, slots.buckets, slots.slots) == (0, 0, 0)));
         let state = store.0.state.lock();
-        assert_eq!(state.slots.nobodys_there() * BUCKET, counts.bytes_max, "seed {seed}");
+        assert_eq!(state.slots.unassigned_there() * BUCKET, counts.bytes_max, "seed {seed}");
     }
     let met = format!("{full} full, {read_only} read only, {disabled} given up, {partly} partly");
     assert!(

@@ -1,4 +1,4 @@
-//! Writers: each takes what waits longest, finds a slot for it, and writes.
+//! The writer threads: each takes the block that has waited longest, allocates a slot for it, and writes it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,6 @@
-//! The second tier over a file that is mapped: whatever happens to the file, never a wrong byte, never an error, and never
-//! the end of the process.
+//! The second tier over a memory-mapped file.
+//!
+//! Whatever happens to the file, no wrong byte is returned, no request fails, and the process does not end.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a real file is the point")]
 
@@ -156,7 +157,7 @@ fn memory_keeps_no_data_before_a_map_and_some_when_the_map_is_lost() {
 }
 
 #[test]
-fn who_holds_a_block_has_it_whatever_becomes_of_the_file() {
+fn a_held_block_outlives_any_change_of_its_file() {
     let place = Place::new();
     let (bench, _) = bench(&place, 8, &BucketOptions { fill: 1.0, ..options() });
     (0..20).for_each(|offset| assert!(!bench.read(offset)));
