@@ -80,8 +80,8 @@ impl BackReferences {
     }
 }
 
-/// All places that complete lists of the store in `folder` name: its own files, its link and reference files, and the
-/// possible places of their targets.
+/// All places that complete lists of the store in `folder` name: its own files, its link and reference files, the
+/// possible places of their targets, and the links of parents between them.
 fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<FileName>> {
     let mut named = BTreeSet::new();
     let here = StorePlace::of_folder(folder);
@@ -95,6 +95,8 @@ fn named_by(files: &dyn Files, folder: &FileName) -> Result<BTreeSet<FileName>> 
         named.insert(folder.join(&listed.name));
         if let Some(here) = &here {
             named.extend(parsed.origin(here).places_of(&parsed.file));
+            // Half of a file that the parent has as a link: the target has a back reference of the parent alone.
+            named.extend(parsed.link_of_parent(here));
         }
     }
     Ok(named)

@@ -193,6 +193,13 @@ impl StoreFileName {
         number.parse::<i64>().ok().map(|number| SequenceId(u64::try_from(number).unwrap_or(0)))
     }
 
+    /// The place of the parent's link, for a reference to a link, seen from the store `here` that lists this name.
+    pub(crate) fn link_of_parent(&self, here: &StorePlace) -> Option<FileName> {
+        let parent = self.parent.as_ref().filter(|_| self.link.is_some())?;
+        let store = StorePlace { region: parent.to_string(), ..here.clone() };
+        Some(store.folder().join(&StoreFileName { parent: None, ..self.clone() }.to_string()))
+    }
+
     /// Whether the bytes are in the folder of the store that lists this name.
     pub(crate) fn is_own(&self) -> bool {
         self.link.is_none() && self.parent.is_none()
@@ -233,6 +240,10 @@ mod tests {
         let link = format!("a-table={REGION}-abc");
         assert_eq!(origin(&link), (format!("data/default/a-table/{REGION}/f/abc"), false));
         assert_eq!(origin(&format!("{link}.{PARENT}")).0, format!("data/default/a-table/{REGION}/f/abc"));
+        let between = |name: &str| StoreFileName::parse(name).expect("a name").link_of_parent(&here);
+        let parent = FileName::new(format!("data/ns/t/{PARENT}/f/{link}"));
+        assert_eq!(between(&format!("{link}.{PARENT}")), Some(parent));
+        assert_eq!((between(&link), between(&format!("abc.{PARENT}"))), (None, None));
     }
 
     #[test]

@@ -223,6 +223,35 @@ fn a_link_to_a_half_is_that_half() {
 }
 
 #[test]
+fn the_parent_of_a_split_clone_is_needed_while_a_daughter_refers_to_its_links() {
+    let server = Server::new();
+    let region = region_of(&server, "ns:t", &["a", "z"]);
+    let clone = Server::info("other", 9);
+    region.write_heir(&Server::folder(&clone), &Inherits::Links).expect("written");
+    region.close().expect("closed");
+    drop(region);
+    let parent = server.open(&clone, f());
+    drop(split(&server, &parent, "m"));
+    parent.close().expect("closed");
+    drop(parent);
+    // Nothing is open: only what is stored counts.
+    let (janitor, folder) = (server.janitor(), Server::folder(&clone));
+    assert!(janitor.is_needed_elsewhere(&folder).expect("asked"), "the daughters have halves of its links");
+    janitor.drop_folder(&FileName::new("data/ns/t")).expect("dropped");
+    assert_eq!(janitor.clean_archive(&FileName::root()).expect("cleaned"), 0);
+    let daughters = [2, 3].map(|id| server.open(&Server::info("other", id), f()));
+    assert_eq!(daughters.each_ref().map(rows), ["a", "z"]);
+    for daughter in &daughters {
+        daughter.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+        daughter.clean(&janitor, Search::GivenUp).expect("cleaned");
+    }
+    assert!(!janitor.is_needed_elsewhere(&folder).expect("asked"), "each has files of its own");
+    janitor.drop_folder(&folder).expect("dropped");
+    assert_eq!(janitor.clean_archive(&FileName::root()).expect("cleaned"), 2);
+    assert_eq!(daughters.each_ref().map(rows), ["a", "z"]);
+}
+
+#[test]
 fn a_dropped_table_leaves_only_held_files() {
     let server = Server::new();
     let region = region_of(&server, "t", &["a", "b"]);
