@@ -146,14 +146,18 @@ impl Master {
             return Ok(count);
         }
         for snapshot in self.completed_snapshots()? {
-            if self.is_expired(&snapshot) {
-                self.delete_snapshot(&snapshot.name)?;
-                tracing::info!(
-                    snapshot = snapshot.name,
-                    ttl_s = snapshot.ttl(),
-                    "deleted an expired snapshot"
-                );
-                count += 1;
+            if !self.is_expired(&snapshot) {
+                continue;
+            }
+            // One that a copy needs, or that a client deletes meanwhile, does not keep the others.
+            match self.delete_snapshot(&snapshot.name) {
+                Ok(()) => {
+                    let ttl_s = snapshot.ttl();
+                    tracing::info!(snapshot = snapshot.name, ttl_s, "deleted an expired snapshot");
+                    count += 1;
+                }
+                Err(cause) => tracing::warn!(snapshot = snapshot.name, %cause,
+                    "the expired snapshot was not deleted; it is tried again"),
             }
         }
         Ok(count)
