@@ -7,7 +7,7 @@
 //! The seed decides when and what. Which write is running at that moment depends on the machine. A failure reports the
 //! seed and keeps the data folder and the server's log.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::chance::{Chance, seed_from_the_clock};
@@ -19,23 +19,51 @@ use crate::{Outcome, run as run_command};
 pub(crate) const OPTIONS: &[&str] =
     &["-D", "hbase.hregion.memstore.flush.size=1048576", "-D", "bellows.wal.roll.size=4194304"];
 
+/// Where the server of a run has its files, and the options that say so.
+struct Place {
+    /// What `--data-dir` gets.
+    data: PathBuf,
+    /// The server's messages.
+    log: PathBuf,
+    options: Vec<String>,
+}
+
 /// Runs this many rounds on one folder; without a seed, the clock provides one.
 pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
+    let folder = fresh_folder("crash")?;
+    let place = Place { data: folder.clone(), log: log_of(&folder), options: Vec::new() };
+    run_in(rounds, seed, &folder, &place)
+}
+
+/// The same with all files but the log in the bucket `bellows` of the store at `endpoint`.
+pub(crate) fn run_on_store(rounds: u32, endpoint: &str) -> Outcome {
+    let folder = fresh_folder("crash-store")?;
+    let set = |key: &str, value: &str| ["-D".to_owned(), format!("{key}={value}")];
+    let options = [
+        set("hbase.wal.dir", &folder.join("wal").display().to_string()),
+        set("fs.s3a.endpoint", endpoint),
+        set("fs.s3a.access.key", "bellows"),
+        set("fs.s3a.secret.key", "bellowssecret"),
+    ];
+    let data = PathBuf::from(format!("s3://bellows/crash-{}", std::process::id()));
+    run_in(rounds, None, &folder, &Place { data, log: log_of(&folder), options: options.concat() })
+}
+
+fn run_in(rounds: u32, seed: Option<u64>, folder: &Path, place: &Place) -> Outcome {
     let seed = seed.unwrap_or_else(seed_from_the_clock);
     build()?;
     Workload::build()?;
     let mut workload = Workload::start(seed)?;
-    let folder = fresh_folder("crash")?;
     say!("{rounds} rounds, seed {seed}");
     let began = Instant::now();
     let mut chance = Chance::new(seed);
     let mut tally = Tally::default();
     for round in 0..=rounds {
-        play(&folder, round == rounds, &mut workload, &mut chance, &mut tally).map_err(|why| {
+        play(place, round == rounds, &mut workload, &mut chance, &mut tally).map_err(|why| {
             format!(
                 "round {round}, seed {seed}: {why}\n  the data is kept in {}, the log is {}",
-                folder.display(),
-                log_of(&folder).display()
+                place.data.display(),
+                place.log.display()
             )
         })?;
     }
@@ -52,7 +80,7 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
     if acknowledged == 0 {
         return Err("nothing was acknowledged: nothing was tested".to_owned());
     }
-    std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
+    std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
 }
 
 #[derive(Default)]
@@ -81,7 +109,7 @@ pub(crate) fn spread(mut starts: Vec<Duration>) -> String {
 
 /// One round: start, compare, load, kill. The last round only compares.
 fn play(
-    folder: &Path,
+    place: &Place,
     last: bool,
     workload: &mut Workload,
     chance: &mut Chance,
@@ -90,15 +118,16 @@ fn play(
     // Both durability settings survive a kill; they alternate on the same data.
     let on_disk = chance.below(2) == 0;
     let hsync = format!("hbase.wal.hsync={on_disk}");
-    let options = [OPTIONS, &["-D", &hsync]].concat();
+    let more: Vec<&str> = place.options.iter().map(String::as_str).collect();
+    let options = [OPTIONS, &["-D", &hsync], &more].concat();
     let started = Instant::now();
-    let server = Server::start_in(folder, &options)?;
+    let server = Server::start_with_log(&place.data, &place.log, &options)?;
     let start = started.elapsed();
     tally.starts.push(start);
     tally.rows = workload.verify(&server.rpc)?;
     if last {
         server.stop()?;
-        return no_panic(&log_of(folder));
+        return no_panic(&place.log);
     }
     tally.on_disk += u32::from(on_disk);
     workload.load(&server.rpc)?;
@@ -115,7 +144,7 @@ fn play(
     for _ in 0..again {
         tally.in_recovery += 1;
         let time = start.mul_f64(chance.below(1_200) as f64 / 1_000.0);
-        Server::start_and_kill(folder, &options, time)?;
+        Server::start_and_kill(&place.data, &place.log, &options, time)?;
     }
-    no_panic(&log_of(folder))
+    no_panic(&place.log)
 }

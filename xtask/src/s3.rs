@@ -6,12 +6,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::java::succeed;
-use crate::{NOT_RUN, Outcome};
+use crate::{NOT_RUN, Outcome, crash};
 
 /// The server, with its version.
 const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
 /// Where it is built and keeps its buckets.
 const FOLDER: &str = "target/s3";
+/// Rounds of load and `kill -9` on a server whose files are in the store.
+const ROUNDS: u32 = 5;
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// A server that ends with this value.
@@ -76,18 +78,13 @@ fn install(folder: &std::path::Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// The tests of `base/objectstore`, which is built apart from the workspace.
+/// The tests of `base/objectstore`, then a server whose files are in the store.
 pub(crate) fn suite() -> Outcome {
     let store = Store::start()?;
     let mut tests = Command::new("cargo");
     tests
-        .args([
-            "test",
-            "--manifest-path",
-            "base/objectstore/Cargo.toml",
-            "--target-dir",
-            "target/objectstore",
-        ])
+        .args(["test", "--quiet", "-p", "objectstore", "--test", "store"])
         .env("BELLOWS_S3_ENDPOINT", &store.endpoint);
-    succeed("the tests of the object store", tests)
+    succeed("the tests of the object store", tests)?;
+    crash::run_on_store(ROUNDS, &store.endpoint)
 }

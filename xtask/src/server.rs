@@ -185,8 +185,13 @@ impl Server {
     }
 
     /// Starts the server and kills it after `time`, ready or not.
-    pub(crate) fn start_and_kill(folder: &Path, more: &[&str], time: Duration) -> Result<(), String> {
-        let mut child = spawn(&[], &binary(), folder, &log_of(folder), more, Stdio::null())?;
+    pub(crate) fn start_and_kill(
+        folder: &Path,
+        log: &Path,
+        more: &[&str],
+        time: Duration,
+    ) -> Result<(), String> {
+        let mut child = spawn(&[], &binary(), folder, log, more, Stdio::null())?;
         std::thread::sleep(time);
         child.kill().and_then(|()| child.wait()).map(drop).map_err(|error| error.to_string())
     }

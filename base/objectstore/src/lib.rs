@@ -13,6 +13,7 @@
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
 
+mod probe;
 mod swap;
 mod upload;
 

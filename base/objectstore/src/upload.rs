@@ -75,6 +75,7 @@ impl Upload {
         }
         count(&self.bucket.0.requests.multipart);
         // The number of a part is its place among the calls, so they are made in order, here.
+        #[expect(clippy::async_yields_async, reason = "the part is sent while the next one is written")]
         let sent = self.bucket.wait(async move { multipart.lock().await.put_part(part.into()) });
         self.sending.push_back(self.bucket.0.runtime.spawn(sent));
         Ok(())

@@ -47,47 +47,50 @@ pub(crate) fn folder(option: &str, text: &str) -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(path))
 }
 
-fn is_scheme(text: &str) -> bool {
+pub(crate) fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
 /// Locks `root` and checks its version. An empty directory gets the current one.
 pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
-    let local = Local::open(root).map_err(|error| Failure::of_storage(root, &error))?;
+    let local = Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))?;
+    check_layout(&local, root.display())?;
+    Ok(local)
+}
+
+/// Checks the version of the layout in `files`, which people know as `root`. An empty place gets the current one.
+pub(crate) fn check_layout(files: &dyn Files, root: impl std::fmt::Display) -> Result<(), Failure> {
     let name = FileName::new(VERSION_FILE);
-    match local.read(&name, 64) {
+    match files.read(&name, 64) {
         Ok(content) => {
             let text = String::from_utf8_lossy(&content);
             match text.trim().parse::<u32>() {
-                Ok(found) if found <= VERSION => Ok(local),
+                Ok(found) if found <= VERSION => Ok(()),
                 Ok(found) => Err(Failure::new(format!(
-                    "{} was written by a newer version of bellows (layout {found}, this one knows {VERSION}); start \
-                     that version, or choose another --data-dir",
-                    root.display()
+                    "{root} was written by a newer version of bellows (layout {found}, this one knows {VERSION}); start \
+                     that version, or choose another --data-dir"
                 ))),
                 Err(_) => Err(Failure::new(format!(
-                    "{}/{VERSION_FILE} holds {text:?} where a version was expected; it is damaged: restore it, or \
-                     choose another --data-dir",
-                    root.display()
+                    "{root}/{VERSION_FILE} holds {text:?} where a version was expected; it is damaged: restore it, or \
+                     choose another --data-dir"
                 ))),
             }
         }
         Err(error) if error.kind() == Kind::NotFound => {
             // Our version file is written before HBase's.
-            if local.open(&FileName::new(HBASE_VERSION_FILE)).is_ok() {
+            if files.open(&FileName::new(HBASE_VERSION_FILE)).is_ok() {
                 return Err(Failure::new(format!(
-                    "{} belongs to Apache HBase (it has {HBASE_VERSION_FILE} and no {VERSION_FILE}) and cannot be taken \
-                     over; choose another --data-dir",
-                    root.display()
+                    "{root} belongs to Apache HBase (it has {HBASE_VERSION_FILE} and no {VERSION_FILE}) and cannot be taken \
+                     over; choose another --data-dir"
                 )));
             }
             let content = format!("{VERSION}\n");
-            storage::swap_confirmed(&local, &name, None, content.as_bytes())
-                .map_err(|error| Failure::of_storage(root, &error))?;
-            Ok(local)
+            storage::swap_confirmed(files, &name, None, content.as_bytes())
+                .map_err(|error| Failure::of_storage(&root, &error))?;
+            Ok(())
         }
-        Err(error) => Err(Failure::of_storage(root, &error)),
+        Err(error) => Err(Failure::of_storage(&root, &error)),
     }
 }
 

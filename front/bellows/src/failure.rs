@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::path::Path;
 
 use storage::Kind;
 
@@ -43,12 +42,12 @@ impl Failure {
     }
 
     /// An error of the data directory.
-    pub(crate) fn of_storage(root: &Path, error: &storage::Error) -> Failure {
+    pub(crate) fn of_storage(root: impl std::fmt::Display, error: &storage::Error) -> Failure {
         Failure::of_kind(root, error.kind(), error)
     }
 
     /// The same for errors that only have a message.
-    pub(crate) fn of_words(root: &Path, words: impl std::fmt::Display) -> Failure {
+    pub(crate) fn of_words(root: impl std::fmt::Display, words: impl std::fmt::Display) -> Failure {
         let words = words.to_string();
         let kind = if words.contains("No space left") {
             Kind::Full
@@ -60,8 +59,7 @@ impl Failure {
         Failure::of_kind(root, kind, words)
     }
 
-    fn of_kind(root: &Path, kind: Kind, error: impl std::fmt::Display) -> Failure {
-        let root = root.display();
+    fn of_kind(root: impl std::fmt::Display, kind: Kind, error: impl std::fmt::Display) -> Failure {
         Failure::new(match kind {
             Kind::InUse => format!("{error}; end that process or choose another --data-dir"),
             Kind::Full => format!("the disk of {root} is full ({error}); free some space and start again"),

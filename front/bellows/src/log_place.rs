@@ -20,11 +20,12 @@ const BELONGS: &str = "bellows.wal.of";
 /// Bytes of either object at most.
 const NOTE_MAX: usize = 16 << 10;
 
-/// The place in which the log of the data directory `root` lies, where `wal_dir` is what `hbase.wal.dir` says.
+/// The place in which the log of the data in `files`, which people know as `root`, lies, where `wal_dir` is what
+/// `hbase.wal.dir` says.
 pub(crate) fn open(
     world: &World,
     files: &Arc<dyn Files>,
-    root: &Path,
+    root: &str,
     wal_dir: Option<&Path>,
 ) -> Result<Arc<dyn Files>, Failure> {
     let (note, version) = read(&**files, root, NOTE)?.unzip();
@@ -34,7 +35,7 @@ pub(crate) fn open(
     let Some(wal_dir) = wal_dir else {
         let Some(before) = before else { return Ok(Arc::clone(files)) };
         if !has_log(&**files, root)? {
-            return Err(moved(root, &before, root, "remove hbase.wal.dir"));
+            return Err(moved(root, before.display(), root, "remove hbase.wal.dir"));
         }
         let id = noted.map_or("", |(_, id)| id);
         write(&**files, root, NOTE, version.as_ref(), &format!("\n{id}"))?;
@@ -49,44 +50,43 @@ pub(crate) fn open(
         Some(id) => id.to_owned(),
         None => format!("{:016x}{:016x}", world.random(), world.random()),
     };
-    let belongs = read(&*log, wal_dir, BELONGS)?;
+    let log_place = wal_dir.display().to_string();
+    let belongs = read(&*log, &log_place, BELONGS)?;
     if belongs.as_ref().is_some_and(|(other, _)| other.trim() != id) {
         return Err(Failure::new(format!(
             "{} has the log of another data directory than {}; give each a hbase.wal.dir of its own",
             wal_dir.display(),
-            root.display()
+            root
         )));
     }
     if before.as_deref() != Some(wal_dir) {
         let has_old = before.is_some() || has_log(&**files, root)?;
-        if has_old && !has_log(&*log, wal_dir)? {
-            return Err(moved(root, before.as_deref().unwrap_or(root), wal_dir, "change hbase.wal.dir"));
+        if has_old && !has_log(&*log, &log_place)? {
+            let from = before.map_or_else(|| root.to_owned(), |before| before.display().to_string());
+            return Err(moved(root, from, &log_place, "change hbase.wal.dir"));
         }
         // Whose log it is comes first: a note without it would let another take the folder.
         if belongs.is_none() {
-            write(&*log, wal_dir, BELONGS, None, &format!("{id}\n"))?;
+            write(&*log, &log_place, BELONGS, None, &format!("{id}\n"))?;
         }
-        write(&**files, root, NOTE, version.as_ref(), &format!("{}\n{id}\n", wal_dir.display()))?;
+        write(&**files, root, NOTE, version.as_ref(), &format!("{log_place}\n{id}\n"))?;
     }
     Ok(log)
 }
 
-fn moved(root: &Path, from: &Path, to: &Path, change: &str) -> Failure {
+fn moved(root: &str, from: impl std::fmt::Display, to: &str, change: &str) -> Failure {
     Failure::new(format!(
-        "the write-ahead log of {} is in {}/{FOLDER}, and {}/{FOLDER} has none: to {change}, stop the server, move the \
-         folder {FOLDER} from the one to the other, and start it again",
-        root.display(),
-        from.display(),
-        to.display()
+        "the write-ahead log of {root} is in {from}/{FOLDER}, and {to}/{FOLDER} has none: to {change}, stop the server, move \
+         the folder {FOLDER} from the one to the other, and start it again"
     ))
 }
 
-fn has_log(files: &dyn Files, place: &Path) -> Result<bool, Failure> {
+fn has_log(files: &dyn Files, place: &str) -> Result<bool, Failure> {
     let listed = files.list(&FileName::new(FOLDER)).map_err(|error| Failure::of_storage(place, &error))?;
     Ok(listed.iter().any(|entry| entry.name.last().ends_with(".wal")))
 }
 
-fn read(files: &dyn Files, place: &Path, name: &str) -> Result<Option<(String, Version)>, Failure> {
+fn read(files: &dyn Files, place: &str, name: &str) -> Result<Option<(String, Version)>, Failure> {
     match files.load(&FileName::new(name), NOTE_MAX) {
         Ok(Object { content, version }) => {
             Ok(Some((String::from_utf8_lossy(&content).into_owned(), version)))
@@ -98,7 +98,7 @@ fn read(files: &dyn Files, place: &Path, name: &str) -> Result<Option<(String, V
 
 fn write(
     files: &dyn Files,
-    place: &Path,
+    place: &str,
     name: &str,
     expected: Option<&Version>,
     content: &str,
@@ -135,7 +135,8 @@ mod tests {
         fn start(&self, data: &str, wal_dir: Option<&str>) -> Result<(), String> {
             let (root, wal_dir) = (self.at(data), wal_dir.map(|name| self.at(name)));
             let files: Arc<dyn Files> = Arc::new(Local::open(&root).expect("free"));
-            let log = open(&World::real(), &files, &root, wal_dir.as_deref()).map_err(|it| it.to_string())?;
+            let text = root.display().to_string();
+            let log = open(&World::real(), &files, &text, wal_dir.as_deref()).map_err(|it| it.to_string())?;
             let name = FileName::new(FOLDER).join("00000000000000000001.wal");
             if let Ok(writer) = log.create(&name) {
                 writer.finish().expect("durable");

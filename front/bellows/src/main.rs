@@ -11,6 +11,7 @@ mod greeting;
 mod log_place;
 mod logging;
 mod output;
+mod root;
 mod settings;
 mod start;
 mod znodes;

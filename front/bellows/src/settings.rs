@@ -1,7 +1,7 @@
 //! Turns command line, site file and keys into the options of each part of the server.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use conf::{Conf, keys};
 use region::RegionOptions;
@@ -11,6 +11,7 @@ use crate::bucket::BucketSettings;
 use crate::check;
 use crate::data_dir;
 use crate::failure::Failure;
+use crate::root::Root;
 
 /// Memory of the machine in bytes, if it cannot be read.
 const MEMORY_ASSUMED: u64 = 4 << 30;
@@ -23,7 +24,7 @@ const SITE_REMEDY: &str = "name a file in the form of hbase-site.xml, or leave -
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) conf: Conf,
-    pub(crate) root: PathBuf,
+    pub(crate) root: Root,
     /// Where the log lies, when not under the root.
     pub(crate) wal_dir: Option<PathBuf>,
     /// Name under which clients reach the region server.
@@ -232,21 +233,29 @@ fn host_of(bind: IpAddr) -> String {
     }
 }
 
-/// The folder of all files: `--data-dir`, else `hbase.rootdir`.
-fn root(start: &Start, conf: &Conf) -> Result<PathBuf, Failure> {
+/// The place of all files: `--data-dir`, else `hbase.rootdir`.
+fn root(start: &Start, conf: &Conf) -> Result<Root, Failure> {
     if let Some(given) = &start.data_dir {
         // A path that is not UTF-8 has no scheme.
-        return given.to_str().map_or_else(|| Ok(given.clone()), |text| data_dir::folder("--data-dir", text));
+        let folder = || Ok(Root::Folder(given.clone()));
+        return given.to_str().map_or_else(folder, |text| Root::parse("--data-dir", text));
     }
-    data_dir::folder(keys::cluster::ROOT_DIR.name(), &conf.value(&keys::cluster::ROOT_DIR)?)
+    Root::parse(keys::cluster::ROOT_DIR.name(), &conf.value(&keys::cluster::ROOT_DIR)?)
 }
 
 /// The folder that `hbase.wal.dir` names, if it names one.
-fn wal_dir(conf: &Conf, root: &Path) -> Result<Option<PathBuf>, Failure> {
+fn wal_dir(conf: &Conf, root: &Root) -> Result<Option<PathBuf>, Failure> {
     let key = &keys::cluster::WAL_DIR;
     let folder = conf.value_if_set(key)?.filter(|text| !text.is_empty());
     let folder = folder.map(|text| data_dir::folder(key.name(), &text)).transpose()?;
-    Ok(folder.filter(|folder| folder != root))
+    if folder.is_none() && root.folder().is_none() {
+        return Err(Failure::new(format!(
+            "the files are in {root}, and an object store cannot hold the write-ahead log: set {} to a folder on a disk of this \
+             machine",
+            key.name()
+        )));
+    }
+    Ok(folder.filter(|folder| Some(folder.as_path()) != root.folder()))
 }
 
 #[cfg(test)]
@@ -269,7 +278,7 @@ mod tests {
         let settings = Settings::gather(&Start::default()).expect("defaults are good");
         assert_eq!((settings.rpc.port(), settings.master.port()), (16020, 16000));
         assert_eq!((settings.zookeeper.port(), settings.web.port()), (2181, 16010));
-        assert_eq!((settings.root.to_str(), &settings.host[..]), (Some("bellows-data"), "localhost"));
+        assert_eq!((settings.root.to_string().as_str(), &settings.host[..]), ("bellows-data", "localhost"));
         assert!(settings.region.sync_to_disk, "acknowledged is on the disk unless somebody says otherwise");
         let define =
             |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -285,20 +294,30 @@ mod tests {
         };
         let settings = Settings::gather(&start).expect("good");
         assert_eq!((settings.rpc.port(), settings.master.port()), (1, 3));
-        assert_eq!(settings.root, Path::new("/srv/hbase"));
+        assert_eq!(settings.root.to_string(), "/srv/hbase");
         assert!(!settings.region.sync_to_disk);
     }
 
     #[test]
     fn a_scheme_that_is_not_served_is_refused_by_the_option_and_by_the_key() {
-        let start = Start { data_dir: Some("s3://bucket/x".into()), ..Start::default() };
+        let start = Start { data_dir: Some("gs://bucket/x".into()), ..Start::default() };
         let failure = Settings::gather(&start).expect_err("no folder").to_string();
-        assert!(failure.starts_with("--data-dir is \"s3://bucket/x\""), "{failure}");
+        assert!(failure.starts_with("--data-dir is \"gs://bucket/x\""), "{failure}");
         let define = vec![("hbase.rootdir".to_owned(), "hdfs://nn:8020/hbase".to_owned())];
         let failure = Settings::gather(&Start { define, ..Start::default() }).expect_err("no folder");
         assert!(failure.to_string().starts_with("hbase.rootdir is \"hdfs://nn:8020/hbase\""), "{failure}");
         let start = Start { data_dir: Some("file:///srv/hbase".into()), ..Start::default() };
-        assert_eq!(Settings::gather(&start).expect("a folder").root, Path::new("/srv/hbase"));
+        assert_eq!(Settings::gather(&start).expect("a folder").root.to_string(), "/srv/hbase");
+    }
+
+    #[test]
+    fn a_bucket_needs_a_folder_for_the_log() {
+        let start = Start { data_dir: Some("s3://bucket/x".into()), ..Start::default() };
+        let failure = Settings::gather(&start).expect_err("no log").to_string();
+        assert!(failure.contains("s3://bucket/x") && failure.contains("set hbase.wal.dir"), "{failure}");
+        let define = vec![("hbase.wal.dir".to_owned(), "/srv/log".to_owned())];
+        let settings = Settings::gather(&Start { define, ..start }).expect("both are said");
+        assert_eq!(settings.root.to_string(), "s3://bucket/x");
     }
 
     #[test]

@@ -18,7 +18,6 @@ use web::{About, Console, LevelSwitch, LogRing, Node};
 
 use crate::allocator;
 use crate::args::Start;
-use crate::data_dir;
 use crate::failure::Failure;
 use crate::greeting::Greeting;
 use crate::log_place;
@@ -75,7 +74,7 @@ pub(crate) fn run(
     let root = &settings.root;
     let about = About {
         version: env!("CARGO_PKG_VERSION"),
-        root: root.display().to_string(),
+        root: root.to_string(),
         web: web_address,
         started: world.now(),
     };
@@ -83,14 +82,19 @@ pub(crate) fn run(
     console.with_level(level);
     runtime.spawn(web::serve(web, settings.web_options.clone(), Arc::clone(&console)));
 
-    let files: Arc<dyn Files> = Arc::new(data_dir::open(root)?);
-    let log_files = log_place::open(&world, &files, root, settings.wal_dir.as_deref())?;
-    let log_root = settings.wal_dir.as_deref().unwrap_or(root);
+    let files: Arc<dyn Files> = root.open(&settings.conf)?;
+    let log_files = log_place::open(&world, &files, &root.to_string(), settings.wal_dir.as_deref())?;
+    let log_root =
+        settings.wal_dir.as_ref().map_or_else(|| root.to_string(), |folder| folder.display().to_string());
+    if root.folder().is_none() {
+        tracing::warn!(log = log_root, files = %root,
+            "the log is on a disk of this machine: what is acknowledged and not yet flushed survives the process, and not the machine");
+    }
     let log_folder = FileName::new(log_place::FOLDER);
     let owner = format!("{}:{}", settings.host, settings.rpc.port());
     let log_options = wal::Options { owner, ..settings.log.clone() };
     let (log, recovered) = wal::Log::open(world.clone(), log_files, log_folder, log_options)
-        .map_err(|error| Failure::of_words(log_root, error))?;
+        .map_err(|error| Failure::of_words(&log_root, error))?;
     for tail in recovered.torn_tails() {
         tracing::warn!(file = %tail.file, offset = tail.offset, bytes = tail.bytes, "the torn tail of a log file is ignored");
     }
@@ -194,7 +198,7 @@ pub(crate) fn run(
     for key in settings.conf.unknown() {
         tracing::info!(key, "no meaning here; bellows keys lists the keys that act");
     }
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %root.display(), server = %server_name,
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %root, server = %server_name,
         regions = server.regions().count(), ms = world.moment().since(began).as_millis() as u64, "started");
     // Before the greeting, so that a signal right after it is not missed.
     let told_to_stop = {
@@ -211,7 +215,7 @@ pub(crate) fn run(
         ready_after_ms: world.moment().since(began).as_millis(),
     });
     wait_for_the_end(&runtime, &server, &log, told_to_stop)
-        .map_err(|error| Failure::of_words(log_root, error))?;
+        .map_err(|error| Failure::of_words(&log_root, error))?;
 
     console.keep_history();
     server.stop();
@@ -221,7 +225,7 @@ pub(crate) fn run(
     if let Err(error) = server.foundation().cache.persist() {
         tracing::warn!(%error, "the bucket cache's index cannot be kept");
     }
-    log.close().map_err(|error| Failure::of_words(log_root, error))?;
+    log.close().map_err(|error| Failure::of_words(&log_root, error))?;
     tracing::info!("stopped in order: everything is in store files");
     Ok(())
 }

@@ -1,10 +1,26 @@
 //! The cluster, and how clients find it.
 
 keys! {
-    /// Directory of all tables, logs and the cluster id: a path or a `file:` URL. `--data-dir` overrides it.
+    /// Place of all tables and the cluster id: a path, a `file:` URL, or `s3://BUCKET/FOLDER` (also `s3a:`) in an S3-compatible
+    /// store, which needs `hbase.wal.dir`. `--data-dir` overrides it.
     ROOT_DIR: Text = "hbase.rootdir", "bellows-data";
-    /// Directory of the write-ahead log. Empty: below the root.
+    /// Directory of the write-ahead log, a path or a `file:` URL. Empty: below the root, which must be a directory then.
     WAL_DIR: Text = "hbase.wal.dir", "";
+    /// URL of the S3-compatible store. Empty: Amazon's, or that of `AWS_ENDPOINT_URL`.
+    S3_ENDPOINT: Text = "fs.s3a.endpoint", "";
+    /// Region of the bucket. Empty: that of `AWS_REGION`, or us-east-1.
+    S3_REGION: Text = "fs.s3a.endpoint.region", "";
+    /// Access key. Empty: from the environment, a web identity, or the metadata of the container or the instance.
+    S3_ACCESS_KEY: Text = "fs.s3a.access.key", "";
+    /// Secret key that belongs to the access key.
+    S3_SECRET_KEY: Text = "fs.s3a.secret.key", "";
+    /// Whether the bucket stands in the URL's path and not in its host name. An endpoint that is an address or `localhost` has
+    /// it in the path in any case.
+    S3_PATH_STYLE: Flag = "fs.s3a.path.style.access", "false";
+    /// Most reads of the store at once.
+    S3_READS_MAX: Count = "bellows.s3.reads.max", "64";
+    /// How long a write of the store whose outcome is unknown is repeated before it fails.
+    S3_SETTLE_TIME: Millis = "bellows.s3.settle.time", "30000";
     /// Port on which clients that look for a ZooKeeper are answered.
     ZOOKEEPER_CLIENT_PORT: Port = "hbase.zookeeper.property.clientPort", "2181";
     /// Parent znode of the cluster's znodes.

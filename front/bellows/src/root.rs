@@ -1,0 +1,166 @@
+//! Where all files but the log are: a folder of this machine, or a part of a bucket in an S3-compatible store.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use conf::{Conf, keys};
+use objectstore::Bucket;
+use storage::Files;
+
+use crate::data_dir::{self, is_scheme};
+use crate::failure::Failure;
+
+/// Where all files but the log are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Root {
+    /// A folder of this machine.
+    Folder(PathBuf),
+    /// The objects of a bucket whose names begin with a prefix.
+    Bucket {
+        /// The bucket.
+        bucket: String,
+        /// The prefix, without slashes at its ends; may be empty.
+        prefix: String,
+    },
+}
+
+impl Root {
+    /// The place named by `text`, the value of `option`.
+    pub(crate) fn parse(option: &str, text: &str) -> Result<Root, Failure> {
+        let scheme = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme));
+        let Some((_, rest)) = scheme.filter(|(scheme, rest)| {
+            rest.starts_with("//") && ["s3", "s3a"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+        }) else {
+            return Ok(Root::Folder(data_dir::folder(option, text)?));
+        };
+        let (bucket, prefix) = rest[2..].split_once('/').unwrap_or((&rest[2..], ""));
+        if bucket.is_empty() || bucket.contains(['@', ':']) {
+            return Err(Failure::new(format!(
+                "{option} is {text:?}, expected s3://BUCKET/FOLDER; the store's address is fs.s3a.endpoint, the keys are \
+                 fs.s3a.access.key and fs.s3a.secret.key"
+            )));
+        }
+        Ok(Root::Bucket { bucket: bucket.to_owned(), prefix: prefix.trim_matches('/').to_owned() })
+    }
+
+    /// The folder, if it is one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match self {
+            Root::Folder(folder) => Some(folder),
+            Root::Bucket { .. } => None,
+        }
+    }
+
+    /// Opens the place and checks its layout; an empty one gets the current layout. A store is probed first: it must keep the
+    /// promises that the data rests on.
+    pub(crate) fn open(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+        let (bucket, prefix) = match self {
+            Root::Folder(folder) => return Ok(Arc::new(data_dir::open(folder)?)),
+            Root::Bucket { bucket, prefix } => (bucket, prefix),
+        };
+        let options = options(conf, bucket, prefix)?;
+        let endpoint = options.endpoint.clone().unwrap_or_else(|| "Amazon S3".to_owned());
+        let failed = |error: storage::Error| {
+            Failure::new(format!(
+                "{self} at {endpoint}: {error}; check that the bucket is there, fs.s3a.endpoint, fs.s3a.endpoint.region, and the \
+                 right to read and write with fs.s3a.access.key"
+            ))
+        };
+        let store = Bucket::new(options).map_err(failed)?;
+        store.probe().map_err(failed)?;
+        data_dir::check_layout(&store, self)?;
+        Ok(Arc::new(store))
+    }
+}
+
+impl fmt::Display for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Root::Folder(folder) => folder.display().fmt(f),
+            Root::Bucket { bucket, prefix } if prefix.is_empty() => write!(f, "s3://{bucket}"),
+            Root::Bucket { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+        }
+    }
+}
+
+fn options(conf: &Conf, bucket: &str, prefix: &str) -> Result<objectstore::Options, Failure> {
+    use keys::cluster as key;
+    let text = |key| Ok::<_, Failure>(Some(conf.value(key)?).filter(|text: &String| !text.is_empty()));
+    let (access, secret) = (text(&key::S3_ACCESS_KEY)?, text(&key::S3_SECRET_KEY)?);
+    let keys = match (access, secret) {
+        (Some(access), Some(secret)) => Some((access, secret)),
+        (None, None) => None,
+        _ => {
+            return Err(Failure::new(
+                "fs.s3a.access.key and fs.s3a.secret.key belong together: set both, or none to take them from the environment",
+            ));
+        }
+    };
+    let variable = || std::env::var("AWS_ENDPOINT_URL").ok().filter(|url| !url.is_empty());
+    let endpoint = text(&key::S3_ENDPOINT)?
+        .or_else(variable)
+        .map(|endpoint| if endpoint.contains("://") { endpoint } else { format!("https://{endpoint}") });
+    let reads_max = usize::try_from(conf.value(&key::S3_READS_MAX)?).unwrap_or(usize::MAX).max(1);
+    let settle_time: Duration = conf.value(&key::S3_SETTLE_TIME)?;
+    Ok(objectstore::Options {
+        path_style: conf.value(&key::S3_PATH_STYLE)? || endpoint.as_deref().is_some_and(has_no_subdomains),
+        endpoint,
+        region: text(&key::S3_REGION)?,
+        keys,
+        reads_max,
+        settle_time,
+        ..objectstore::Options::new(bucket, prefix)
+    })
+}
+
+/// Whether the host of a URL is an address or `localhost`, before which no bucket can stand.
+fn has_no_subdomains(url: &str) -> bool {
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = host.split('/').next().unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    name.starts_with('[') || name == "localhost" || name.parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_and_a_folder_are_told_apart() {
+        let bucket =
+            |bucket: &str, prefix: &str| Root::Bucket { bucket: bucket.into(), prefix: prefix.into() };
+        for (text, root) in [
+            ("s3://b/x/y", bucket("b", "x/y")),
+            ("s3a://b/x/", bucket("b", "x")),
+            ("S3://b", bucket("b", "")),
+            ("./s3:x", Root::Folder("./s3:x".into())),
+            ("/srv/x", Root::Folder("/srv/x".into())),
+        ] {
+            assert_eq!(Root::parse("hbase.rootdir", text).expect(text), root);
+        }
+        for text in ["s3://", "s3:///x", "s3://key:secret@b/x", "s3://localhost:9000/b"] {
+            let refused = Root::parse("hbase.rootdir", text).expect_err(text).to_string();
+            assert!(refused.contains("expected s3://BUCKET/FOLDER"), "{refused}");
+        }
+        assert_eq!([bucket("b", "x/y").to_string(), bucket("b", "").to_string()], ["s3://b/x/y", "s3://b"]);
+    }
+
+    #[test]
+    fn an_address_has_no_bucket_before_it() {
+        for url in ["http://127.0.0.1:9000", "localhost:9000", "https://[::1]:9000/", "http://localhost"] {
+            assert!(has_no_subdomains(url), "{url}");
+        }
+        for url in ["https://s3.eu-west-1.amazonaws.com", "https://store.example:9000/x"] {
+            assert!(!has_no_subdomains(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn keys_come_in_pairs() {
+        let conf = Conf::new().with(&keys::cluster::S3_ACCESS_KEY, "a");
+        let refused = options(&conf, "b", "").expect_err("half of it").to_string();
+        assert!(refused.contains("belong together"), "{refused}");
+    }
+}
