@@ -1,7 +1,8 @@
 //! Where the write-ahead log lies: under the data directory, or in the folder that `hbase.wal.dir` names.
 //!
 //! A log that is not found is data that is lost. So the data directory notes where its log is, the log's folder notes whose
-//! log it is, and a start with another `hbase.wal.dir` is refused until the log was moved there.
+//! log it is, and a start with another `hbase.wal.dir` is refused until the log was moved there. So is a start that finds the folder
+//! without the second note: its disk is not mounted, or this is another machine than the one that wrote the log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,6 +58,13 @@ pub(crate) fn open(
             "{} has the log of another data directory than {}; give each a hbase.wal.dir of its own",
             wal_dir.display(),
             root
+        )));
+    }
+    if before.as_deref() == Some(wal_dir) && belongs.is_none() {
+        return Err(Failure::new(format!(
+            "{log_place} is not the folder that has the write-ahead log of {root}: its file {BELONGS} is missing; mount the disk \
+             of the log, or start on the machine that has it. If that log is lost for good, and with it what was not flushed, \
+             delete {NOTE} in {root}"
         )));
     }
     if before.as_deref() != Some(wal_dir) {
@@ -170,6 +178,27 @@ mod tests {
         folders.start("data", None).expect("moved back");
         let refused = folders.start("data", Some("log2")).expect_err("its log is under the data directory");
         assert!(refused.contains("/data/WALs"), "{refused}");
+    }
+
+    #[test]
+    fn a_folder_of_the_same_name_on_another_machine_is_not_taken_for_the_log() {
+        let folders = Folders::new();
+        folders.start("data", Some("log")).expect("new");
+        std::fs::rename(folders.at("log"), folders.at("elsewhere")).expect("as if its disk were not mounted");
+        let refused = folders.start("data", Some("log")).expect_err("an empty folder");
+        assert!(
+            refused.contains("/log is not the folder") && refused.contains("mount the disk"),
+            "{refused}"
+        );
+        let refused = folders.start("data", Some("log")).expect_err("the first attempt has left no note");
+        assert!(refused.contains("mount the disk"), "{refused}");
+        std::fs::remove_dir_all(folders.at("log")).expect("the test's own");
+        std::fs::rename(folders.at("elsewhere"), folders.at("log")).expect("mounted");
+        folders.start("data", Some("log")).expect("it is there again");
+        // The remedy for a log that is lost.
+        std::fs::remove_dir_all(folders.at("log")).expect("lost");
+        std::fs::remove_file(folders.at("data").join(NOTE)).expect("given up");
+        folders.start("data", Some("log")).expect("a new log");
     }
 
     #[test]
