@@ -79,11 +79,15 @@ pub(crate) fn check_layout(files: &dyn Files, root: impl std::fmt::Display) -> R
         }
         Err(error) if error.kind() == Kind::NotFound => {
             // Our version file is written before HBase's.
-            if files.open(&FileName::new(HBASE_VERSION_FILE)).is_ok() {
-                return Err(Failure::new(format!(
-                    "{root} belongs to Apache HBase (it has {HBASE_VERSION_FILE} and no {VERSION_FILE}) and cannot be taken \
-                     over; choose another --data-dir"
-                )));
+            match files.open(&FileName::new(HBASE_VERSION_FILE)) {
+                Ok(_) => {
+                    return Err(Failure::new(format!(
+                        "{root} belongs to Apache HBase (it has {HBASE_VERSION_FILE} and no {VERSION_FILE}) and cannot be \
+                         taken over; choose another --data-dir"
+                    )));
+                }
+                Err(error) if error.kind() == Kind::NotFound => {}
+                Err(error) => return Err(Failure::of_storage(&root, &error)),
             }
             let content = format!("{VERSION}\n");
             storage::swap_confirmed(files, &name, None, content.as_bytes())
