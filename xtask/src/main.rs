@@ -91,7 +91,11 @@ const PARTS: &[Part] = &[
     ),
     ("startup", "ready in a second; what is refused is said in one line (JDK and Maven)", startup::run),
     ("disks", "a full disk and a read-only one are said in one line (root)", startup::disks),
-    ("s3", "files in a real S3 store keep the rules of storage, also when replies are lost (Go)", s3::suite),
+    (
+        "s3",
+        "files in a real S3 store keep the rules of storage, and a server in it survives kill -9 (Go)",
+        s3::suite,
+    ),
     ("gohbase", "what gohbase sends, byte by byte, plain and through snappy (Python 3)", gohbase::suite),
     ("hfile", "HBase's own tool reads the files that were written (JDK and Maven)", java::hfile::suite),
     ("packages", "Debian's package index, loaded and compared whole after kill -9", || packages::run(&[])),

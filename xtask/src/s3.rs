@@ -1,4 +1,5 @@
-//! The object store's own tests, against a real S3 server: versitygw, built once from its Go module.
+//! The object store's own tests, and a server whose files are in it, against a real S3 server: versitygw, built once from its Go
+//! module.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;

@@ -206,3 +206,36 @@ fn a_swap_that_cannot_be_resolved_says_so_and_is_settled_later() {
     let late = bucket.settle(&name("list"), Some(&first), b"term 2").expect("decided");
     assert_eq!(late, Settled::Replaced);
 }
+
+#[test]
+fn a_store_that_keeps_its_promises_passes_the_probe_and_keeps_nothing_of_it() {
+    let bucket = bucket("probe");
+    bucket.probe().expect("versitygw writes conditionally");
+    assert_eq!(bucket.list(&FileName::root()).expect("listed"), []);
+}
+
+/// Says yes to everything, as a store that knows no conditions.
+fn yes_sayer() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.expect("a client");
+            std::thread::spawn(move || {
+                let mut request = [0; 64 << 10];
+                while connection.read(&mut request).is_ok_and(|count| count > 0) {
+                    let answer = b"HTTP/1.1 200 OK\r\nETag: \"x\"\r\nContent-Length: 0\r\n\r\n";
+                    connection.write_all(answer).expect("the client waits");
+                }
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn a_store_that_ignores_conditions_is_refused_with_what_it_lacks() {
+    let error = bucket_at(yes_sayer(), "refused").probe().expect_err("it cannot hold this data");
+    assert!(error.to_string().contains("ignores If-None-Match"), "{error}");
+    assert!(error.to_string().contains("use a store with conditional writes"), "{error}");
+}

@@ -256,6 +256,7 @@ pub(crate) fn crc32(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use env::WallTime;
+    use env::sync::Mutex;
     use storage::Memory;
     use storage::memory::Fault;
 
@@ -289,6 +290,84 @@ mod tests {
         // A damaged list is an error if it is the only one.
         memory.damage(&tracker.current.clone().expect("there").0, |bytes| bytes[5] ^= 1);
         assert!(matches!(open(), Err(Error::Corrupt { what: "checksum", .. })));
+    }
+
+    /// Files whose owner replaces the list after each listing, up to a number of times.
+    struct Overtaken {
+        memory: Memory,
+        owner: Mutex<(Tracker, usize)>,
+    }
+
+    impl Files for Overtaken {
+        fn capabilities(&self) -> storage::Capabilities {
+            self.memory.capabilities()
+        }
+
+        fn create(&self, name: &FileName) -> storage::Result<Box<dyn storage::FileWriter>> {
+            self.memory.create(name)
+        }
+
+        fn open(&self, name: &FileName) -> storage::Result<Arc<dyn storage::FileReader>> {
+            self.memory.open(name)
+        }
+
+        fn list(&self, folder: &FileName) -> storage::Result<Vec<storage::Entry>> {
+            let found = self.memory.list(folder)?;
+            let mut owner = self.owner.lock();
+            let (tracker, left) = &mut *owner;
+            if *left > 0 {
+                *left -= 1;
+                tracker.replace(&[listed(&format!("left-{left}"))]).expect("written");
+            }
+            Ok(found)
+        }
+
+        fn delete(&self, name: &FileName) -> storage::Result<()> {
+            self.memory.delete(name)
+        }
+
+        fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<storage::Object> {
+            self.memory.load(name, bytes_max)
+        }
+
+        fn swap(
+            &self,
+            name: &FileName,
+            expected: Option<&storage::Version>,
+            new: &[u8],
+        ) -> storage::Result<storage::Version> {
+            self.memory.swap(name, expected, new)
+        }
+
+        fn settle(
+            &self,
+            name: &FileName,
+            expected: Option<&storage::Version>,
+            new: &[u8],
+        ) -> storage::Result<storage::Settled> {
+            self.memory.settle(name, expected, new)
+        }
+
+        fn place(&self) -> String {
+            self.memory.place()
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_replaced_while_it_is_read_is_read_again() {
+        let memory = Memory::new();
+        let store = FileName::new("data/ns/t/r/f");
+        let world = World::simulated(1, WallTime(100));
+        let (mut tracker, _) =
+            Tracker::open(Arc::new(memory.clone()), &store, world, Access::Owner).expect("new");
+        tracker.replace(&[listed("first")]).expect("written");
+        let files = Overtaken { memory, owner: Mutex::new((tracker, 3)) };
+        let names = || all_listed(&files, &store).map(|all| all.into_iter().map(|one| one.name).collect());
+        let found: Vec<String> = names().expect("read in the end");
+        assert_eq!(found, ["left-0"], "never taken for an empty store");
+        files.owner.lock().1 = usize::MAX;
+        let error = names().expect_err("overtaken each time");
+        assert!(error.to_string().contains("not up to date"), "{error}");
     }
 
     fn fail(memory: &Memory, last: bool) {
