@@ -46,6 +46,10 @@ impl Master {
         reopening.last = Some((now, pause));
         for row in failed {
             let table = row.region.table().clone();
+            // What runs may take longer than the pause; attempts must not queue up behind it.
+            if self.procedures.is_busy(table.as_str()) {
+                continue;
+            }
             let submitted =
                 self.submit("reopen", &table, None, move |master| master.open_after_failure(&row));
             if let Err(cause) = submitted {

@@ -69,17 +69,17 @@ impl RegionServer {
             return;
         }
         let now = self.foundation().world.moment();
-        if all as u64 >= self.options().split.regions_max {
-            tracing::warn!(region = %info, regions = all,
-                "the region is too large and is not split: this server has too many regions (hbase.regionserver.regionSplitLimit)");
-            return;
-        }
         {
             let mut asked = self.split_requests.asked.lock();
             if asked.get(info.encoded_name()).is_some_and(|before| now.since(*before) < REPEAT_AFTER) {
                 return;
             }
             asked.insert(info.encoded_name().clone(), now);
+        }
+        if all as u64 >= self.options().split.regions_max {
+            tracing::warn!(region = %info, regions = all,
+                "the region is too large and is not split: this server has too many regions (hbase.regionserver.regionSplitLimit)");
+            return;
         }
         match self.find_split_row(region) {
             Ok(Some(row)) => master.split(info, row),
