@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::Outcome;
 
 /// How to call it.
-pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --seed N [--transcript [--steps]] [--planted N]
+pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --seed N [--transcript [--steps]] [--planted N] [--fault KIND]… [--workload NAME]
                   | planted [--hunts N] [--seeds N]   (each mistake that the code has for this is found, from several first seeds)";
 
 const PROGRAM: &str = "target/debug/sim";

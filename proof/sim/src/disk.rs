@@ -1,8 +1,15 @@
 //! A machine's disk: `storage::Memory` with time, and with faults that come and go.
 //!
 //! What a crash does to unsynced bytes is `Memory`'s own; here a call takes as long as a disk would, fails when faults are
-//! on, and may fail after it took place.
+//! on, and may fail after it took place. There are two classes of other faults:
+//!
+//! - *Passing ones*, which the server must survive: a read gives a wrong bit or ends early, and the same read a moment later
+//!   does not. Nothing acknowledged may be lost by them.
+//! - *Misdirected writes*, which must be noticed: the bytes of a write land at another offset or in another file. There the
+//!   disk destroys what was acknowledged, twice. It may be unreadable from then on, but never be taken for data, and never be
+//!   missing in silence. [`Medium`] records what nobody can notice: the newest bytes of the log, while none follow them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +34,40 @@ pub struct Conduct {
     pub ambiguous_of_10: u64,
     /// Reads that give a wrong bit, of 10,000.
     pub flipped_of_10_000: u64,
+    /// Reads that end early, of 10,000: half of them with an error, half with zeros for the bytes that are missing.
+    pub short_of_10_000: u64,
+    /// Writes that land elsewhere, of 10,000.
+    pub misdirected_of_10_000: u64,
+}
+
+impl Conduct {
+    /// Whether a process may end because of this.
+    pub fn is_faulty(&self) -> bool {
+        self.failing_of_10_000 + self.flipped_of_10_000 + self.short_of_10_000 + self.misdirected_of_10_000
+            > 0
+    }
+}
+
+/// What a disk has done to acknowledged bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Medium {
+    /// Writes that landed elsewhere.
+    pub misdirected: u64,
+    /// How many syncs of the log must still follow before later batches prove that what was destroyed of it was durable.
+    log_syncs_to_proof: u32,
+    /// A process ended before that proof. Then the log's end looks like one that was torn, and nobody can tell.
+    pub is_log_unproved: bool,
+}
+
+/// Syncs after which destroyed bytes of the log are followed by a batch that says that they were durable, in the same file or,
+/// after a roll, in the next one but one.
+const SYNCS_TO_PROOF: u32 = 4;
+
+impl Medium {
+    /// The process on the disk has ended.
+    pub fn end_life(&mut self) {
+        self.is_log_unproved |= self.log_syncs_to_proof > 0;
+    }
 }
 
 impl Default for Conduct {
@@ -37,6 +78,8 @@ impl Default for Conduct {
             failing_of_10_000: 0,
             ambiguous_of_10: 3,
             flipped_of_10_000: 0,
+            short_of_10_000: 0,
+            misdirected_of_10_000: 0,
         }
     }
 }
@@ -46,12 +89,21 @@ impl Default for Conduct {
 pub struct Disk {
     place: Memory,
     conduct: Arc<Mutex<Conduct>>,
+    medium: Arc<Mutex<Medium>>,
+    /// Places whose last read had a passing fault: the next one is right.
+    misread: Arc<Mutex<BTreeSet<(FileName, u64)>>>,
 }
+
+/// The folder of the log.
+pub(crate) const LOG_FOLDER: &str = "WALs";
+
+/// What a disk writes whole, in bytes: where a misdirected write lands.
+const SECTOR: u64 = 512;
 
 impl Disk {
     /// A disk with this content.
-    pub fn new(place: Memory, conduct: Arc<Mutex<Conduct>>) -> Disk {
-        Disk { place, conduct }
+    pub fn new(place: Memory, conduct: Arc<Mutex<Conduct>>, medium: Arc<Mutex<Medium>>) -> Disk {
+        Disk { place, conduct, medium, misread: Arc::default() }
     }
 
     /// What lies on it.
@@ -78,6 +130,85 @@ impl Disk {
         let error = Error::new(Kind::Failed, outcome, name, act).because("the simulated disk failed");
         if took_place { Ok(Some(error)) } else { Err(error) }
     }
+}
+
+impl Disk {
+    /// The bytes that were just written at `offset` of `name` land elsewhere: at another offset of the file, or in another
+    /// one. Where they belong is what was there before, which `old` has, and zeros after that.
+    fn misdirect(&self, name: &FileName, offset: u64, bytes: &[u8], old: &[u8]) {
+        let scheduler = scheduler();
+        let files = self.place.list(&FileName::root()).unwrap_or_default();
+        let is_same = scheduler.below(2) == 0;
+        let victim = match files.get(scheduler.below(files.len() as u64) as usize) {
+            Some(file) if !is_same => file.name.clone(),
+            _ => name.clone(),
+        };
+        self.place.damage(name, |all| {
+            let here = &mut all[offset as usize..][..bytes.len()];
+            here.fill(0);
+            here[..old.len()].copy_from_slice(old);
+        });
+        let mut lands_at = 0;
+        self.place.damage(&victim, |all| {
+            let sectors = (all.len() as u64).div_ceil(SECTOR);
+            lands_at = scheduler.below(sectors) * SECTOR;
+            let there = all.get_mut(lands_at as usize..).unwrap_or_default();
+            let most = bytes.len().min(there.len());
+            there[..most].copy_from_slice(&bytes[..most]);
+        });
+        scheduler.count("fault: misdirected write");
+        scheduler.note(|| {
+            format!(
+                "fault  disk {} bytes for offset {offset} of {name} land at {lands_at} of {victim}",
+                bytes.len()
+            )
+        });
+        let mut medium = self.medium.lock();
+        medium.misdirected += 1;
+        if [name, &victim].into_iter().any(is_of_log) {
+            medium.log_syncs_to_proof = SYNCS_TO_PROOF;
+        }
+    }
+
+    /// What a read has that is wrong, now and then.
+    fn misread(&self, name: &FileName, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let Conduct { flipped_of_10_000, short_of_10_000, .. } = *self.conduct.lock();
+        if flipped_of_10_000 + short_of_10_000 == 0 || buffer.is_empty() {
+            return Ok(());
+        }
+        let scheduler = scheduler();
+        let draw = scheduler.below(10_000);
+        let place = (name.clone(), offset);
+        if draw >= flipped_of_10_000 + short_of_10_000 || self.misread.lock().contains(&place) {
+            self.misread.lock().remove(&place);
+            return Ok(());
+        }
+        self.misread.lock().insert(place);
+        let length = buffer.len();
+        if draw < flipped_of_10_000 {
+            let at = scheduler.below(length as u64 * 8) as usize;
+            buffer[at / 8] ^= 1 << (at % 8);
+            scheduler.count("fault: disk read with a wrong bit");
+            scheduler.note(|| format!("fault  disk bit {at} of {length} bytes at {offset} of {name} flips"));
+            return Ok(());
+        }
+        let read = scheduler.below(length as u64) as usize;
+        scheduler.count("fault: disk read that ends early");
+        scheduler
+            .note(|| format!("fault  disk read of {length} bytes at {offset} of {name} ends after {read}"));
+        if scheduler.below(2) == 0 {
+            return Err(Error::new(Kind::TooShort, Outcome::DidNotHappen, name, "read").because(format!(
+                "{length} bytes at offset {offset} expected, the simulated disk gave {read}"
+            )));
+        }
+        buffer[read..].fill(0);
+        Ok(())
+    }
+}
+
+/// Whether it is a file of the log.
+fn is_of_log(name: &FileName) -> bool {
+    name.below(&FileName::new(LOG_FOLDER)).is_some()
 }
 
 /// What lies on the disk changes at one moment: no other thread runs meanwhile, and no death leaves it half changed.
@@ -176,6 +307,16 @@ struct Writer {
     name: FileName,
 }
 
+impl Writer {
+    /// What the disk has at `offset`, up to `length` bytes of it.
+    fn old(&self, offset: u64, length: usize) -> Vec<u8> {
+        let Ok(reader) = self.disk.place.open(&self.name) else { return Vec::new() };
+        let there = reader.size().saturating_sub(offset).min(length as u64) as usize;
+        let mut old = vec![0; there];
+        reader.read_at(offset, &mut old).map(|()| old).unwrap_or_default()
+    }
+}
+
 impl FileWriter for Writer {
     fn name(&self) -> &FileName {
         &self.name
@@ -183,7 +324,21 @@ impl FileWriter for Writer {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let failure = self.disk.call("write", &self.name, false)?;
-        after(failure, calm(|| self.inner.write(bytes))?)
+        let offset = self.inner.size();
+        if let Some(failure) = failure {
+            // A part of it is written.
+            let part = scheduler().below(bytes.len() as u64 + 1) as usize;
+            calm(|| self.inner.write(&bytes[..part]))?;
+            return Err(failure);
+        }
+        let misdirected = self.disk.conduct.lock().misdirected_of_10_000;
+        let is_misdirected = misdirected > 0 && !bytes.is_empty() && scheduler().below(10_000) < misdirected;
+        let old = if is_misdirected { self.old(offset, bytes.len()) } else { Vec::new() };
+        calm(|| self.inner.write(bytes))?;
+        if is_misdirected {
+            calm(|| self.disk.misdirect(&self.name, offset, bytes, &old));
+        }
+        Ok(())
     }
 
     fn cut(&mut self, size: u64) -> Result<()> {
@@ -193,7 +348,12 @@ impl FileWriter for Writer {
 
     fn sync(&mut self) -> Result<()> {
         let failure = self.disk.call("sync", &self.name, true)?;
-        after(failure, calm(|| self.inner.sync())?)
+        calm(|| self.inner.sync())?;
+        if is_of_log(&self.name) {
+            let mut medium = self.disk.medium.lock();
+            medium.log_syncs_to_proof = medium.log_syncs_to_proof.saturating_sub(1);
+        }
+        after(failure, ())
     }
 
     fn size(&self) -> u64 {
@@ -224,16 +384,6 @@ impl FileReader for Reader {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.disk.call("read", &self.name, false)?;
         calm(|| self.inner.read_at(offset, buffer))?;
-        let flipped = self.disk.conduct.lock().flipped_of_10_000;
-        let scheduler = scheduler();
-        if flipped > 0 && scheduler.below(10_000) < flipped && !buffer.is_empty() {
-            let at = scheduler.below(buffer.len() as u64 * 8) as usize;
-            buffer[at / 8] ^= 1 << (at % 8);
-            scheduler.count("fault: disk read with a wrong bit");
-            scheduler.note(|| {
-                format!("fault  disk bit {at} of {} bytes at {offset} of {} flips", buffer.len(), self.name)
-            });
-        }
-        Ok(())
+        self.disk.misread(&self.name, offset, buffer)
     }
 }

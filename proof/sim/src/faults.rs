@@ -35,6 +35,10 @@ pub enum Kind {
     FailingDisk,
     /// Reads with a wrong bit.
     WrongBits,
+    /// Reads that end early.
+    ShortReads,
+    /// Writes that land elsewhere. They destroy what was acknowledged, so the judges accept that it cannot be read.
+    Misdirected,
     /// No room on the disk.
     FullDisk,
     /// The wall clock jumps ahead.
@@ -43,7 +47,8 @@ pub enum Kind {
     FailingStore,
 }
 
-const ALL: [Kind; 11] = [
+/// Kinds that runs draw often.
+const OFTEN: [Kind; 12] = [
     Kind::Kill,
     Kind::Power,
     Kind::Stop,
@@ -53,9 +58,35 @@ const ALL: [Kind; 11] = [
     Kind::SlowDisk,
     Kind::FailingDisk,
     Kind::WrongBits,
+    Kind::ShortReads,
     Kind::FullDisk,
     Kind::Clock,
 ];
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 14] = [
+        Kind::Kill,
+        Kind::Power,
+        Kind::Stop,
+        Kind::Pause,
+        Kind::Slow,
+        Kind::Cut,
+        Kind::SlowDisk,
+        Kind::FailingDisk,
+        Kind::WrongBits,
+        Kind::ShortReads,
+        Kind::Misdirected,
+        Kind::FullDisk,
+        Kind::Clock,
+        Kind::FailingStore,
+    ];
+
+    /// The kind that is called so.
+    pub fn of_name(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| format!("{kind:?}") == name)
+    }
+}
 
 /// What is to be done, and when.
 struct Due {
@@ -88,6 +119,8 @@ pub struct Faults {
     is_down: bool,
     /// The disk had faults while this process ran.
     disk_was_faulty: bool,
+    /// Processes in a row that have ended before they served anybody.
+    failed_starts: u32,
 }
 
 impl Faults {
@@ -100,12 +133,17 @@ impl Faults {
     ) -> Faults {
         let mut kinds = Vec::new();
         let store = server.store().map(|_| Kind::FailingStore);
-        let choice: Vec<Kind> = ALL.iter().copied().chain(std::iter::repeat_n(store, 5).flatten()).collect();
+        let choice: Vec<Kind> =
+            OFTEN.iter().copied().chain(std::iter::repeat_n(store, 5).flatten()).collect();
         for _ in 0..random.below(5) {
             let kind = random.choose(&choice);
             if !kinds.contains(&kind) {
                 kinds.push(kind);
             }
+        }
+        // Seldom, for the judges are less strict then.
+        if random.one_in(12) {
+            kinds.push(Kind::Misdirected);
         }
         let between_ms = random.spread(200, 20_000);
         let mut faults = Faults {
@@ -119,9 +157,17 @@ impl Faults {
             ahead_ms: 0,
             is_down: false,
             disk_was_faulty: false,
+            failed_starts: 0,
         };
         faults.set_links(Link::default());
         faults
+    }
+
+    /// Adds a kind that was not drawn.
+    pub fn add(&mut self, kind: Kind) {
+        if !self.kinds.contains(&kind) {
+            self.kinds.push(kind);
+        }
     }
 
     /// The kinds of this run.
@@ -207,6 +253,12 @@ impl Faults {
     fn start(&mut self) {
         if self.is_down {
             self.is_down = false;
+            // What a process reads first decides about everything.
+            for kind in [Kind::WrongBits, Kind::ShortReads] {
+                if self.kinds.contains(&kind) && self.random.one_in(2) {
+                    self.strike(kind);
+                }
+            }
             self.disk_was_faulty = self.has_disk_faults();
             self.server.start();
         }
@@ -226,8 +278,10 @@ impl Faults {
             scheduler.count(what);
             scheduler.note(|| what.to_owned());
         };
-        self.disk_was_faulty |=
-            matches!(kind, Kind::FailingDisk | Kind::WrongBits | Kind::FullDisk | Kind::FailingStore);
+        self.disk_was_faulty |= matches!(
+            kind,
+            Kind::FailingDisk | Kind::WrongBits | Kind::ShortReads | Kind::FullDisk | Kind::FailingStore
+        );
         match kind {
             Kind::Kill => self.go_down(Server::kill, 3_000),
             Kind::Power => self.go_down(Server::lose_power, 5_000),
@@ -285,6 +339,16 @@ impl Faults {
                 self.server.conduct.lock().flipped_of_10_000 = self.random.spread(10, 1_000);
                 self.later(5_000, Act::MendDisk);
             }
+            Kind::ShortReads => {
+                tell("fault: short reads", &self.scheduler);
+                self.server.conduct.lock().short_of_10_000 = self.random.spread(10, 1_000);
+                self.later(5_000, Act::MendDisk);
+            }
+            Kind::Misdirected => {
+                tell("fault: misdirected writes", &self.scheduler);
+                self.server.conduct.lock().misdirected_of_10_000 = self.random.spread(5, 1_000);
+                self.later(2_000, Act::MendDisk);
+            }
             Kind::FullDisk => {
                 tell("fault: full disk", &self.scheduler);
                 let more = self.random.spread(1, 100_000);
@@ -325,7 +389,8 @@ impl Faults {
         self.server.exit();
         self.is_down = true;
         self.later(500, Act::Start);
-        failure.filter(|_| !self.disk_was_faulty && !self.has_disk_faults())
+        self.failed_starts = if life.was_ready.load(Ordering::Acquire) { 0 } else { self.failed_starts + 1 };
+        failure.filter(|_| !self.disk_was_faulty && !self.has_disk_faults() && !self.has_destroyed())
     }
 
     /// Whether a process may end because of its disk.
@@ -333,7 +398,17 @@ impl Faults {
         let conduct = *self.server.conduct.lock();
         let is_full = self.due.iter().any(|due| matches!(due.act, Act::GiveRoom));
         let store_fails = self.server.store().is_some_and(Store::is_failing);
-        conduct.failing_of_10_000 > 0 || conduct.flipped_of_10_000 > 0 || is_full || store_fails
+        conduct.is_faulty() || is_full || store_fails
+    }
+
+    /// Whether the disk destroyed something that was acknowledged.
+    pub fn has_destroyed(&self) -> bool {
+        self.server.medium().misdirected > 0
+    }
+
+    /// Processes in a row that have ended before they served anybody.
+    pub fn failed_starts(&self) -> u32 {
+        self.failed_starts
     }
 
     /// Mends everything, and has the server run.

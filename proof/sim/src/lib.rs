@@ -30,6 +30,6 @@ pub mod transcript;
 pub mod workload;
 
 #[cfg(debug_assertions)]
-pub use run::{Report, run};
+pub use run::{Options, Report, run};
 #[cfg(debug_assertions)]
 pub use transcript::Transcript;

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const USAGE: &str =
-    "usage: sim [--seeds FROM..TO | --seed N [--transcript [--steps]]] [--planted N] [--once]";
+const USAGE: &str = "usage: sim [--seeds FROM..TO | --seed N [--transcript [--steps]]] [--planted N] [--once] [--fault KIND] \
+     [--workload NAME]";
 
 /// What is to be run.
 struct Asked {
@@ -23,10 +23,23 @@ struct Asked {
     steps: bool,
     /// Each seed once, not twice.
     once: bool,
+    /// Kinds of faults that every seed has, beside those that it draws.
+    faults: Vec<String>,
+    /// A workload that every seed has, beside those that it draws.
+    workload: Option<String>,
 }
 
 fn parse(words: &[String]) -> Option<Asked> {
-    let mut asked = Asked { from: 0, to: 200, planted: 0, transcript: false, steps: false, once: false };
+    let mut asked = Asked {
+        from: 0,
+        to: 200,
+        planted: 0,
+        transcript: false,
+        steps: false,
+        once: false,
+        faults: Vec::new(),
+        workload: None,
+    };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -41,6 +54,8 @@ fn parse(words: &[String]) -> Option<Asked> {
             "--planted" => asked.planted = words.next()?.parse().ok()?,
             "--transcript" => asked.transcript = true,
             "--steps" => (asked.transcript, asked.steps) = (true, true),
+            "--fault" => asked.faults.push(words.next()?.clone()),
+            "--workload" => asked.workload = Some(words.next()?.clone()),
             "--once" => asked.once = true,
             _ => return None,
         }
@@ -65,12 +80,25 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
+    let mut faults = Vec::new();
+    for word in &asked.faults {
+        let Some(kind) = sim::faults::Kind::of_name(word) else {
+            eprintln!("{word} is no kind of fault; there are {:?}", sim::faults::Kind::ALL);
+            return ExitCode::from(2);
+        };
+        faults.push(kind);
+    }
+    if let Some(word) = asked.workload.as_deref().filter(|word| !sim::workload::NAMES.contains(word)) {
+        eprintln!("{word} is no workload; there are {:?}", sim::workload::NAMES);
+        return ExitCode::from(2);
+    }
+    let options = sim::Options { planted: asked.planted, faults, workload: asked.workload.clone() };
     let world = env::World::real();
     let began = world.moment();
     let (mut simulated, mut steps) = (Duration::ZERO, 0);
     let mut counts: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
     for seed in asked.from..asked.to {
-        let report = sim::run(seed, asked.planted, asked.transcript.then_some(asked.steps));
+        let report = sim::run(seed, &options, asked.transcript.then_some(asked.steps));
         simulated += report.simulated;
         steps += report.steps;
         for (what, count) in report.transcript.counts() {
@@ -80,7 +108,7 @@ fn main() -> ExitCode {
         }
         let mut failures = report.failures;
         if !asked.once && failures.is_empty() {
-            let again = sim::run(seed, asked.planted, None);
+            let again = sim::run(seed, &options, None);
             simulated += again.simulated;
             if again.transcript.digest() != report.transcript.digest() {
                 failures.push("a second run of the seed went another way".to_owned());
@@ -89,9 +117,7 @@ fn main() -> ExitCode {
         if !failures.is_empty() {
             println!("seed {seed} fails:");
             failures.iter().for_each(|words| println!("  {words}"));
-            let planted =
-                if asked.planted > 0 { format!(" --planted {}", asked.planted) } else { String::new() };
-            println!("  to see it: cargo xtask sim --seed {seed} --transcript{planted}");
+            println!("  to see it: cargo xtask sim --seed {seed} --transcript{options}");
             if asked.planted > 0 {
                 println!("planted {} found after {} seeds", asked.planted, seed - asked.from + 1);
             }

@@ -1,5 +1,6 @@
 //! One run of the simulation: a seed, a server, clients, faults, and the judges' verdicts.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -7,15 +8,37 @@ use std::time::Duration;
 use env::Runtime;
 use parking_lot::Mutex;
 
-use crate::faults::Faults;
+use crate::faults::{Faults, Kind};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::server::{Server, Settings};
 use crate::transcript::Transcript;
-use crate::workload::{self, Job, Scene, Workload};
+use crate::workload::{self, Complaint, Job, Scene, Workload};
 
 /// How long clients may take to come to their end, and the judges to theirs, once all is mended.
 const LIVENESS: Duration = Duration::from_secs(600);
+
+/// What a run has beside what its seed decides.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The [planted bug](crate::planted) of the code; 0 for none.
+    pub planted: u32,
+    /// Kinds of faults, beside those that the seed draws.
+    pub faults: Vec<Kind>,
+    /// A workload, beside those that the seed draws.
+    pub workload: Option<String>,
+}
+
+impl fmt::Display for Options {
+    /// As words of the command line, with a space before each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.planted > 0 {
+            write!(f, " --planted {}", self.planted)?;
+        }
+        self.faults.iter().try_for_each(|kind| write!(f, " --fault {kind:?}"))?;
+        self.workload.iter().try_for_each(|name| write!(f, " --workload {name}"))
+    }
+}
 
 /// What a run came to.
 pub struct Report {
@@ -30,16 +53,17 @@ pub struct Report {
 }
 
 /// Runs a seed, and shows its transcript: with `Some(true)` also the steps of the scheduler.
-pub fn run(seed: u64, planted: u32, shows: Option<bool>) -> Report {
+pub fn run(seed: u64, options: &Options, shows: Option<bool>) -> Report {
+    let options = options.clone();
     // In a thread of its own: what threads keep for themselves begins empty, as in a process of its own.
     let thread = env::spawn_thread("sim", env::Priority::Foreground, move || {
         let mut random = Random::new(seed ^ 0x6265_6c6c_6f77_7321);
         let (scheduler, running) = Scheduler::start(
             random.bits(),
-            planted,
+            options.planted,
             shows.map_or_else(|| Transcript::new(false), Transcript::shown),
         );
-        let mut failures = act(&scheduler, &mut random);
+        let mut failures = act(&scheduler, &mut random, &options);
         failures.extend(scheduler.take_panics().into_iter().map(|words| format!("panic: {words}")));
         let (simulated, steps) = (Duration::from_nanos(scheduler.now()), scheduler.steps());
         drop(running);
@@ -80,18 +104,16 @@ impl Part {
     }
 }
 
-fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random) -> Vec<String> {
+fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Options) -> Vec<String> {
     let server_machine = scheduler.machine("server");
     let clients_machine = scheduler.machine("clients");
     let settings = Settings::draw(random);
     scheduler.note(|| format!("settings: {settings:?}"));
     let server = Server::new(scheduler, server_machine, settings);
     let mut faults = Faults::draw(scheduler, &server, clients_machine, Random::new(random.bits()));
+    options.faults.iter().for_each(|kind| faults.add(*kind));
     scheduler.note(|| format!("faults: {:?}", faults.kinds()));
-    let mut workloads = workload::draw(random);
-    if workloads.is_empty() {
-        workloads = workload::draw(&mut Random::new(0));
-    }
+    let workloads = workload::draw(random, options.workload.as_deref());
     let names: Vec<_> = workloads.iter().map(|workload| workload.name()).collect();
     scheduler.note(|| format!("workloads: {names:?}"));
     let length = Duration::from_millis(random.spread(3_000, 60_000));
@@ -144,25 +166,38 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random) -> Vec<String> {
         failures.extend(scene.failures());
     }
     if !failures.is_empty() {
-        return failures;
+        return proved(&server, failures);
     }
     scene.end();
     faults.end();
-    let failures = settle(scheduler, &mut faults, "clients come to their end", &scene, || part.is_done());
-    if !failures.is_empty() {
-        return failures;
+    match settle(scheduler, &mut faults, "clients come to their end", &scene, || part.is_done()) {
+        End::Done => {}
+        End::Noticed => return Vec::new(),
+        End::Failed(failures) => return proved(&server, failures),
     }
 
     // At last the judges, twice: before and after a life that ended without warning.
     for round in 0..2 {
-        let wrong = Arc::new(Mutex::new(Vec::new()));
-        let judges = workloads.iter().map(|workload| judge(workload, &scene, &wrong)).collect();
+        let complaints = Arc::new(Mutex::new(Vec::new()));
+        let judges = workloads.iter().map(|workload| judge(workload, &scene, &complaints)).collect();
         let part = Part::begin(&runtime, judges);
-        let mut failures =
-            settle(scheduler, &mut faults, "judges come to their end", &scene, || part.is_done());
-        failures.extend(wrong.lock().clone());
+        let end = settle(scheduler, &mut faults, "judges come to their end", &scene, || part.is_done());
+        let mut failures = match end {
+            End::Done => Vec::new(),
+            End::Noticed => return Vec::new(),
+            End::Failed(failures) => failures,
+        };
+        for complaint in complaints.lock().drain(..) {
+            match complaint {
+                Complaint::Unreadable(words) if server.medium().misdirected > 0 => {
+                    scheduler.note(|| format!("JUDGE  as the disk destroyed it: {words}"));
+                    env::sometimes("judges: something that the disk destroyed cannot be read");
+                }
+                Complaint::Unreadable(words) | Complaint::Wrong(words) => failures.push(words),
+            }
+        }
         if !failures.is_empty() {
-            return failures;
+            return proved(&server, failures);
         }
         if round == 0 {
             match scheduler.below(3) {
@@ -176,23 +211,45 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random) -> Vec<String> {
     Vec::new()
 }
 
-fn judge(workload: &Arc<dyn Workload>, scene: &Scene, wrong: &Arc<Mutex<Vec<String>>>) -> Job<()> {
-    let (workload, scene, wrong) = (Arc::clone(workload), scene.clone(), Arc::clone(wrong));
+/// The failures, unless the disk destroyed the end of the log in a way that nobody can tell from a torn end.
+fn proved(server: &Server, failures: Vec<String>) -> Vec<String> {
+    if server.medium().is_log_unproved && !failures.iter().any(|words| words.starts_with("panic")) {
+        env::sometimes("judges: the disk destroyed the end of the log, and nobody could tell");
+        return Vec::new();
+    }
+    failures
+}
+
+fn judge(workload: &Arc<dyn Workload>, scene: &Scene, complaints: &Arc<Mutex<Vec<Complaint>>>) -> Job<()> {
+    let (workload, scene, complaints) = (Arc::clone(workload), scene.clone(), Arc::clone(complaints));
     Box::pin(async move {
-        if let Err(words) = workload.judge(scene).await {
-            wrong.lock().push(words);
+        if let Err(complaint) = workload.judge(scene).await {
+            complaints.lock().push(complaint);
         }
     })
 }
 
-/// Runs until something is done; says what went wrong on the way.
+/// How a wait ended.
+enum End {
+    /// What was waited for is done.
+    Done,
+    /// The disk destroyed what the server needs to start or to answer, and the server says so.
+    Noticed,
+    /// Something went wrong.
+    Failed(Vec<String>),
+}
+
+/// Starts in a row that fail before it counts that what the disk destroyed was noticed.
+const FAILED_STARTS_MAX: u32 = 5;
+
+/// Runs until something is done.
 fn settle(
     scheduler: &Scheduler,
     faults: &mut Faults,
     what: &str,
     scene: &Scene,
     is_done: impl Fn() -> bool,
-) -> Vec<String> {
+) -> End {
     let end = scheduler.now() + LIVENESS.as_nanos() as u64;
     loop {
         let done = scheduler.run_until(faults.until_next(), &is_done);
@@ -201,12 +258,20 @@ fn settle(
         failures.extend(faults.supervise().map(|words| format!("the server ends without need: {words}")));
         failures.extend(scheduler.take_panics().into_iter().map(|words| format!("panic: {words}")));
         failures.extend(scene.failures());
-        if done || !failures.is_empty() {
-            return failures;
+        if !failures.is_empty() {
+            return End::Failed(failures);
+        }
+        if done {
+            return End::Done;
+        }
+        if faults.has_destroyed() && (scheduler.now() > end || faults.failed_starts() > FAILED_STARTS_MAX) {
+            env::sometimes("judges: the server does not start, for the disk destroyed what it needs");
+            return End::Noticed;
         }
         if scheduler.now() > end {
             let waiting = scheduler.waiting().join(", ");
-            return vec![format!("not within {LIVENESS:?} after all was mended: {what}; threads: {waiting}")];
+            let words = format!("not within {LIVENESS:?} after all was mended: {what}; threads: {waiting}");
+            return End::Failed(vec![words]);
         }
     }
 }

@@ -19,7 +19,7 @@ use regionserver::{
 };
 use storage::{FileName, Files, Memory};
 
-use crate::disk::{Conduct, Disk};
+use crate::disk::{Conduct, Disk, LOG_FOLDER, Medium};
 use crate::random::Random;
 use crate::scheduler::{Health, MachineId, Scheduler};
 use crate::store::Store;
@@ -122,7 +122,7 @@ impl Settings {
         };
         let uses_store = random.one_in(3);
         // A block of a store takes so long that a scan without a cache would not end in time.
-        let cache_bytes = random.spread(32 << 10, 4 << 20).max(if uses_store { 2 << 20 } else { 0 });
+        let cache_bytes = random.spread(32 << 10, 4 << 20).max(if uses_store { 16 << 20 } else { 0 });
         Settings {
             rpc_threads: 1 + random.below(3) as usize,
             cache_bytes,
@@ -152,6 +152,7 @@ pub struct Server {
     store: Option<Store>,
     /// How its disk is now.
     pub conduct: Arc<Mutex<Conduct>>,
+    medium: Arc<Mutex<Medium>>,
     life: Mutex<Arc<Life>>,
     lives: Arc<AtomicU64>,
 }
@@ -161,6 +162,8 @@ pub struct Server {
 pub struct Life {
     /// Clients can be served.
     pub ready: AtomicBool,
+    /// Clients could be served at some time.
+    pub was_ready: AtomicBool,
     /// It shall end in order.
     stopping: tokio::sync::Notify,
     /// It has ended by itself: in order, or because it could not start.
@@ -180,6 +183,7 @@ impl Server {
             settings,
             place: Mutex::new(Memory::new()),
             conduct: Arc::default(),
+            medium: Arc::default(),
             life: Mutex::default(),
             lives: Arc::default(),
         })
@@ -205,6 +209,11 @@ impl Server {
         self.place.lock().clone()
     }
 
+    /// What its disk has done to acknowledged bytes.
+    pub fn medium(&self) -> Medium {
+        *self.medium.lock()
+    }
+
     /// The object store that its files are in, if they are not on its disk.
     pub fn store(&self) -> Option<&Store> {
         self.store.as_ref()
@@ -217,7 +226,7 @@ impl Server {
         let number = self.lives.fetch_add(1, Ordering::AcqRel) + 1;
         self.scheduler.revive(self.machine);
         self.scheduler.note(|| format!("server starts, life {number}"));
-        let disk = Disk::new(self.place.lock().clone(), Arc::clone(&self.conduct));
+        let disk = Disk::new(self.place.lock().clone(), Arc::clone(&self.conduct), Arc::clone(&self.medium));
         let (settings, machine, store) = (self.settings.clone(), self.machine, self.store.clone());
         let work = Box::new(move || {
             if let Err(failure) = serve(&settings, machine, disk, store, &life) {
@@ -259,6 +268,7 @@ impl Server {
 
     fn end_life(&self, next: Memory, how: Health) {
         *self.place.lock() = next;
+        self.medium.lock().end_life();
         self.scheduler.kill(self.machine, how);
         self.scheduler.announce_death(self.machine, how);
         self.life.lock().ended.store(true, Ordering::Release);
@@ -291,7 +301,7 @@ fn serve(
 
     let log_files: Arc<dyn Files> = Arc::new(disk);
     let files = store.map_or_else(|| Arc::clone(&log_files), |store| Arc::new(store) as Arc<dyn Files>);
-    let opened = wal::Log::open(world.clone(), log_files, FileName::new("WALs"), settings.log.clone());
+    let opened = wal::Log::open(world.clone(), log_files, FileName::new(LOG_FOLDER), settings.log.clone());
     let (log, recovered) = opened.map_err(|error| words(&error))?;
     let log = Arc::new(log);
     let start_code = u64::try_from(world.now().0).unwrap_or(0);
@@ -356,6 +366,7 @@ fn serve(
     set("meta-region-server", of_meta.encode_to_vec());
     let _registry = registry.serve(tree);
     life.ready.store(true, Ordering::Release);
+    life.was_ready.store(true, Ordering::Release);
     env::sometimes("server: ready");
 
     let failed = env::block_on(async {

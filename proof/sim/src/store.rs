@@ -267,6 +267,7 @@ impl FileReader for Reader {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        scheduler().note(|| format!("store  read {} bytes at {offset}", buffer.len()));
         self.store.act("read", &self.name, || self.inner.read_at(offset, buffer))
     }
 }

@@ -30,6 +30,24 @@ use crate::server::MASTER_PORT;
 /// A client's work, or a part of the judge's.
 pub type Job<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
+/// A judge's work.
+pub type Verdict = Job<Result<(), Complaint>>;
+
+/// What a judge found.
+#[derive(Clone, Debug)]
+pub enum Complaint {
+    /// Something cannot be read. That is no mistake where a disk has destroyed it.
+    Unreadable(String),
+    /// Something was read that cannot be, or is missing without an error.
+    Wrong(String),
+}
+
+impl From<String> for Complaint {
+    fn from(words: String) -> Complaint {
+        Complaint::Wrong(words)
+    }
+}
+
 /// What all clients of a run share.
 #[derive(Clone)]
 pub struct Scene(Arc<Shared>);
@@ -123,28 +141,27 @@ pub trait Workload: Send + Sync {
     /// Its clients.
     fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>>;
     /// Judges what is there when no client acts any more.
-    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>>;
+    fn judge(self: Arc<Self>, scene: Scene) -> Verdict;
 }
 
-/// Some of the workloads, with random options.
-pub fn draw(random: &mut Random) -> Vec<Arc<dyn Workload>> {
-    let mut all: Vec<Arc<dyn Workload>> = Vec::new();
+/// What the workloads are called.
+pub const NAMES: [&str; 7] = ["registers", "list", "counters", "appends", "bank", "churn", "division"];
+
+/// Some of the workloads, with random options; `wanted` is among them.
+pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>> {
     let which = random.bits();
-    for kind in 0..6 {
-        if which >> kind & 1 == 1 || which & 63 == 0 {
-            let workload: Arc<dyn Workload> = match kind {
-                0 => Arc::new(register::Registers::new(random)),
-                1 => Arc::new(list::List::new(random)),
-                2 => Arc::new(counters::Counters::new(random)),
-                3 => Arc::new(appends::Appends::new(random)),
-                4 => Arc::new(bank::Bank::new(random)),
-                _ => Arc::new(churn::Churn::new(random)),
-            };
-            all.push(workload);
-        }
-    }
-    if which >> 6 & 1 == 1 {
-        all.push(Arc::new(division::Division::new(random)));
+    let is_drawn = |kind: usize| which >> kind & 1 == 1 || which & 63 == 0 || wanted == Some(NAMES[kind]);
+    let mut all: Vec<Arc<dyn Workload>> = Vec::new();
+    for kind in (0..NAMES.len()).filter(|kind| is_drawn(*kind)) {
+        all.push(match NAMES[kind] {
+            "registers" => Arc::new(register::Registers::new(random)),
+            "list" => Arc::new(list::List::new(random)),
+            "counters" => Arc::new(counters::Counters::new(random)),
+            "appends" => Arc::new(appends::Appends::new(random)),
+            "bank" => Arc::new(bank::Bank::new(random)),
+            "churn" => Arc::new(churn::Churn::new(random)),
+            _ => Arc::new(division::Division::new(random)),
+        });
     }
     all
 }

@@ -11,7 +11,7 @@ use client::{Append, Get};
 use parking_lot::Mutex;
 use proto::TableDescriptor;
 
-use super::{Job, Scene, Workload, stir, table};
+use super::{Complaint, Job, Scene, Verdict, Workload, stir, table};
 use crate::random::Random;
 
 const TABLE: &str = "appends";
@@ -97,12 +97,14 @@ impl Workload for Appends {
         all
     }
 
-    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>> {
+    fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
         Box::pin(async move {
             let table = scene.client(Duration::from_secs(120)).table(TABLE).expect("a name");
             for row in 0..self.rows {
                 let found = table.get(Get::row(format!("l{row}"))).await;
-                let found = found.map_err(|error| format!("appends: l{row} cannot be read: {error}"))?;
+                let found = found.map_err(|error| {
+                    Complaint::Unreadable(format!("appends: l{row} cannot be read: {error}"))
+                })?;
                 let text = String::from_utf8_lossy(found.value("f", "q").unwrap_or_default()).into_owned();
                 let mut next: BTreeMap<u64, usize> = BTreeMap::new();
                 let mut seen: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -123,7 +125,9 @@ impl Workload for Appends {
                         continue;
                     }
                     if number < *at_least {
-                        return Err(format!("appends: l{row} has {word} twice or out of order: {text}"));
+                        return Err(
+                            format!("appends: l{row} has {word} twice or out of order: {text}").into()
+                        );
                     }
                     *at_least = number + 1;
                     seen.entry(client).or_default().push(number);
@@ -135,10 +139,12 @@ impl Workload for Appends {
                         .enumerate()
                         .find(|(number, word)| word.was_acknowledged && !seen.contains(number));
                     if let Some((number, _)) = lost {
-                        return Err(format!("appends: l{row} has lost {client}.{number}: {text}"));
+                        return Err(format!("appends: l{row} has lost {client}.{number}: {text}").into());
                     }
                     if let Some(number) = seen.iter().find(|number| **number >= own.len()) {
-                        return Err(format!("appends: l{row} has {client}.{number}, which nobody said"));
+                        return Err(
+                            format!("appends: l{row} has {client}.{number}, which nobody said").into()
+                        );
                     }
                 }
             }

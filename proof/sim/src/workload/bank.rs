@@ -9,7 +9,7 @@ use bytes::Bytes;
 use client::{CheckAndMutate, Get, Put, Row, Scan};
 use proto::TableDescriptor;
 
-use super::{Job, Scene, Workload, splits, stir, table};
+use super::{Complaint, Job, Scene, Verdict, Workload, splits, stir, table};
 use crate::random::Random;
 
 const TABLE: &str = "bank";
@@ -130,12 +130,14 @@ impl Workload for Bank {
         all
     }
 
-    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>> {
+    fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
         Box::pin(async move {
             let table = scene.client(Duration::from_secs(120)).table(TABLE).expect("a name");
             let rows = table.scan(Scan::new()).collect().await;
-            for row in rows.map_err(|error| format!("bank: it cannot be read: {error}"))? {
-                self.balances(&row).map_err(|words| format!("bank: {words}"))?;
+            for row in
+                rows.map_err(|error| Complaint::Unreadable(format!("bank: it cannot be read: {error}")))?
+            {
+                self.balances(&row).map_err(|words| Complaint::Wrong(format!("bank: {words}")))?;
             }
             Ok(())
         })

@@ -9,7 +9,7 @@ use client::{Put, Scan};
 use parking_lot::Mutex;
 use proto::TableDescriptor;
 
-use super::{Job, Scene, Workload, splits, table};
+use super::{Complaint, Job, Scene, Verdict, Workload, splits, table};
 use crate::random::Random;
 
 /// What must be seen of the table.
@@ -143,23 +143,31 @@ impl Workload for Churn {
         vec![Box::pin(Arc::clone(&self).client(scene.clone()))]
     }
 
-    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>> {
+    fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
         Box::pin(async move {
             let cluster = scene.client(Duration::from_secs(120));
             let known = self.known.lock().clone();
             let exists = cluster.admin().table_exists(self.table.name()).await;
-            let exists =
-                exists.map_err(|error| format!("churn: nobody says whether the table is there: {error}"))?;
+            let exists = exists.map_err(|error| {
+                Complaint::Unreadable(format!("churn: nobody says whether the table is there: {error}"))
+            })?;
             match known {
                 Known::Unknown => Ok(()),
-                Known::Absent if exists => Err("churn: a table is there that was deleted".to_owned()),
+                Known::Absent if exists => {
+                    Err(Complaint::Wrong("churn: a table is there that was deleted".to_owned()))
+                }
                 Known::Absent => Ok(()),
-                Known::Present { .. } if !exists => Err("churn: a table is gone that was made".to_owned()),
+                Known::Present { .. } if !exists => {
+                    Err(Complaint::Wrong("churn: a table is gone that was made".to_owned()))
+                }
                 Known::Present { rows, from } => {
                     let table = cluster.table("churn").expect("a name");
                     let found = table.scan(Scan::new()).collect().await;
-                    let found = found.map_err(|error| format!("churn: the table cannot be read: {error}"))?;
-                    Churn::check(&found, &rows, from).map_err(|words| format!("churn: {words}"))
+                    let found = found.map_err(|error| {
+                        Complaint::Unreadable(format!("churn: the table cannot be read: {error}"))
+                    })?;
+                    Churn::check(&found, &rows, from)
+                        .map_err(|words| Complaint::Wrong(format!("churn: {words}")))
                 }
             }
         })

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use client::{Get, Increment};
 use proto::TableDescriptor;
 
-use super::{Job, Scene, Workload, stir, table};
+use super::{Complaint, Job, Scene, Verdict, Workload, stir, table};
 use crate::random::Random;
 
 const TABLE: &str = "counters";
@@ -88,17 +88,21 @@ impl Workload for Counters {
         all
     }
 
-    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>> {
+    fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
         Box::pin(async move {
             let table = scene.client(Duration::from_secs(120)).table(TABLE).expect("a name");
             for (at, sum) in self.sums.iter().enumerate() {
                 let row = table.get(Get::row(format!("c{at}"))).await;
-                let row = row.map_err(|error| format!("counters: c{at} cannot be read: {error}"))?;
+                let row = row.map_err(|error| {
+                    Complaint::Unreadable(format!("counters: c{at} cannot be read: {error}"))
+                })?;
                 let found = row.number("f", "q").unwrap_or(0);
                 let least = sum.acknowledged.load(Ordering::Acquire);
                 let most = least + sum.unknown.load(Ordering::Acquire);
                 if !(least..=most).contains(&found) {
-                    return Err(format!("counters: c{at} is {found}, between {least} and {most} expected"));
+                    return Err(
+                        format!("counters: c{at} is {found}, between {least} and {most} expected").into()
+                    );
                 }
             }
             Ok(())

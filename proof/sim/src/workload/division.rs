@@ -8,7 +8,7 @@ use bytes::Bytes;
 use client::Location;
 use proto::{TableDescriptor, TableName};
 
-use super::{Job, Scene, Workload};
+use super::{Complaint, Job, Scene, Verdict, Workload};
 use crate::random::Random;
 
 /// More regions than this are only merged.
@@ -86,10 +86,12 @@ impl Workload for Division {
         vec![Box::pin(Arc::clone(&self).client(scene.clone()))]
     }
 
-    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>> {
+    fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
         Box::pin(async move {
             let admin = scene.client(Duration::from_secs(120)).admin();
-            let words = |error: client::Error| format!("division: the regions cannot be listed: {error}");
+            let words = |error: client::Error| {
+                Complaint::Unreadable(format!("division: the regions cannot be listed: {error}"))
+            };
             for table in admin.tables().await.map_err(words)? {
                 // A change of another workload may have left its table disabled or half made.
                 let is_enabled = admin.table_state(&table).await.map_err(words)?

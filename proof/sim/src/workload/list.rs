@@ -10,7 +10,7 @@ use client::{Put, Row, Scan};
 use parking_lot::Mutex;
 use proto::TableDescriptor;
 
-use super::{Job, Scene, Workload, splits, stir, table};
+use super::{Complaint, Job, Scene, Verdict, Workload, splits, stir, table};
 use crate::random::Random;
 
 const TABLE: &str = "list";
@@ -163,16 +163,17 @@ impl Workload for List {
         all
     }
 
-    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>> {
+    fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
         Box::pin(async move {
             let table = scene.client(Duration::from_secs(120)).table(TABLE).expect("a name");
             let rows = table.scan(Scan::new()).collect().await;
-            let rows = rows.map_err(|error| format!("list: it cannot be read: {error}"))?;
+            let rows =
+                rows.map_err(|error| Complaint::Unreadable(format!("list: it cannot be read: {error}")))?;
             let expected = self.acknowledged();
             if expected.len() > 100 {
                 env::sometimes("list: more than 100 nodes");
             }
-            self.check(&rows, &expected).map_err(|words| format!("list: {words}"))
+            self.check(&rows, &expected).map_err(|words| Complaint::Wrong(format!("list: {words}")))
         })
     }
 }

@@ -13,7 +13,7 @@ use model::linear::{self, Answer, Entry, Operation, State};
 use parking_lot::Mutex;
 use proto::TableDescriptor;
 
-use super::{Job, Scene, Workload, splits, stir, table};
+use super::{Complaint, Job, Scene, Verdict, Workload, splits, stir, table};
 use crate::random::Random;
 
 const TABLE: &str = "registers";
@@ -149,13 +149,15 @@ impl Workload for Registers {
         all
     }
 
-    fn judge(self: Arc<Self>, scene: Scene) -> Job<Result<(), String>> {
+    fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
         Box::pin(async move {
             let table = scene.client(Duration::from_secs(120)).table(TABLE).expect("a name");
             for (row, history) in self.rows.iter().zip(&self.histories) {
                 let called = scene.turn();
                 let last = Registers::act(&table, row, &Operation::Get).await;
-                let last = last.map_err(|error| format!("registers: row {row} cannot be read: {error}"))?;
+                let last = last.map_err(|error| {
+                    Complaint::Unreadable(format!("registers: row {row} cannot be read: {error}"))
+                })?;
                 let mut history = history.lock().clone();
                 history.push(Entry {
                     called,
@@ -165,7 +167,8 @@ impl Workload for Registers {
                 if history.iter().filter(|entry| entry.returned.is_some()).count() > 20 {
                     env::sometimes("registers: a history of more than 20 answers");
                 }
-                linear::check(&history).map_err(|refused| format!("registers: row {row}: {refused}"))?;
+                linear::check(&history)
+                    .map_err(|refused| Complaint::Wrong(format!("registers: row {row}: {refused}")))?;
             }
             Ok(())
         })
