@@ -43,12 +43,14 @@ pub enum Kind {
     FullDisk,
     /// The wall clock jumps ahead.
     Clock,
+    /// The wall clock steps back, also over a start. What is written then may be older than what is there, by HBase's rules.
+    ClockBack,
     /// Calls of the object store fail, or took place and fail; listings are old. Only where there is a store.
     FailingStore,
 }
 
 /// Kinds that runs draw often.
-const OFTEN: [Kind; 12] = [
+const OFTEN: [Kind; 13] = [
     Kind::Kill,
     Kind::Power,
     Kind::Stop,
@@ -61,11 +63,12 @@ const OFTEN: [Kind; 12] = [
     Kind::ShortReads,
     Kind::FullDisk,
     Kind::Clock,
+    Kind::ClockBack,
 ];
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Kill,
         Kind::Power,
         Kind::Stop,
@@ -79,6 +82,7 @@ impl Kind {
         Kind::Misdirected,
         Kind::FullDisk,
         Kind::Clock,
+        Kind::ClockBack,
         Kind::FailingStore,
     ];
 
@@ -369,10 +373,23 @@ impl Faults {
             }
             Kind::Clock => {
                 tell("fault: clock jump", &self.scheduler);
-                self.ahead_ms += self.random.spread(1, 600_000) as i64;
-                self.scheduler.world_of(self.server.machine()).set_ahead(self.ahead_ms);
+                let ahead = self.random.spread(1, 600_000) as i64;
+                self.set_clock(ahead);
+            }
+            Kind::ClockBack => {
+                tell("fault: clock steps back", &self.scheduler);
+                let back = self.random.spread(1, 600_000) as i64;
+                self.set_clock(-back);
             }
         }
+    }
+
+    /// Sets the server's wall clock, by so many ms from where it is.
+    fn set_clock(&mut self, by_ms: i64) {
+        self.ahead_ms += by_ms;
+        self.scheduler
+            .note(|| format!("fault  the clock is set by {by_ms} ms, to {} ms ahead", self.ahead_ms));
+        self.scheduler.world_of(self.server.machine()).set_ahead(self.ahead_ms);
     }
 
     /// A process that has ended by itself is started again, as its supervisor would. Says what it should not have ended of.

@@ -117,7 +117,8 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     let names: Vec<_> = workloads.iter().map(|workload| workload.name()).collect();
     scheduler.note(|| format!("workloads: {names:?}"));
     let length = Duration::from_millis(random.spread(3_000, 60_000));
-    let scene = Scene::new(server_machine, scheduler.world_of(clients_machine), server.lives());
+    let steps_back = faults.kinds().contains(&Kind::ClockBack);
+    let scene = Scene::new(server_machine, scheduler.world_of(clients_machine), server.lives(), steps_back);
     server.start();
 
     let runtime: Arc<Mutex<Option<Runtime>>> = Arc::default();

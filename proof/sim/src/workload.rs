@@ -56,6 +56,7 @@ struct Shared {
     server: MachineId,
     world: World,
     lives: Arc<AtomicU64>,
+    clock_steps_back: bool,
     is_over: AtomicBool,
     /// Counts calls and returns, for histories.
     turns: AtomicU64,
@@ -64,11 +65,12 @@ struct Shared {
 
 impl Scene {
     /// A scene of clients in `world`, whose server is on that machine. `lives` counts the processes that were started there.
-    pub fn new(server: MachineId, world: World, lives: Arc<AtomicU64>) -> Scene {
+    pub fn new(server: MachineId, world: World, lives: Arc<AtomicU64>, clock_steps_back: bool) -> Scene {
         Scene(Arc::new(Shared {
             server,
             world,
             lives,
+            clock_steps_back,
             is_over: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             failures: Mutex::default(),
@@ -92,6 +94,12 @@ impl Scene {
     /// call that lasts longer than a process each attempt may have been applied.
     pub fn life(&self) -> u64 {
         self.0.lives.load(Ordering::Acquire)
+    }
+
+    /// Whether the server's wall clock may step back. Then a write may be older than an acknowledged one, and is hidden by it: so
+    /// HBase defines it. Increments, appends and puts after a check are not, for they take the timestamp of what they replace.
+    pub fn clock_steps_back(&self) -> bool {
+        self.0.clock_steps_back
     }
 
     /// Whether clients should come to an end.

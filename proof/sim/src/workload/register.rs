@@ -89,7 +89,12 @@ impl Registers {
             let at = random.below(self.rows.len() as u64) as usize;
             // Numbers of eight bytes alone, so that every operation fits every state.
             let number = (random.bits() >> 1).to_be_bytes().to_vec();
-            let operation = match random.below(12) {
+            let draw = match random.below(12) {
+                // A put or a delete that is older than the value would not change it.
+                0..=2 | 11 if scene.clock_steps_back() => 6,
+                draw => draw,
+            };
+            let operation = match draw {
                 0..=2 => Operation::Put(number),
                 3..=5 => Operation::Get,
                 6..=8 => Operation::CheckAndPut(known[at].clone(), number),
