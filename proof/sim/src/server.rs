@@ -35,14 +35,25 @@ pub struct Settings {
     pub(crate) parents_period: Duration,
     /// Whether everything but the log is in an object store.
     pub(crate) uses_store: bool,
+    /// How many reads of the store run at once, if they are awaited.
+    pub(crate) awaited_max: Option<usize>,
 }
 
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Settings { rpc_threads, cache_bytes, region, log, server, parents_period, uses_store } = self;
+        let Settings {
+            rpc_threads,
+            cache_bytes,
+            region,
+            log,
+            server,
+            parents_period,
+            uses_store,
+            awaited_max,
+        } = self;
         write!(
             f,
-            "store {uses_store}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
+            "store {uses_store}, awaited {awaited_max:?}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
              files {}..{}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}, split {} {:?}, parents {:?}",
             region.flush_size,
             region.block_multiplier,
@@ -131,6 +142,7 @@ impl Settings {
             server,
             parents_period: Duration::from_secs(random.spread(1, 60)),
             uses_store,
+            awaited_max: random.one_in(2).then(|| random.spread(1, 32) as usize),
         }
     }
 }
@@ -175,7 +187,7 @@ pub struct Life {
 impl Server {
     /// A machine with an empty disk, on which nothing runs.
     pub fn new(scheduler: &Rc<Scheduler>, machine: MachineId, settings: Settings) -> Rc<Server> {
-        let store = settings.uses_store.then(Store::default);
+        let store = settings.uses_store.then(|| Store::new(settings.awaited_max));
         Rc::new(Server {
             store,
             scheduler: Rc::clone(scheduler),

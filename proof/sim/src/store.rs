@@ -14,11 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use storage::{
-    Capabilities, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Memory, Object, Outcome,
-    Result, Settled, Version,
+    AwaitedRead, Capabilities, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Memory, Object,
+    Outcome, Result, Settled, Version,
 };
+use tokio::sync::Semaphore;
 
 use crate::scheduler::scheduler;
 
@@ -67,6 +69,8 @@ struct State {
 pub struct Store {
     content: Memory,
     state: Arc<Mutex<State>>,
+    /// How many awaited reads run at once; `None` where threads wait for reads.
+    awaited: Option<Arc<Semaphore>>,
 }
 
 /// What becomes of a call that fails.
@@ -77,14 +81,13 @@ enum Failure {
     Later(Error),
 }
 
-impl Default for Store {
-    /// An empty store.
-    fn default() -> Store {
-        Store { content: Memory::with(Capabilities::NONE), state: Arc::default() }
-    }
-}
-
 impl Store {
+    /// An empty store. With `awaited_max` its reads can be awaited, and so many run at once.
+    pub fn new(awaited_max: Option<usize>) -> Store {
+        let awaited = awaited_max.map(|most| Arc::new(Semaphore::new(most)));
+        Store { content: Memory::with(Capabilities::NONE), state: Arc::default(), awaited }
+    }
+
     /// Changes how the store is.
     pub fn set_conduct(&self, conduct: StoreConduct) {
         self.state.lock().conduct = conduct;
@@ -97,11 +100,22 @@ impl Store {
 
     /// Takes the time of a call, and says what becomes of it: `Err` if it does not take place.
     fn call(&self, act: &'static str, name: &FileName) -> Result<Option<Failure>> {
+        env::simulation::hold(self.begin_call(act, name));
+        self.end_call(act, name)
+    }
+
+    /// How long a call takes that begins now.
+    fn begin_call(&self, act: &'static str, name: &FileName) -> Duration {
         let conduct = self.state.lock().conduct;
         let scheduler = scheduler();
         let us = conduct.call_us.0 + scheduler.below(conduct.call_us.1 + 1);
         scheduler.note(|| format!("store  {act} {name}"));
-        env::simulation::hold(Duration::from_micros(us));
+        Duration::from_micros(us)
+    }
+
+    fn end_call(&self, act: &'static str, name: &FileName) -> Result<Option<Failure>> {
+        let conduct = self.state.lock().conduct;
+        let scheduler = scheduler();
         self.let_late_swaps_happen();
         if scheduler.below(10_000) >= conduct.failing_of_10_000 {
             return Ok(None);
@@ -267,7 +281,21 @@ impl FileReader for Reader {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        scheduler().note(|| format!("store  read {} bytes at {offset}", buffer.len()));
         self.store.act("read", &self.name, || self.inner.read_at(offset, buffer))
+    }
+
+    fn read_awaited(&self, offset: u64, length: usize) -> Option<AwaitedRead> {
+        let (limit, store) = (Arc::clone(self.store.awaited.as_ref()?), self.store.clone());
+        let (inner, name) = (Arc::clone(&self.inner), self.name.clone());
+        Some(Box::pin(async move {
+            let _permit = limit.acquire().await.expect("the semaphore is never closed");
+            env::sleep(store.begin_call("read", &name)).await;
+            // A read that fails changed nothing.
+            store.end_call("read", &name)?;
+            env::sometimes("store: an awaited read");
+            let mut bytes = vec![0; length];
+            scheduler().without_interruption(|| inner.read_at(offset, &mut bytes))?;
+            Ok(Bytes::from(bytes))
+        }))
     }
 }
