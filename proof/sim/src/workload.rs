@@ -5,6 +5,7 @@
 
 mod appends;
 mod bank;
+mod cells;
 mod churn;
 mod counters;
 mod division;
@@ -153,7 +154,8 @@ pub trait Workload: Send + Sync {
 }
 
 /// What the workloads are called.
-pub const NAMES: [&str; 7] = ["registers", "list", "counters", "appends", "bank", "churn", "division"];
+pub const NAMES: [&str; 8] =
+    ["registers", "list", "counters", "appends", "bank", "churn", "division", "cells"];
 
 /// Some of the workloads, with random options; `wanted` is among them.
 pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>> {
@@ -168,7 +170,8 @@ pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>>
             "appends" => Arc::new(appends::Appends::new(random)),
             "bank" => Arc::new(bank::Bank::new(random)),
             "churn" => Arc::new(churn::Churn::new(random)),
-            _ => Arc::new(division::Division::new(random)),
+            "division" => Arc::new(division::Division::new(random)),
+            _ => Arc::new(cells::Cells::new(random)),
         });
     }
     all
