@@ -35,17 +35,28 @@ pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Outcome {
     run_in(rounds, seed, &folder, &place)
 }
 
-/// The same with all files but the log in the bucket `bellows` of the store at `endpoint`.
-pub(crate) fn run_on_store(rounds: u32, endpoint: &str) -> Outcome {
+/// Where the log of a server is whose files are in a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LogPlace {
+    Store,
+    Disk,
+}
+
+/// The same with all files in the bucket `bellows` of the store at `endpoint`, or all but the log.
+pub(crate) fn run_on_store(rounds: u32, endpoint: &str, log: LogPlace) -> Outcome {
     let folder = fresh_folder("crash-store")?;
     let set = |key: &str, value: &str| ["-D".to_owned(), format!("{key}={value}")];
+    let wal_dir = match log {
+        LogPlace::Store => String::new(),
+        LogPlace::Disk => folder.join("wal").display().to_string(),
+    };
     let options = [
-        set("hbase.wal.dir", &folder.join("wal").display().to_string()),
+        set("hbase.wal.dir", &wal_dir),
         set("fs.s3a.endpoint", endpoint),
         set("fs.s3a.access.key", "bellows"),
         set("fs.s3a.secret.key", "bellowssecret"),
     ];
-    let data = PathBuf::from(format!("s3://bellows/crash-{}", std::process::id()));
+    let data = PathBuf::from(format!("s3://bellows/crash-{log:?}-{}", std::process::id()));
     run_in(rounds, None, &folder, &Place { data, log: log_of(&folder), options: options.concat() })
 }
 

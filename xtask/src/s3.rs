@@ -6,15 +6,16 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::crash::{self, LogPlace};
 use crate::java::succeed;
-use crate::{NOT_RUN, Outcome, crash};
+use crate::{NOT_RUN, Outcome};
 
 /// The server, with its version.
 const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
 /// Where it is built and keeps its buckets.
 const FOLDER: &str = "target/s3";
 /// Rounds of load and `kill -9` on a server whose files are in the store.
-const ROUNDS: u32 = 5;
+const ROUNDS: u32 = 4;
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// A server that ends with this value.
@@ -87,5 +88,6 @@ pub(crate) fn suite() -> Outcome {
         .args(["test", "--quiet", "-p", "objectstore", "--test", "store"])
         .env("BELLOWS_S3_ENDPOINT", &store.endpoint);
     succeed("the tests of the object store", tests)?;
-    crash::run_on_store(ROUNDS, &store.endpoint)
+    crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Store)?;
+    crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Disk)
 }

@@ -17,6 +17,10 @@ pub enum Capability {
     ///
     /// Without it a file appears, whole, when it is finished; an unfinished one is neither listed nor opened.
     SyncPrefix,
+    /// [`FileWriter::write`](crate::FileWriter::write) hands the bytes to the system: they survive the death of the process.
+    ///
+    /// Without it only a sync does that, and a name that was [sealed](crate::Files::seal) is never free again.
+    WriteThrough,
     /// [`FileWriter::cut`](crate::FileWriter::cut) takes back bytes from the end of a file that is being written.
     Cut,
     /// [`Files::reuse_space`](crate::Files::reuse_space) begins a file in the space of one that is given up.
@@ -28,16 +32,22 @@ pub enum Capability {
     ReadAfterDelete,
     /// [`Files::bytes_free`](crate::Files::bytes_free) returns how much can still be written.
     FreeSpace,
+    /// A [listing](crate::Files::list) has every file that was made before it began, and was not deleted.
+    ///
+    /// Without it a listing may be old.
+    ListsAll,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 5] = [
+    pub const ALL: [Capability; 7] = [
         Capability::SyncPrefix,
+        Capability::WriteThrough,
         Capability::Cut,
         Capability::ReuseSpace,
         Capability::ReadAfterDelete,
         Capability::FreeSpace,
+        Capability::ListsAll,
     ];
 
     const fn bit(self) -> u8 {
@@ -49,6 +59,8 @@ impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Capability::SyncPrefix => "make a part of an unfinished file durable",
+            Capability::WriteThrough => "keep what a process wrote when it dies",
+            Capability::ListsAll => "list every file",
             Capability::Cut => "cut an unfinished file",
             Capability::ReuseSpace => "reuse the space of a file",
             Capability::ReadAfterDelete => "read a deleted file that is open",
@@ -70,7 +82,9 @@ impl Capabilities {
         .with(Capability::Cut)
         .with(Capability::ReuseSpace)
         .with(Capability::ReadAfterDelete)
-        .with(Capability::FreeSpace);
+        .with(Capability::FreeSpace)
+        .with(Capability::WriteThrough)
+        .with(Capability::ListsAll);
 
     /// Whether `capability` is in the set.
     pub const fn has(self, capability: Capability) -> bool {

@@ -11,6 +11,8 @@
 //! Two implementations are here: [`Local`], the disk of this machine, and [`Memory`], a file system for tests. [`Memory`]
 //! loses what was not synced, tears the last write, fills up and fails as told, with any set of capabilities.
 //!
+//! [`Segmented`] makes files that grow of a place whose files appear whole: a log in an object store.
+//!
 //! Calls block; a caller that must not wait uses a blocking thread pool. Reads of slow storage can be
 //! [awaited](FileReader::read_awaited) instead.
 //!
@@ -32,6 +34,7 @@ pub mod memory;
 mod name;
 mod object;
 mod outside;
+mod segmented;
 
 pub use capability::{Capabilities, Capability};
 pub use confirm::swap_confirmed;
@@ -42,6 +45,7 @@ pub use memory::Memory;
 pub use name::FileName;
 pub use object::{Object, Settled, Version};
 pub use outside::{delete_outside, open_outside};
+pub use segmented::Segmented;
 
 use std::future::Future;
 use std::pin::Pin;

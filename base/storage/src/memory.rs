@@ -328,9 +328,15 @@ impl Memory {
         self.with_files(files)
     }
 
-    /// The place after the process was killed: the system keeps all that was written.
+    /// The place after the process was killed: the system keeps all that was written; without
+    /// [`Capability::WriteThrough`] all that was synced.
     pub fn kill(&self) -> Memory {
         let copy = self.copy();
+        if !self.capabilities.has(Capability::WriteThrough) {
+            for file in copy.state.lock().files.values_mut() {
+                file.bytes.lock().truncate(file.durable);
+            }
+        }
         self.state.lock().dead = true;
         copy
     }
@@ -393,9 +399,10 @@ impl State {
 
     /// The folder of `name` is synced: what was deleted or swapped in it stays so after a crash.
     fn sync_folder_of(&mut self, name: &FileName) {
-        let folder = name.parent();
-        self.deleted.retain(|deleted, _| deleted.parent() != folder);
-        self.unsettled.retain(|swapped, _| swapped.parent() != folder);
+        let Some(folder) = name.parent() else { return };
+        let is_elsewhere = |other: &FileName| other.below(&folder).is_none_or(|rest| rest.contains('/'));
+        self.deleted.retain(|deleted, _| is_elsewhere(deleted));
+        self.unsettled.retain(|swapped, _| is_elsewhere(swapped));
     }
 
     fn has_room(&self, more: usize) -> bool {

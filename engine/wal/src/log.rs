@@ -38,13 +38,13 @@ use crate::commit::{Durable, Waiter};
 use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Record};
 use crate::holder::{HolderObjects, LogHolder, check_name};
 use crate::index::Sequences;
-use crate::owner::Claim;
+use crate::owner::{Claim, NotedFiles};
 use crate::reader::{LogPosition, LogReader, LogTail};
 use crate::seal::{Sealed, seal_for_owner};
 use crate::{Error, Level, Marker, Result, Ticket};
 use back::{Back, NEVER, OpenSection, empty_batch, make_file};
 
-pub(crate) use back::LogFile;
+pub(crate) use back::{LogFile, file_name};
 pub(crate) use roll::WhenFull;
 
 /// Limits of the log.
@@ -132,6 +132,10 @@ pub(crate) struct Shared {
     files: Arc<dyn Files>,
     folder: FileName,
     options: Options,
+    /// Whether the files lack [`Capability::ListsAll`], so that the claim notes which there are.
+    notes_files: bool,
+    /// Whether what is written survives the process; else every waiter waits for the disk.
+    writes_through: bool,
     /// The right to write the log.
     pub(crate) claim: Claim,
     counts: Counts,
@@ -205,7 +209,12 @@ impl Log {
         let epoch = claim.owner.epoch;
         let (holders, held_from) = HolderObjects::open(&files, &folder)?;
         let mut number = found.number_max + 1;
+        let lists_all = files.capabilities().has(Capability::ListsAll);
+        let first = found.live.keys().next().copied();
         let writer = loop {
+            if !lists_all {
+                claim.note_files(NotedFiles { first: first.unwrap_or(number), last: number })?;
+            }
             match make_file(&*files, &folder, epoch, number) {
                 // The owner before has made it since, and will find that it must not write it.
                 Err(error) if error.kind() == storage::Kind::Exists => number += 1,
@@ -263,6 +272,8 @@ impl Log {
             durable_at: Mutex::new(durable_at),
             holders: Mutex::new(holders),
             full: AtomicBool::new(false),
+            notes_files: !lists_all,
+            writes_through: files.capabilities().has(Capability::WriteThrough),
             grown: AtomicBool::new(false),
             files,
             folder,
@@ -379,8 +390,10 @@ impl Log {
         })
     }
 
-    /// Returns a future that resolves when `ticket` has reached `level`. It works with any executor.
+    /// Returns a future that resolves when `ticket` has reached `level`. It works with any executor. Where the storage lacks
+    /// [`Capability::WriteThrough`], only a sync survives the process, and each level is [`Level::Disk`].
     pub fn sync(&self, ticket: Ticket, level: Level) -> Durable {
+        let level = if self.shared.writes_through { level } else { Level::Disk };
         Durable::new(Arc::clone(&self.shared), ticket, level)
     }
 

@@ -11,13 +11,16 @@
 //! an owner reads the object again. If the object names another owner, it ends. If not, the file was created before the
 //! new owner listed the files, and is sealed with the others.
 //!
+//! Where a listing may be old, the object also says which files there may be: before a file is created, its number is noted.
+//!
 //! So the new owner reads everything that was acknowledged, and the previous owner acknowledges nothing more. It learns of
 //! the change with its next write, sync or roll.
 
 use std::sync::Arc;
 
 use env::World;
-use storage::{FileName, Files, Kind};
+use env::sync::Mutex;
+use storage::{Capability, FileName, Files, Kind};
 
 use crate::format::crc32c;
 use crate::reader::numbered_files;
@@ -41,28 +44,63 @@ pub(crate) struct LogOwner {
 }
 
 impl LogOwner {
-    /// `epoch=NUMBER nonce=NUMBER by=NAME crc32c=SUM`: a line that people can read.
-    fn encode(&self) -> Vec<u8> {
+    /// `epoch=NUMBER nonce=NUMBER files=FIRST..LAST by=NAME crc32c=SUM`: a line that people can read. `files` is there where
+    /// listings may be old.
+    fn encode(&self, files: Option<NotedFiles>) -> Vec<u8> {
         let LogOwner { epoch, name, nonce } = self;
-        let text = format!("epoch={epoch} nonce={nonce:016x} by={name}");
+        let files =
+            files.map_or_else(String::new, |NotedFiles { first, last }| format!(" files={first}..{last}"));
+        let text = format!("epoch={epoch} nonce={nonce:016x}{files} by={name}");
         format!("{text} crc32c={:08x}\n", crc32c(&[text.as_bytes()])).into_bytes()
     }
 
-    fn parse(content: &[u8]) -> Option<LogOwner> {
+    fn parse(content: &[u8]) -> Option<(LogOwner, Option<NotedFiles>)> {
         let text = std::str::from_utf8(content).ok()?.strip_suffix('\n')?;
         let (text, sum) = text.rsplit_once(" crc32c=")?;
         let fits = u32::from_str_radix(sum, 16).is_ok_and(|sum| sum == crc32c(&[text.as_bytes()]));
         let (epoch, rest) = text.strip_prefix("epoch=").filter(|_| fits)?.split_once(" nonce=")?;
         let (nonce, name) = rest.split_once(" by=")?;
+        let (nonce, files) = match nonce.split_once(" files=") {
+            None => (nonce, None),
+            Some((nonce, files)) => {
+                let (first, last) = files.split_once("..")?;
+                (nonce, Some(NotedFiles { first: first.parse().ok()?, last: last.parse().ok()? }))
+            }
+        };
         let nonce = u64::from_str_radix(nonce, 16).ok()?;
-        Some(LogOwner { epoch: epoch.parse().ok()?, name: name.to_owned(), nonce })
+        Some((LogOwner { epoch: epoch.parse().ok()?, name: name.to_owned(), nonce }, files))
+    }
+
+    fn is(&self, other: &LogOwner) -> bool {
+        (self.epoch, self.nonce) == (other.epoch, other.nonce)
+    }
+}
+
+/// The numbers of the files that there may be, the last one included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotedFiles {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+/// What the owner of the log in `folder` has noted of its files, where listings may be old.
+pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option<NotedFiles>> {
+    if files.capabilities().has(Capability::ListsAll) {
+        return Ok(None);
+    }
+    match files.read(&folder.join(OWNER), CONTENT_MAX) {
+        Ok(content) => Ok(LogOwner::parse(&content).and_then(|(_, noted)| noted)),
+        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// The right to a log, until another takes it.
 pub(crate) struct Claim {
-    register: Register,
+    register: Mutex<Register>,
     pub(crate) owner: LogOwner,
+    /// What the owner before has noted of its files.
+    pub(crate) noted: Option<NotedFiles>,
 }
 
 impl Claim {
@@ -76,55 +114,82 @@ impl Claim {
         name: &str,
     ) -> Result<Claim> {
         let object = folder.join(OWNER);
-        let before = Register::open(files, object.clone(), CONTENT_MAX)?;
-        let epoch = before.as_ref().map_or(0, |before| {
-            LogOwner::parse(before.content()).map_or_else(
-                || {
-                    tracing::error!(target: "wal", %object, "the object that names the log's owner is damaged, and replaced");
-                    0
-                },
-                |owner| owner.epoch,
-            )
-        });
         // A line holds a name without line ends.
-        let name = name.chars().take(CONTENT_MAX / 8).filter(|it| !it.is_control()).collect();
-        let owner = LogOwner { epoch: epoch + 1, name, nonce: world.random() };
-        let register = match before {
-            None => Register::create(files, object, &owner.encode())?,
-            Some(mut register) => {
-                register.replace(&owner.encode())?;
-                register
+        let name: String = name.chars().take(CONTENT_MAX / 8).filter(|it| !it.is_control()).collect();
+        let mut owner = LogOwner { epoch: 0, name, nonce: world.random() };
+        let mut last = None;
+        let (register, noted) = loop {
+            let before = Register::open(files, object.clone(), CONTENT_MAX)?;
+            let parsed = before.as_ref().map(|before| LogOwner::parse(before.content()));
+            if let Some(None) = parsed {
+                tracing::error!(target: "wal", %object, "the object that names the log's owner is damaged, and replaced");
+            }
+            let (previous, noted) = parsed.flatten().unzip();
+            let noted = noted.flatten();
+            owner.epoch = previous.as_ref().map_or(0, |owner| owner.epoch) + 1;
+            let content = owner.encode(noted);
+            let taken = match before {
+                None => Register::create(files, object.clone(), &content),
+                Some(mut register) => register.replace(&content).map(|()| register),
+            };
+            match taken {
+                Ok(register) => break (register, noted),
+                // The owner before has just noted a file: once more, unless another came.
+                Err(_) if previous.is_some() && last != Some(noted) => last = Some(noted),
+                Err(error) => return Err(error),
             }
         };
-        for (_, name) in numbered_files(&**files, folder)? {
+        for (_, name) in numbered_files(&**files, folder, noted)? {
             match files.seal(&name) {
                 Err(error) if error.kind() != Kind::NotFound => return Err(error.into()),
                 _ => {}
             }
         }
-        Ok(Claim { register, owner })
+        Ok(Claim { register: Mutex::new(register), owner, noted })
     }
 
     /// Says in the object that the epoch is at least `epoch`: files that were written before there was such an object have one.
     pub(crate) fn raise_epoch(&mut self, epoch: u64) -> Result<()> {
         if epoch > self.owner.epoch {
             self.owner.epoch = epoch;
-            self.register.replace(&self.owner.encode())?;
+            self.register.get_mut().replace(&self.owner.encode(self.noted))?;
         }
         Ok(())
     }
 
-    /// Fails with [`Error::Fenced`] when another has taken the log.
-    pub(crate) fn check(&self) -> Result<()> {
-        let found = self.register.look(CONTENT_MAX)?;
-        if found.as_deref() == Some(self.register.content()) {
+    /// Says in the object which files there may be. Fails with [`Error::Fenced`] when another has taken the log.
+    pub(crate) fn note_files(&self, files: NotedFiles) -> Result<()> {
+        let content = self.owner.encode(Some(files));
+        let mut register = self.register.lock();
+        if register.replace(&content).is_ok() {
             return Ok(());
         }
-        let other = found.as_deref().and_then(LogOwner::parse);
-        Err(match other {
-            Some(LogOwner { epoch, name, .. }) => Error::Fenced { epoch, by: name },
+        // Another has the log now, or an earlier note of this owner took place and was not believed.
+        if !register.refresh(CONTENT_MAX)? || !self.is_named_in(register.content()) {
+            return Err(self.other(Some(register.content())));
+        }
+        register.replace(&content)
+    }
+
+    fn is_named_in(&self, content: &[u8]) -> bool {
+        LogOwner::parse(content).is_some_and(|(owner, _)| owner.is(&self.owner))
+    }
+
+    /// Fails with [`Error::Fenced`] when another has taken the log.
+    pub(crate) fn check(&self) -> Result<()> {
+        let found = self.register.lock().look(CONTENT_MAX)?;
+        if found.as_deref().is_some_and(|content| self.is_named_in(content)) {
+            return Ok(());
+        }
+        Err(self.other(found.as_deref()))
+    }
+
+    /// The error that tells who has the log, where `content` names another.
+    fn other(&self, content: Option<&[u8]>) -> Error {
+        match content.and_then(LogOwner::parse).filter(|(owner, _)| !owner.is(&self.owner)) {
+            Some((LogOwner { epoch, name, .. }, _)) => Error::Fenced { epoch, by: name },
             None => Error::Fenced { epoch: 0, by: "somebody who removed the object OWNER".to_owned() },
-        })
+        }
     }
 
     /// The error for a file that turns out to be sealed.
@@ -143,13 +208,16 @@ mod tests {
     #[test]
     fn an_owners_object_is_read_as_written_and_damage_is_seen() {
         let owner = LogOwner { epoch: 7, name: "host,16020,1 by=x crc32c=1".to_owned(), nonce: 0xabc };
-        let content = owner.encode();
-        assert_eq!(LogOwner::parse(&content), Some(owner.clone()));
-        for at in 0..content.len() {
-            let mut damaged = content.clone();
-            damaged[at] ^= 0x04;
-            assert_ne!(LogOwner::parse(&damaged), Some(owner.clone()), "byte {at}");
-            assert_eq!(LogOwner::parse(&content[..at]), None, "cut at {at}");
+        for files in [None, Some(NotedFiles { first: 3, last: 12 })] {
+            let content = owner.encode(files);
+            let whole = Some((owner.clone(), files));
+            assert_eq!(LogOwner::parse(&content), whole);
+            for at in 0..content.len() {
+                let mut damaged = content.clone();
+                damaged[at] ^= 0x04;
+                assert_ne!(LogOwner::parse(&damaged), whole, "byte {at}");
+                assert_eq!(LogOwner::parse(&content[..at]), None, "cut at {at}");
+            }
         }
     }
 }

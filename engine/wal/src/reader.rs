@@ -24,6 +24,7 @@ pub use tail::{LogPosition, LogTail};
 
 use crate::format::{Kind, Record};
 use crate::index::{FileSpan, RegionExtent, Sequences};
+use crate::owner::noted_files;
 use crate::{Error, Result};
 
 /// Reads the records of a log, region by region.
@@ -86,7 +87,7 @@ impl LogReader {
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged.
     pub fn open(files: &Arc<dyn Files>, folder: &FileName) -> Result<LogReader> {
-        Ok(read_folder(files, folder)?.reader)
+        Ok(read_folder(files, folder, noted_files(&**files, folder)?)?.reader)
     }
 
     fn new(

@@ -43,6 +43,18 @@ impl Register {
         Ok(())
     }
 
+    /// Reads the object again, after a replacement whose outcome is not known. `false` when it is gone.
+    pub(crate) fn refresh(&mut self, bytes_max: usize) -> storage::Result<bool> {
+        match self.files.load(&self.name, bytes_max) {
+            Ok(Object { content, version }) => {
+                (self.content, self.version) = (content, version);
+                Ok(true)
+            }
+            Err(error) if error.kind() == Kind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The object's content now, which somebody else may have replaced; `None` when it is gone.
     pub(crate) fn look(&self, bytes_max: usize) -> storage::Result<Option<Vec<u8>>> {
         match self.files.read(&self.name, bytes_max) {

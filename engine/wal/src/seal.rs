@@ -41,7 +41,7 @@ pub(crate) fn seal_for_owner(
     by: &str,
 ) -> Result<Sealed> {
     let claim = Claim::take(world, files, folder, by)?;
-    let found = read_folder(files, folder)?;
+    let found = read_folder(files, folder, claim.noted)?;
     // The owner before may have been killed before its last sync. Whoever reads what is replayed relies on it.
     for name in &found.unsynced {
         match files.sync(name) {

@@ -1,16 +1,18 @@
-//! Where the write-ahead log lies: under the data directory, or in the folder that `hbase.wal.dir` names.
+//! Where the write-ahead log lies: under the data directory, or in the place that `hbase.wal.dir` names. In an object store its
+//! files [grow](storage::Segmented) part by part.
 //!
 //! A log that is not found is data that is lost. So the data directory notes where its log is, the log's folder notes whose
 //! log it is, and a start with another `hbase.wal.dir` is refused until the log was moved there. So is a start that finds the folder
 //! without the second note: its disk is not mounted, or this is another machine than the one that wrote the log.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use conf::{Conf, keys};
 use env::World;
-use storage::{FileName, Files, Kind, Local, Object, Version, swap_confirmed};
+use storage::{Capability, FileName, Files, Kind, Object, Segmented, Version, swap_confirmed};
 
 use crate::failure::Failure;
+use crate::root::Root;
 
 /// The folder of log files within the place of the log.
 pub(crate) const FOLDER: &str = "WALs";
@@ -25,53 +27,47 @@ const NOTE_MAX: usize = 16 << 10;
 /// `hbase.wal.dir` says.
 pub(crate) fn open(
     world: &World,
+    conf: &Conf,
     files: &Arc<dyn Files>,
     root: &str,
-    wal_dir: Option<&Path>,
+    wal_dir: Option<&Root>,
 ) -> Result<Arc<dyn Files>, Failure> {
     let (note, version) = read(&**files, root, NOTE)?.unzip();
     let noted = note.as_deref().and_then(|note| note.split_once('\n'));
-    let before =
-        noted.map(|(folder, _)| PathBuf::from(folder)).filter(|folder| !folder.as_os_str().is_empty());
+    let before = noted.map(|(place, _)| place).filter(|place| !place.is_empty());
     let Some(wal_dir) = wal_dir else {
-        let Some(before) = before else { return Ok(Arc::clone(files)) };
-        if !has_log(&**files, root)? {
-            return Err(moved(root, before.display(), root, "remove hbase.wal.dir"));
+        let log = appendable(world, conf, files)?;
+        let Some(before) = before else { return Ok(log) };
+        if !has_log(&*log, root)? {
+            return Err(moved(root, before, root, "remove hbase.wal.dir"));
         }
         let id = noted.map_or("", |(_, id)| id);
         write(&**files, root, NOTE, version.as_ref(), &format!("\n{id}"))?;
-        return Ok(Arc::clone(files));
+        return Ok(log);
     };
-    let local = Local::open(wal_dir).map_err(|error| {
-        let remedy = "make the folder writable for this process, or set hbase.wal.dir to another";
-        Failure::new(format!("hbase.wal.dir is {}: {error}; {remedy}", wal_dir.display()))
-    })?;
-    let log: Arc<dyn Files> = Arc::new(local);
+    let log = appendable(world, conf, &wal_dir.open_for_log(conf)?)?;
     let id = match noted.map(|(_, id)| id.trim()).filter(|id| !id.is_empty()) {
         Some(id) => id.to_owned(),
         None => format!("{:016x}{:016x}", world.random(), world.random()),
     };
-    let log_place = wal_dir.display().to_string();
+    let log_place = wal_dir.to_string();
     let belongs = read(&*log, &log_place, BELONGS)?;
     if belongs.as_ref().is_some_and(|(other, _)| other.trim() != id) {
         return Err(Failure::new(format!(
-            "{} has the log of another data directory than {}; give each a hbase.wal.dir of its own",
-            wal_dir.display(),
-            root
+            "{log_place} has the log of another data directory than {root}; give each a hbase.wal.dir of its own"
         )));
     }
-    if before.as_deref() == Some(wal_dir) && belongs.is_none() {
+    if before == Some(&log_place) && belongs.is_none() {
         return Err(Failure::new(format!(
             "{log_place} is not the folder that has the write-ahead log of {root}: its file {BELONGS} is missing; mount the disk \
              of the log, or start on the machine that has it. If that log is lost for good, and with it what was not flushed, \
              delete {NOTE} in {root}"
         )));
     }
-    if before.as_deref() != Some(wal_dir) {
-        let has_old = before.is_some() || has_log(&**files, root)?;
+    if before != Some(&log_place) {
+        let has_old = before.is_some() || has_log(&*appendable(world, conf, files)?, root)?;
         if has_old && !has_log(&*log, &log_place)? {
-            let from = before.map_or_else(|| root.to_owned(), |before| before.display().to_string());
-            return Err(moved(root, from, &log_place, "change hbase.wal.dir"));
+            return Err(moved(root, before.unwrap_or(root), &log_place, "change hbase.wal.dir"));
         }
         // Whose log it is comes first: a note without it would let another take the folder.
         if belongs.is_none() {
@@ -80,6 +76,15 @@ pub(crate) fn open(
         write(&**files, root, NOTE, version.as_ref(), &format!("{log_place}\n{id}\n"))?;
     }
     Ok(log)
+}
+
+/// `files`, in which a log can append to a file: as they are, or with files that grow part by part.
+fn appendable(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<dyn Files>, Failure> {
+    if files.capabilities().has(Capability::SyncPrefix) {
+        return Ok(Arc::clone(files));
+    }
+    let patience = conf.value(&keys::cluster::S3_SETTLE_TIME)?;
+    Ok(Arc::new(Segmented::new(Arc::clone(files), world.clone(), patience)))
 }
 
 fn moved(root: &str, from: impl std::fmt::Display, to: &str, change: &str) -> Failure {
@@ -119,6 +124,10 @@ fn write(
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "real folders are the point")]
 mod tests {
+    use std::path::PathBuf;
+
+    use storage::Local;
+
     use super::*;
 
     /// Folders `data`, `data2`, `log` and `log2` of one test, removed at its end.
@@ -144,7 +153,9 @@ mod tests {
             let (root, wal_dir) = (self.at(data), wal_dir.map(|name| self.at(name)));
             let files: Arc<dyn Files> = Arc::new(Local::open(&root).expect("free"));
             let text = root.display().to_string();
-            let log = open(&World::real(), &files, &text, wal_dir.as_deref()).map_err(|it| it.to_string())?;
+            let place = wal_dir.clone().map(Root::Folder);
+            let log = open(&World::real(), &Conf::new(), &files, &text, place.as_ref());
+            let log = log.map_err(|it| it.to_string())?;
             let name = FileName::new(FOLDER).join("00000000000000000001.wal");
             if let Ok(writer) = log.create(&name) {
                 writer.finish().expect("durable");

@@ -53,13 +53,29 @@ impl Root {
         }
     }
 
-    /// Opens the place and checks its layout; an empty one gets the current layout. A store is probed first: it must keep the
-    /// promises that the data rests on.
+    /// Opens the place and checks its layout; an empty one gets the current layout.
     pub(crate) fn open(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
-        let (bucket, prefix) = match self {
-            Root::Folder(folder) => return Ok(Arc::new(data_dir::open(folder)?)),
-            Root::Bucket { bucket, prefix } => (bucket, prefix),
-        };
+        if let Root::Folder(folder) = self {
+            return Ok(Arc::new(data_dir::open(folder)?));
+        }
+        let store = self.connect(conf)?;
+        data_dir::check_layout(&*store, self)?;
+        Ok(store)
+    }
+
+    /// Opens the place for the log alone.
+    pub(crate) fn open_for_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+        let Root::Folder(folder) = self else { return self.connect(conf) };
+        let local = storage::Local::open(folder).map_err(|error| {
+            let remedy = "make the folder writable for this process, or set hbase.wal.dir to another";
+            Failure::new(format!("hbase.wal.dir is {self}: {error}; {remedy}"))
+        })?;
+        Ok(Arc::new(local))
+    }
+
+    /// Connects to the store, which must keep the promises that the data rests on.
+    fn connect(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+        let Root::Bucket { bucket, prefix } = self else { unreachable!("a folder needs no connection") };
         let options = options(conf, bucket, prefix)?;
         let endpoint = options.endpoint.clone().unwrap_or_else(|| "Amazon S3".to_owned());
         let failed = |error: storage::Error| {
@@ -70,7 +86,6 @@ impl Root {
         };
         let store = Bucket::new(options).map_err(failed)?;
         store.probe().map_err(failed)?;
-        data_dir::check_layout(&store, self)?;
         Ok(Arc::new(store))
     }
 }

@@ -1,7 +1,6 @@
 //! Turns command line, site file and keys into the options of each part of the server.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
 use conf::{Conf, keys};
 use region::RegionOptions;
@@ -9,7 +8,6 @@ use region::RegionOptions;
 use crate::args::{self, Start};
 use crate::bucket::BucketSettings;
 use crate::check;
-use crate::data_dir;
 use crate::failure::Failure;
 use crate::root::Root;
 
@@ -26,7 +24,7 @@ pub(crate) struct Settings {
     pub(crate) conf: Conf,
     pub(crate) root: Root,
     /// Where the log lies, when not under the root.
-    pub(crate) wal_dir: Option<PathBuf>,
+    pub(crate) wal_dir: Option<Root>,
     /// Name under which clients reach the region server.
     pub(crate) host: String,
     /// Name under which clients reach the master.
@@ -243,19 +241,12 @@ fn root(start: &Start, conf: &Conf) -> Result<Root, Failure> {
     Root::parse(keys::cluster::ROOT_DIR.name(), &conf.value(&keys::cluster::ROOT_DIR)?)
 }
 
-/// The folder that `hbase.wal.dir` names, if it names one.
-fn wal_dir(conf: &Conf, root: &Root) -> Result<Option<PathBuf>, Failure> {
+/// The place that `hbase.wal.dir` names, if it names another than the root.
+fn wal_dir(conf: &Conf, root: &Root) -> Result<Option<Root>, Failure> {
     let key = &keys::cluster::WAL_DIR;
-    let folder = conf.value_if_set(key)?.filter(|text| !text.is_empty());
-    let folder = folder.map(|text| data_dir::folder(key.name(), &text)).transpose()?;
-    if folder.is_none() && root.folder().is_none() {
-        return Err(Failure::new(format!(
-            "the files are in {root}, and an object store cannot hold the write-ahead log: set {} to a folder on a disk of this \
-             machine",
-            key.name()
-        )));
-    }
-    Ok(folder.filter(|folder| Some(folder.as_path()) != root.folder()))
+    let place = conf.value_if_set(key)?.filter(|text| !text.is_empty());
+    let place = place.map(|text| Root::parse(key.name(), &text)).transpose()?;
+    Ok(place.filter(|place| place != root))
 }
 
 #[cfg(test)]
@@ -311,13 +302,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_needs_a_folder_for_the_log() {
-        let start = Start { data_dir: Some("s3://bucket/x".into()), ..Start::default() };
-        let failure = Settings::gather(&start).expect_err("no log").to_string();
-        assert!(failure.contains("s3://bucket/x") && failure.contains("set hbase.wal.dir"), "{failure}");
-        let define = vec![("hbase.wal.dir".to_owned(), "/srv/log".to_owned())];
-        let settings = Settings::gather(&Start { define, ..start }).expect("both are said");
-        assert_eq!(settings.root.to_string(), "s3://bucket/x");
+    fn the_log_is_under_the_root_unless_a_key_names_another_place() {
+        let gather = |wal_dir: Option<&str>| {
+            let define = wal_dir.map(|place| ("hbase.wal.dir".to_owned(), place.to_owned()));
+            let data_dir = Some("s3://bucket/x".into());
+            let start = Start { data_dir, define: define.into_iter().collect(), ..Start::default() };
+            Settings::gather(&start).map(|settings| settings.wal_dir.map(|place| place.to_string()))
+        };
+        assert_eq!(gather(None).expect("good"), None);
+        assert_eq!(gather(Some("s3a://bucket/x/")).expect("the same place"), None);
+        assert_eq!(gather(Some("/srv/log")).expect("good").as_deref(), Some("/srv/log"));
+        assert_eq!(gather(Some("s3://fast/log")).expect("good").as_deref(), Some("s3://fast/log"));
+        let refused = gather(Some("gs://bucket/x")).expect_err("not served").to_string();
+        assert!(refused.contains("hbase.wal.dir"), "{refused}");
     }
 
     #[test]

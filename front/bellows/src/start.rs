@@ -83,10 +83,10 @@ pub(crate) fn run(
     runtime.spawn(web::serve(web, settings.web_options.clone(), Arc::clone(&console)));
 
     let files: Arc<dyn Files> = root.open(&settings.conf)?;
-    let log_files = log_place::open(&world, &files, &root.to_string(), settings.wal_dir.as_deref())?;
-    let log_root =
-        settings.wal_dir.as_ref().map_or_else(|| root.to_string(), |folder| folder.display().to_string());
-    if root.folder().is_none() {
+    let wal_dir = settings.wal_dir.as_ref();
+    let log_files = log_place::open(&world, &settings.conf, &files, &root.to_string(), wal_dir)?;
+    let log_root = wal_dir.unwrap_or(root).to_string();
+    if root.folder().is_none() && wal_dir.is_some_and(|place| place.folder().is_some()) {
         tracing::warn!(log = log_root, files = %root,
             "the log is on a disk of this machine: what is acknowledged and not yet flushed survives the process, and not the machine");
     }

@@ -1,5 +1,5 @@
 //! A machine with the whole server: master, region server and registry in one process, as `bellows start` wires them. Its
-//! files are all on one disk, or the log is on a disk and everything else in an object store.
+//! files are all on one disk, or in an object store, with the log there or on the disk.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use regionserver::{
     AdminService, BootstrapNodeService, ClientMetaService, ClientService, ClusterView, Foundation,
     LocalServers, MetaLocation, RegionServer,
 };
-use storage::{FileName, Files, Memory};
+use storage::{FileName, Files, Memory, Segmented};
 
 use crate::disk::{Conduct, Disk, LOG_FOLDER, Medium};
 use crate::random::Random;
@@ -37,6 +37,8 @@ pub struct Settings {
     pub(crate) uses_store: bool,
     /// How many reads of the store run at once, if they are awaited.
     pub(crate) awaited_max: Option<usize>,
+    /// Whether the log is there, too.
+    pub(crate) log_in_store: bool,
 }
 
 impl std::fmt::Debug for Settings {
@@ -50,10 +52,11 @@ impl std::fmt::Debug for Settings {
             parents_period,
             uses_store,
             awaited_max,
+            log_in_store,
         } = self;
         write!(
             f,
-            "store {uses_store}, awaited {awaited_max:?}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
+            "store {uses_store}, awaited {awaited_max:?}, log there {log_in_store}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
              files {}..{}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}, split {} {:?}, parents {:?}",
             region.flush_size,
             region.block_multiplier,
@@ -143,6 +146,7 @@ impl Settings {
             parents_period: Duration::from_secs(random.spread(1, 60)),
             uses_store,
             awaited_max: random.one_in(2).then(|| random.spread(1, 32) as usize),
+            log_in_store: uses_store && random.one_in(2),
         }
     }
 }
@@ -287,6 +291,9 @@ impl Server {
     }
 }
 
+/// How long a part of a log in the store is written again before the log fails.
+const PART_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Nobody reads tables' states from the registry here.
 struct NoMirror;
 
@@ -311,8 +318,12 @@ fn serve(
     let registry = registry::Server::bind(world.clone(), registry::Options::default(), at(REGISTRY_PORT));
     let registry = registry.map_err(|error| words(&error))?;
 
-    let log_files: Arc<dyn Files> = Arc::new(disk);
-    let files = store.map_or_else(|| Arc::clone(&log_files), |store| Arc::new(store) as Arc<dyn Files>);
+    let disk: Arc<dyn Files> = Arc::new(disk);
+    let files = store.map_or_else(|| Arc::clone(&disk), |store| Arc::new(store) as Arc<dyn Files>);
+    let log_files: Arc<dyn Files> = match settings.log_in_store {
+        true => Arc::new(Segmented::new(Arc::clone(&files), world.clone(), PART_PATIENCE)),
+        false => disk,
+    };
     let opened = wal::Log::open(world.clone(), log_files, FileName::new(LOG_FOLDER), settings.log.clone());
     let (log, recovered) = opened.map_err(|error| words(&error))?;
     let log = Arc::new(log);

@@ -2,9 +2,9 @@
 
 keys! {
     /// Place of all tables and the cluster id: a path, a `file:` URL, or `s3://BUCKET/FOLDER` (also `s3a:`) in an S3-compatible
-    /// store, which needs `hbase.wal.dir`. `--data-dir` overrides it.
+    /// store. `--data-dir` overrides it.
     ROOT_DIR: Text = "hbase.rootdir", "bellows-data";
-    /// Directory of the write-ahead log, a path or a `file:` URL. Empty: below the root, which must be a directory then.
+    /// Place of the write-ahead log: a path, a `file:` URL, or `s3://BUCKET/FOLDER` in the same store. Empty: below the root.
     WAL_DIR: Text = "hbase.wal.dir", "";
     /// URL of the S3-compatible store. Empty: Amazon's, or that of `AWS_ENDPOINT_URL`.
     S3_ENDPOINT: Text = "fs.s3a.endpoint", "";

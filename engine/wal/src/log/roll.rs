@@ -10,6 +10,7 @@ use super::back::{
     Back, begin_file, file_name, index_batch, make_file, own_record, remove_spares, void_header,
 };
 use crate::format::{HEADER_LENGTH, Header, Kind, VERSION_OVER};
+use crate::owner::NotedFiles;
 use crate::{Error, Result};
 
 /// How a thread handles a full file.
@@ -72,6 +73,17 @@ impl Shared {
             }
             next
         };
+        if self.notes_files {
+            let first = self.back().live.keys().next().copied().unwrap_or(number);
+            match self.claim.note_files(NotedFiles { first, last: number }) {
+                Err(error @ Error::Fenced { .. }) => {
+                    self.fail(error.clone());
+                    return Err(error);
+                }
+                Err(error) => return Err(self.put_off(&mut self.back(), &error)),
+                Ok(()) => {}
+            }
+        }
         let made = match spare {
             Some(writer) => {
                 self.counts.reused.count();
@@ -143,7 +155,7 @@ impl Shared {
     }
 
     /// Lets the current file grow by a quarter, because the next one cannot be made.
-    fn put_off(&self, back: &mut Back, cause: &storage::Error) -> Error {
+    fn put_off(&self, back: &mut Back, cause: &dyn std::fmt::Display) -> Error {
         let size = back.writer.as_ref().map_or(0, |writer| writer.size());
         self.counts.rolls_failed.count();
         back.roll_at = size.saturating_add((self.options.file_bytes_max / 4).max(1));

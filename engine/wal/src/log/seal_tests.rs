@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use storage::{Local, Memory};
+use storage::{Capabilities, Local, Memory};
 
 use super::tests::{edit, in_memory, replayed};
 use super::*;
@@ -89,6 +89,14 @@ fn race(files: &Arc<dyn Files>, rounds: u64) {
 #[test]
 fn in_memory_nothing_is_acknowledged_after_the_seal_that_its_reader_does_not_find() {
     race(&(Arc::new(Memory::new()) as Arc<dyn Files>), 10_000);
+}
+
+/// The log is in objects that appear whole, as in an object store.
+#[test]
+fn in_growing_files_nothing_is_acknowledged_after_the_seal_that_its_reader_does_not_find() {
+    let store = Arc::new(Memory::with(Capabilities::NONE));
+    let files = storage::Segmented::new(store, World::real(), Duration::from_secs(1));
+    race(&(Arc::new(files) as Arc<dyn Files>), 400);
 }
 
 /// Rounds on a disk; `BELLOWS_WAL_RACES=10000` makes it as many as in memory, which takes minutes of syncs.

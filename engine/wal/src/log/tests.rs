@@ -956,6 +956,27 @@ fn a_log_needs_synced_prefixes_and_works_without_the_other_capabilities() {
 }
 
 #[test]
+fn where_only_a_sync_survives_the_process_every_write_waits_for_one() {
+    let place = Memory::with(Capabilities::ALL.without(Capability::WriteThrough));
+    let options = Options { idle_write: Duration::from_millis(5), ..Options::default() };
+    let (log, _) = in_memory(&place, options.clone());
+    let ticket = log.append(&edit("a", 1, b"waited for")).expect("alive");
+    log.sync_blocking(ticket, Level::Os).expect("durable");
+    let (again, recovered) = in_memory(&place.copy().kill(), options.clone());
+    assert_eq!(replayed(&recovered, "a").len(), 1, "what was acknowledged is there");
+    drop(again);
+    // Nobody waits for this one, and soon it is there all the same.
+    log.append(&edit("a", 2, b"not waited for")).expect("alive");
+    let was_synced = || {
+        let (_again, recovered) = in_memory(&place.copy().kill(), options.clone());
+        replayed(&recovered, "a").len() == 2
+    };
+    while !was_synced() {
+        World::real().pause(Duration::from_millis(5));
+    }
+}
+
+#[test]
 fn a_full_disk_ends_a_log_whose_file_cannot_be_cut_and_loses_nothing_acknowledged() {
     let place = Memory::with(Capabilities::ALL.without(Capability::Cut));
     place.set_bytes_max(Some(3_000));

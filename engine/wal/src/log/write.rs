@@ -225,7 +225,15 @@ impl Shared {
                         break false;
                     }
                     let waited = self.disk_wanted.wait_for(&mut front, self.options.idle_write);
-                    if waited.timed_out() && front.buffer.len() > BATCH_HEADER_LENGTH {
+                    if !waited.timed_out() {
+                        continue;
+                    }
+                    if !self.writes_through && front.appended > self.reached(Level::Disk) {
+                        // Nothing less survives the process.
+                        front.disk_wanted = front.appended;
+                        break true;
+                    }
+                    if front.buffer.len() > BATCH_HEADER_LENGTH {
                         break false;
                     }
                 }

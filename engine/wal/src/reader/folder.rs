@@ -9,7 +9,8 @@ use storage::{FileName, Files};
 use super::scan::{FileContents, OpenFile, read_header};
 use super::{LogReader, OldFile, RegionPlaces, TornTail};
 use crate::format::{HEADER_LENGTH, VERSION_OVER};
-use crate::log::LogFile;
+use crate::log::{LogFile, file_name};
+use crate::owner::NotedFiles;
 use crate::{Error, Result};
 
 /// The content of a log's folder.
@@ -23,8 +24,13 @@ pub(crate) struct FolderContents {
     pub(crate) number_max: u64,
 }
 
-/// The files of a log, by number. Fails on a name that no part of a log has.
-pub(crate) fn numbered_files(files: &dyn Files, folder: &FileName) -> Result<Vec<(u64, FileName)>> {
+/// The files of a log, by number: those that are listed, and those that its owner has `noted`, which need not be there. Fails
+/// on a name that no part of a log has.
+pub(crate) fn numbered_files(
+    files: &dyn Files,
+    folder: &FileName,
+    noted: Option<NotedFiles>,
+) -> Result<Vec<(u64, FileName)>> {
     let mut numbered = Vec::new();
     for entry in files.list(folder)? {
         let below = entry.name.below(folder).unwrap_or_default();
@@ -39,7 +45,11 @@ pub(crate) fn numbered_files(files: &dyn Files, folder: &FileName) -> Result<Vec
             }
         }
     }
+    if let Some(NotedFiles { first, last }) = noted {
+        numbered.extend((first..=last).map(|number| (number, file_name(folder, number))));
+    }
     numbered.sort_unstable();
+    numbered.dedup();
     Ok(numbered)
 }
 
@@ -74,8 +84,12 @@ impl BegunFile {
     }
 }
 
-pub(crate) fn read_folder(files: &Arc<dyn Files>, folder: &FileName) -> Result<FolderContents> {
-    let numbered = numbered_files(&**files, folder)?;
+pub(crate) fn read_folder(
+    files: &Arc<dyn Files>,
+    folder: &FileName,
+    noted: Option<NotedFiles>,
+) -> Result<FolderContents> {
+    let numbered = numbered_files(&**files, folder, noted)?;
     let number_max = numbered.last().map_or(0, |(number, _)| *number);
     // From the last to the first: a later file says of an earlier one whether it is durable to its end.
     let (mut looks, mut durable_to) = (Vec::with_capacity(numbered.len()), 0);

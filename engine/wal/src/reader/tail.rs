@@ -9,6 +9,7 @@ use super::no_record;
 use super::scan::{OpenFile, SpanBatches, read_header};
 use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Header, Kind, Record};
 use crate::index::FileSpan;
+use crate::owner::noted_files;
 use crate::{Error, Result};
 
 /// A place in a log, between two batches.
@@ -109,7 +110,8 @@ impl LogTail {
     /// The files from the position on that were begun and count.
     fn begun_files(&self) -> Result<Vec<LiveFile>> {
         let mut begun: Vec<LiveFile> = Vec::new();
-        for (number, name) in numbered_files(&*self.files, &self.folder)? {
+        let noted = noted_files(&*self.files, &self.folder)?;
+        for (number, name) in numbered_files(&*self.files, &self.folder, noted)? {
             if number < self.position.file {
                 continue;
             }

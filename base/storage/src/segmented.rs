@@ -1,0 +1,252 @@
+//! Files that grow, in a place whose files appear whole.
+//!
+//! An object store has no open file that a log could append to. [`Segmented`] makes one of small objects: the file `F` is
+//! the objects `F/00000000.part`, `F/00000001.part` and so on ([`part`] describes their bytes). Each [sync](FileWriter::sync)
+//! writes one of them, by one conditional put that fails when the object exists. Small objects of the place below are seen
+//! as they are.
+//!
+//! **Order.** A writer writes the next part only when the one before is certain. So the parts are a row without a gap, and
+//! what was synced is what a reader finds up to the first gap.
+//!
+//! **Sealing** a file writes a part, too: a seal at the first gap. Of the writer and whoever seals, one is first; the other is
+//! refused by the store, and reads who was. A put that may have happened is repeated with the same bytes until it is decided,
+//! so a late reply never makes two truths of one part.
+//!
+//! **Deleting** a file removes its first part, without which there is no file, and then the others. A seal stays for good:
+//! a request of the writer that has been under way for hours is refused by it, and by nothing else. A seal is 48 bytes, and there
+//! is one for each server that died.
+//!
+//! No listing decides: it only tells where to begin to look for the first gap.
+
+mod part;
+mod reader;
+mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use env::World;
+
+use crate::{
+    Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome,
+    Result, Settled, Version, swap_confirmed,
+};
+use part::{Part, PartKind};
+use reader::Reader;
+use writer::Writer;
+
+/// The largest object that is read as a part, in bytes.
+const PART_MAX: usize = 1 << 30;
+/// The first pause before a put is repeated; it doubles up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Clone)]
+pub struct Segmented {
+    base: Arc<dyn Files>,
+    world: World,
+    /// How long a put whose outcome is unknown is repeated before the writer fails.
+    patience: Duration,
+}
+
+/// What became of a part.
+enum Put {
+    /// It is there, durable, as it was to be written.
+    Written,
+    /// Another part is there.
+    Taken(PartKind),
+}
+
+impl Segmented {
+    /// Growing files in `base`. A part whose outcome is unknown is repeated for `patience`.
+    pub fn new(base: Arc<dyn Files>, world: World, patience: Duration) -> Segmented {
+        Segmented { base, world, patience }
+    }
+
+    /// Writes a part, if none is there.
+    fn put(&self, name: &FileName, bytes: &[u8]) -> Result<Put> {
+        let (mut waited, mut pause) = (Duration::ZERO, PAUSE_MIN);
+        let mut outcome = swap_confirmed(&*self.base, name, None, bytes);
+        loop {
+            let mut error = match outcome {
+                Ok(_) => return Ok(Put::Written),
+                Err(error) => error,
+            };
+            if error.kind() == Kind::Conflict {
+                match self.base.load(name, PART_MAX) {
+                    Ok(found) if found.content == bytes => return Ok(Put::Written),
+                    Ok(found) => return Ok(Put::Taken(Part::parse(name, &found.content)?.kind)),
+                    // Whoever has sealed the file has deleted it, too, and another writer was here before.
+                    Err(gone) if gone.kind() == Kind::NotFound => return Ok(Put::Taken(PartKind::Seal)),
+                    Err(unknown) => error = unknown,
+                }
+            }
+            let is_final = matches!(error.kind(), Kind::ReadOnly | Kind::Unsupported | Kind::TooLarge);
+            if is_final || waited >= self.patience {
+                return Err(error);
+            }
+            self.world.pause(pause);
+            waited += pause;
+            pause = (pause * 2).min(PAUSE_MAX);
+            outcome = match self.base.settle(name, None, bytes) {
+                Ok(Settled::Happened(version)) => Ok(version),
+                Ok(Settled::DidNotHappen) => swap_confirmed(&*self.base, name, None, bytes),
+                Ok(Settled::Replaced) => {
+                    Err(Error::new(Kind::Conflict, Outcome::MayHaveHappened, name, "write"))
+                }
+                Err(error) => Err(error),
+            };
+        }
+    }
+
+    /// The part, or `None` when there is none.
+    fn part(&self, file: &FileName, number: u32) -> Result<Option<Part>> {
+        let name = part::name(file, number);
+        match self.base.load(&name, PART_MAX) {
+            Ok(found) => Part::parse(&name, &found.content).map(Some),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Numbers and sizes of payloads that a listing of the file has.
+    fn listed(&self, file: &FileName) -> Result<Vec<(u32, u64)>> {
+        let listed = self.base.list(file)?;
+        Ok(listed
+            .iter()
+            .filter_map(|entry| {
+                Some((part::number(entry.name.below(file)?)?, part::payload_size(entry.size)))
+            })
+            .collect())
+    }
+
+    fn absent(&self, file: &FileName, act: &'static str) -> Error {
+        Error::new(Kind::NotFound, Outcome::DidNotHappen, file, act)
+    }
+}
+
+impl Files for Segmented {
+    fn capabilities(&self) -> Capabilities {
+        let lists = self.base.capabilities().has(Capability::ListsAll);
+        let own = Capabilities::NONE.with(Capability::SyncPrefix);
+        if lists { own.with(Capability::ListsAll) } else { own }
+    }
+
+    /// One request: the first part.
+    fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        Ok(Box::new(Writer::create(self.clone(), name.clone())?))
+    }
+
+    /// One listing, and a request for each part from the last listed one on.
+    fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
+        Ok(Arc::new(Reader::open(self.clone(), name.clone())?))
+    }
+
+    fn sync(&self, name: &FileName) -> Result<()> {
+        self.part(name, 0)?.map(drop).ok_or_else(|| self.absent(name, "sync"))
+    }
+
+    fn seal(&self, name: &FileName) -> Result<()> {
+        if self.part(name, 0)?.is_none() {
+            return Err(self.absent(name, "seal"));
+        }
+        let listed = self.listed(name)?.last().map_or(0, |(number, _)| *number);
+        let mut number = listed;
+        while let Some(part) = self.part(name, number)? {
+            if part.kind != PartKind::Data {
+                return Ok(());
+            }
+            number += 1;
+        }
+        // A listing is not believed that has parts after a gap.
+        while number > 0 && self.part(name, number - 1)?.is_none() {
+            number -= 1;
+        }
+        let seal = Part {
+            kind: PartKind::Seal,
+            number,
+            nonce: self.world.random(),
+            offset: 0,
+            payload: &[] as &[u8],
+        };
+        loop {
+            let seal = Part { number, ..seal };
+            match self.put(&part::name(name, number), &seal.to_bytes())? {
+                Put::Written | Put::Taken(PartKind::Seal | PartKind::End) => return Ok(()),
+                Put::Taken(PartKind::Data) => number += 1,
+            }
+        }
+    }
+
+    fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
+        let mut entries: Vec<Entry> = Vec::new();
+        // The file whose parts follow one another, and the number of the next.
+        let mut growing: Option<(FileName, u32)> = None;
+        for Entry { name, size } in self.base.list(folder)? {
+            let file = name.parent().filter(|parent| parent.below(folder).is_some());
+            let Some((file, number)) = file.zip(part::number(name.last())) else {
+                entries.push(Entry { name, size });
+                growing = None;
+                continue;
+            };
+            let payload = part::payload_size(size);
+            match &mut growing {
+                Some((open, next)) if *open == file && *next == number => {
+                    *next += 1;
+                    entries.last_mut().expect("its first part was listed").size += payload;
+                }
+                // Without the first part, and after a gap, nothing counts.
+                _ if number == 0 => {
+                    entries.push(Entry { name: file.clone(), size: payload });
+                    growing = Some((file, 1));
+                }
+                _ => {}
+            }
+        }
+        entries.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(entries)
+    }
+
+    fn delete(&self, name: &FileName) -> Result<()> {
+        self.base.delete(&part::name(name, 0))?;
+        let listed = self.listed(name)?;
+        for (number, size) in listed {
+            let is_seal =
+                size == 0 && matches!(self.part(name, number)?, Some(part) if part.kind == PartKind::Seal);
+            if number > 0 && !is_seal {
+                self.base.delete(&part::name(name, number))?;
+            }
+        }
+        self.base.delete(name)
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        match self.base.load(name, bytes_max) {
+            Err(error) if error.kind() == Kind::NotFound => {}
+            loaded => return loaded,
+        }
+        let reader = Reader::open(self.clone(), name.clone())?;
+        if reader.size() > bytes_max as u64 {
+            return Err(Error::new(Kind::TooLarge, Outcome::DidNotHappen, name, "read"));
+        }
+        let mut content = vec![0; reader.size() as usize];
+        reader.read_at(0, &mut content)?;
+        Ok(Object { content, version: Version::new(*b"a growing file") })
+    }
+
+    fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
+        self.base.swap(name, expected, new)
+    }
+
+    fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
+        self.base.settle(name, expected, new)
+    }
+
+    fn place(&self) -> String {
+        self.base.place()
+    }
+}
+
+#[cfg(test)]
+mod tests;

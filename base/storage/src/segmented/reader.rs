@@ -1,0 +1,144 @@
+//! Reading a growing file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use env::sync::Mutex;
+
+use super::part::{self, HEADER_LENGTH, Part, PartKind};
+use super::{PART_MAX, Segmented};
+use crate::{Error, FileName, FileReader, Kind, Outcome, Result};
+
+/// Parts that are read at once: a log is read in order, and a request takes long.
+const AT_ONCE: usize = 16;
+
+/// A file as it was when it was opened. It keeps what was read: whoever replays a log reads every part many times.
+pub(super) struct Reader {
+    files: Segmented,
+    name: FileName,
+    /// Where each part begins in the file.
+    starts: Vec<u64>,
+    size: u64,
+    parts: Mutex<Vec<Option<Arc<[u8]>>>>,
+}
+
+impl Reader {
+    pub(super) fn open(files: Segmented, name: FileName) -> Result<Reader> {
+        let mut starts = Vec::new();
+        let mut size = 0;
+        for (number, payload) in files.listed(&name)? {
+            // Parts are never changed, so a size that is listed is right; what the listing lacks is looked for below.
+            if number as usize != starts.len() {
+                break;
+            }
+            starts.push(size);
+            size += payload;
+        }
+        // The last one may be the end; without the first one there is no file.
+        if let Some(last) = starts.pop() {
+            size = last;
+        }
+        loop {
+            let number = starts.len() as u32;
+            let at = part::name(&name, number);
+            let content = match files.base.load(&at, PART_MAX) {
+                Ok(object) => object.content,
+                Err(error) if error.kind() == Kind::NotFound && number > 0 => break,
+                Err(error) if error.kind() == Kind::NotFound => return Err(files.absent(&name, "open")),
+                Err(error) => return Err(error),
+            };
+            let kind = Part::parse(&at, &content)?.kind;
+            if kind != PartKind::Seal {
+                starts.push(size);
+                size += part::payload_size(content.len() as u64);
+            }
+            if kind != PartKind::Data {
+                break;
+            }
+        }
+        if starts.len() > 1 {
+            files.part(&name, 0)?.ok_or_else(|| files.absent(&name, "open"))?;
+        }
+        let parts = Mutex::new(vec![None; starts.len()]);
+        Ok(Reader { files, name, starts, size, parts })
+    }
+
+    /// The payload of a part, with the header before it.
+    fn part(&self, index: usize) -> Result<Arc<[u8]>> {
+        if let Some(part) = &self.parts.lock()[index] {
+            return Ok(Arc::clone(part));
+        }
+        self.fetch(index)?;
+        self.parts.lock()[index].clone().ok_or_else(|| self.files.absent(&self.name, "read"))
+    }
+
+    /// Reads the part and some that follow it.
+    fn fetch(&self, from: usize) -> Result<()> {
+        let to = (from + AT_ONCE).min(self.starts.len());
+        let next = AtomicUsize::new(from);
+        let failure = Mutex::new(None);
+        env::together("log-parts", to - from, || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= to {
+                    return;
+                }
+                if self.parts.lock()[index].is_some() {
+                    continue;
+                }
+                match self.load(index) {
+                    Ok(bytes) => self.parts.lock()[index] = Some(bytes),
+                    Err(error) if index == from => *failure.lock() = Some(error),
+                    // Whoever needs that one reads it again.
+                    Err(_) => {}
+                }
+            }
+        });
+        failure.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn load(&self, index: usize) -> Result<Arc<[u8]>> {
+        let name = part::name(&self.name, index as u32);
+        let content = self.files.base.load(&name, PART_MAX)?.content;
+        let part = Part::parse(&name, &content)?;
+        let end = self.starts.get(index + 1).copied().unwrap_or(self.size);
+        let is_expected = part.offset == self.starts[index]
+            && (content.len() - HEADER_LENGTH) as u64 == end - self.starts[index];
+        if !is_expected {
+            return Err(Error::new(Kind::Failed, Outcome::DidNotHappen, &name, "read").because(format!(
+                "it has other bytes of its file than the parts around it leave for it: {} at offset {}, expected {} at {}",
+                content.len() - HEADER_LENGTH,
+                part.offset,
+                end - self.starts[index],
+                self.starts[index]
+            )));
+        }
+        Ok(content.into())
+    }
+}
+
+impl FileReader for Reader {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > self.size) {
+            return Err(Error::new(Kind::TooShort, Outcome::DidNotHappen, &self.name, "read").because(
+                format!("{} bytes at offset {offset} expected, the file has {}", buffer.len(), self.size),
+            ));
+        }
+        let (mut at, mut rest) = (offset, buffer);
+        while !rest.is_empty() {
+            // Parts may be empty: the last one that begins here has the byte.
+            let index = self.starts.partition_point(|start| *start <= at) - 1;
+            let part = self.part(index)?;
+            let from = HEADER_LENGTH + (at - self.starts[index]) as usize;
+            let length = rest.len().min(part.len() - from);
+            let (front, back) = rest.split_at_mut(length);
+            front.copy_from_slice(&part[from..from + length]);
+            (at, rest) = (at + length as u64, back);
+        }
+        Ok(())
+    }
+}

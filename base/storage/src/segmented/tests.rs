@@ -1,0 +1,147 @@
+//! Growing files: the conformance suite, and what happens between a writer and whoever seals its file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::Memory;
+use crate::conformance::check;
+use crate::memory::Fault;
+
+fn over(base: &Memory) -> Segmented {
+    Segmented::new(Arc::new(base.clone()), World::real(), Duration::from_millis(100))
+}
+
+fn whole() -> Memory {
+    Memory::with(Capabilities::NONE)
+}
+
+fn file(text: &str) -> FileName {
+    FileName::new(text)
+}
+
+#[test]
+fn growing_files_keep_the_rules_over_every_set_of_capabilities() {
+    for capabilities in Capabilities::combinations() {
+        check(&over(&Memory::with(capabilities)));
+    }
+}
+
+#[test]
+fn what_was_synced_is_found_after_a_crash_and_what_was_not_is_gone() {
+    let base = whole();
+    let mut writer = over(&base).create(&file("log/1")).expect("new");
+    for part in [&b"one "[..], b"two ", b""] {
+        writer.write(part).expect("kept");
+        writer.sync().expect("durable");
+    }
+    writer.write(b"three").expect("kept");
+    assert_eq!(writer.size(), 13);
+    let after = over(&base.crash(1));
+    assert_eq!(after.read(&file("log/1"), 100).expect("there"), b"one two ");
+    assert_eq!(after.list(&file("log")).expect("listed"), [Entry { name: file("log/1"), size: 8 }]);
+    let reader = after.open(&file("log/1")).expect("there");
+    let mut middle = [0; 4];
+    reader.read_at(2, &mut middle).expect("over the border of two parts");
+    assert_eq!(&middle, b"e tw");
+}
+
+#[test]
+fn a_put_that_happened_and_failed_is_no_failure_at_any_part() {
+    for act in 1..8 {
+        for outcome in [Outcome::MayHaveHappened, Outcome::DidNotHappen] {
+            let base = whole();
+            base.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last: false }));
+            let mut writer = over(&base).create(&file("log/1")).expect("repeated");
+            for part in [b"one ", b"two "] {
+                writer.write(part).expect("kept");
+                writer.sync().expect("repeated");
+            }
+            writer.finish().expect("repeated");
+            assert_eq!(
+                over(&base).read(&file("log/1"), 100).expect("there"),
+                b"one two ",
+                "{act} {outcome:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_place_that_is_gone_fails_the_writer_for_good() {
+    let base = whole();
+    let mut writer = over(&base).create(&file("log/1")).expect("new");
+    writer.write(b"one").expect("kept");
+    let fault =
+        Fault { act: base.acts() + 1, kind: Kind::Failed, outcome: Outcome::DidNotHappen, last: true };
+    base.set_fault(Some(fault));
+    let first = writer.sync().expect_err("nothing answers").to_string();
+    assert_eq!(writer.write(b"two").expect_err("final").to_string(), first);
+    assert_eq!(writer.finish().expect_err("final").to_string(), first);
+}
+
+/// A request of the writer that comes after everything: the file was sealed, read, and deleted.
+#[test]
+fn a_seal_outlives_its_file() {
+    let base = whole();
+    let files = over(&base);
+    let mut late = files.create(&file("log/1")).expect("new");
+    late.write(b"acknowledged").expect("kept");
+    late.sync().expect("durable");
+    late.write(b"under way").expect("kept");
+    files.seal(&file("log/1")).expect("sealed");
+    files.delete(&file("log/1")).expect("deleted");
+    assert!(files.list(&file("log")).expect("listed").is_empty(), "a seal is no file");
+    assert_eq!(late.sync().expect_err("the seal is still there").kind(), Kind::Sealed);
+    assert_eq!(files.open(&file("log/1")).err().expect("deleted").kind(), Kind::NotFound);
+}
+
+#[test]
+fn a_gap_ends_a_file_and_damage_is_an_error() {
+    let base = whole();
+    let files = over(&base);
+    let mut writer = files.create(&file("log/1")).expect("new");
+    for part in [b"one ", b"two ", b"six "] {
+        writer.write(part).expect("kept");
+        writer.sync().expect("durable");
+    }
+    drop(writer);
+    base.damage(&part::name(&file("log/1"), 2), |bytes| *bytes.last_mut().expect("not empty") ^= 1);
+    let error = files.read(&file("log/1"), 100).expect_err("damaged").to_string();
+    assert!(error.contains("log/1/00000002.part") && error.contains("checksum"), "{error}");
+    base.delete(&part::name(&file("log/1"), 2)).expect("deleted");
+    assert_eq!(files.read(&file("log/1"), 100).expect("up to the gap"), b"one ");
+    files.seal(&file("log/1")).expect("in the gap");
+    assert_eq!(files.read(&file("log/1"), 100).expect("up to the seal"), b"one ");
+}
+
+#[test]
+fn nothing_is_acknowledged_after_a_seal_that_its_reader_does_not_find() {
+    for round in 0..300 {
+        let base = whole();
+        let files = over(&base);
+        let name = file("log/1");
+        let mut writer = files.create(&name).expect("new");
+        let acknowledged = AtomicU64::new(0);
+        let found = std::thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                loop {
+                    let next = acknowledged.load(Ordering::SeqCst) + 1;
+                    writer.write(&next.to_be_bytes()).expect("kept");
+                    match writer.sync() {
+                        Ok(()) => acknowledged.store(next, Ordering::SeqCst),
+                        Err(error) => return error.kind(),
+                    }
+                }
+            });
+            while acknowledged.load(Ordering::SeqCst) < round % 17 {
+                std::thread::yield_now();
+            }
+            files.seal(&name).expect("sealed");
+            let found = files.read(&name, 1 << 20).expect("there").len() as u64 / 8;
+            assert_eq!(writing.join().expect("no panic"), Kind::Sealed);
+            found
+        });
+        assert_eq!(found, acknowledged.load(Ordering::SeqCst), "round {round}");
+    }
+}
