@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use region::Region;
 
+use crate::RegionServer;
+
 /// Runs `work` and turns a panic into an error, which is counted, logged and retried.
 pub(super) fn attempt<T>(work: impl FnOnce() -> Result<T, region::Error>) -> Result<T, region::Error> {
     env::caught(work).unwrap_or_else(|words| Err(region::Error::Broken(words)))
@@ -30,6 +32,16 @@ fn remedy(error: &region::Error) -> &'static str {
         region::Error::Corrupt { .. } | region::Error::File(_) => "restore the named file from a copy",
         region::Error::Broken(_) => "report it with the panic's location from the log",
         _ => "none, unless it repeats",
+    }
+}
+
+impl RegionServer {
+    /// When the disk is full for a store file, deletes the log's spare files so that the next attempt finds space.
+    /// While the log has spare files, it does not run out of space itself.
+    pub(super) fn give_way(&self, error: &region::Error) {
+        if matches!(error, region::Error::Storage(error) if error.kind() == storage::Kind::Full) {
+            self.foundation().log.remove_spares();
+        }
     }
 }
 

@@ -1,0 +1,150 @@
+//! The chore: wakes once in a period and does what is due.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use proto::EncodedName;
+use region::{FlushDecision, FlushUrgency, Region, Search};
+use storage::FileName;
+
+use super::Background;
+use crate::RegionServer;
+use crate::counters::count_many;
+
+impl Background {
+    /// Does what is due, then sleeps for a period.
+    pub(super) fn chore(server: &RegionServer) {
+        server.look_around();
+        let background = &server.background;
+        let mut queues = background.queues.lock();
+        let period = server.options().wake_period.min(server.options().scanner_timeout);
+        background.rest(&background.wakes.chore, &mut queues, period);
+    }
+}
+
+impl RegionServer {
+    /// Does the periodic work: leases, old nonces, old edits, memory, log files that are held back.
+    pub(crate) fn look_around(&self) {
+        count_many(&self.counters().scanner_leases_expired, self.scanners.expire());
+        self.nonces.forget_old();
+        self.count_requests();
+        let regions = self.regions().all();
+        for region in &regions {
+            let load = region.load();
+            self.background.account(region);
+            let urgency = FlushUrgency { is_overdue: self.is_old(&load), ..FlushUrgency::default() };
+            let decision = region.decide_flush(region.memory(), self.memory_pressure(), urgency);
+            if matches!(decision, FlushDecision::Flush(_)) {
+                self.background.request_flush(region);
+            }
+            if region.asks_for_memory_compaction() {
+                self.background.memory_queue.push(region);
+            }
+            if region.needs_compaction() {
+                self.background.request_compaction(region, false, Vec::new());
+            }
+        }
+        self.relieve_memory();
+        self.weigh_background();
+        for region in &regions {
+            let families = region.due_for_major();
+            let compacting = self.background.compacting(region);
+            if !families.is_empty() && !compacting.major {
+                tracing::info!(region = %region.info(), table = %region.info().table(), families = families.len(),
+                    "time for a major compaction (hbase.hregion.majorcompaction)");
+                self.background.request_compaction(region, true, families);
+            }
+        }
+        self.roll_old_log();
+        self.remove_unnamed_files(&regions);
+        self.shorten_log();
+    }
+
+    /// Queues flushes of the regions that keep the log from deleting files beyond its limit.
+    pub(crate) fn shorten_log(&self) {
+        for name in self.regions_holding_back() {
+            if let Ok(name) = EncodedName::parse(&String::from_utf8_lossy(&name))
+                && let Some(region) = self.regions().by_encoded_name(&name)
+            {
+                self.background.request_flush(&region);
+            }
+        }
+    }
+
+    /// Rolls the log when its file is old, so that flushed records can be deleted.
+    fn roll_old_log(&self) {
+        let (log, period) = (&self.foundation().log, self.options().log_roll_period);
+        log.tidy();
+        let now = self.foundation().world.moment();
+        let number = log.file_number();
+        {
+            let mut seen = self.background.log_file.lock();
+            match &*seen {
+                Some((known, since)) if *known == number => {
+                    if period.is_zero() || now.since(*since) < period || log.is_fresh() {
+                        return;
+                    }
+                    // The next attempt waits for a full period even after a failure.
+                    *seen = Some((number, now));
+                }
+                _ => {
+                    *seen = Some((number, now));
+                    return;
+                }
+            }
+        }
+        if let Err(error) = log.roll() {
+            tracing::warn!(%error, "the log could not be rolled (hbase.regionserver.logroll.period); it goes on");
+        }
+    }
+
+    fn count_requests(&self) {
+        let (now, requests) = (self.foundation().world.moment(), self.counters().snapshot().requests);
+        let mut last = self.background.requests.lock();
+        if let (before, Some(then)) = *last {
+            let took = now.since(then).as_millis() as u64;
+            let Some(rate) = (requests - before).saturating_mul(1_000).checked_div(took) else { return };
+            self.background.requests_per_second.store(rate, Ordering::Relaxed);
+        }
+        *last = (requests, Some(now));
+    }
+
+    /// Deletes files that compactions have given up and no reader uses. Searches all folders once in a while.
+    fn remove_unnamed_files(&self, regions: &[Arc<Region>]) {
+        for region in regions.iter().filter(|region| region.has_given_up_files()) {
+            self.clean(region, Search::GivenUp);
+        }
+        let (now, period) = (self.foundation().world.moment(), self.options().unnamed_files_period);
+        {
+            let mut swept = self.background.swept.lock();
+            let since = *swept.get_or_insert(now);
+            if period.is_zero() || now.since(since) < period {
+                return;
+            }
+            *swept = Some(now);
+        }
+        for region in regions {
+            self.clean(region, Search::Folders);
+        }
+        match self.janitor.clean_archive(&FileName::root()) {
+            Ok(0) => {}
+            Ok(files) => tracing::info!(files, "deleted archived files without a holder"),
+            Err(error) => tracing::warn!(%error, "cannot clean the archive; it is tried again"),
+        }
+    }
+
+    /// Lets the janitor delete a region's unlisted files that have no holder.
+    pub(crate) fn clean(&self, region: &Arc<Region>, search: Search) {
+        match region.clean(&self.janitor, search) {
+            Ok(0) => {}
+            Ok(files) => {
+                tracing::debug!(region = %region.info(), files, "deleted unlisted files without a holder")
+            }
+            Err(error) if self.regions().is_open(region) => {
+                tracing::warn!(region = %region.info(), %error,
+                    "cannot delete unlisted files; it is tried again");
+            }
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Flushes of the background: which one is next, why, and what follows it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use region::{FlushReason, FlushUrgency, Region};
+
+use super::Background;
+use super::failure::{attempt, tell_failure};
+use super::queues::{Again, Flush, next_due};
+use crate::RegionServer;
+use crate::counters::{count, count_many};
+
+impl Background {
+    /// Waits for the next flush and runs it.
+    pub(crate) fn flush_next(server: &RegionServer) {
+        let background = &server.background;
+        let now = server.foundation().world.moment();
+        let mut queues = background.queues.lock();
+        let Flush { region, again, held_since } =
+            match next_due(&mut queues.flushes, |flush| flush.again, now) {
+                Ok(flush) => flush,
+                Err(next) => {
+                    let period = server.options().wake_period;
+                    let rest = next.map_or(period, |next| next.min(period));
+                    return background.rest(&background.wakes.flushes, &mut queues, rest);
+                }
+            };
+        if region.has_too_many_files()
+            && !region.info().is_meta()
+            && background.memory() <= server.options().memstore_bytes_low()
+        {
+            let since = held_since.unwrap_or(now);
+            let waited = now.since(since);
+            if waited < server.options().blocking_wait {
+                let again = Again { due: Some(now.plus(server.options().blocking_wait / 100)), ..again };
+                queues.flushes.push_back(Flush { region: region.clone(), again, held_since: Some(since) });
+                // This thread may be busy when the next flush is due, so notify another one.
+                background.wakes.flushes.notify_one();
+                drop(queues);
+                if held_since.is_none() {
+                    tracing::warn!(region = %region.info(), table = %region.info().table(),
+                        "too many store files: the flush waits for a compaction (hbase.hstore.blockingStoreFiles)");
+                    background.hurry();
+                    background.request_compaction(&region, false, Vec::new());
+                }
+                return;
+            }
+            tracing::warn!(region = %region.info(), waited_ms = waited.as_millis() as u64,
+                "too many store files, and waited long enough: flushing (hbase.hstore.blockingWaitTime)");
+        }
+        queues.flushing.push(region.clone());
+        queues.began.push(now);
+        drop(queues);
+        let outcome = attempt(|| server.flush(&region, server.reason_to_flush(&region)));
+        let mut queues = background.queues.lock();
+        queues.flushing.retain(|flushing| !Arc::ptr_eq(flushing, &region));
+        queues.ended(now);
+        let Err(error) = outcome else {
+            drop(queues);
+            if region.needs_flush(server.memory_pressure()) && server.regions().is_open(&region) {
+                background.request_flush(&region);
+            }
+            server.consider_split(&region);
+            server.weigh_background();
+            return server.relieve_memory();
+        };
+        if !server.regions().is_open(&region) {
+            return;
+        }
+        count(&server.counters().flushes_failed);
+        let (wait, again) = again.after_failure(server.foundation().world.moment(), &server.options());
+        // If it was requested again meanwhile, that request runs at once and has its own failures.
+        if !queues.flushes.iter().any(|waiting| Arc::ptr_eq(&waiting.region, &region)) {
+            queues.flushes.push_back(Flush { region: region.clone(), again, held_since: None });
+            background.wakes.flushes.notify_one();
+        }
+        drop(queues);
+        tell_failure("flush", &region, &error, wait);
+    }
+}
+
+impl RegionServer {
+    /// Flushes a region now, and queues a compaction if one is needed. Blocks on storage.
+    pub fn flush(&self, region: &Arc<Region>, reason: FlushReason) -> Result<region::Flushed, region::Error> {
+        self.flush_as(region, reason, |region| region.flush(reason))
+    }
+
+    /// Flushes some families of a region; all if none is named. Blocks on storage.
+    pub fn flush_families(
+        &self,
+        region: &Arc<Region>,
+        families: &[Bytes],
+    ) -> Result<region::Flushed, region::Error> {
+        self.flush_as(region, FlushReason::Requested, |region| region.flush_families(families))
+    }
+
+    fn flush_as(
+        &self,
+        region: &Arc<Region>,
+        reason: FlushReason,
+        flush: impl FnOnce(&Region) -> Result<region::Flushed, region::Error>,
+    ) -> Result<region::Flushed, region::Error> {
+        let (began, memory) = (self.foundation().world.moment(), region.memstore_bytes());
+        let task = self.background_tasks.begin(format!("Flushing {}", region.info()), "writing store files");
+        let flushed = flush(region);
+        task.end(&flushed);
+        self.background.account(region);
+        let flushed = flushed.inspect_err(|error| self.give_way(error))?;
+        let took = self.foundation().world.moment().since(began);
+        count(&self.counters().flushes);
+        count_many(&self.counters().flushed_bytes, flushed.bytes as usize);
+        self.times.flush.record_time(took);
+        self.note_flush(region.info().encoded_name());
+        if flushed.files > 0 {
+            let info = region.info();
+            tracing::info!(region = %info, table = %info.table(), ?reason, memstore_bytes = memory,
+                files = flushed.files, bytes = flushed.bytes, retained = flushed.retained_bytes, sequence = flushed.sequence.0,
+                ms = took.as_millis() as u64, "flushed");
+        }
+        if region.needs_compaction() {
+            self.background.request_compaction(region, false, Vec::new());
+        }
+        Ok(flushed)
+    }
+
+    /// The reason for a flush that nobody requested. Edits that are old or hold back the log must be flushed
+    /// completely, and so must memory that blocks writes.
+    pub(super) fn reason_to_flush(&self, region: &Region) -> FlushReason {
+        let name = region.info().encoded_name().as_str().as_bytes();
+        let holds_back = || self.regions_holding_back().iter().any(|region| **region == *name);
+        let urgency = FlushUrgency {
+            is_short: self.background.memory() >= self.options().memstore_bytes_max
+                || region.fullness() >= 1.0,
+            is_overdue: self.is_old(&region.load()) || holds_back(),
+        };
+        region.reason_to_flush(self.memory_pressure(), urgency)
+    }
+
+    /// The regions whose edits keep the log from deleting files beyond its limit.
+    pub(super) fn regions_holding_back(&self) -> Vec<Box<[u8]>> {
+        self.foundation().log.regions_holding_back(self.background.memory())
+    }
+
+    /// Whether a region has an edit in memory that is older than allowed.
+    pub(super) fn is_old(&self, load: &region::Load) -> bool {
+        let now = self.foundation().world.now();
+        let period = i64::try_from(self.options().flush_period.as_millis()).unwrap_or(i64::MAX);
+        load.oldest_edit.is_some_and(|oldest| period > 0 && now.0.saturating_sub(oldest.0) > period)
+    }
+}
