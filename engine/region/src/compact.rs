@@ -1,10 +1,14 @@
-//! Compaction: writes several files of a store as one.
+//! Compaction: writes several files of a store as one, or as one for each window of time.
 //!
-//! The choice of files is a pure function, HBase's exploring policy. It considers all runs of neighbouring files,
-//! ordered by age, within the configured minimum and maximum number, in which no file is larger than the others
-//! together times a ratio. It takes the run with the most files, and among those the one with the fewest bytes.
+//! 1. Files whose cells have all expired leave the store's list.
+//! 2. The store's [policy](crate::compaction_policy) selects a run of files.
+//! 3. The files are merged into new ones, without cells that no reader can see.
+//! 4. The store's list is replaced ([`Region::commit`]); readers that began earlier keep the old files.
+//!
+//! One compaction of a store runs at a time. It tells a [`CompactionMonitor`] how far it is, which may slow it down or
+//! end it.
 
-use std::ops::Range;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,17 +18,20 @@ use hfile::{ReadOptions, ReadType, StoreFileInfo};
 
 use crate::commit::Commit;
 use crate::compaction_matcher::{CompactionMatcher, CompactionScope};
+use crate::compaction_policy::{
+    FileFacts, Selection, SelectionRequest, expired_files, select, throttle_point,
+};
 use crate::dropped_markers::DroppedMarkers;
-use crate::flush::NewFile;
 use crate::heap::{Heap, Source};
 use crate::markers::change;
+use crate::new_file::NewFilePlan;
 use crate::options::Access;
 use crate::region::Region;
 use crate::store::{Store, View};
 use crate::store_file::StoreFile;
-use crate::{Error, FlushReason, RegionOptions, Result};
+use crate::{Error, FlushReason, Result};
 
-/// What a compaction should do.
+/// What a client wants to have compacted.
 #[derive(Clone, Debug, Default)]
 pub struct CompactionRequest {
     /// Whether all files of a store are compacted, and delete markers dropped.
@@ -33,48 +40,54 @@ pub struct CompactionRequest {
     pub families: Vec<Bytes>,
 }
 
-/// The run of a store's files, oldest first, that a minor compaction takes; empty if none qualifies. `flush_size` is
-/// the largest size in bytes of a flushed file.
-pub fn select_files(sizes: &[u64], options: &RegionOptions, flush_size: u64) -> Range<usize> {
-    let size_min = options.compaction_size_min.unwrap_or(flush_size);
-    // No run contains a file above the maximum size, so only files newer than the last such file count.
-    let first =
-        sizes.iter().rposition(|&size| size > options.compaction_size_max).map_or(0, |index| index + 1);
-    let (least, most) = (options.compaction_files_min.max(2), options.compaction_files_max.max(2));
-    // With too many files, any run is better than none.
-    let stuck = sizes.len() - first >= options.blocking_files;
-    let mut best: Option<(Range<usize>, u64)> = None;
-    let mut smallest: Option<(Range<usize>, u64)> = None;
-    for start in first..sizes.len() {
-        for end in start + least..=sizes.len().min(start + most) {
-            let run = &sizes[start..end];
-            let total: u64 = run.iter().sum();
-            if stuck && smallest.as_ref().is_none_or(|(_, bytes)| total < *bytes) {
-                smallest = Some((start..end, total));
-            }
-            let balanced =
-                run.iter().all(|&size| size as f64 <= (total - size) as f64 * options.compaction_ratio);
-            if total >= size_min && !balanced {
-                continue;
-            }
-            let better = best.as_ref().is_none_or(|(known, bytes)| {
-                run.len() > known.len() || (run.len() == known.len() && total < *bytes)
-            });
-            if better {
-                best = Some((start..end, total));
-            }
-        }
-    }
-    best.or(smallest).map_or(0..0, |(run, _)| run)
+/// A compaction of one store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreCompaction {
+    /// The family.
+    pub family: Bytes,
+    /// Whether all files should become one.
+    pub major: bool,
+    /// Whether a client asked for it.
+    pub is_user: bool,
+    /// Whether the numbers for quiet hours apply (`hbase.hstore.compaction.ratio.offpeak`).
+    pub off_peak: bool,
 }
 
-/// The purpose of rewriting a store's files.
+/// What a compaction would do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compaction {
-    /// A run of files becomes one.
-    Minor,
-    /// All files become one, without deleted cells.
-    Major,
+pub struct CompactionPlan {
+    /// Files that it takes.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Whether it is a major compaction.
+    pub major: bool,
+    /// Whether it is above the throttle point (`hbase.regionserver.thread.compaction.throttle`).
+    pub is_large: bool,
+    /// Number of files that the store may still get before its flushes wait; negative if it has too many.
+    pub files_left: i64,
+}
+
+/// Watches a running compaction. Its methods are called by the thread that compacts.
+pub trait CompactionMonitor: Sync {
+    /// The compaction will read so many cells, from files of so many bytes.
+    fn begin(&self, _cells: u64, _bytes: u64) {}
+
+    /// So many more cells were read, and bytes written. May block to slow the compaction down; `Break` ends it without a
+    /// change.
+    fn advance(&self, _cells: u64, _bytes: u64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// A monitor that lets compactions run.
+impl CompactionMonitor for () {}
+
+/// The purpose of rewriting a store's files.
+#[derive(Clone, Copy, Debug)]
+enum Rewrite<'a> {
+    /// Files become fewer.
+    Compaction(&'a StoreCompaction),
     /// All rows are removed: the result is one file without cells.
     Truncation,
 }
@@ -86,54 +99,91 @@ impl Region {
         self.stores.iter().any(|store| store.view.load().files.iter().any(|file| file.is_half()))
     }
 
-    /// Whether some store has files that a minor compaction would take.
+    /// Whether some store has files that a compaction would take unasked.
     pub fn needs_compaction(&self) -> bool {
-        self.access == Access::Owner
-            && self.stores.iter().any(|store| !self.select_run(store, &store.view.load().files).is_empty())
+        self.stores.iter().any(|store| self.plan_of(store, &StoreCompaction::of_system(store)).is_some())
     }
 
-    /// The families that are due for a major compaction: the oldest file is older than the period, which varies by a
-    /// share derived from the files' names, so that stores written together are not rewritten together. A single file
-    /// written by a major compaction is skipped, unless some cell in it may have expired. Source: HBase's
-    /// `RatioBasedCompactionPolicy.shouldPerformMajorCompaction`.
-    pub fn due_for_major(&self) -> Vec<Bytes> {
+    /// What a compaction of a store would do now; `None` if it has nothing to do.
+    pub fn plan_compaction(&self, request: &StoreCompaction) -> Option<CompactionPlan> {
+        self.plan_of(self.store(&request.family).ok()?, request)
+    }
+
+    fn plan_of(&self, store: &Store, request: &StoreCompaction) -> Option<CompactionPlan> {
         if self.access == Access::Reader {
-            return Vec::new();
+            return None;
         }
-        let now = self.world.now().0;
-        self.stores
-            .iter()
-            .filter(|store| store.is_due_for_major(now))
-            .map(|store| store.family.clone())
-            .collect()
+        let (files, tuning) = (store.view.load().files.clone(), store.tuning.load());
+        let selection = self.select(store, &files, request);
+        let is_pointless = selection.is_empty() && store.expired(&files, self.world.now().0).is_empty();
+        // Retained rows are flushed first, and then there is a file.
+        if is_pointless && !(request.major && store.accordion.has_retained()) {
+            return None;
+        }
+        let bytes = files[selection.files.clone()].iter().map(|file| file.size()).sum();
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        Some(CompactionPlan {
+            files: selection.files.len(),
+            bytes,
+            major: selection.major || request.major,
+            is_large: bytes > throttle_point(&tuning, self.flush_size),
+            files_left: count(tuning.blocking_files).saturating_sub(count(files.len())),
+        })
     }
 
-    /// Compacts store by store. Returns the number of files that were replaced.
+    /// Compacts store by store, as a client that asks for it. Returns the number of files that were replaced.
     pub fn compact(&self, request: &CompactionRequest) -> Result<usize> {
         self.check_serving()?;
-        let mut taken = 0;
         for family in &request.families {
             self.store(family)?;
         }
-        for store in &self.stores {
-            if request.families.is_empty() || request.families.contains(&store.family) {
-                if request.major && store.accordion.has_retained() {
-                    self.flush_stores(std::slice::from_ref(&store.family), FlushReason::Requested)?;
-                }
-                taken += self.compact_store(store, request.major)?;
-            }
+        let is_asked =
+            |store: &&Store| request.families.is_empty() || request.families.contains(&store.family);
+        let mut taken = 0;
+        for store in self.stores.iter().filter(is_asked) {
+            let request =
+                StoreCompaction { is_user: true, major: request.major, ..StoreCompaction::of_system(store) };
+            taken += self.compact_store(store, &request, &())?;
         }
         Ok(taken)
     }
 
-    /// The run of `files`, all files of the store, that a minor compaction takes. All of them if some are halves of a
-    /// parent's files, which should soon be replaced by the store's own.
-    fn select_run(&self, store: &Store, files: &[Arc<StoreFile>]) -> Range<usize> {
-        if files.iter().any(|file| file.is_half()) {
-            return 0..files.len();
+    /// Compacts one store. Returns the number of files that were replaced. If `monitor` ends it, it fails with
+    /// [`Error::Interrupted`] and has changed nothing.
+    pub fn compact_family(
+        &self,
+        request: &StoreCompaction,
+        monitor: &dyn CompactionMonitor,
+    ) -> Result<usize> {
+        self.check_serving()?;
+        self.compact_store(self.store(&request.family)?, request, monitor)
+    }
+
+    pub(crate) fn compact_store(
+        &self,
+        store: &Store,
+        request: &StoreCompaction,
+        monitor: &dyn CompactionMonitor,
+    ) -> Result<usize> {
+        if request.major && store.accordion.has_retained() {
+            self.flush_stores(std::slice::from_ref(&store.family), FlushReason::Requested)?;
         }
-        let sizes: Vec<u64> = files.iter().map(|file| file.size()).collect();
-        select_files(&sizes, &store.tuning.load(), self.flush_size)
+        self.rewrite_store(store, Rewrite::Compaction(request), monitor)
+    }
+
+    /// The files that a compaction of `files`, all files of the store, takes.
+    fn select(&self, store: &Store, files: &[Arc<StoreFile>], request: &StoreCompaction) -> Selection {
+        let facts: Vec<FileFacts> = files.iter().map(|file| file.facts()).collect();
+        let request = SelectionRequest {
+            now: self.world.now().0,
+            is_user: request.is_user,
+            major: request.major,
+            off_peak: request.off_peak,
+            flush_size: self.flush_size,
+            ttl: store.scan_info.ttl,
+            jitter: store.chance_of_files(),
+        };
+        select(&facts, &store.tuning.load(), &request)
     }
 
     /// Removes every row from memory and files. Each store that had files keeps one without cells, which records up to
@@ -142,32 +192,40 @@ impl Region {
     pub fn truncate(&self) -> Result<()> {
         self.check_serving()?;
         self.flush_stores(&[], FlushReason::Requested)?;
-        self.stores.iter().try_for_each(|store| self.rewrite_store(store, Compaction::Truncation).map(drop))
+        self.stores.iter().try_for_each(|store| self.rewrite_store(store, Rewrite::Truncation, &()).map(drop))
     }
 
-    pub(crate) fn compact_store(&self, store: &Store, major: bool) -> Result<usize> {
-        self.rewrite_store(store, if major { Compaction::Major } else { Compaction::Minor })
-    }
-
-    /// Writes one new file in place of some of the store's files. Returns the number of files replaced.
-    fn rewrite_store(&self, store: &Store, compaction: Compaction) -> Result<usize> {
+    /// Writes new files in place of some of the store's files. Returns the number of files replaced.
+    fn rewrite_store(
+        &self,
+        store: &Store,
+        purpose: Rewrite<'_>,
+        monitor: &dyn CompactionMonitor,
+    ) -> Result<usize> {
         let _alone = store.compacting.lock();
+        let expired = match purpose {
+            Rewrite::Compaction(_) => self.drop_expired(store)?,
+            Rewrite::Truncation => 0,
+        };
         let files = store.view.load().files.clone();
         // Only these files: a flush may add another at any moment.
-        let run = match compaction {
-            Compaction::Minor => self.select_run(store, &files),
-            Compaction::Major | Compaction::Truncation => 0..files.len(),
+        let selection = match purpose {
+            Rewrite::Compaction(request) => self.select(store, &files, request),
+            Rewrite::Truncation => Selection { files: 0..files.len(), ..Selection::default() },
         };
-        if run.is_empty() {
-            return Ok(0);
+        if selection.is_empty() {
+            return Ok(expired);
         }
         // Retained rows are still in the log: replay would uncover cells whose markers were dropped.
-        let all = (run.len() == files.len() && !store.accordion.has_retained()) || env::planted(7);
-        let chosen: Vec<Arc<StoreFile>> = files[run].to_vec();
+        let all =
+            (selection.files.len() == files.len() && !store.accordion.has_retained()) || env::planted(7);
+        let chosen: Vec<Arc<StoreFile>> = files[selection.files].to_vec();
         let cells: u64 = chosen.iter().map(|file| file.entries()).sum();
+        let bytes = chosen.iter().map(|file| file.size()).sum();
         self.counters.compacting_cells.fetch_add(cells, Ordering::Relaxed);
+        monitor.begin(cells, bytes);
         let options = ReadOptions { cache_blocks: false, memory_only: false, read_type: ReadType::Stream };
-        let keeps_rows = compaction != Compaction::Truncation || env::planted(11);
+        let keeps_rows = matches!(purpose, Rewrite::Compaction(_)) || env::planted(11);
         let read: &[Arc<StoreFile>] = if keeps_rows { &chosen } else { &[] };
         let sources = read.iter().rev().map(|file| Source::File(file.cursor(options))).collect();
         let mut heap = Heap::new(store.comparator, SequenceId::MAX, sources);
@@ -198,28 +256,47 @@ impl Region {
                 .since(self.world.now().0.saturating_sub(purge_deletes_after).saturating_sub(1)),
         };
         let info = StoreFileInfo { max_sequence: newest, major: all, more: dropped_markers.fact() };
-        let made = self.write_file(store, heap, rewrite, codec.as_str(), info, &mut |cells| {
-            self.counters.compacted_cells.fetch_add(cells, Ordering::Relaxed);
-        });
+        let plan = NewFilePlan { codec: codec.as_str(), info, boundaries: &selection.boundaries };
         let overtaken = || Error::NotServing(self.info.name().escape_ascii().to_string());
+        let mut compacted = 0;
+        let made = self.write_files(store, heap, rewrite, &plan, &mut |cells, bytes| {
+            compacted += cells;
+            self.counters.compacted_cells.fetch_add(cells, Ordering::Relaxed);
+            // The lock of writers is not worth a wait: the next report looks again, and so does the commit.
+            if self.write.try_lock().is_some_and(|state| state.closing) {
+                return Err(overtaken());
+            }
+            match monitor.advance(cells, bytes) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => Err(Error::Interrupted(store.folder.to_string())),
+            }
+        });
         let made = match made {
             // The region's next opening deletes files that its list does not name, including unfinished ones.
             Err(_) if self.write.lock().closing => return Err(overtaken()),
-            made => made?,
+            Err(error) => {
+                // What is tried again is counted again.
+                self.counters.compacting_cells.fetch_sub(cells, Ordering::Relaxed);
+                self.counters.compacted_cells.fetch_sub(compacted, Ordering::Relaxed);
+                return Err(error);
+            }
+            Ok(made) => made,
         };
-        let NewFile { file: made, warm, pin } = made;
-        let bytes = chosen.iter().map(|file| file.size()).sum();
-        // A read error is ignored here; the next reader of the block reports it.
-        let _read = made.reader.warm(made.reader.cached().kept_of_compaction(bytes), true);
-        // Do not replace files that are being read by one that cannot be read.
-        if let Err(error) = made.reader.warm_blocks(&warm, false) {
-            store.give_up(&made);
-            return Err(error.into());
+        let new: Vec<Arc<StoreFile>> = made.iter().map(|new| Arc::clone(&new.file)).collect();
+        for made in &made {
+            let reader = &made.file.reader;
+            // A read error is ignored here; the next reader of the block reports it.
+            let _read = reader.warm(reader.cached().kept_of_compaction(bytes), true);
+            // Do not replace files that are being read by one that cannot be read.
+            if let Err(error) = reader.warm_blocks(&made.warm, false) {
+                new.iter().for_each(|file| store.give_up(file));
+                return Err(error.into());
+            }
+            self.account.compacted(made.file.listed.size);
         }
-        self.account.compacted(made.listed.size);
         let commit = Commit {
             remove: &chosen,
-            add: vec![Arc::clone(&made)],
+            add: new.clone(),
             are_oldest: false,
             view: &|view| View { horizon: view.horizon.max(newest), ..view.clone() },
             while_closing: false,
@@ -228,34 +305,58 @@ impl Region {
             let _no_load = self.listing.read();
             self.commit(store, commit)?;
         }
-        drop(pin);
         let last = self.write.lock().last_sequence;
-        self.mark(wal::Kind::Compaction, last, vec![change(store, &[Arc::clone(&made)], &chosen)]);
+        self.mark(wal::Kind::Compaction, last, vec![change(store, &new, &chosen)]);
         // The replaced files have freed room in a full cache. Skipped when the region closes.
         if !self.write.lock().closing {
-            let _read = made.reader.warm_blocks(&warm, true);
+            for made in &made {
+                let _read = made.file.reader.warm_blocks(&made.warm, true);
+            }
         }
-        Ok(chosen.len())
+        Ok(expired + chosen.len())
+    }
+
+    /// Takes files whose cells have all expired off the store's list. Returns their number.
+    fn drop_expired(&self, store: &Store) -> Result<usize> {
+        let files = store.view.load().files.clone();
+        let expired = store.expired(&files, self.world.now().0);
+        if expired.is_empty() {
+            return Ok(0);
+        }
+        let commit = Commit {
+            remove: &expired,
+            add: Vec::new(),
+            are_oldest: false,
+            view: &View::clone,
+            while_closing: false,
+        };
+        {
+            let _no_load = self.listing.read();
+            self.commit(store, commit)?;
+        }
+        let last = self.write.lock().last_sequence;
+        self.mark(wal::Kind::Compaction, last, vec![change(store, &[], &expired)]);
+        Ok(expired.len())
+    }
+}
+
+impl StoreCompaction {
+    /// The compaction of a store that nobody asked for.
+    fn of_system(store: &Store) -> StoreCompaction {
+        StoreCompaction { family: store.family.clone(), major: false, is_user: false, off_peak: false }
     }
 }
 
 impl Store {
-    fn is_due_for_major(&self, now: i64) -> bool {
-        let (tuning, view) = (self.tuning.load(), self.view.load());
-        let period = tuning.major_period.as_millis() as f64;
-        let oldest = view.files.iter().filter_map(|file| file.reader.created()).min();
-        let (Some(oldest), true) = (oldest, period > 0.0) else { return false };
-        let jitter = (period * tuning.major_jitter).round();
-        let wait = period - jitter + 2.0 * jitter * self.chance_of_files();
-        if ((now - oldest) as f64) < wait {
-            return false;
+    /// Those of `files`, all files of the store, whose cells have all expired.
+    fn expired(&self, files: &[Arc<StoreFile>], now: i64) -> Vec<Arc<StoreFile>> {
+        // Most families keep their cells for ever.
+        if self.scan_info.ttl.is_none() {
+            return Vec::new();
         }
-        let [only] = &view.files[..] else { return true };
-        let is_out_of_time = |ttl: u64| {
-            let age = |oldest: i64| u64::try_from(now.saturating_sub(oldest)).unwrap_or(0);
-            only.reader.span().is_some_and(|span| age(span.oldest.0) >= ttl)
-        };
-        !only.reader.is_major() || self.options.ttl_ms().is_some_and(is_out_of_time)
+        let facts: Vec<FileFacts> = files.iter().map(|file| file.facts()).collect();
+        let expired = expired_files(&facts, &self.tuning.load(), &self.scan_info, now);
+        expired.into_iter().map(|index| Arc::clone(&files[index])).collect()
     }
 
     /// A number from 0 to 1, derived from the names of the store's files.
@@ -267,51 +368,5 @@ impl Store {
             }
         }
         (state >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(sizes: &[u64], expected: &[u64]) {
-        let options = RegionOptions {
-            compaction_size_min: Some(10),
-            compaction_files_max: 5,
-            ..RegionOptions::default()
-        };
-        let run = select_files(sizes, &options, 1000);
-        assert_eq!(&sizes[run], expected, "of {sizes:?}");
-    }
-
-    #[test]
-    fn the_run_with_the_most_files_and_the_fewest_bytes_is_chosen() {
-        check(&[], &[]);
-        check(&[1, 1], &[]);
-        check(&[1, 1, 1], &[1, 1, 1]);
-        check(&[100, 50, 23, 12, 12], &[100, 50, 23, 12, 12]);
-        check(&[200, 50, 23, 12, 12], &[50, 23, 12, 12]);
-        check(&[1_000, 12, 12, 12, 12], &[12, 12, 12, 12]);
-        // The two older files outweigh the rest.
-        check(&[1_000, 100, 10], &[]);
-        check(&[50, 49, 48, 47, 46, 45, 44], &[48, 47, 46, 45, 44]);
-        // Runs below the minimum size qualify whatever the ratio.
-        check(&[6, 1, 1], &[6, 1, 1]);
-    }
-
-    #[test]
-    fn files_up_to_the_flush_size_are_small_by_default() {
-        let said = RegionOptions { compaction_size_min: Some(200), ..RegionOptions::default() };
-        let sizes = [100, 4, 4, 4];
-        assert_eq!(select_files(&sizes, &RegionOptions::default(), 5), 1..4, "the large file is left alone");
-        assert_eq!(select_files(&sizes, &RegionOptions::default(), 200), 0..4);
-        assert_eq!(select_files(&sizes, &said, 5), 0..4);
-    }
-
-    #[test]
-    fn files_over_the_limit_are_left_alone() {
-        let options = RegionOptions { compaction_size_max: 50, ..RegionOptions::default() };
-        assert_eq!(select_files(&[10, 60, 5, 5, 5], &options, 1000), 2..5);
-        assert_eq!(select_files(&[10, 10, 60], &options, 1000), 0..0);
     }
 }

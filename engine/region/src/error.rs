@@ -39,6 +39,9 @@ pub enum Error {
     /// The region is closed or closing.
     #[error("{0} is closed")]
     NotServing(String),
+    /// The compaction of this store was ended, because compactions were switched off or its store is needed otherwise.
+    #[error("the compaction of {0} was interrupted")]
+    Interrupted(String),
     /// The value to increment is not 8 bytes long.
     #[error("Field is not a long, it's {0} bytes wide")]
     NotALong(usize),

@@ -17,11 +17,10 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use cache::Kinds;
-use cell::{KeyBuf, SequenceId};
+use cell::SequenceId;
 use env::sync::MutexGuard;
-use hfile::{StoreFileInfo, Writer};
+use hfile::StoreFileInfo;
 use memstore::{Cleaning, Pool, Segment};
-use storage::FileName;
 use wal::Kind;
 
 use crate::commit::Commit;
@@ -31,11 +30,10 @@ use crate::heap::{Heap, Source};
 use crate::markers::change;
 use crate::memory::MemoryAct;
 use crate::mvcc::Awaits;
-use crate::open_files::PinnedFile;
 use crate::region::{Region, WriteState};
 use crate::retained_rows::Allowance;
 use crate::store::{Sealed, Store, View};
-use crate::store_file::{FileOpener, Listed, StoreFile};
+use crate::store_file::StoreFile;
 use crate::{Error, FlushReason, Result};
 
 /// What a flush did.
@@ -60,15 +58,6 @@ struct StoreFlushed {
     through: SequenceId,
     /// Bytes retained in memory.
     retained_bytes: u64,
-}
-
-/// A new file.
-pub(crate) struct NewFile {
-    pub(crate) file: Arc<StoreFile>,
-    /// Blocks whose cells were read from cached blocks, to be cached again: see [`hfile::Written::warm`].
-    pub(crate) warm: Vec<(u64, u32)>,
-    /// Keeps the janitor from deleting the file until a list names it.
-    pub(crate) pin: PinnedFile,
 }
 
 impl Region {
@@ -231,7 +220,7 @@ impl Region {
                     |segment: &Arc<Segment>| Source::Memory(memstore::Cursor::new(Arc::clone(segment)));
                 let heap =
                     Heap::new(store.comparator, SequenceId::MAX, snapshot.iter().map(memory).collect());
-                self.write_file(store, heap, rewrite(), codec, info, &mut |_| {})?
+                self.write_file(store, heap, rewrite(), codec, info)?
             }
         };
         let file = made.file;
@@ -271,84 +260,6 @@ impl Region {
         });
         store.accordion.flush_done(sequence, retained_bytes, kept);
         Ok(StoreFlushed { file: Some(file), through, retained_bytes })
-    }
-
-    /// Streams `heap` through `rewrite` into a new file, and opens it. Even a file without cells is written: it records
-    /// up to which sequence id the store is in files. Without it, a crash would replay the log's records of deleted
-    /// cells, and sequence ids would begin anew.
-    pub(crate) fn write_file(
-        &self,
-        store: &Store,
-        mut heap: Heap,
-        mut rewrite: CompactionMatcher,
-        codec: &str,
-        info: StoreFileInfo,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<NewFile> {
-        self.write_file_by(store, codec, info, |writer| {
-            heap.seek(KeyBuf::first_on_row(b"").position())?;
-            let mut read = 0u64;
-            while let Some(cell) = heap.peek() {
-                if rewrite.keeps(cell) {
-                    heap.fetch_ahead();
-                    writer.append(cell)?;
-                    if heap.was_in_cache() {
-                        writer.mark_warm();
-                    }
-                }
-                heap.advance()?;
-                read += 1;
-                if read.is_multiple_of(1024) {
-                    progress(1024);
-                }
-            }
-            progress(read % 1024);
-            Ok(())
-        })
-    }
-
-    /// Creates a file from what `write` writes, and opens it.
-    fn write_file_by(
-        &self,
-        store: &Store,
-        codec: &str,
-        info: StoreFileInfo,
-        write: impl FnOnce(&mut Writer) -> Result<()>,
-    ) -> Result<NewFile> {
-        let name = format!("{:016x}{:016x}", self.world.random(), self.world.random());
-        let path = store.folder.join(&name);
-        self.check_owner()?;
-        let pin = self.options.open_files.pin(&path);
-        let pin = pin.ok_or_else(|| {
-            Error::Broken(format!("the janitor has condemned {path}, the random name of a new store file"))
-        })?;
-        let mut writer = self.begin_file(store, &path, codec)?;
-        if let Err(error) = write(&mut writer) {
-            writer.abandon();
-            return Err(error);
-        }
-        let written = match writer.finish(info) {
-            Ok(written) => written,
-            Err(error) => {
-                // No list names it: if it cannot be deleted now, the region's next opening deletes it.
-                let _left = self.files.delete(&path);
-                return Err(error.into());
-            }
-        };
-        let opener = FileOpener {
-            files: &*self.files,
-            cache: &self.cache,
-            caching: &Store::caching(&self.info, &store.options),
-            open_files: &self.options.open_files,
-        };
-        let listed = Listed { name, size: written.size, reference: None };
-        let file = Arc::new(StoreFile::open(&opener, &store.folder, listed)?);
-        Ok(NewFile { file, warm: written.warm, pin })
-    }
-
-    fn begin_file(&self, store: &Store, path: &FileName, codec: &str) -> Result<Writer> {
-        let file = self.files.create(path)?;
-        Ok(Writer::create(file, path.clone(), store.writer_options(codec, true, self.world.now().0)))
     }
 
     /// Flushes, then refuses all requests. Closing twice succeeds.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use memstore::{Level, Pool};
 
-use crate::{Ledger, OpenFiles};
+use crate::{CompactionPolicy, DateTieredOptions, Ledger, OpenFiles};
 
 /// What an opened region may do to its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,20 @@ pub struct RegionOptions {
     pub compaction_size_min: Option<u64>,
     /// Largest file in bytes that a minor compaction takes (`hbase.hstore.compaction.max.size`).
     pub compaction_size_max: u64,
+    /// How the files of a minor compaction are chosen (`hbase.hstore.defaultengine.compactionpolicy.class`,
+    /// `hbase.hstore.engine.class`).
+    pub compaction_policy: CompactionPolicy,
+    /// The ratio in quiet hours (`hbase.hstore.compaction.ratio.offpeak`).
+    pub compaction_ratio_off_peak: f64,
+    /// The largest file in bytes in quiet hours (`hbase.hstore.compaction.max.size.offpeak`); `None` for the same.
+    pub compaction_size_max_off_peak: Option<u64>,
+    /// Bytes above which a compaction is a large one (`hbase.regionserver.thread.compaction.throttle`); `None` for twice
+    /// the largest number of flushed files.
+    pub compaction_throttle: Option<u64>,
+    /// The numbers of the date-tiered policy.
+    pub date_tiered: DateTieredOptions,
+    /// Whether a file goes as a whole when all its cells have expired (`hbase.store.delete.expired.storefile`).
+    pub delete_expired_files: bool,
     /// Number of files of a store above which the region's flushes wait (`hbase.hstore.blockingStoreFiles`).
     pub blocking_files: usize,
     /// How long major compactions keep delete markers, in ms (`hbase.hstore.time.to.purge.deletes`).
@@ -128,6 +142,12 @@ impl Default for RegionOptions {
             compaction_ratio: 1.2,
             compaction_size_min: None,
             compaction_size_max: u64::MAX,
+            compaction_policy: CompactionPolicy::Exploring,
+            compaction_ratio_off_peak: 5.0,
+            compaction_size_max_off_peak: None,
+            compaction_throttle: None,
+            date_tiered: DateTieredOptions::default(),
+            delete_expired_files: true,
             blocking_files: 16,
             purge_deletes_after: 0,
             major_period: Duration::from_secs(7 * 24 * 3600),

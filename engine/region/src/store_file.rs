@@ -20,6 +20,7 @@ pub(crate) use listed::Listed;
 pub(crate) use name::{StoreFileName, StorePlace};
 pub use reference::{Half, Reference};
 
+use crate::compaction_policy::FileFacts;
 use crate::dropped_markers::{self, DroppedMarkers};
 use crate::open_files::OpenFiles;
 use crate::{Error, Result};
@@ -162,6 +163,18 @@ impl StoreFile {
     /// Size in bytes; for a half, half of the file's size.
     pub(crate) fn size(&self) -> u64 {
         if self.is_half() { self.reader.size() / 2 } else { self.reader.size() }
+    }
+
+    /// What a compaction policy has to know about it.
+    pub(crate) fn facts(&self) -> FileFacts {
+        FileFacts {
+            size: self.size(),
+            written_at: self.reader.created(),
+            span: self.reader.span(),
+            is_reference: self.is_half(),
+            is_major: self.reader.is_major(),
+            is_bulk_loaded: self.loaded_as.is_some(),
+        }
     }
 
     /// Whether the file may have rows from `start` to `stop`; both are inclusive, and empty means unbounded.

@@ -806,6 +806,16 @@ fn files_flushed_during_the_choice_wait_for_the_next_compaction() {
     assert_eq!(bench.all(), expected.join(" "));
 }
 
+/// Closes the region when a compaction reports its progress.
+struct Closing<'a>(&'a Region);
+
+impl CompactionMonitor for Closing<'_> {
+    fn advance(&self, _cells: u64, _bytes: u64) -> std::ops::ControlFlow<()> {
+        self.0.close().expect("closed");
+        std::ops::ControlFlow::Continue(())
+    }
+}
+
 #[test]
 fn a_compaction_ending_after_the_close_keeps_list_and_files() {
     let bench = Bench::new();
@@ -820,13 +830,19 @@ fn a_compaction_ending_after_the_close_keeps_list_and_files() {
         names.sort();
         names
     };
-    bench.region.close().expect("closed");
     let before = names();
-    // As a compaction that began before.
     let store = bench.region.store(b"f").expect("the family");
-    let outcome = bench.region.compact_store(store, true);
+    let request =
+        StoreCompaction { family: store.family.clone(), major: true, is_user: true, off_peak: false };
+    // The close comes when everything was written.
+    let outcome = bench.region.compact_store(store, &request, &Closing(&bench.region));
     assert!(matches!(outcome, Err(Error::NotServing(_))), "{outcome:?}");
     assert!(before.iter().all(|name| names().contains(name)));
+    // A compaction that is still writing leaves nothing.
+    let written = names();
+    let outcome = bench.region.compact_store(store, &request, &());
+    assert!(matches!(outcome, Err(Error::NotServing(_))), "{outcome:?}");
+    assert_eq!(names(), written);
     // The next opening of the region deletes what it wrote.
     let after = Bench::open(bench.files.clone(), bench.world.clone(), Arc::clone(&bench.table));
     assert_eq!(clean(&after.region).expect("removed"), 1);

@@ -106,7 +106,7 @@ fn a_region_opened_for_reading_writes_and_deletes_nothing() {
     };
     let reader = Region::open_for_reading(opening.clone()).expect("opened");
     assert_eq!(rows(&reader), "abcd");
-    assert!(!reader.needs_flush(1.0) && !reader.needs_compaction() && reader.due_for_major().is_empty());
+    assert!(!reader.needs_flush(1.0) && !reader.needs_compaction());
     let refused = |outcome: Result<()>| {
         assert!(matches!(outcome, Err(Error::ReadOnly(_))), "{outcome:?}");
     };

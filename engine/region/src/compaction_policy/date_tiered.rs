@@ -1,0 +1,94 @@
+//! HBase's date-tiered policy (`DateTieredCompactionPolicy`): files of one window of time become one.
+//!
+//! For time series: recent windows are short and old ones long, so that a scan of a range of time opens few files, and a
+//! cell is rewritten once for each tier.
+//!
+//! 1. Walk the files from the newest back. A file counts with the newest timestamp of it and of all older files, so that
+//!    files of one window are neighbours.
+//! 2. The first window with enough files is compacted. Within it the exploring policy chooses.
+//! 3. If it takes all files of the window, it may write two files: cells that are older than the window, and the rest.
+//!    A major compaction writes one file for each window.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use super::windows::Window;
+use super::{DateTieredOptions, FileFacts, Measure, run_by};
+
+/// The run of a minor compaction, and the timestamps at which the files begin that it writes.
+pub(super) fn select(
+    files: &[FileFacts],
+    options: &DateTieredOptions,
+    measure: Measure,
+    now: i64,
+) -> (Range<usize>, Vec<i64>) {
+    let oldest = now.checked_sub(options.age_max_ms).unwrap_or(i64::MIN);
+    let mut seen = i64::MIN;
+    let newest: Vec<i64> = files
+        .iter()
+        .map(|file| {
+            seen = seen.max(file.newest().unwrap_or(i64::MIN));
+            seen
+        })
+        .collect();
+    let mut window = Window::incoming(options, now);
+    let mut files_min = options.incoming_files_min;
+    // The files before this one are not yet in a window.
+    let mut end = files.len();
+    while end > 0 && window.compare(oldest) != Ordering::Less {
+        if window.compare(newest[end - 1]) == Ordering::Greater {
+            window = window.earlier();
+            files_min = measure.files_min;
+            continue;
+        }
+        // Timestamps of the future are in the window of the present.
+        let start = newest[..end]
+            .iter()
+            .rposition(|newest| window.compare(*newest) == Ordering::Greater)
+            .map_or(0, |index| index + 1);
+        if end - start >= files_min {
+            let in_window = &files[start..end];
+            let run = match measure.may_be_stuck {
+                true => 0..in_window.len(),
+                false => {
+                    let measure = Measure { files_min, may_be_stuck: false, ..measure };
+                    run_by(options.window_policy, in_window, measure)
+                }
+            };
+            if !run.is_empty() {
+                let is_one = options.single_output || run.len() < in_window.len();
+                let boundaries = if is_one { Vec::new() } else { vec![i64::MIN, window.start()] };
+                return (start + run.start..start + run.end, boundaries);
+            }
+        }
+        end = start;
+    }
+    (0..0, Vec::new())
+}
+
+/// The timestamps at which the files of a major compaction begin: one for each window from the oldest cell to now.
+pub(super) fn boundaries_of_major(files: &[FileFacts], options: &DateTieredOptions, now: i64) -> Vec<i64> {
+    let oldest = files.iter().filter_map(FileFacts::oldest).min().unwrap_or(i64::MAX);
+    let mut boundaries = Vec::new();
+    let mut window = Window::incoming(options, now);
+    while window.compare(oldest) == Ordering::Greater {
+        boundaries.push(window.start());
+        window = window.earlier();
+    }
+    boundaries.push(i64::MIN);
+    boundaries.reverse();
+    boundaries
+}
+
+/// Whether no file reaches over the border of a window, and no window has two files.
+pub(super) fn is_one_file_per_window(files: &[FileFacts], options: &DateTieredOptions, now: i64) -> bool {
+    let boundaries = boundaries_of_major(files, options, now);
+    let window = |timestamp: Option<i64>| {
+        boundaries.partition_point(|begin| *begin <= timestamp.unwrap_or(i64::MAX)).saturating_sub(1)
+    };
+    let mut is_taken = vec![false; boundaries.len()];
+    files.iter().all(|file| {
+        let (first, last) = (window(file.oldest()), window(file.newest()));
+        first == last && !std::mem::replace(&mut is_taken[last], true)
+    })
+}

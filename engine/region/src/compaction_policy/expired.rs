@@ -1,0 +1,26 @@
+//! Files that go as a whole because every cell in them has expired (`hbase.store.delete.expired.storefile`).
+//!
+//! The newest file of a store always stays: it says up to which sequence id the store's writes are in files.
+
+use super::{CompactionPolicy, FileFacts};
+use crate::RegionOptions;
+use crate::matcher::ScanInfo;
+
+/// The indexes of the files whose newest timestamp has expired at `now`, in ms. None if the family keeps a minimum of
+/// versions, or has NEW_VERSION_BEHAVIOR.
+pub(crate) fn expired_files(
+    files: &[FileFacts],
+    options: &RegionOptions,
+    scan_info: &ScanInfo,
+    now: i64,
+) -> Vec<usize> {
+    let is_asked = options.delete_expired_files || options.compaction_policy == CompactionPolicy::Fifo;
+    // With NEW_VERSION_BEHAVIOR an expired marker still hides cells of other files.
+    let keeps_none = scan_info.min_versions == 0 && !scan_info.new_versions;
+    let Some(ttl) = scan_info.ttl.filter(|_| is_asked && keeps_none) else {
+        return Vec::new();
+    };
+    let is_expired = |file: &FileFacts| file.newest().is_some_and(|newest| newest < now.saturating_sub(ttl));
+    let older = files.len().saturating_sub(1);
+    (0..older).filter(|index| is_expired(&files[*index])).collect()
+}

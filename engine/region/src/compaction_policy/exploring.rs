@@ -1,0 +1,52 @@
+//! HBase's exploring policy (`ExploringCompactionPolicy`): it considers every run of neighbours.
+//!
+//! A run is *in ratio* if no file of it is larger than the others together times a ratio. Of the runs in ratio, or too
+//! small to care, the one with the most files wins, and among those the one with the fewest bytes. If the store has so
+//! many files that flushes wait, the run that removes the most files for its bytes wins. If none is in ratio then, the
+//! smallest one does.
+
+use std::ops::Range;
+
+use super::{FileFacts, Measure};
+
+/// By how much a later run must be better while the store may be stuck.
+const BETTER_BY: f64 = 1.05;
+
+/// The best run; empty if there is none.
+pub(super) fn run(files: &[FileFacts], measure: Measure) -> Range<usize> {
+    let mut best: Option<(Range<usize>, u64)> = None;
+    let mut smallest: Option<(Range<usize>, u64)> = None;
+    for start in 0..files.len() {
+        for end in start + measure.files_min..=files.len().min(start.saturating_add(measure.files_max)) {
+            let candidate = &files[start..end];
+            let bytes = candidate.iter().map(|file| file.size).sum();
+            if measure.may_be_stuck && smallest.as_ref().is_none_or(|(_, least)| bytes < *least) {
+                smallest = Some((start..end, bytes));
+            }
+            if bytes > measure.size_max
+                || (bytes >= measure.size_min && !is_in_ratio(candidate, bytes, measure.ratio))
+            {
+                continue;
+            }
+            let is_better = best
+                .as_ref()
+                .is_none_or(|known| is_better(candidate.len(), bytes, known, measure.may_be_stuck));
+            if is_better {
+                best = Some((start..end, bytes));
+            }
+        }
+    }
+    best.or(smallest).map_or(0..0, |(run, _)| run)
+}
+
+fn is_in_ratio(files: &[FileFacts], bytes: u64, ratio: f64) -> bool {
+    files.iter().all(|file| file.size as f64 <= (bytes - file.size) as f64 * ratio)
+}
+
+fn is_better(files: usize, bytes: u64, (best, best_bytes): &(Range<usize>, u64), may_be_stuck: bool) -> bool {
+    if may_be_stuck && *best_bytes > 0 && bytes > 0 {
+        let quality = |files: usize, bytes: u64| files as f64 / bytes as f64;
+        return quality(best.len(), *best_bytes) * BETTER_BY < quality(files, bytes);
+    }
+    files > best.len() || (files == best.len() && bytes < *best_bytes)
+}

@@ -1,0 +1,29 @@
+//! HBase's older policy (`RatioBasedCompactionPolicy`): all files from the oldest one that is in ratio.
+//!
+//! A file is in ratio if it is not larger than the newer files together times a ratio; as many newer files count as one
+//! compaction takes. Small files always are.
+
+use std::ops::Range;
+
+use super::{FileFacts, Measure};
+
+/// The files from the first one in ratio; they may be fewer than a compaction needs.
+pub(super) fn run(files: &[FileFacts], measure: Measure) -> Range<usize> {
+    let count = files.len();
+    let newer = |start: usize| -> u64 {
+        let end = count.min(start.saturating_add(measure.files_max - 1));
+        files[start + 1..end.max(start + 1)].iter().map(|file| file.size).sum()
+    };
+    let is_in_ratio = |start: usize| {
+        files[start].size <= measure.size_min.max((newer(start) as f64 * measure.ratio) as u64)
+    };
+    let mut start = 0;
+    while count - start >= measure.files_min && !is_in_ratio(start) {
+        start += 1;
+    }
+    // Too few are left, and flushes wait: the newest files are better than none.
+    if count - start < measure.files_min && measure.may_be_stuck {
+        start = count.saturating_sub(measure.files_min);
+    }
+    start..count
+}

@@ -1,0 +1,55 @@
+//! Windows of time whose lengths grow with their age (HBase's `ExponentialCompactionWindowFactory`).
+//!
+//! ```text
+//!  ├──────────────────── 4 w ───────────────────┼── w ──┼── w ──┼── w ──┼── w ──┤ now
+//! ```
+//!
+//! Windows are aligned: window `p` of length `w` is `[p · w, (p + 1) · w)`. Walking back, the next window is longer once
+//! the present position is a multiple of the windows per tier.
+
+use std::cmp::Ordering;
+
+use super::DateTieredOptions;
+
+/// A window of time, in ms since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    length: i64,
+    position: i64,
+    per_tier: i64,
+    /// Windows that begin before this are no longer than the present one.
+    tier_cutoff: i64,
+}
+
+impl Window {
+    /// The window of the present.
+    pub(super) fn incoming(options: &DateTieredOptions, now: i64) -> Window {
+        let length = options.base_window_ms.max(1);
+        let age_max = options.tier_age_max_ms.unwrap_or(options.age_max_ms);
+        Window {
+            length,
+            position: now / length,
+            per_tier: options.windows_per_tier.max(2),
+            tier_cutoff: now.checked_sub(age_max).unwrap_or(i64::MIN),
+        }
+    }
+
+    /// The place of the window relative to a timestamp: `Equal` if the timestamp is in it, `Greater` if it is older.
+    pub(super) fn compare(&self, timestamp: i64) -> Ordering {
+        self.position.cmp(&timestamp.div_euclid(self.length))
+    }
+
+    /// The window before this one.
+    pub(super) fn earlier(self) -> Window {
+        let longer = self.length.saturating_mul(self.per_tier);
+        if self.position % self.per_tier > 0 || self.start().saturating_sub(longer) < self.tier_cutoff {
+            return Window { position: self.position - 1, ..self };
+        }
+        Window { length: longer, position: self.position / self.per_tier - 1, ..self }
+    }
+
+    /// Its first millisecond.
+    pub(super) fn start(&self) -> i64 {
+        self.length.checked_mul(self.position).unwrap_or(i64::MIN)
+    }
+}

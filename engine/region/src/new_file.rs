@@ -1,0 +1,215 @@
+//! Writing store files, for flushes and compactions.
+//!
+//! A file is written at its final place under a random name, and pinned, so that the janitor leaves it alone until the
+//! store's list names it. Even a file without cells is written: it records up to which sequence id the store is in files.
+//! Without it, a crash would replay the log's records of deleted cells, and sequence ids would begin anew.
+
+use std::sync::Arc;
+
+use cell::{Cell, KeyBuf};
+use hfile::{StoreFileInfo, Writer};
+use storage::FileName;
+
+use crate::compaction_matcher::CompactionMatcher;
+use crate::heap::Heap;
+use crate::open_files::PinnedFile;
+use crate::region::Region;
+use crate::store::Store;
+use crate::store_file::{FileOpener, Listed, StoreFile};
+use crate::{Error, Result};
+
+/// Number of cells after which progress is reported.
+const REPORT_CELLS: u64 = 1024;
+/// Number of bytes written after which progress is reported.
+const REPORT_BYTES: u64 = 256 << 10;
+
+/// A file that is complete, and that no list names yet.
+pub(crate) struct NewFile {
+    pub(crate) file: Arc<StoreFile>,
+    /// Blocks whose cells were read from cached blocks, to be cached again: see [`hfile::Written::warm`].
+    pub(crate) warm: Vec<(u64, u32)>,
+    /// Keeps the janitor away until the list names the file.
+    pub(crate) pin: PinnedFile,
+}
+
+/// A file that is being written.
+struct UnfinishedFile {
+    name: String,
+    path: FileName,
+    pin: PinnedFile,
+    writer: Writer,
+}
+
+/// How new files are written.
+pub(crate) struct NewFilePlan<'a> {
+    /// HBase's name of the codec.
+    pub(crate) codec: &'a str,
+    /// What each file says about itself.
+    pub(crate) info: StoreFileInfo,
+    /// The timestamps in ms at which the files begin, ascending; empty for one file. Older cells are in the first file.
+    pub(crate) boundaries: &'a [i64],
+}
+
+/// The files that one compaction writes, by the timestamps of their cells. Each is begun with its first cell.
+struct OutputFiles<'a> {
+    region: &'a Region,
+    store: &'a Store,
+    plan: &'a NewFilePlan<'a>,
+    files: Vec<Option<UnfinishedFile>>,
+}
+
+impl OutputFiles<'_> {
+    fn writer_of(&mut self, cell: Cell<'_>) -> Result<&mut Writer> {
+        let index = match self.plan.boundaries {
+            [] => 0,
+            boundaries => {
+                let timestamp = cell.key().timestamp().0;
+                boundaries.partition_point(|begin| *begin <= timestamp).saturating_sub(1)
+            }
+        };
+        self.writer(index)
+    }
+
+    fn writer(&mut self, index: usize) -> Result<&mut Writer> {
+        let slot = &mut self.files[index];
+        if slot.is_none() {
+            *slot = Some(self.region.begin_file(self.store, self.plan.codec)?);
+        }
+        Ok(&mut slot.as_mut().expect("it was just begun").writer)
+    }
+
+    /// Ends all files and opens them, in the order of their timestamps. At least one is written.
+    fn finish(mut self) -> Result<Vec<NewFile>> {
+        if self.files.iter().all(Option::is_none) {
+            let newest = self.files.len() - 1;
+            self.writer(newest)?;
+        }
+        let mut done: Vec<NewFile> = Vec::new();
+        let mut unfinished = std::mem::take(&mut self.files).into_iter().flatten();
+        while let Some(file) = unfinished.next() {
+            match self.region.finish_file(self.store, file, self.plan.info.clone()) {
+                Ok(file) => done.push(file),
+                Err(error) => {
+                    unfinished.for_each(|file| file.writer.abandon());
+                    done.iter().for_each(|made| self.store.give_up(&made.file));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    fn abandon(self) {
+        self.files.into_iter().flatten().for_each(|file| file.writer.abandon());
+    }
+}
+
+impl Region {
+    /// Streams `heap` through `rewrite` into one new file, and opens it.
+    pub(crate) fn write_file(
+        &self,
+        store: &Store,
+        heap: Heap,
+        rewrite: CompactionMatcher,
+        codec: &str,
+        info: StoreFileInfo,
+    ) -> Result<NewFile> {
+        let plan = NewFilePlan { codec, info, boundaries: &[] };
+        let mut made = self.write_files(store, heap, rewrite, &plan, &mut |_, _| Ok(()))?;
+        Ok(made.pop().expect("at least one file is written"))
+    }
+
+    /// Streams `heap` through `rewrite` into new files, and opens them. `progress` gets the cells read and the bytes
+    /// written since its last call; its error ends the work, and nothing remains.
+    pub(crate) fn write_files(
+        &self,
+        store: &Store,
+        mut heap: Heap,
+        mut rewrite: CompactionMatcher,
+        plan: &NewFilePlan<'_>,
+        progress: &mut dyn FnMut(u64, u64) -> Result<()>,
+    ) -> Result<Vec<NewFile>> {
+        let count = plan.boundaries.len().max(1);
+        let files = (0..count).map(|_| None).collect();
+        let mut outputs = OutputFiles { region: self, store, plan, files };
+        let mut stream = || -> Result<()> {
+            heap.seek(KeyBuf::first_on_row(b"").position())?;
+            let (mut read, mut bytes) = (0u64, 0u64);
+            while let Some(cell) = heap.peek() {
+                if rewrite.keeps(cell) {
+                    heap.fetch_ahead();
+                    let writer = outputs.writer_of(cell)?;
+                    writer.append(cell)?;
+                    if heap.was_in_cache() {
+                        writer.mark_warm();
+                    }
+                    bytes += cell.bytes().len() as u64;
+                }
+                heap.advance()?;
+                read += 1;
+                if read >= REPORT_CELLS || bytes >= REPORT_BYTES {
+                    progress(std::mem::take(&mut read), std::mem::take(&mut bytes))?;
+                }
+            }
+            progress(read, bytes)
+        };
+        match stream() {
+            Ok(()) => outputs.finish(),
+            Err(error) => {
+                outputs.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Creates a file from what `write` writes, and opens it.
+    pub(crate) fn write_file_by(
+        &self,
+        store: &Store,
+        codec: &str,
+        info: StoreFileInfo,
+        write: impl FnOnce(&mut Writer) -> Result<()>,
+    ) -> Result<NewFile> {
+        let mut file = self.begin_file(store, codec)?;
+        if let Err(error) = write(&mut file.writer) {
+            file.writer.abandon();
+            return Err(error);
+        }
+        self.finish_file(store, file, info)
+    }
+
+    fn begin_file(&self, store: &Store, codec: &str) -> Result<UnfinishedFile> {
+        let name = format!("{:016x}{:016x}", self.world.random(), self.world.random());
+        let path = store.folder.join(&name);
+        self.check_owner()?;
+        let pin = self.options.open_files.pin(&path);
+        let pin = pin.ok_or_else(|| {
+            Error::Broken(format!("the janitor has condemned {path}, the random name of a new store file"))
+        })?;
+        let file = self.files.create(&path)?;
+        let options = store.writer_options(codec, true, self.world.now().0);
+        let writer = Writer::create(file, path.clone(), options);
+        Ok(UnfinishedFile { name, path, pin, writer })
+    }
+
+    fn finish_file(&self, store: &Store, file: UnfinishedFile, info: StoreFileInfo) -> Result<NewFile> {
+        let UnfinishedFile { name, path, pin, writer } = file;
+        let written = match writer.finish(info) {
+            Ok(written) => written,
+            Err(error) => {
+                // No list names it: if it cannot be deleted now, the region's next opening deletes it.
+                let _left = self.files.delete(&path);
+                return Err(error.into());
+            }
+        };
+        let opener = FileOpener {
+            files: &*self.files,
+            cache: &self.cache,
+            caching: &Store::caching(&self.info, &store.options),
+            open_files: &self.options.open_files,
+        };
+        let listed = Listed { name, size: written.size, reference: None };
+        let file = Arc::new(StoreFile::open(&opener, &store.folder, listed)?);
+        Ok(NewFile { file, warm: written.warm, pin })
+    }
+}
