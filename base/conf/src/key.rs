@@ -80,6 +80,35 @@ kinds! {
             "SteppingSplitPolicy, IncreasingToUpperBoundRegionSplitPolicy, ConstantSizeRegionSplitPolicy,              KeyPrefixRegionSplitPolicy, DelimitedKeyPrefixRegionSplitPolicy or DisabledRegionSplitPolicy",
         )
     };
+    /// The class of a compaction policy, with HBase's package or without.
+    CompactionPolicyName: String, "", |text: &str| {
+        const KNOWN: [&str; 4] = [
+            "ExploringCompactionPolicy",
+            "RatioBasedCompactionPolicy",
+            "FIFOCompactionPolicy",
+            "DateTieredCompactionPolicy",
+        ];
+        let name = text.strip_prefix("org.apache.hadoop.hbase.regionserver.compactions.").unwrap_or(text);
+        KNOWN.contains(&name).then(|| name.to_owned()).ok_or(
+            "ExploringCompactionPolicy, RatioBasedCompactionPolicy, FIFOCompactionPolicy or DateTieredCompactionPolicy",
+        )
+    };
+    /// The class of a store engine, with HBase's package or without.
+    StoreEngineName: String, "", |text: &str| {
+        const KNOWN: [&str; 2] = ["DefaultStoreEngine", "DateTieredStoreEngine"];
+        let name = text.strip_prefix("org.apache.hadoop.hbase.regionserver.").unwrap_or(text);
+        KNOWN.contains(&name).then(|| name.to_owned()).ok_or("DefaultStoreEngine or DateTieredStoreEngine")
+    };
+    /// The class of a throughput controller, with HBase's package or without.
+    ThroughputControllerName: String, "", |text: &str| {
+        const KNOWN: [&str; 2] =
+            ["PressureAwareCompactionThroughputController", "NoLimitThroughputController"];
+        let name = text.strip_prefix("org.apache.hadoop.hbase.regionserver.throttle.").unwrap_or(text);
+        KNOWN
+            .contains(&name)
+            .then(|| name.to_owned())
+            .ok_or("PressureAwareCompactionThroughputController or NoLimitThroughputController")
+    };
     /// A TCP port; 0 lets the system choose.
     Port: u16, "", |text: &str| text.parse().map_err(|_| "a port, 0 to 65535");
     /// Any text.

@@ -48,7 +48,8 @@ impl AdminService {
                 Reply::of(&pb::CompactionSwitchResponse { prev_state })
             }
             "ClearCompactionQueues" => {
-                server.background.clear_compactions();
+                let request: pb::ClearCompactionQueuesRequest = call.decode()?;
+                clear_compaction_queues(server, &request.queue_name)?;
                 Reply::of(&pb::ClearCompactionQueuesResponse {})
             }
             "ClearRegionBlockCache" => self.clear_cache(call)?,
@@ -236,6 +237,18 @@ impl Service for AdminService {
         count(&self.server.counters().requests);
         self.answer(&call).unwrap_or_else(Into::into)
     }
+}
+
+/// Drops the waiting compactions of the named queues, `long` and `short` in HBase's words.
+fn clear_compaction_queues(server: &RegionServer, names: &[String]) -> Result<(), Exception> {
+    for name in names {
+        match &**name {
+            "long" => server.background.clear_compactions(false),
+            "short" => server.background.clear_compactions(true),
+            unknown => return Err(Exception::io(format!("Unknown queue name {unknown}"))),
+        }
+    }
+    Ok(())
 }
 
 fn compaction_state(compacting: Compacting) -> i32 {

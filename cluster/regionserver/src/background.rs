@@ -19,6 +19,7 @@
 //! doubles the wait, up to a limit. A failure loses nothing: the edits stay in memory and in the log, and the files stay.
 
 mod chore;
+mod compaction_queue;
 mod compactions;
 mod failure;
 mod flushes;
@@ -32,11 +33,12 @@ use env::sync::{Condvar, Mutex, MutexGuard};
 use env::{Crew, Moment, Priority};
 use region::{InMemory, Region};
 
-pub(crate) use queues::Compacting;
+pub(crate) use compaction_queue::Compacting;
 use queues::Queues;
 
 use crate::RegionServer;
 use crate::memory::MemoryQueue;
+use crate::throughput::CompactionBudget;
 
 /// Highest nice level of threads that compact memory: segments that wait for them make reads expensive.
 const MEMORY_NICE: u8 = 10;
@@ -46,7 +48,8 @@ const MEMORY_NICE: u8 = 10;
 #[derive(Default)]
 struct Wakes {
     flushes: Condvar,
-    compactions: Condvar,
+    small_compactions: Condvar,
+    large_compactions: Condvar,
     /// Notified only when the server stops.
     chore: Condvar,
 }
@@ -57,6 +60,10 @@ pub(crate) struct Background {
     wakes: Wakes,
     stopping: AtomicBool,
     compaction_enabled: AtomicBool,
+    /// Whether a compaction runs with the numbers for quiet hours.
+    off_peak_compaction: AtomicBool,
+    /// What compactions may write.
+    pub(crate) compaction_budget: CompactionBudget,
     /// Bytes in all memstores.
     memory: AtomicI64,
     /// When the server last searched for files that no list names.
@@ -80,6 +87,8 @@ impl Background {
             wakes: Wakes::default(),
             stopping: AtomicBool::new(false),
             compaction_enabled: AtomicBool::new(compaction_enabled),
+            off_peak_compaction: AtomicBool::new(false),
+            compaction_budget: CompactionBudget::default(),
             memory: AtomicI64::new(0),
             swept: Mutex::default(),
             requests: Mutex::default(),
@@ -98,7 +107,12 @@ impl Background {
             server.background.crew.spawn(&name, Self::steps(server, &name, Background::flush_next))?;
         }
         for index in 0..server.options().compactors {
-            let name = format!("compact-{index}");
+            let name = format!("compact-small-{index}");
+            let steps = Self::steps(server, &name, Background::compact_next_small);
+            server.background.crew.spawn(&name, steps)?;
+        }
+        for index in 0..server.options().large_compactors {
+            let name = format!("compact-large-{index}");
             server.background.crew.spawn(&name, Self::steps(server, &name, Background::compact_next))?;
         }
         let cores = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
@@ -142,10 +156,16 @@ impl Background {
         self.stopping.store(true, Ordering::Release);
         // Hold the lock, or a thread that has just checked would sleep and miss the notification.
         let _queues = self.queues.lock();
-        for wake in [&self.wakes.flushes, &self.wakes.compactions, &self.wakes.chore] {
+        for wake in [
+            &self.wakes.flushes,
+            &self.wakes.small_compactions,
+            &self.wakes.large_compactions,
+            &self.wakes.chore,
+        ] {
             wake.notify_all();
         }
         self.memory_queue.wake_all();
+        self.compaction_budget.wake();
     }
 
     /// Whether the threads should end. A thread that checks this under its queue's lock before it waits misses no

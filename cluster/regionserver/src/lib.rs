@@ -43,6 +43,7 @@ mod slow_calls;
 mod split_policy;
 mod split_requests;
 mod tasks;
+mod throughput;
 mod urgency;
 mod watch;
 
@@ -61,3 +62,4 @@ pub use request::filter_of;
 pub use server::{Foundation, RegionServer};
 pub use split_policy::SplitOptions;
 pub use tasks::{Task, TaskCall, TaskFilter, TaskState};
+pub use throughput::{OffPeakHours, ThroughputOptions};

@@ -208,10 +208,29 @@ impl Source for RegionServer {
             ("store_file_index_size", "Bytes of root indexes, which are in memory.", root_index as f64),
             ("static_bloom_size", "Bytes of bloom filters in store files.", bloom as f64),
             ("flush_queue_length", "Flushes that wait or run.", waiting.flushes as f64),
-            ("compaction_queue_length", "Compactions that wait or run.", waiting.compactions as f64),
+            (
+                "compaction_queue_length",
+                "Compactions that wait or run.",
+                (waiting.compactions.small + waiting.compactions.large + waiting.compactions.running) as f64,
+            ),
+            (
+                "small_compaction_queue_length",
+                "Compactions below the throttle point that wait.",
+                waiting.compactions.small as f64,
+            ),
+            (
+                "large_compaction_queue_length",
+                "Compactions above the throttle point that wait.",
+                waiting.compactions.large as f64,
+            ),
             ("active_scanners", "Scanners open.", self.open_scanners() as f64),
         ] {
             out.gauge(&format!("hbase_regionserver_{name}"), help, &[], value);
+        }
+        let limit = self.background.compaction_budget.limit();
+        if limit != u64::MAX {
+            let help = "Bytes a second that compactions may write together; absent without a limit.";
+            out.gauge("bellows_compaction_throughput_limit", help, &[], limit as f64);
         }
         self.times.show(out);
         crate::cache_metrics::show(&self.foundation().cache, out);

@@ -8,10 +8,11 @@ use conf::{Conf, Key, Kind, keys};
 use memstore::Pool;
 use proto::TableDescriptor;
 use proto::descriptor::Attributes;
-use region::{Level, RegionOptions};
+use region::{CompactionPolicy, DateTieredOptions, Level, RegionOptions};
 
 use crate::call_sample::CallKind;
 use crate::split_policy::SplitOptions;
+use crate::throughput::{OffPeakHours, ThroughputOptions};
 
 /// The options of a region server. Each field is one of HBase's keys, with HBase's default.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,8 +43,14 @@ pub struct Options {
     pub flush_period: Duration,
     /// Number of flush threads (`hbase.hstore.flusher.count`).
     pub flushers: u64,
-    /// Number of compaction threads (`hbase.regionserver.thread.compaction.small` and `.large` together).
+    /// Number of threads for compactions below the throttle point (`hbase.regionserver.thread.compaction.small`).
     pub compactors: u64,
+    /// Number of threads for those above it (`hbase.regionserver.thread.compaction.large`).
+    pub large_compactors: u64,
+    /// How many bytes a second compactions may write.
+    pub throughput: ThroughputOptions,
+    /// The quiet hours (`hbase.offpeak.start.hour`, `hbase.offpeak.end.hour`).
+    pub off_peak: OffPeakHours,
     /// Number of threads that compact memstores in memory (`hbase.regionserver.inmemory.compaction.pool.size`), at most
     /// one for each core.
     pub memory_compactors: u64,
@@ -105,8 +112,6 @@ impl Options {
         let millis = |ms: i64| u64::try_from(ms).ok().map(Duration::from_millis);
         let warn_time = conf.value(&rpc::WARN_RESPONSE_TIME)?;
         let warn_bytes = conf.value(&rpc::WARN_RESPONSE_SIZE)?;
-        let compactors =
-            conf.value(&key::SMALL_COMPACTION_THREADS)? + conf.value(&key::LARGE_COMPACTION_THREADS)?;
         Ok(Options {
             scanner_timeout: conf.value(&key::SCANNER_TIMEOUT)?,
             scan_time_min: conf.value(&key::SCAN_TIME_LIMIT_MIN)?,
@@ -120,7 +125,18 @@ impl Options {
             wake_period: conf.value(&key::WAKE_FREQUENCY)?,
             flush_period: conf.value(&region::PERIODIC_FLUSH_INTERVAL)?,
             flushers: conf.value(&key::FLUSHERS)?.max(1),
-            compactors: compactors.max(1),
+            compactors: conf.value(&key::SMALL_COMPACTION_THREADS)?.max(1),
+            large_compactors: conf.value(&key::LARGE_COMPACTION_THREADS)?.max(1),
+            throughput: ThroughputOptions {
+                is_limited: conf.value(&store::THROUGHPUT_CONTROLLER)? != NO_LIMIT,
+                lower: conf.value(&store::THROUGHPUT_LOWER)?,
+                higher: conf.value(&store::THROUGHPUT_HIGHER)?,
+                off_peak: conf.value(&store::THROUGHPUT_OFF_PEAK)?,
+            },
+            off_peak: OffPeakHours::new(
+                conf.value(&store::OFF_PEAK_START)?,
+                conf.value(&store::OFF_PEAK_END)?,
+            ),
             memory_compactors: conf.value(&region::IN_MEMORY_COMPACTION_THREADS)?,
             compaction_enabled: conf.value(&key::COMPACTION_ENABLED)?,
             memstore_bytes_max: u64::MAX,
@@ -214,6 +230,24 @@ impl Options {
             compaction_ratio: conf.value(&store::COMPACTION_RATIO)?,
             compaction_size_min: conf.value_if_set(&store::COMPACTION_MIN_SIZE)?,
             compaction_size_max: conf.value(&store::COMPACTION_MAX_SIZE)?,
+            compaction_policy: policy_of(
+                &conf.value(&store::ENGINE)?,
+                &conf.value(&store::COMPACTION_POLICY)?,
+            ),
+            compaction_ratio_off_peak: conf.value(&store::COMPACTION_RATIO_OFF_PEAK)?,
+            compaction_size_max_off_peak: conf.value_if_set(&store::COMPACTION_MAX_SIZE_OFF_PEAK)?,
+            compaction_throttle: conf.value_if_set(&regionserver::COMPACTION_THROTTLE)?,
+            date_tiered: DateTieredOptions {
+                age_max_ms: ms(conf.value(&store::TIERED_MAX_AGE)?),
+                incoming_files_min: count(&store::TIERED_INCOMING_MIN)?,
+                base_window_ms: ms(conf.value(&store::TIERED_BASE_WINDOW)?),
+                windows_per_tier: i64::try_from(conf.value(&store::TIERED_WINDOWS)?).unwrap_or(i64::MAX),
+                tier_age_max_ms: conf.value_if_set(&store::TIERED_MAX_TIER_AGE)?.map(ms),
+                single_output: conf.value(&store::TIERED_SINGLE_OUTPUT)?,
+                window_policy: CompactionPolicy::of_class(&conf.value(&store::TIERED_WINDOW_POLICY)?)
+                    .unwrap_or_default(),
+            },
+            delete_expired_files: conf.value(&store::DELETE_EXPIRED_FILES)?,
             blocking_files: count(&store::BLOCKING_STORE_FILES)?,
             purge_deletes_after: i64::try_from(purge).unwrap_or(i64::MAX),
             major_period: conf.value(&store::MAJOR_COMPACTION_PERIOD)?,
@@ -238,7 +272,11 @@ impl Options {
             // Each key is read alone, so that an invalid one does not hide the others. The newer of two names comes
             // last.
             let mut said = said;
-            said.sort_by_key(|(key, _)| key != keys::store::COMPACTION_THRESHOLD.name());
+            let comes_last = |key: &str| {
+                key != keys::store::COMPACTION_THRESHOLD.name()
+                    && key != keys::store::COMPACTION_POLICY.name()
+            };
+            said.sort_by_key(|(key, _)| comes_last(key));
             for (key, value) in said {
                 let outcome = Conf::new()
                     .with_definition(&format!("{key}={value}"))
@@ -287,6 +325,19 @@ impl Options {
     }
 }
 
+/// The value of `hbase.regionserver.throughput.controller` without a limit.
+const NO_LIMIT: &str = "NoLimitThroughputController";
+
+fn ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The policy of an engine, or else of a policy's class.
+fn policy_of(engine: &str, policy: &str) -> CompactionPolicy {
+    let of_engine = CompactionPolicy::of_engine(engine).flatten();
+    of_engine.or_else(|| CompactionPolicy::of_class(policy)).unwrap_or_default()
+}
+
 /// Replaces the values in `options` that `conf` sets; the others stay.
 fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     use keys::{region, regionserver, store};
@@ -302,14 +353,13 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
         Ok(())
     }
     let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-    let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     set(conf, &region::MEMSTORE_FLUSH_SIZE, &mut options.flush_size, |size| size)?;
     set(conf, &region::MEMSTORE_BLOCK_MULTIPLIER, &mut options.block_multiplier, |many| many)?;
     set(conf, &region::PUT_WAITS_FOR_DELETE, &mut options.put_waits_for_delete, |waits| waits)?;
     set(conf, &region::ROW_LOCK_WAIT, &mut options.row_lock_wait, |time| time)?;
     set(conf, &region::MAX_ROW_SIZE, &mut options.row_size_max, |size| size)?;
     set(conf, &region::TIMESTAMP_SLOP, &mut options.timestamp_slop, |slop| {
-        Some(millis(slop)).filter(|slop| *slop < i64::MAX)
+        Some(ms(slop)).filter(|slop| *slop < i64::MAX)
     })?;
     set(conf, &regionserver::MAX_CELL_SIZE, &mut options.cell_size_max, |size| {
         (size > 0).then(|| count(size))
@@ -325,8 +375,33 @@ fn override_by(options: &mut RegionOptions, conf: &Conf) -> conf::Result<()> {
     set(conf, &store::COMPACTION_RATIO, &mut options.compaction_ratio, |ratio| ratio)?;
     set(conf, &store::COMPACTION_MIN_SIZE, &mut options.compaction_size_min, Some)?;
     set(conf, &store::COMPACTION_MAX_SIZE, &mut options.compaction_size_max, |size| size)?;
+    if let Some(engine) = conf.value_if_set(&store::ENGINE)? {
+        // The engine that is HBase's default leaves the choice to the other key.
+        if let Some(Some(policy)) = CompactionPolicy::of_engine(&engine) {
+            options.compaction_policy = policy;
+        }
+    }
+    set(conf, &store::COMPACTION_POLICY, &mut options.compaction_policy, |name| {
+        CompactionPolicy::of_class(&name).unwrap_or_default()
+    })?;
+    set(conf, &store::COMPACTION_RATIO_OFF_PEAK, &mut options.compaction_ratio_off_peak, |ratio| ratio)?;
+    set(conf, &store::COMPACTION_MAX_SIZE_OFF_PEAK, &mut options.compaction_size_max_off_peak, Some)?;
+    set(conf, &regionserver::COMPACTION_THROTTLE, &mut options.compaction_throttle, Some)?;
+    set(conf, &store::DELETE_EXPIRED_FILES, &mut options.delete_expired_files, |goes| goes)?;
+    let tiered = &mut options.date_tiered;
+    set(conf, &store::TIERED_MAX_AGE, &mut tiered.age_max_ms, ms)?;
+    set(conf, &store::TIERED_INCOMING_MIN, &mut tiered.incoming_files_min, count)?;
+    set(conf, &store::TIERED_BASE_WINDOW, &mut tiered.base_window_ms, ms)?;
+    set(conf, &store::TIERED_WINDOWS, &mut tiered.windows_per_tier, |many| {
+        i64::try_from(many).unwrap_or(i64::MAX)
+    })?;
+    set(conf, &store::TIERED_MAX_TIER_AGE, &mut tiered.tier_age_max_ms, |age| Some(ms(age)))?;
+    set(conf, &store::TIERED_SINGLE_OUTPUT, &mut tiered.single_output, |one| one)?;
+    set(conf, &store::TIERED_WINDOW_POLICY, &mut tiered.window_policy, |name| {
+        CompactionPolicy::of_class(&name).unwrap_or_default()
+    })?;
     set(conf, &store::BLOCKING_STORE_FILES, &mut options.blocking_files, count)?;
-    set(conf, &store::PURGE_DELETES_AFTER, &mut options.purge_deletes_after, millis)?;
+    set(conf, &store::PURGE_DELETES_AFTER, &mut options.purge_deletes_after, ms)?;
     set(conf, &store::MAJOR_COMPACTION_PERIOD, &mut options.major_period, |time| time)?;
     set(conf, &store::MAJOR_COMPACTION_JITTER, &mut options.major_jitter, |share| share)
 }
@@ -358,7 +433,7 @@ mod tests {
             .with(&keys::regionserver::INFO_PORT, "-1")
             .with(&keys::regionserver::SMALL_COMPACTION_THREADS, "3");
         let options = Options::from_conf(&conf).expect("good values");
-        assert_eq!((options.cell_bytes_max, options.info_port, options.compactors), (0, None, 4));
+        assert_eq!((options.cell_bytes_max, options.info_port, options.compactors), (0, None, 3));
         assert_eq!(Options::of_regions(&conf).expect("good values").cell_size_max, None);
         let conf = conf
             .with(&keys::region::IN_MEMORY_COMPACTION, "eager")
@@ -402,6 +477,29 @@ mod tests {
         assert_eq!((of_f.compaction_files_min, of_f.compaction_ratio), (9, 2.0));
         assert_eq!(of_f.major_period, Duration::from_secs(24 * 3600), "what it does not say the table says");
         assert!(!options.families.contains_key(&b"g"[..]));
+        assert_eq!(options.compaction_policy, region::CompactionPolicy::Exploring);
+        let class = |name: &str| format!("org.apache.hadoop.hbase.regionserver.{name}");
+        set(
+            "hbase.hstore.defaultengine.compactionpolicy.class",
+            &class("compactions.FIFOCompactionPolicy"),
+            table.attributes_mut(),
+        );
+        set("hbase.hstore.compaction.date.tiered.base.window.millis", "1h", table.attributes_mut());
+        let engine = family("g").with("hbase.hstore.engine.class", class("DateTieredStoreEngine"));
+        table.set_family(engine.with("hbase.hstore.compaction.date.tiered.windows.per.tier", "7"));
+        let options = Options::of_table(&site, &table);
+        assert_eq!(options.compaction_policy, region::CompactionPolicy::Fifo);
+        let of_g = options.families.get(&b"g"[..]).expect("it overrides");
+        assert_eq!(of_g.compaction_policy, region::CompactionPolicy::DateTiered);
+        assert_eq!((of_g.date_tiered.base_window_ms, of_g.date_tiered.windows_per_tier), (3_600_000, 7));
+        let none = family("g").with("hbase.hstore.engine.class", "com.example.Engine");
+        table.set_family(none);
+        let of_g = &Options::of_table(&site, &table).families[&b"g"[..]];
+        assert_eq!(
+            of_g.compaction_policy,
+            region::CompactionPolicy::Fifo,
+            "an unknown engine does not count"
+        );
         let site = Conf::new().with(&keys::store::COMPACTION_THRESHOLD, "6");
         assert_eq!(Options::of_regions(&site).expect("good values").compaction_files_min, 6);
     }

@@ -176,7 +176,7 @@ impl RegionServer {
                 self.regions.insert(region.clone());
                 // The parent's files stay until its heirs have their own.
                 if region.has_references() {
-                    self.background.request_compaction(&region, false, Vec::new());
+                    self.background.consider_compaction(&region);
                 }
                 // Many regions together may replay more than fits into memory, before any client writes.
                 if self.background.account(&region) > self.options().memstore_bytes_low()
@@ -358,6 +358,7 @@ impl RegionServer {
             flushers: first.flushers,
             background_nice: first.background_nice,
             compactors: first.compactors,
+            large_compactors: first.large_compactors,
             memory_compactors: first.memory_compactors,
             memstore_bytes_max: first.memstore_bytes_max,
             info_port: first.info_port,
@@ -373,9 +374,7 @@ impl RegionServer {
         for region in self.regions.all() {
             region.tune(&Options::of_table(&of_regions, region.table()));
             // Too many files by the new options are compacted now.
-            if region.needs_compaction() {
-                self.background.request_compaction(&region, false, Vec::new());
-            }
+            self.background.consider_compaction(&region);
         }
         self.region_options.store(Arc::new(of_regions));
         tracing::info!("the configuration was read again");

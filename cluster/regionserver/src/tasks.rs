@@ -166,6 +166,15 @@ pub(crate) struct TaskGuard {
 }
 
 impl TaskGuard {
+    /// Replaces the status, while the task runs.
+    pub(crate) fn status(&self, status: String) {
+        let now = self.tasks.world.now();
+        let mut state = self.tasks.state.lock();
+        if let Some((_, task)) = state.running.iter_mut().find(|(known, _)| *known == self.id) {
+            (task.status, task.changed) = (status, now);
+        }
+    }
+
     /// Ends the task with its outcome.
     pub(crate) fn end<T, E: std::fmt::Display>(self, outcome: &Result<T, E>) {
         match outcome {

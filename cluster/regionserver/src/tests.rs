@@ -6,6 +6,7 @@ mod background;
 mod bench;
 mod bulk_load;
 mod cache_faults;
+mod compactions;
 mod get_and_mutate;
 mod local;
 mod multi;

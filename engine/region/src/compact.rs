@@ -104,6 +104,18 @@ impl Region {
         self.stores.iter().any(|store| self.plan_of(store, &StoreCompaction::of_system(store)).is_some())
     }
 
+    /// How close the store with the most files is to holding flushes back: 0 while none has more files than a compaction
+    /// needs, 1 at `hbase.hstore.blockingStoreFiles`, and more above.
+    pub fn compaction_pressure(&self) -> f64 {
+        let pressure = |store: &Store| {
+            let (tuning, files) = (store.tuning.load(), store.view.load().files.len());
+            let above = files.saturating_sub(tuning.compaction_files_min);
+            let room = tuning.blocking_files.saturating_sub(tuning.compaction_files_min).max(1);
+            above as f64 / room as f64
+        };
+        self.stores.iter().map(pressure).fold(0.0, f64::max)
+    }
+
     /// What a compaction of a store would do now; `None` if it has nothing to do.
     pub fn plan_compaction(&self, request: &StoreCompaction) -> Option<CompactionPlan> {
         self.plan_of(self.store(&request.family).ok()?, request)
@@ -113,9 +125,12 @@ impl Region {
         if self.access == Access::Reader {
             return None;
         }
-        let (files, tuning) = (store.view.load().files.clone(), store.tuning.load());
+        let (all, tuning) = (store.view.load().files.clone(), store.tuning.load());
+        let expired = store.expired(&all, self.world.now().0);
+        let stays = |file: &&Arc<StoreFile>| !expired.iter().any(|other| Arc::ptr_eq(file, other));
+        let files: Vec<Arc<StoreFile>> = all.iter().filter(stays).cloned().collect();
         let selection = self.select(store, &files, request);
-        let is_pointless = selection.is_empty() && store.expired(&files, self.world.now().0).is_empty();
+        let is_pointless = selection.is_empty() && expired.is_empty();
         // Retained rows are flushed first, and then there is a file.
         if is_pointless && !(request.major && store.accordion.has_retained()) {
             return None;
@@ -127,7 +142,7 @@ impl Region {
             bytes,
             major: selection.major || request.major,
             is_large: bytes > throttle_point(&tuning, self.flush_size),
-            files_left: count(tuning.blocking_files).saturating_sub(count(files.len())),
+            files_left: count(tuning.blocking_files).saturating_sub(count(all.len())),
         })
     }
 
@@ -165,7 +180,9 @@ impl Region {
         request: &StoreCompaction,
         monitor: &dyn CompactionMonitor,
     ) -> Result<usize> {
-        if request.major && store.accordion.has_retained() {
+        let is_major = || request.major || self.select(store, &store.view.load().files, request).major;
+        // A major compaction without the retained rows would soon be due again.
+        if store.accordion.has_retained() && is_major() {
             self.flush_stores(std::slice::from_ref(&store.family), FlushReason::Requested)?;
         }
         self.rewrite_store(store, Rewrite::Compaction(request), monitor)

@@ -14,6 +14,7 @@ use crate::*;
 
 mod atomic_rows;
 mod bulk_load;
+mod compaction_policies;
 mod deferred_sources;
 mod file_life;
 mod gets;

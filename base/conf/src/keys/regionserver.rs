@@ -41,10 +41,13 @@ keys! {
     GLOBAL_MEMSTORE_LOWER: Ratio = "hbase.regionserver.global.memstore.size.lower.limit", "0.95";
     /// Number of flushes that run at the same time.
     FLUSHERS: Count = "hbase.hstore.flusher.count", "2";
-    /// Number of threads for compactions. Together with the next key it is one pool, for compactions of all sizes.
+    /// Number of threads for compactions below the throttle point.
     SMALL_COMPACTION_THREADS: Count = "hbase.regionserver.thread.compaction.small", "1";
-    /// Number of further threads of that pool.
+    /// Number of threads for compactions above it. They take smaller ones when they have nothing else to do.
     LARGE_COMPACTION_THREADS: Count = "hbase.regionserver.thread.compaction.large", "1";
+    /// The throttle point: bytes above which a compaction is a large one. If unset, twice the flush sizes of the most files of
+    /// a minor compaction.
+    COMPACTION_THROTTLE: Size = "hbase.regionserver.thread.compaction.throttle", "2684354560";
     /// How long a flush or compaction that failed waits before it is tried again. Each further failure doubles the wait.
     BACKGROUND_RETRY_MIN: Millis = "bellows.background.retry.min", "1000";
     /// Longest wait of a flush or compaction that failed.

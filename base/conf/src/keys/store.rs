@@ -13,6 +13,48 @@ keys! {
     COMPACTION_MIN_SIZE: Size = "hbase.hstore.compaction.min.size", "134217728";
     /// Size above which a file is left out of minor compactions.
     COMPACTION_MAX_SIZE: Size = "hbase.hstore.compaction.max.size", "9223372036854775807";
+    /// That ratio in quiet hours, for one compaction at a time.
+    COMPACTION_RATIO_OFF_PEAK: Ratio = "hbase.hstore.compaction.ratio.offpeak", "5.0";
+    /// That size in quiet hours. If unset, the same.
+    COMPACTION_MAX_SIZE_OFF_PEAK: Size = "hbase.hstore.compaction.max.size.offpeak", "9223372036854775807";
+    /// How the files of a compaction are chosen: DefaultStoreEngine leaves it to the next key, DateTieredStoreEngine compacts
+    /// files of one window of time.
+    ENGINE: StoreEngineName = "hbase.hstore.engine.class", "org.apache.hadoop.hbase.regionserver.DefaultStoreEngine";
+    /// How DefaultStoreEngine chooses: ExploringCompactionPolicy, RatioBasedCompactionPolicy, FIFOCompactionPolicy (files
+    /// go when all their cells have expired) or DateTieredCompactionPolicy.
+    COMPACTION_POLICY: CompactionPolicyName = "hbase.hstore.defaultengine.compactionpolicy.class",
+        "org.apache.hadoop.hbase.regionserver.compactions.ExploringCompactionPolicy";
+    /// Date-tiered: age of cells above which only major compactions take their files.
+    TIERED_MAX_AGE: Millis = "hbase.hstore.compaction.date.tiered.max.storefile.age.millis", "9223372036854775807";
+    /// Date-tiered: number of files at which the window of the present is compacted.
+    TIERED_INCOMING_MIN: Count = "hbase.hstore.compaction.date.tiered.incoming.window.min", "6";
+    /// Date-tiered: length of the newest windows.
+    TIERED_BASE_WINDOW: Millis = "hbase.hstore.compaction.date.tiered.base.window.millis", "21600000";
+    /// Date-tiered: number of windows after which the next ones are that many times longer.
+    TIERED_WINDOWS: Count = "hbase.hstore.compaction.date.tiered.windows.per.tier", "4";
+    /// Date-tiered: age above which windows get no longer. If unset, the age above which files are left alone.
+    TIERED_MAX_TIER_AGE: Millis = "hbase.hstore.compaction.date.tiered.max.tier.age.millis", "9223372036854775807";
+    /// Date-tiered: whether a minor compaction always writes one file.
+    TIERED_SINGLE_OUTPUT: Flag = "hbase.hstore.compaction.date.tiered.single.output.for.minor.compaction", "true";
+    /// Date-tiered: the policy within a window, ExploringCompactionPolicy or RatioBasedCompactionPolicy.
+    TIERED_WINDOW_POLICY: CompactionPolicyName = "hbase.hstore.compaction.date.tiered.window.policy.class",
+        "org.apache.hadoop.hbase.regionserver.compactions.ExploringCompactionPolicy";
+    /// Whether a file is deleted unread when all its cells have expired.
+    DELETE_EXPIRED_FILES: Flag = "hbase.store.delete.expired.storefile", "true";
+    /// First quiet hour of the day, 0 to 23 in UTC; -1 for none.
+    OFF_PEAK_START: Number = "hbase.offpeak.start.hour", "-1";
+    /// First hour after the quiet ones, 0 to 23 in UTC; -1 for none.
+    OFF_PEAK_END: Number = "hbase.offpeak.end.hour", "-1";
+    /// Whether the bytes that compactions write are limited: PressureAwareCompactionThroughputController, or
+    /// NoLimitThroughputController.
+    THROUGHPUT_CONTROLLER: ThroughputControllerName = "hbase.regionserver.throughput.controller",
+        "org.apache.hadoop.hbase.regionserver.throttle.PressureAwareCompactionThroughputController";
+    /// Bytes a second that all compactions may write while no store has too many files.
+    THROUGHPUT_LOWER: Size = "hbase.hstore.compaction.throughput.lower.bound", "52428800";
+    /// The same just before flushes have to wait for compactions. When they wait there is no limit.
+    THROUGHPUT_HIGHER: Size = "hbase.hstore.compaction.throughput.higher.bound", "104857600";
+    /// The same in quiet hours.
+    THROUGHPUT_OFF_PEAK: Size = "hbase.hstore.compaction.throughput.offpeak", "9223372036854775807";
     /// Number of files above which a store is not flushed until it was compacted.
     BLOCKING_STORE_FILES: Count = "hbase.hstore.blockingStoreFiles", "16";
     /// Longest time that a flush waits for a store with too many files.

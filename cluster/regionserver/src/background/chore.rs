@@ -40,21 +40,11 @@ impl RegionServer {
             if region.asks_for_memory_compaction() {
                 self.background.memory_queue.push(region);
             }
-            if region.needs_compaction() {
-                self.background.request_compaction(region, false, Vec::new());
-            }
+            self.background.consider_compaction(region);
         }
         self.relieve_memory();
         self.weigh_background();
-        for region in &regions {
-            let families = region.due_for_major();
-            let compacting = self.background.compacting(region);
-            if !families.is_empty() && !compacting.major {
-                tracing::info!(region = %region.info(), table = %region.info().table(), families = families.len(),
-                    "time for a major compaction (hbase.hregion.majorcompaction)");
-                self.background.request_compaction(region, true, families);
-            }
-        }
+        self.tune_throughput(&regions);
         self.roll_old_log();
         self.remove_unnamed_files(&regions);
         self.shorten_log();

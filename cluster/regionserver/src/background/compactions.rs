@@ -1,54 +1,173 @@
 //! Compactions of the background: which one is next, and what follows it.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use region::{CompactionRequest, Region, Search};
+use bytes::Bytes;
+use region::{CompactionMonitor, Region, Search, StoreCompaction};
 
 use super::Background;
+use super::compaction_queue::{Lane, Origin, Wanted};
 use super::failure::{attempt, tell_failure};
-use super::queues::next_due;
 use crate::RegionServer;
 use crate::counters::count;
+use crate::tasks::TaskGuard;
+
+/// Watches one compaction: shows its progress, slows it down, and ends it when compactions are switched off.
+struct Watch<'a> {
+    server: &'a RegionServer,
+    task: &'a TaskGuard,
+    cells: AtomicU64,
+    bytes: AtomicU64,
+    cells_max: AtomicU64,
+    bytes_max: AtomicU64,
+}
+
+impl CompactionMonitor for Watch<'_> {
+    fn begin(&self, cells: u64, bytes: u64) {
+        self.cells_max.store(cells, Ordering::Relaxed);
+        self.bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    fn advance(&self, cells: u64, bytes: u64) -> ControlFlow<()> {
+        let background = &self.server.background;
+        let cells = self.cells.fetch_add(cells, Ordering::Relaxed) + cells;
+        let written = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let (cells_max, bytes_max) =
+            (self.cells_max.load(Ordering::Relaxed), self.bytes_max.load(Ordering::Relaxed));
+        self.task.status(format!(
+            "read {cells} of {cells_max} cells, wrote {written} bytes from files of {bytes_max}"
+        ));
+        background
+            .compaction_budget
+            .spend(bytes, &self.server.foundation().world, || background.stops() || !background.compacts());
+        if background.compacts() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+/// Holds the quiet hours' larger ratio for one compaction at a time, as HBase does.
+struct OffPeak<'a>(Option<&'a AtomicBool>);
+
+impl Drop for OffPeak<'_> {
+    fn drop(&mut self) {
+        if let Some(taken) = self.0 {
+            taken.store(false, Ordering::Release);
+        }
+    }
+}
 
 impl Background {
-    /// Turns compactions on or off. Returns whether they were on.
+    /// Turns compactions on or off; running ones end. Returns whether they were on.
     pub(crate) fn switch_compaction(&self, enabled: bool) -> bool {
         let before = self.compaction_enabled.swap(enabled, Ordering::AcqRel);
         let _queues = self.queues.lock();
-        self.wakes.compactions.notify_all();
+        self.wakes.small_compactions.notify_all();
+        self.wakes.large_compactions.notify_all();
+        self.compaction_budget.wake();
         before
     }
 
-    /// Waits for the next compaction and runs it.
+    /// Whether compactions are on.
+    fn compacts(&self) -> bool {
+        self.compaction_enabled.load(Ordering::Acquire)
+    }
+
+    /// Queues the compactions that a client asks for, of every family if none is named. Stores without anything to
+    /// compact get none, nor do tables whose COMPACTION_ENABLED is false.
+    pub(crate) fn request_compaction(&self, region: &Arc<Region>, major: bool, families: Vec<Bytes>) {
+        self.request(region, major, families, Origin::User);
+    }
+
+    /// Queues the compactions that the region's stores need by their policies.
+    pub(crate) fn consider_compaction(&self, region: &Arc<Region>) {
+        self.request(region, false, Vec::new(), Origin::System);
+    }
+
+    fn request(&self, region: &Arc<Region>, major: bool, mut families: Vec<Bytes>, origin: Origin) {
+        if !region.table().options().is_ok_and(|options| options.compaction_enabled) {
+            return;
+        }
+        if families.is_empty() {
+            families = region.table().families().iter().map(|family| family.name().clone()).collect();
+        }
+        for family in families {
+            let is_user = origin == Origin::User;
+            let wanted = StoreCompaction { family, major, is_user, off_peak: false };
+            let Some(plan) = region.plan_compaction(&wanted) else { continue };
+            let wanted = Wanted::new(region, wanted.family, &plan, origin);
+            let lane = wanted.lane;
+            self.queues.lock().compactions.push(wanted);
+            // A thread for large ones takes small ones, too.
+            self.wakes.large_compactions.notify_one();
+            if lane == Lane::Small {
+                self.wakes.small_compactions.notify_one();
+            }
+        }
+    }
+
+    /// Waits for the next compaction of any size and runs it.
     pub(crate) fn compact_next(server: &RegionServer) {
+        Background::compact_next_of(server, Lane::Large);
+    }
+
+    /// Waits for the next compaction below the throttle point and runs it.
+    pub(crate) fn compact_next_small(server: &RegionServer) {
+        Background::compact_next_of(server, Lane::Small);
+    }
+
+    fn compact_next_of(server: &RegionServer, lane: Lane) {
         let background = &server.background;
         let now = server.foundation().world.moment();
         let mut queues = background.queues.lock();
-        let enabled = background.compaction_enabled.load(Ordering::Acquire);
-        let next = match enabled {
-            true => next_due(&mut queues.compactions, |wanted| wanted.again, now),
-            false => Err(None),
-        };
+        let next = if background.compacts() { queues.compactions.take(lane, now) } else { Err(None) };
         let mut wanted = match next {
             Ok(wanted) => wanted,
             Err(next) => {
                 let period = server.options().wake_period;
                 let rest = next.map_or(period, |next| next.min(period));
-                return background.rest(&background.wakes.compactions, &mut queues, rest);
+                let wake = match lane {
+                    Lane::Small => &background.wakes.small_compactions,
+                    Lane::Large => &background.wakes.large_compactions,
+                };
+                return background.rest(wake, &mut queues, rest);
             }
         };
         queues.began.push(now);
         drop(queues);
-        let request = CompactionRequest { major: wanted.major, families: wanted.families.clone() };
-        let counters = server.counters();
+        let (region, counters) = (Arc::clone(&wanted.region), server.counters());
+        let is_user = wanted.origin == Origin::User;
+        let quiet = background.begin_off_peak(server);
+        let request = StoreCompaction {
+            family: wanted.family.clone(),
+            // The server's own are major if the policy says so when they begin.
+            major: wanted.major && is_user,
+            is_user,
+            off_peak: quiet.0.is_some(),
+        };
         let kind = if wanted.major { "Major compaction" } else { "Compaction" };
+        let family = wanted.family.escape_ascii().to_string();
         let task = server
             .background_tasks
-            .begin(format!("{kind} of {}", wanted.region.info()), "writing store files");
-        let outcome = attempt(|| wanted.region.compact(&request));
+            .begin(format!("{kind} of {family} in {}", region.info()), "selecting store files");
+        let outcome = attempt(|| {
+            let watch = Watch {
+                server,
+                task: &task,
+                cells: AtomicU64::new(0),
+                bytes: AtomicU64::new(0),
+                cells_max: AtomicU64::new(0),
+                bytes_max: AtomicU64::new(0),
+            };
+            region.compact_family(&request, &watch)
+        });
         task.end(&outcome);
-        background.queues.lock().ended(now);
+        drop(quiet);
+        {
+            let mut queues = background.queues.lock();
+            queues.ended(now);
+            queues.compactions.end(&wanted);
+        }
         server.weigh_background();
         match outcome {
             // Another compaction of the store has just done the work.
@@ -57,31 +176,43 @@ impl Background {
                 let took = server.foundation().world.moment().since(now);
                 count(&counters.compactions);
                 server.times.compaction.record_time(took);
-                let (region, load) = (wanted.region.info(), wanted.region.load());
-                tracing::info!(region = %region, table = %region.table(), major = wanted.major,
+                let (info, load) = (region.info(), region.load());
+                tracing::info!(region = %info, table = %info.table(), family, major = wanted.major,
                     files_before = files, files = load.files, bytes = load.file_bytes,
                     ms = took.as_millis() as u64, "compacted");
-                server.clean(&wanted.region, Search::GivenUp);
+                server.clean(&region, Search::GivenUp);
             }
-            Err(_) if !server.regions().is_open(&wanted.region) => {}
+            Err(_) if !server.regions().is_open(&region) => {}
+            // It waits until compactions are on again.
+            Err(region::Error::Interrupted(_)) => return background.put_back(wanted),
             Err(error) => {
                 count(&counters.compactions_failed);
                 server.give_way(&error);
                 let (wait, again) =
                     wanted.again.after_failure(server.foundation().world.moment(), &server.options());
-                tell_failure("compaction", &wanted.region, &error, wait);
+                tell_failure("compaction", &region, &error, wait);
                 wanted.again = again;
-                // It still waits, so the counts of waiting compactions stay.
-                background.queues.lock().compactions.push_back(wanted);
-                background.wakes.compactions.notify_one();
-                return;
+                return background.put_back(wanted);
             }
         }
-        background.queues.lock().finished(&wanted);
-        if wanted.region.needs_compaction() && server.regions().is_open(&wanted.region) {
-            background.request_compaction(&wanted.region, false, Vec::new());
+        background.queues.lock().compactions.finished(&wanted);
+        if server.regions().is_open(&region) {
+            background.consider_compaction(&region);
         }
-        server.consider_split(&wanted.region);
+        server.consider_split(&region);
+    }
+
+    /// The compaction still waits, so the counts of waiting compactions stay.
+    fn put_back(&self, wanted: Wanted) {
+        self.queues.lock().compactions.put_back(wanted);
+        self.wakes.large_compactions.notify_one();
+        self.wakes.small_compactions.notify_one();
+    }
+
+    fn begin_off_peak(&self, server: &RegionServer) -> OffPeak<'_> {
+        let is_quiet = server.options().off_peak.contains(server.foundation().world.now());
+        let is_taken = is_quiet && !self.off_peak_compaction.swap(true, Ordering::AcqRel);
+        OffPeak(is_taken.then_some(&self.off_peak_compaction))
     }
 }
 
@@ -89,8 +220,6 @@ impl RegionServer {
     /// Does what follows a bulk load, which has flushed the region and added files.
     pub(crate) fn loaded(&self, region: &Arc<Region>) {
         self.background.account(region);
-        if region.needs_compaction() {
-            self.background.request_compaction(region, false, Vec::new());
-        }
+        self.background.consider_compaction(region);
     }
 }

@@ -42,7 +42,7 @@ impl Background {
                     tracing::warn!(region = %region.info(), table = %region.info().table(),
                         "too many store files: the flush waits for a compaction (hbase.hstore.blockingStoreFiles)");
                     background.hurry();
-                    background.request_compaction(&region, false, Vec::new());
+                    background.consider_compaction(&region);
                 }
                 return;
             }
@@ -118,9 +118,7 @@ impl RegionServer {
                 files = flushed.files, bytes = flushed.bytes, retained = flushed.retained_bytes, sequence = flushed.sequence.0,
                 ms = took.as_millis() as u64, "flushed");
         }
-        if region.needs_compaction() {
-            self.background.request_compaction(region, false, Vec::new());
-        }
+        self.background.consider_compaction(region);
         Ok(flushed)
     }
 

@@ -1,25 +1,15 @@
-//! The queues of flushes, each region once, and of compactions.
+//! The queue of flushes, each region once, and what both queues share.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use env::{HashMap, Moment};
-use proto::EncodedName;
+use env::Moment;
 use region::Region;
 
 use super::Background;
+use super::compaction_queue::{Compacting, CompactionCounts, CompactionQueue, Lane};
 use crate::Options;
-
-/// A waiting compaction.
-pub(super) struct Wanted {
-    pub(super) region: Arc<Region>,
-    pub(super) major: bool,
-    /// The families; empty for all.
-    pub(super) families: Vec<Bytes>,
-    pub(super) again: Again,
-}
 
 /// A waiting flush.
 pub(super) struct Flush {
@@ -68,23 +58,14 @@ pub(super) struct Queues {
     pub(super) flushing: Vec<Arc<Region>>,
     /// When the running flushes and compactions began.
     pub(super) began: Vec<Moment>,
-    pub(super) compactions: VecDeque<Wanted>,
-    /// Numbers of waiting or running compactions by region: minor and major.
-    pub(super) compacting: HashMap<EncodedName, (usize, usize)>,
-}
-
-/// The kinds of compaction that a region has waiting or running.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Compacting {
-    pub(crate) minor: bool,
-    pub(crate) major: bool,
+    pub(super) compactions: CompactionQueue,
 }
 
 /// Numbers of flushes and compactions that wait or run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) flushes: usize,
-    pub(crate) compactions: usize,
+    pub(crate) compactions: CompactionCounts,
 }
 
 impl Queues {
@@ -92,17 +73,6 @@ impl Queues {
     pub(super) fn ended(&mut self, moment: Moment) {
         if let Some(at) = self.began.iter().position(|began| *began == moment) {
             self.began.swap_remove(at);
-        }
-    }
-
-    pub(super) fn finished(&mut self, wanted: &Wanted) {
-        let name = wanted.region.info().encoded_name();
-        if let Some(counts) = self.compacting.get_mut(name) {
-            let count = if wanted.major { &mut counts.1 } else { &mut counts.0 };
-            *count = count.saturating_sub(1);
-            if *counts == (0, 0) {
-                self.compacting.remove(name);
-            }
         }
     }
 }
@@ -150,43 +120,19 @@ impl Background {
     /// The numbers of waiting and running work.
     pub(crate) fn waiting(&self) -> Waiting {
         let queues = self.queues.lock();
-        let compactions = queues.compacting.values().map(|(minor, major)| minor + major).sum();
-        Waiting { flushes: queues.flushes.len() + queues.flushing.len(), compactions }
-    }
-
-    /// Queues a compaction, of every family if none is named.
-    pub(crate) fn request_compaction(&self, region: &Arc<Region>, major: bool, families: Vec<Bytes>) {
-        let mut queues = self.queues.lock();
-        let same = |wanted: &Wanted| {
-            Arc::ptr_eq(&wanted.region, region) && wanted.major == major && wanted.families == families
-        };
-        if queues.compactions.iter().any(same) {
-            return;
-        }
-        let counts = queues.compacting.entry(region.info().encoded_name().clone()).or_default();
-        *(if major { &mut counts.1 } else { &mut counts.0 }) += 1;
-        queues.compactions.push_back(Wanted {
-            region: region.clone(),
-            major,
-            families,
-            again: Again::default(),
-        });
-        self.wakes.compactions.notify_one();
+        let flushes = queues.flushes.len() + queues.flushing.len();
+        Waiting { flushes, compactions: queues.compactions.counts() }
     }
 
     /// The kinds of compaction that a region has waiting or running.
     pub(crate) fn compacting(&self, region: &Region) -> Compacting {
-        let queues = self.queues.lock();
-        let counts = queues.compacting.get(region.info().encoded_name()).copied().unwrap_or_default();
-        Compacting { minor: counts.0 > 0, major: counts.1 > 0 }
+        self.queues.lock().compactions.compacting(region.info().encoded_name())
     }
 
-    /// Drops all waiting compactions.
-    pub(crate) fn clear_compactions(&self) {
-        let mut queues = self.queues.lock();
-        for wanted in std::mem::take(&mut queues.compactions) {
-            queues.finished(&wanted);
-        }
+    /// Drops the waiting compactions below the throttle point (`small`) or above it.
+    pub(crate) fn clear_compactions(&self, small: bool) {
+        let lane = if small { Lane::Small } else { Lane::Large };
+        self.queues.lock().compactions.clear(lane);
     }
 
     /// Drops the work of a region that is no longer on this server.
@@ -194,12 +140,6 @@ impl Background {
         self.memory_queue.forget(region);
         let mut queues = self.queues.lock();
         queues.flushes.retain(|waiting| !Arc::ptr_eq(&waiting.region, region));
-        for wanted in std::mem::take(&mut queues.compactions) {
-            if Arc::ptr_eq(&wanted.region, region) {
-                queues.finished(&wanted);
-            } else {
-                queues.compactions.push_back(wanted);
-            }
-        }
+        queues.compactions.forget(region);
     }
 }

@@ -57,14 +57,28 @@ fn queued_compactions_are_reported() {
         };
         bench.admin::<pb::CompactRegionResponse>("CompactRegion", &request)
     };
+    compact(false, Option::None).expect("there is nothing to compact");
+    compact(true, Option::None).expect("there is nothing to compact");
+    assert_eq!(state(), None);
+    let open = bench.server.regions().all().remove(0);
+    for row in ["a", "b", "c"] {
+        bench.put(row, "f:x", "1");
+        open.flush(region::FlushReason::Requested).expect("flushes");
+    }
     compact(false, Option::None).expect("queued");
     assert_eq!(state(), Minor);
     compact(true, Some("f")).expect("queued");
     compact(true, Some("f")).expect("queued once");
     assert_eq!(state(), MajorAndMinor);
     assert_eq!(class(&compact(true, Some("x")).expect_err("no family")), "NoSuchColumnFamilyException");
-    let _: pb::ClearCompactionQueuesResponse =
-        bench.admin("ClearCompactionQueues", &pb::ClearCompactionQueuesRequest::default()).expect("cleared");
+    let clear = |queue: &str| {
+        let request = pb::ClearCompactionQueuesRequest { queue_name: vec![queue.to_owned()] };
+        bench.admin::<pb::ClearCompactionQueuesResponse>("ClearCompactionQueues", &request)
+    };
+    clear("long").expect("cleared");
+    assert_eq!(state(), MajorAndMinor, "they are small");
+    assert_eq!(clear("middle").expect_err("no queue").message, "Unknown queue name middle");
+    clear("short").expect("cleared");
     assert_eq!(state(), None);
     let switch = |enabled| {
         let request = pb::CompactionSwitchRequest { enabled };

@@ -76,6 +76,8 @@ fn a_request_wakes_one_thread_of_its_kind() {
     let bench = Bench::with(Options { wake_period: LONG, ..Options::default() }, &[("", "")]);
     bench.put("r", "f:x", "1");
     let region = bench.server.regions().all().remove(0);
+    region.flush(region::FlushReason::Requested).expect("flushes");
+    bench.put("r", "f:x", "2");
     let flushes = once(&bench, Background::flush_next);
     let compacts = once(&bench, Background::compact_next);
     let others = once(&bench, Background::flush_next);
@@ -155,6 +157,8 @@ fn disabled_compactions_wait() {
         &[("", "")],
     );
     let region = bench.server.regions().all().remove(0);
+    bench.put("r", "f:x", "1");
+    region.flush(region::FlushReason::Requested).expect("flushes");
     bench.server.background.request_compaction(&region, true, Vec::new());
     Background::compact_next(&bench.server);
     assert!(bench.server.background.compacting(&region).major, "still waits");
@@ -291,7 +295,12 @@ fn from_the_lower_mark_on_the_fullest_regions_are_flushed_until_it_is_below() {
 
 #[test]
 fn too_many_files_delay_a_flush_for_a_limited_time() {
-    let region_options = RegionOptions { blocking_files: 1, flush_size: 1, ..RegionOptions::default() };
+    let region_options = RegionOptions {
+        blocking_files: 1,
+        compaction_files_min: 2,
+        flush_size: 1,
+        ..RegionOptions::default()
+    };
     let options =
         Options { blocking_wait: Duration::from_secs(10), wake_period: Duration::ZERO, ..Options::default() };
     let bench = Bench::of(options, region_options, 1 << 20, &[("", "")]);

@@ -1,0 +1,197 @@
+//! The queue of compactions: one entry for each store and kind, the most urgent first.
+//!
+//! A compaction is large if it takes more bytes than the throttle point. Large ones have threads of their own, so that
+//! small ones never wait behind one that takes an hour. A thread for large ones takes a small one when it has nothing
+//! else to do. Two compactions of one store never run at once.
+//!
+//! The order is that of HBase: the fewer files a store may still get before its flushes wait, the more urgent it is; a
+//! client's request counts as one file left. Stores of system tables come before all others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use env::{HashMap, Moment};
+use proto::EncodedName;
+use region::{CompactionPlan, Region};
+
+use super::queues::Again;
+
+/// HBase's priority of a client's request (`Store.PRIORITY_USER`).
+const USER_PRIORITY: i64 = 1;
+
+/// Who wants a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The server, by the policy of the store.
+    System,
+    /// A client.
+    User,
+}
+
+/// Which compactions a thread takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Those below the throttle point.
+    Small,
+    /// Those above it, and others if there are none.
+    Large,
+}
+
+/// A compaction of one store that waits.
+pub(super) struct Wanted {
+    pub(super) region: Arc<Region>,
+    pub(super) family: Bytes,
+    pub(super) major: bool,
+    pub(super) origin: Origin,
+    pub(super) lane: Lane,
+    pub(super) again: Again,
+    /// Less is more urgent: whether it is of a user table, the files left, the order of arrival.
+    order: (bool, i64, u64),
+}
+
+impl Wanted {
+    pub(super) fn new(region: &Arc<Region>, family: Bytes, plan: &CompactionPlan, origin: Origin) -> Wanted {
+        let priority = match origin {
+            Origin::User => USER_PRIORITY,
+            // As in HBase, no request of the server looks like a client's.
+            Origin::System if plan.files_left == USER_PRIORITY => USER_PRIORITY + 1,
+            Origin::System => plan.files_left,
+        };
+        Wanted {
+            region: Arc::clone(region),
+            family,
+            major: plan.major,
+            origin,
+            lane: if plan.is_large { Lane::Large } else { Lane::Small },
+            again: Again::default(),
+            order: (!region.info().table().is_system(), priority, 0),
+        }
+    }
+
+    fn is_of(&self, region: &Region, family: &[u8]) -> bool {
+        std::ptr::eq(&*self.region, region) && self.family == family
+    }
+}
+
+/// Numbers of compactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CompactionCounts {
+    /// Waiting ones below the throttle point.
+    pub(crate) small: usize,
+    /// Waiting ones above it.
+    pub(crate) large: usize,
+    /// Running ones.
+    pub(crate) running: usize,
+}
+
+/// The kinds of compaction that a region has waiting or running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Compacting {
+    pub(crate) minor: bool,
+    pub(crate) major: bool,
+}
+
+#[derive(Default)]
+pub(super) struct CompactionQueue {
+    waiting: Vec<Wanted>,
+    running: Vec<(Arc<Region>, Bytes)>,
+    /// Numbers of waiting or running compactions by region: minor and major.
+    counts: HashMap<EncodedName, (usize, usize)>,
+    arrivals: u64,
+}
+
+impl CompactionQueue {
+    /// Adds a compaction. One of the same store and kind that waits already becomes as urgent as this one.
+    pub(super) fn push(&mut self, mut wanted: Wanted) {
+        let same =
+            |known: &&mut Wanted| known.is_of(&wanted.region, &wanted.family) && known.major == wanted.major;
+        if let Some(known) = self.waiting.iter_mut().find(same) {
+            known.order = known.order.min((wanted.order.0, wanted.order.1, known.order.2));
+            known.lane = wanted.lane;
+            if wanted.origin == Origin::User {
+                (known.origin, known.again) = (Origin::User, Again::default());
+            }
+            return;
+        }
+        let counts = self.counts.entry(wanted.region.info().encoded_name().clone()).or_default();
+        *(if wanted.major { &mut counts.1 } else { &mut counts.0 }) += 1;
+        self.arrivals += 1;
+        wanted.order.2 = self.arrivals;
+        self.waiting.push(wanted);
+    }
+
+    /// Takes the most urgent compaction that is due for a thread of `lane`; its store is busy until
+    /// [`CompactionQueue::end`]. If there is none, returns the time until the next one is due.
+    pub(super) fn take(&mut self, lane: Lane, now: Moment) -> Result<Wanted, Option<Duration>> {
+        let is_free =
+            |wanted: &Wanted| !self.running.iter().any(|(region, family)| wanted.is_of(region, family));
+        let lanes: &[Lane] = if lane == Lane::Large { &[Lane::Large, Lane::Small] } else { &[Lane::Small] };
+        for lane in lanes {
+            let mine = self.waiting.iter().enumerate().filter(|(_, wanted)| wanted.lane == *lane);
+            let due = mine.filter(|(_, wanted)| wanted.again.is_due(now) && is_free(wanted));
+            if let Some((index, _)) = due.min_by_key(|(_, wanted)| wanted.order) {
+                let wanted = self.waiting.swap_remove(index);
+                self.running.push((Arc::clone(&wanted.region), wanted.family.clone()));
+                return Ok(wanted);
+            }
+        }
+        let mine = self.waiting.iter().filter(|wanted| lanes.contains(&wanted.lane));
+        Err(mine.filter_map(|wanted| wanted.again.due).map(|due| due.since(now)).min())
+    }
+
+    /// The store of a compaction that was taken is free again.
+    pub(super) fn end(&mut self, wanted: &Wanted) {
+        let is_it = |(region, family): &(Arc<Region>, Bytes)| wanted.is_of(region, family);
+        if let Some(at) = self.running.iter().position(is_it) {
+            self.running.swap_remove(at);
+        }
+    }
+
+    /// Puts back a compaction that was taken, and has [ended](CompactionQueue::end).
+    pub(super) fn put_back(&mut self, wanted: Wanted) {
+        self.waiting.push(wanted);
+    }
+
+    /// A compaction neither waits nor runs any more.
+    pub(super) fn finished(&mut self, wanted: &Wanted) {
+        let name = wanted.region.info().encoded_name();
+        if let Some(counts) = self.counts.get_mut(name) {
+            let count = if wanted.major { &mut counts.1 } else { &mut counts.0 };
+            *count = count.saturating_sub(1);
+            if *counts == (0, 0) {
+                self.counts.remove(name);
+            }
+        }
+    }
+
+    /// Drops the waiting compactions of a lane.
+    pub(super) fn clear(&mut self, lane: Lane) {
+        self.drop_waiting(|wanted| wanted.lane == lane);
+    }
+
+    /// Drops the waiting compactions of a region.
+    pub(super) fn forget(&mut self, region: &Region) {
+        self.drop_waiting(|wanted| std::ptr::eq(&*wanted.region, region));
+    }
+
+    fn drop_waiting(&mut self, goes: impl Fn(&Wanted) -> bool) {
+        for wanted in std::mem::take(&mut self.waiting) {
+            if goes(&wanted) {
+                self.finished(&wanted);
+            } else {
+                self.waiting.push(wanted);
+            }
+        }
+    }
+
+    pub(super) fn compacting(&self, region: &EncodedName) -> Compacting {
+        let counts = self.counts.get(region).copied().unwrap_or_default();
+        Compacting { minor: counts.0 > 0, major: counts.1 > 0 }
+    }
+
+    pub(super) fn counts(&self) -> CompactionCounts {
+        let large = self.waiting.iter().filter(|wanted| wanted.lane == Lane::Large).count();
+        CompactionCounts { small: self.waiting.len() - large, large, running: self.running.len() }
+    }
+}

@@ -1,0 +1,241 @@
+//! How many bytes a second compactions may write, all together.
+//!
+//! The limit follows the pressure of the store with the most files, as HBase's
+//! `PressureAwareCompactionThroughputController` has it:
+//!
+//! ```text
+//! bytes/s  ▲                        ┊ no limit: flushes wait
+//!   higher ┤                    ___/┊
+//!          │            ___----     ┊
+//!    lower ┤___----                 ┊
+//!          └────────────────────────┴─▶ files of the fullest store
+//!           min of a compaction     blocking files
+//! ```
+//!
+//! In quiet hours another bound holds. The limit acts on running compactions: they look at it with every quarter of a
+//! megabyte, and a wait ends when the limit rises or the compaction has to end. HBase looks after as many bytes as may
+//! be written in a second, so its compactions write in bursts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use env::sync::{Condvar, Mutex};
+use env::{Moment, WallTime, World};
+use region::Region;
+
+use crate::RegionServer;
+
+/// Longest time that a compaction sleeps before it looks at the limit again.
+const NAP: Duration = Duration::from_millis(100);
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+const MS_PER_HOUR: i64 = 3_600_000;
+
+/// The hours of a day in which a server has little to do, in UTC (`hbase.offpeak.start.hour`, `hbase.offpeak.end.hour`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OffPeakHours {
+    /// There are none.
+    #[default]
+    Never,
+    /// From the first hour to before the second, over midnight if that is less.
+    Between(i64, i64),
+}
+
+impl OffPeakHours {
+    /// From the hours of the two keys; -1 turns them off, and so do hours that no day has.
+    pub fn new(start: i64, end: i64) -> OffPeakHours {
+        let is_hour = |hour: i64| (0..24).contains(&hour);
+        match is_hour(start) && is_hour(end) && start != end {
+            true => OffPeakHours::Between(start, end),
+            false => OffPeakHours::Never,
+        }
+    }
+
+    /// Whether `time` is in them.
+    pub fn contains(self, time: WallTime) -> bool {
+        let hour = time.0.div_euclid(MS_PER_HOUR).rem_euclid(24);
+        match self {
+            OffPeakHours::Never => false,
+            OffPeakHours::Between(start, end) if start < end => (start..end).contains(&hour),
+            OffPeakHours::Between(start, end) => hour >= start || hour < end,
+        }
+    }
+}
+
+/// The bounds of the limit, in bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThroughputOptions {
+    /// Whether there is a limit at all (`hbase.regionserver.throughput.controller`).
+    pub is_limited: bool,
+    /// Without pressure (`hbase.hstore.compaction.throughput.lower.bound`).
+    pub lower: u64,
+    /// Just before flushes wait (`hbase.hstore.compaction.throughput.higher.bound`).
+    pub higher: u64,
+    /// In quiet hours (`hbase.hstore.compaction.throughput.offpeak`).
+    pub off_peak: u64,
+}
+
+impl ThroughputOptions {
+    /// Bytes a second under `pressure`: 0 if no store has more files than a compaction needs, above 1 if some store has
+    /// more than its flushes may wait for. [`u64::MAX`] is no limit.
+    pub fn limit(&self, pressure: f64, is_off_peak: bool) -> u64 {
+        if !self.is_limited || pressure > 1.0 {
+            return u64::MAX;
+        }
+        if is_off_peak {
+            return self.off_peak.max(1);
+        }
+        let span = self.higher.saturating_sub(self.lower) as f64;
+        self.lower.saturating_add((span * pressure.max(0.0)) as u64).max(1)
+    }
+}
+
+/// The bytes that compactions may write, shared by all of them.
+#[derive(Debug)]
+pub(crate) struct CompactionBudget {
+    /// Bytes a second.
+    limit: AtomicU64,
+    /// When all bytes that were spent so far are paid for.
+    paid_at: Mutex<Option<Moment>>,
+    wake: Condvar,
+}
+
+impl Default for CompactionBudget {
+    fn default() -> CompactionBudget {
+        CompactionBudget {
+            limit: AtomicU64::new(u64::MAX),
+            paid_at: Mutex::default(),
+            wake: Condvar::default(),
+        }
+    }
+}
+
+impl CompactionBudget {
+    /// Bytes a second; [`u64::MAX`] for no limit.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets the limit, also for compactions that wait now. Returns whether it is another one.
+    pub(crate) fn set_limit(&self, bytes_per_second: u64) -> bool {
+        let mut paid_at = self.paid_at.lock();
+        if self.limit.swap(bytes_per_second, Ordering::Relaxed) == bytes_per_second {
+            return false;
+        }
+        // A debt at the old price is not paid at the new one.
+        *paid_at = None;
+        self.wake.notify_all();
+        true
+    }
+
+    /// Compactions that wait look whether they should end.
+    pub(crate) fn wake(&self) {
+        let _paid_at = self.paid_at.lock();
+        self.wake.notify_all();
+    }
+
+    /// Spends `bytes`. Blocks until they are paid for, or until `ends` says that there is no need to go on.
+    pub(crate) fn spend(&self, bytes: u64, world: &World, ends: impl Fn() -> bool) {
+        let limit = self.limit();
+        if limit == u64::MAX || bytes == 0 {
+            return;
+        }
+        let cost = u128::from(bytes) * NANOS_PER_SECOND / u128::from(limit);
+        let cost = Duration::from_nanos(u64::try_from(cost).unwrap_or(u64::MAX));
+        let mut paid_at = self.paid_at.lock();
+        let now = world.moment();
+        // What was not spent in the past is lost, or an idle hour would pay for a burst.
+        let mine = paid_at.filter(|paid| *paid > now).unwrap_or(now).plus(cost);
+        *paid_at = Some(mine);
+        // As many naps as the debt is long: no clock that stands still holds a compaction for ever.
+        let naps = mine.since(now).as_nanos().div_ceil(NAP.as_nanos());
+        for _ in 0..naps {
+            let left = mine.since(world.moment());
+            if left.is_zero() || self.limit() != limit || ends() {
+                return;
+            }
+            self.wake.wait_for(&mut paid_at, left.min(NAP));
+        }
+    }
+}
+
+impl RegionServer {
+    /// Sets the limit of compactions by the store that is closest to holding flushes back.
+    pub(crate) fn tune_throughput(&self, regions: &[Arc<Region>]) {
+        let pressure = regions.iter().map(|region| region.compaction_pressure()).fold(0.0, f64::max);
+        let options = self.options();
+        let is_off_peak = options.off_peak.contains(self.foundation().world.now());
+        let limit = options.throughput.limit(pressure, is_off_peak);
+        if self.background.compaction_budget.set_limit(limit) {
+            tracing::debug!(pressure, bytes_per_second = limit, "the limit of compactions has changed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    fn options() -> ThroughputOptions {
+        ThroughputOptions { is_limited: true, lower: 50 * MB, higher: 100 * MB, off_peak: u64::MAX }
+    }
+
+    #[test]
+    fn the_limit_rises_with_the_pressure() {
+        let options = options();
+        assert_eq!(options.limit(0.0, false), 50 * MB);
+        assert_eq!(options.limit(0.5, false), 75 * MB);
+        assert_eq!(options.limit(1.0, false), 100 * MB);
+        assert_eq!(options.limit(1.01, false), u64::MAX, "flushes wait");
+        assert_eq!(options.limit(0.0, true), u64::MAX);
+        let quiet = ThroughputOptions { off_peak: 7, ..options };
+        assert_eq!((quiet.limit(1.0, true), quiet.limit(1.5, true)), (7, u64::MAX));
+        let none = ThroughputOptions { is_limited: false, ..options };
+        assert_eq!(none.limit(0.0, false), u64::MAX);
+    }
+
+    #[test]
+    fn quiet_hours_may_reach_over_midnight() {
+        let at = |hours: OffPeakHours, hour: i64| hours.contains(WallTime(hour * MS_PER_HOUR + 1));
+        let night = OffPeakHours::new(22, 6);
+        assert_eq!(
+            [21, 22, 23, 24, 29, 30].map(|hour| at(night, hour)),
+            [false, true, true, true, true, false]
+        );
+        let day = OffPeakHours::new(6, 22);
+        assert_eq!([5, 6, 21, 22].map(|hour| at(day, hour)), [false, true, true, false]);
+        for none in [(-1, -1), (5, 5), (-1, 6), (3, 24)] {
+            assert_eq!(OffPeakHours::new(none.0, none.1), OffPeakHours::Never);
+        }
+    }
+
+    #[test]
+    fn bytes_are_paid_for_with_time() {
+        let (world, budget) = (World::real(), CompactionBudget::default());
+        budget.spend(u64::MAX, &world, || false);
+        budget.set_limit(100_000);
+        let began = world.moment();
+        budget.spend(2_000, &world, || false);
+        budget.spend(3_000, &world, || false);
+        assert!(world.moment().since(began) >= Duration::from_millis(50), "5,000 of 100,000 a second");
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_limit_rises_or_the_compaction_ends() {
+        let (world, budget) = (World::real(), Arc::new(CompactionBudget::default()));
+        budget.set_limit(1);
+        budget.spend(1_000_000, &world, || true);
+        let waiting = Arc::clone(&budget);
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = env::spawn_thread("spends", env::Priority::Background, move || {
+            waiting.spend(1_000_000, &World::real(), || false);
+            let _nobody_waits = tell.send(());
+        });
+        drop(thread.expect("a thread"));
+        assert!(told.recv_timeout(Duration::from_millis(50)).is_err(), "it waits for days");
+        budget.set_limit(u64::MAX);
+        told.recv_timeout(Duration::from_secs(30)).expect("it goes on");
+    }
+}

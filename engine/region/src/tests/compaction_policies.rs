@@ -1,0 +1,113 @@
+//! Tests of policies on a whole region: what is written, what goes, and what readers see.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::*;
+
+fn tiered() -> RegionOptions {
+    RegionOptions {
+        compaction_policy: CompactionPolicy::DateTiered,
+        date_tiered: DateTieredOptions { base_window_ms: 1_000, ..DateTieredOptions::default() },
+        ..RegionOptions::default()
+    }
+}
+
+fn bench(family: FamilyDescriptor, options: RegionOptions) -> Bench {
+    Bench::open_with(Memory::new(), World::simulated(1, WallTime(1_000_000)), table(family), options)
+}
+
+fn family() -> FamilyDescriptor {
+    FamilyDescriptor::new("f").expect("a name")
+}
+
+fn write_file(bench: &Bench, cells: &[(&str, i64)]) {
+    for (row, timestamp) in cells {
+        bench.put(row, "f:q", *timestamp, &timestamp.to_string());
+    }
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+}
+
+fn request(major: bool) -> StoreCompaction {
+    StoreCompaction { family: "f".into(), major, is_user: true, off_peak: false }
+}
+
+fn files(bench: &Bench) -> usize {
+    bench.region.load().stores[0].files
+}
+
+#[test]
+fn a_tiered_major_compaction_writes_a_file_for_each_window() {
+    let bench = bench(family(), tiered());
+    // Now is 1,000,000: the newest windows are of a second, from 1,000,000 on.
+    write_file(&bench, &[("a", 999_500), ("b", 998_500), ("c", 900_000)]);
+    write_file(&bench, &[("a", 998_600), ("b", 998_400), ("d", 1_000_000)]);
+    let before = bench.all();
+    assert_eq!(bench.region.compact_family(&request(true), &()).expect("compacted"), 2);
+    assert!(files(&bench) > 2, "one for each window that has cells, of {}", files(&bench));
+    assert_eq!(bench.all(), before);
+    assert_eq!(bench.region.plan_compaction(&request(false)), None, "there is one file for each window");
+    let names = bench.region.file_names(&["f".into()]).expect("named");
+    let bench = Bench::open_with(bench.files.clone(), bench.world.clone(), bench.table.clone(), tiered());
+    assert_eq!(bench.region.file_names(&["f".into()]).expect("named"), names, "in the same order");
+    assert_eq!(bench.all(), before);
+    bench.put("a", "f:q", 1_000_001, "new");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    bench.region.compact_family(&request(true), &()).expect("compacted");
+    assert_ne!(bench.all(), before);
+}
+
+#[test]
+fn files_go_unread_when_all_their_cells_have_expired() {
+    let bench = bench(family().with("TTL", 100), RegionOptions::default());
+    for row in ["a", "b", "c"] {
+        write_file(&bench, &[(row, bench.world.now().0)]);
+        bench.world.advance(Duration::from_secs(40));
+    }
+    assert_eq!(bench.region.plan_compaction(&request(false)).map(|plan| plan.files), Some(0));
+    assert_eq!(bench.region.compact_family(&request(false), &()).expect("compacted"), 1, "of row a");
+    assert_eq!(files(&bench), 2);
+    assert_eq!(bench.region.load().compacting_cells, 0);
+    bench.world.advance(Duration::from_secs(1_000));
+    assert_eq!(bench.region.compact_family(&request(false), &()).expect("compacted"), 1);
+    assert_eq!(files(&bench), 1, "the newest says which writes are in files");
+    assert_eq!(bench.region.plan_compaction(&request(false)), None);
+    let sequence = bench.region.read_point();
+    let bench = Bench::open(bench.files.clone(), bench.world.clone(), bench.table.clone());
+    assert!(bench.region.open_sequence() > sequence, "sequence ids go on");
+    assert!(bench.all().is_empty());
+}
+
+/// Ends a compaction with its first report.
+#[derive(Default)]
+struct Stop(AtomicU64);
+
+impl CompactionMonitor for Stop {
+    fn begin(&self, cells: u64, _bytes: u64) {
+        self.0.store(cells, Ordering::Relaxed);
+    }
+
+    fn advance(&self, _cells: u64, _bytes: u64) -> ControlFlow<()> {
+        ControlFlow::Break(())
+    }
+}
+
+#[test]
+fn a_compaction_that_is_ended_has_changed_nothing() {
+    let bench = bench(family(), tiered());
+    write_file(&bench, &[("a", 999_500), ("b", 998_500)]);
+    write_file(&bench, &[("a", 900_000)]);
+    let listed = || bench.files.list(&FileName::new("data/default/t/r/f")).expect("listed").len();
+    let (before, on_disk) = (bench.all(), listed());
+    let stop = Stop::default();
+    let outcome = bench.region.compact_family(&request(true), &stop);
+    assert!(matches!(outcome, Err(Error::Interrupted(_))), "{outcome:?}");
+    assert_eq!(stop.0.load(Ordering::Relaxed), 3);
+    assert_eq!((files(&bench), listed()), (2, on_disk), "and left nothing");
+    assert_eq!(bench.all(), before);
+    let load = bench.region.load();
+    assert_eq!((load.compacting_cells, load.compacted_cells), (0, 0));
+    assert_eq!(bench.region.compact_family(&request(true), &()).expect("compacted"), 2);
+    assert_eq!(bench.all(), before);
+}
