@@ -20,7 +20,7 @@ const POLL_MAX: Duration = Duration::from_millis(500);
 /// The administration of a cluster. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
 }
 
 impl Admin {
@@ -29,7 +29,7 @@ impl Admin {
     }
 
     /// A nonce group and a nonce, by which the master recognizes a retry.
-    fn nonce(&self) -> (Option<u64>, Option<u64>) {
+    pub(crate) fn nonce(&self) -> (Option<u64>, Option<u64>) {
         (Some(self.cluster.0.nonce_group), Some(self.cluster.0.world.random()))
     }
 
@@ -315,7 +315,7 @@ impl Admin {
     }
 
     /// Waits for a procedure. Masters that return no procedure id have finished the work when they answer.
-    async fn finished(&self, id: Option<u64>) -> Result<()> {
+    pub(crate) async fn finished(&self, id: Option<u64>) -> Result<()> {
         use pb::get_procedure_result_response::State;
         let Some(id) = id else { return Ok(()) };
         let world = &self.cluster.0.world;

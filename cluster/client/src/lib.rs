@@ -35,6 +35,7 @@ mod admin;
 mod batch;
 mod cluster;
 mod connections;
+mod endpoint;
 mod error;
 mod filter;
 mod location;
@@ -43,6 +44,7 @@ mod operation;
 mod options;
 mod row;
 mod scan;
+mod snapshots;
 mod table;
 
 pub use admin::Admin;

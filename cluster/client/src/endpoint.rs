@@ -1,0 +1,65 @@
+//! Calls of a region beside reads and writes: coprocessor endpoints and bulk loads.
+
+use bytes::Bytes;
+use proto::pb;
+use rpc::client::Invocation;
+
+use crate::cluster::{decode, specifier};
+use crate::{Result, Table};
+
+impl Table {
+    /// Calls a coprocessor endpoint of the region that has `row`, with a request message and for a response message in bytes.
+    pub async fn call_endpoint(
+        &self,
+        row: impl Into<Bytes>,
+        service: &str,
+        method: &str,
+        request: impl Into<Bytes>,
+    ) -> Result<Bytes> {
+        const METHOD: &str = "ExecService";
+        let row = row.into();
+        let call = pb::CoprocessorServiceCall {
+            row: row.clone(),
+            service_name: service.to_owned(),
+            method_name: method.to_owned(),
+            request: request.into(),
+        };
+        let make = |location: &crate::Location| {
+            let region = specifier(&location.region);
+            Invocation::of(METHOD, &pb::CoprocessorServiceRequest { region, call: call.clone() })
+        };
+        let response = self.cluster.on_row(&self.name, &row, make).await?;
+        let answer: pb::CoprocessorServiceResponse = decode(METHOD, &response)?;
+        Ok(answer.value.value.unwrap_or_default())
+    }
+
+    /// Loads HFiles into the region that has `row`: pairs of a family and a path that the server can open. All of them become
+    /// visible at once. The server recognizes a repeated load by `token`. Returns `false`, and loads nothing, if the files have
+    /// rows of other regions.
+    pub async fn bulk_load(
+        &self,
+        row: impl Into<Bytes>,
+        files: &[(&str, &str)],
+        token: &str,
+    ) -> Result<bool> {
+        const METHOD: &str = "BulkLoadHFile";
+        let row = row.into();
+        let path = |(family, path): &(&str, &str)| pb::bulk_load_h_file_request::FamilyPath {
+            family: Bytes::copy_from_slice(family.as_bytes()),
+            path: (*path).to_owned(),
+        };
+        let make = |location: &crate::Location| {
+            let request = pb::BulkLoadHFileRequest {
+                region: specifier(&location.region),
+                family_path: files.iter().map(path).collect(),
+                assign_seq_num: Some(true),
+                bulk_token: Some(token.to_owned()),
+                ..pb::BulkLoadHFileRequest::default()
+            };
+            Invocation::of(METHOD, &request)
+        };
+        let response = self.cluster.on_row(&self.name, &row, make).await?;
+        let answer: pb::BulkLoadHFileResponse = decode(METHOD, &response)?;
+        Ok(answer.loaded)
+    }
+}

@@ -1,0 +1,65 @@
+//! Administration of snapshots.
+
+use proto::{TableName, pb};
+
+use crate::{Admin, Result};
+
+impl Admin {
+    /// Takes a snapshot of a table, with what is in memory. Fails if there is one of this name.
+    pub async fn snapshot(&self, name: &str, table: &TableName) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::SnapshotRequest { snapshot: description(name, Some(table)), nonce_group, nonce };
+        let answer: pb::SnapshotResponse = self.cluster.on_master("Snapshot", &request).await?;
+        self.finished(answer.proc_id.map(|id| id as u64)).await
+    }
+
+    /// Lists all complete snapshots.
+    pub async fn snapshots(&self) -> Result<Vec<pb::SnapshotDescription>> {
+        let request = pb::GetCompletedSnapshotsRequest::default();
+        let answer: pb::GetCompletedSnapshotsResponse =
+            self.cluster.on_master("GetCompletedSnapshots", &request).await?;
+        Ok(answer.snapshots)
+    }
+
+    /// Deletes a snapshot. The master does not recognize a retry: if the first attempt deletes it and its answer is lost, the
+    /// next one fails because there is no such snapshot.
+    pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
+        let request = pb::DeleteSnapshotRequest { snapshot: description(name, None) };
+        let _empty: pb::DeleteSnapshotResponse = self.cluster.on_master("DeleteSnapshot", &request).await?;
+        Ok(())
+    }
+
+    /// Creates `table` with the content of a snapshot, without copying it.
+    pub async fn clone_snapshot(&self, name: &str, table: &TableName) -> Result<()> {
+        self.restore(name, table).await
+    }
+
+    /// Gives a table the content that it had when the snapshot was taken. The table must be disabled.
+    pub async fn restore_snapshot(&self, name: &str, table: &TableName) -> Result<()> {
+        self.restore(name, table).await
+    }
+
+    /// The master clones a snapshot if there is no such table, and restores it otherwise.
+    async fn restore(&self, name: &str, table: &TableName) -> Result<()> {
+        let (nonce_group, nonce) = self.nonce();
+        let request = pb::RestoreSnapshotRequest {
+            snapshot: description(name, Some(table)),
+            nonce_group,
+            nonce,
+            ..pb::RestoreSnapshotRequest::default()
+        };
+        let answer: pb::RestoreSnapshotResponse = self.cluster.on_master("RestoreSnapshot", &request).await?;
+        self.finished(Some(answer.proc_id)).await?;
+        self.cluster.forget(table);
+        Ok(())
+    }
+}
+
+fn description(name: &str, table: Option<&TableName>) -> pb::SnapshotDescription {
+    pb::SnapshotDescription {
+        name: name.to_owned(),
+        table: table.map(ToString::to_string),
+        r#type: Some(pb::snapshot_description::Type::Flush as i32),
+        ..pb::SnapshotDescription::default()
+    }
+}
