@@ -195,11 +195,12 @@ impl Master {
             if was_open {
                 self.regions.close(region.encoded_name())?;
             }
-            self.remove_families(region, gone)?;
+            let removed = self.remove_families(region, gone);
             if !was_open {
-                return Ok(());
+                return removed;
             }
-            self.open(region, table)?;
+            // Whatever became of the files, the region must not stay closed.
+            self.open(region, table).and(removed)?;
             self.update_view(|view| {
                 if let Some(known) = view.tables.get_mut(name) {
                     known.reopening = known.reopening.saturating_sub(1);
@@ -207,7 +208,8 @@ impl Master {
             });
             Ok(())
         });
-        // A region that could not be reopened is closed, and reported by the error; no client should wait for it.
+        // The chore tries again to open a region that could not be reopened. The regions after it still have the old schema: a
+        // schema with which none can be opened makes one region unavailable, not all. The caller gets the error.
         self.update_view(|view| view.tables.get_mut(name).map(|known| known.reopening = 0));
         outcome
     }

@@ -41,8 +41,7 @@ impl Master {
                 return Err(Exception::do_not_retry("the region of hbase:meta cannot be moved"));
             }
             master.close(&row.region)?;
-            let open = master.regions.open(&row.region, &table, Some(&destination))?;
-            master.record(open)
+            master.open_on(&row.region, &table, Some(&destination))
         })
     }
 

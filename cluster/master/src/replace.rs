@@ -327,13 +327,7 @@ impl Master {
         let Ok(table) = self.check_enabled(replacement.table()) else { return Ok(()) };
         let last = self.server_of_parents(replacement);
         let rows = replacement.child_rows();
-        self.in_parallel(rows, |row| match self.regions.open(&row.region, &table, last.as_ref()) {
-            Ok(open) => self.record(open),
-            Err(cause) => {
-                self.record(RegionRow::new(row.region.clone(), RegionState::FailedOpen))?;
-                Err(cause)
-            }
-        })
+        self.in_parallel(rows, |row| self.open_on(&row.region, &table, last.as_ref()))
     }
 
     /// The server that the children open on: no block that is cached has to be read again.

@@ -400,8 +400,33 @@ impl Master {
 
     /// Opens a region and records it in hbase:meta.
     pub(crate) fn open(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
-        let row = self.regions.open(region, table, self.last_server(region).as_ref())?;
-        self.record(row)
+        self.open_on(region, table, self.last_server(region).as_ref())
+    }
+
+    /// The same, on the server `wanted` if it lives.
+    pub(crate) fn open_on(
+        &self,
+        region: &RegionInfo,
+        table: &Arc<TableDescriptor>,
+        wanted: Option<&ServerName>,
+    ) -> Result<(), Exception> {
+        match self.regions.open(region, table, wanted) {
+            Ok(row) => self.record(row),
+            Err(cause) => {
+                self.record_failed_open(region);
+                Err(cause)
+            }
+        }
+    }
+
+    /// Records that a region is not open although it should be. If hbase:meta cannot be written now, the view knows it alone:
+    /// this process tries to open the region again, and the next one opens it anyway.
+    fn record_failed_open(&self, region: &RegionInfo) {
+        let row = RegionRow::new(region.clone(), RegionState::FailedOpen);
+        if let Err(cause) = self.catalog.put_regions([&row]) {
+            tracing::warn!(%region, %cause, "hbase:meta does not say that the region could not be opened");
+        }
+        self.update_view(|view| view.tables.get_mut(region.table()).map(|table| table.update(row)));
     }
 
     /// The last server of a region, according to hbase:meta.

@@ -392,6 +392,24 @@ fn a_region_that_would_not_open_is_opened_when_it_can_be() {
 }
 
 #[test]
+fn a_region_that_an_alter_could_not_open_again_is_opened_later() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    let before = life.servers.open_count();
+    life.servers.refuse(Some("m"));
+    let family =
+        pb::ColumnFamilySchema::from(&proto::FamilyDescriptor::new("f").unwrap().with("VERSIONS", 7));
+    let failure = life.done(life.master.modify_family(&pb_name("t"), &family, None)).unwrap_err();
+    assert!(failure.message.contains("refused by the test"), "{failure}");
+    assert_eq!(life.servers.open_count(), before - 1);
+    life.servers.refuse(None);
+    life.master.reopen_failed(&mut Reopening::default());
+    life.master.procedures.wait_idle();
+    assert_eq!(life.servers.open_count(), before, "the chore opens what the change has closed");
+    assert!(status::of(&life.master, &[]).regions_in_transition.is_empty());
+}
+
+#[test]
 fn a_clock_that_was_set_back_hides_nothing_that_is_made_anew() {
     let life = Life::first();
     life.create("t", &["f"], &["m"]).unwrap();
