@@ -10,6 +10,8 @@
 #[cfg(debug_assertions)]
 pub mod disk;
 #[cfg(debug_assertions)]
+mod events;
+#[cfg(debug_assertions)]
 pub mod faults;
 #[cfg(debug_assertions)]
 pub mod network;

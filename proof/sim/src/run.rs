@@ -57,6 +57,7 @@ pub fn run(seed: u64, options: &Options, shows: Option<bool>) -> Report {
     let options = options.clone();
     // In a thread of its own: what threads keep for themselves begins empty, as in a process of its own.
     let thread = env::spawn_thread("sim", env::Priority::Foreground, move || {
+        let _events = tracing::subscriber::set_default(crate::events::Events);
         let mut random = Random::new(seed ^ 0x6265_6c6c_6f77_7321);
         let (scheduler, running) = Scheduler::start(
             random.bits(),

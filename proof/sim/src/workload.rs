@@ -11,6 +11,7 @@ mod counters;
 mod division;
 mod list;
 mod register;
+mod snapshots;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -154,8 +155,8 @@ pub trait Workload: Send + Sync {
 }
 
 /// What the workloads are called.
-pub const NAMES: [&str; 8] =
-    ["registers", "list", "counters", "appends", "bank", "churn", "division", "cells"];
+pub const NAMES: [&str; 9] =
+    ["registers", "list", "counters", "appends", "bank", "churn", "division", "cells", "snapshots"];
 
 /// Some of the workloads, with random options; `wanted` is among them.
 pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>> {
@@ -171,7 +172,8 @@ pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>>
             "bank" => Arc::new(bank::Bank::new(random)),
             "churn" => Arc::new(churn::Churn::new(random)),
             "division" => Arc::new(division::Division::new(random)),
-            _ => Arc::new(cells::Cells::new(random)),
+            "cells" => Arc::new(cells::Cells::new(random)),
+            _ => Arc::new(snapshots::Snapshots::new(random)),
         });
     }
     all

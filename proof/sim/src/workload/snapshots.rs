@@ -1,0 +1,362 @@
+//! Snapshots: a table is written to, and snapshots of it are taken, deleted, cloned and restored. A snapshot has what was
+//! acknowledged before it was asked for, until it is deleted: whatever becomes of the table, of its files and of its regions.
+//!
+//! One client does all of it, so it knows what a table has: the rows that it must have, and the rows that it may have, whose
+//! puts were not acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use client::{Admin, Cluster, Put, Row, Scan};
+use parking_lot::Mutex;
+use proto::{TableDescriptor, TableName};
+
+use super::{Complaint, Job, Scene, Verdict, Workload, splits, stir, table};
+use crate::random::Random;
+
+const TABLE: &str = "original";
+const CLONE: &str = "cloned";
+/// Snapshots at one time.
+const SNAPSHOTS_MAX: usize = 4;
+
+/// The numbers of a table's rows.
+#[derive(Clone, Debug, Default)]
+struct Content {
+    must: BTreeSet<u64>,
+    may: BTreeSet<u64>,
+}
+
+impl Content {
+    fn check(&self, what: &str, found: &[Row]) -> Result<(), String> {
+        let mut numbers = BTreeSet::new();
+        for row in found {
+            let key = row.key().escape_ascii();
+            match (row.number("f", "q"), row.number("g", "q")) {
+                (Some(one), Some(other)) if one == other => {
+                    numbers.insert(one as u64);
+                }
+                both => return Err(format!("row {key} of {what} is not whole: {both:?}")),
+            }
+        }
+        if let Some(lost) = self.must.iter().find(|number| !numbers.contains(number)) {
+            return Err(format!(
+                "row {lost} of {what} was acknowledged and is missing; {} rows found",
+                found.len()
+            ));
+        }
+        match numbers.iter().find(|number| !self.must.contains(number) && !self.may.contains(number)) {
+            Some(wrong) => Err(format!("{what} has row {wrong}, which was not put there")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is known of a table.
+#[derive(Clone, Debug)]
+enum Known {
+    Absent,
+    Present(Content),
+    /// A change has failed: nobody knows.
+    Unknown,
+}
+
+struct State {
+    original: Known,
+    clone: Known,
+    /// Complete snapshots by name.
+    snapshots: BTreeMap<String, Content>,
+    /// Those that could not be taken or deleted: they may be there or not.
+    doubtful: BTreeSet<String>,
+    /// Rows of the original whose puts were never acknowledged: they may come late.
+    late: BTreeSet<u64>,
+}
+
+/// See the file.
+pub(super) struct Snapshots {
+    table: TableDescriptor,
+    splits: Vec<Bytes>,
+    state: Mutex<State>,
+    seed: u64,
+    judged: AtomicU64,
+}
+
+fn name(of: &str) -> TableName {
+    of.parse().expect("a name")
+}
+
+impl Snapshots {
+    pub(super) fn new(random: &mut Random) -> Snapshots {
+        let state = State {
+            original: Known::Absent,
+            clone: Known::Absent,
+            snapshots: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
+            late: BTreeSet::new(),
+        };
+        Snapshots {
+            table: table(TABLE, &["f", "g"], random),
+            splits: splits(random),
+            state: Mutex::new(state),
+            seed: random.bits(),
+            judged: AtomicU64::new(0),
+        }
+    }
+
+    async fn client(self: Arc<Self>, scene: Scene) {
+        let cluster = scene.client(Duration::from_secs(20));
+        let admin = cluster.admin();
+        let mut random = Random::new(self.seed);
+        let mut next = 0;
+        while !scene.is_over() {
+            scene.pause(&mut random, 600).await;
+            let original = self.state.lock().original.clone();
+            let done = match original {
+                Known::Unknown => {
+                    if remove(&admin, TABLE).await {
+                        self.state.lock().original = Known::Absent;
+                    }
+                    Ok(())
+                }
+                Known::Absent => {
+                    self.state.lock().original = Known::Unknown;
+                    if admin.create_table(&self.table, &self.splits).await.is_ok() {
+                        self.state.lock().original = Known::Present(Content::default());
+                    }
+                    Ok(())
+                }
+                Known::Present(content) => match random.below(14) {
+                    0..=6 => {
+                        next += 1;
+                        self.put(&cluster, next, content, &mut random).await;
+                        Ok(())
+                    }
+                    7 => read(&cluster, TABLE, &content).await,
+                    8 | 9 => {
+                        next += 1;
+                        self.take(&admin, format!("s{next}"), content).await;
+                        Ok(())
+                    }
+                    10 => {
+                        self.restore(&admin, &mut random).await;
+                        Ok(())
+                    }
+                    11 => {
+                        self.alter(&admin, &mut random).await;
+                        Ok(())
+                    }
+                    _ => {
+                        next += 1;
+                        self.act_on_clone(&cluster, next, &mut random).await
+                    }
+                },
+            };
+            if let Err(words) = done {
+                scene.fail(format!("snapshots: {words}"));
+            }
+        }
+    }
+
+    async fn put(&self, cluster: &Cluster, number: u64, mut content: Content, random: &mut Random) {
+        content.may.insert(number);
+        self.state.lock().late.insert(number);
+        self.state.lock().original = Known::Present(content.clone());
+        if put(cluster, TABLE, number, random).await {
+            content.may.remove(&number);
+            content.must.insert(number);
+            let mut state = self.state.lock();
+            state.late.remove(&number);
+            state.original = Known::Present(content);
+        }
+    }
+
+    /// Takes a snapshot, or deletes one if there are many.
+    async fn take(&self, admin: &Admin, new: String, content: Content) {
+        let oldest = {
+            let mut state = self.state.lock();
+            let is_full = state.snapshots.len() >= SNAPSHOTS_MAX;
+            let doubtful = state.doubtful.pop_first();
+            doubtful.or_else(|| is_full.then(|| state.snapshots.pop_first()).flatten().map(|(name, _)| name))
+        };
+        if let Some(oldest) = oldest {
+            self.state.lock().doubtful.insert(oldest.clone());
+            // One that is not there was not taken, or was deleted by an attempt whose answer was lost.
+            let Ok(there) = admin.snapshots().await else { return };
+            let is_there = there.iter().any(|snapshot| snapshot.name == oldest);
+            if !is_there || admin.delete_snapshot(&oldest).await.is_ok() {
+                env::sometimes("snapshots: a snapshot was deleted");
+                self.state.lock().doubtful.remove(&oldest);
+            }
+            return;
+        }
+        self.state.lock().doubtful.insert(new.clone());
+        if admin.snapshot(&new, &name(TABLE)).await.is_ok() {
+            env::sometimes("snapshots: a snapshot was taken");
+            let mut state = self.state.lock();
+            state.doubtful.remove(&new);
+            state.snapshots.insert(new, content);
+        }
+    }
+
+    fn choose(&self, random: &mut Random) -> Option<(String, Content)> {
+        let state = self.state.lock();
+        let at = random.below(state.snapshots.len() as u64) as usize;
+        state.snapshots.iter().nth(at).map(|(name, content)| (name.clone(), content.clone()))
+    }
+
+    async fn restore(&self, admin: &Admin, random: &mut Random) {
+        let Some((snapshot, mut content)) = self.choose(random) else { return };
+        self.state.lock().original = Known::Unknown;
+        if admin.disable_table(&name(TABLE)).await.is_ok()
+            && admin.restore_snapshot(&snapshot, &name(TABLE)).await.is_ok()
+            && admin.enable_table(&name(TABLE)).await.is_ok()
+        {
+            env::sometimes("snapshots: a table was restored");
+            let mut state = self.state.lock();
+            content.may.extend(state.late.iter().copied());
+            state.original = Known::Present(content);
+        }
+    }
+
+    /// Changes how a family is stored. Its content stays.
+    async fn alter(&self, admin: &Admin, random: &mut Random) {
+        let family = self.table.family(random.choose(&[b"f", b"g"])).expect("a family of the table").clone();
+        let family = family
+            .with("BLOCKSIZE", random.spread(1 << 10, 16 << 10))
+            .with(
+                "DATA_BLOCK_ENCODING",
+                random.choose(&["NONE", "PREFIX", "DIFF", "FAST_DIFF", "ROW_INDEX_V1"]),
+            )
+            .with("BLOOMFILTER", random.choose(&["NONE", "ROW", "ROWCOL"]))
+            .with("VERSIONS", random.choose(&[1, 3]));
+        if admin.modify_family(&name(TABLE), &family).await.is_ok() {
+            env::sometimes("snapshots: a family was altered");
+        }
+    }
+
+    async fn act_on_clone(&self, cluster: &Cluster, number: u64, random: &mut Random) -> Result<(), String> {
+        let admin = cluster.admin();
+        let clone = self.state.lock().clone.clone();
+        match clone {
+            Known::Unknown => {
+                if remove(&admin, CLONE).await {
+                    self.state.lock().clone = Known::Absent;
+                }
+            }
+            Known::Absent => {
+                let Some((snapshot, content)) = self.choose(random) else { return Ok(()) };
+                self.state.lock().clone = Known::Unknown;
+                if admin.clone_snapshot(&snapshot, &name(CLONE)).await.is_ok() {
+                    env::sometimes("snapshots: a snapshot was cloned");
+                    self.state.lock().clone = Known::Present(content);
+                }
+            }
+            Known::Present(mut content) => match random.below(5) {
+                0 => {
+                    self.state.lock().clone = Known::Unknown;
+                    if remove(&admin, CLONE).await {
+                        self.state.lock().clone = Known::Absent;
+                    }
+                }
+                1 | 2 => return read(cluster, CLONE, &content).await,
+                _ => {
+                    content.may.insert(number);
+                    self.state.lock().clone = Known::Present(content.clone());
+                    if put(cluster, CLONE, number, random).await {
+                        content.must.insert(number);
+                        self.state.lock().clone = Known::Present(content);
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// Reads a snapshot by a clone of it.
+    async fn judge_snapshot(
+        &self,
+        cluster: &Cluster,
+        snapshot: &str,
+        content: &Content,
+    ) -> Result<(), Complaint> {
+        let unreadable = |error: client::Error| {
+            Complaint::Unreadable(format!("snapshots: {snapshot} cannot be read by a clone: {error}"))
+        };
+        let clone = format!("judged{}", self.judged.fetch_add(1, Ordering::AcqRel));
+        let admin = cluster.admin();
+        admin.clone_snapshot(snapshot, &name(&clone)).await.map_err(unreadable)?;
+        let found = cluster.table(&clone).expect("a name").scan(Scan::new()).collect().await;
+        let what = format!("the clone of snapshot {snapshot}");
+        content.check(&what, &found.map_err(unreadable)?).map_err(|words| format!("snapshots: {words}"))?;
+        admin.disable_table(&name(&clone)).await.map_err(unreadable)?;
+        admin.delete_table(&name(&clone)).await.map_err(unreadable)
+    }
+}
+
+async fn put(cluster: &Cluster, table: &str, number: u64, random: &mut Random) -> bool {
+    let key = format!("{}{number}", random.choose(&["1", "6", "b", "k", "v"]));
+    let value = number.to_be_bytes().to_vec();
+    let put = Put::row(key).set("f", "q", value.clone()).set("g", "q", value);
+    cluster.table(table).expect("a name").put(put).await.is_ok()
+}
+
+async fn read(cluster: &Cluster, table: &str, content: &Content) -> Result<(), String> {
+    match cluster.table(table).expect("a name").scan(Scan::new()).collect().await {
+        Ok(found) => content.check(table, &found),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Deletes a table, in whatever state it is. Returns whether it is gone.
+async fn remove(admin: &Admin, table: &str) -> bool {
+    match admin.table_exists(&name(table)).await {
+        Ok(true) => {
+            let _either = admin.disable_table(&name(table)).await;
+            admin.delete_table(&name(table)).await.is_ok()
+        }
+        Ok(false) => true,
+        Err(_) => false,
+    }
+}
+
+impl Workload for Snapshots {
+    fn name(&self) -> &'static str {
+        "snapshots"
+    }
+
+    fn tables(&self) -> Vec<(TableDescriptor, Vec<Bytes>)> {
+        Vec::new()
+    }
+
+    fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>> {
+        let stirred = |of: &str| stir(scene, scene.client(Duration::ZERO).table(of).expect("a name"));
+        vec![Box::pin(Arc::clone(&self).client(scene.clone())), stirred(TABLE), stirred(CLONE)]
+    }
+
+    fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
+        Box::pin(async move {
+            let cluster = scene.client(Duration::from_secs(120));
+            let (tables, snapshots) = {
+                let state = self.state.lock();
+                let tables = [(TABLE, state.original.clone()), (CLONE, state.clone.clone())];
+                (tables, state.snapshots.clone())
+            };
+            for (table, known) in tables {
+                if let Known::Present(content) = known {
+                    let found = cluster.table(table).expect("a name").scan(Scan::new()).collect().await;
+                    let found = found.map_err(|error| {
+                        Complaint::Unreadable(format!("snapshots: {table} cannot be read: {error}"))
+                    })?;
+                    content.check(table, &found).map_err(|words| format!("snapshots: {words}"))?;
+                }
+            }
+            for (snapshot, content) in &snapshots {
+                self.judge_snapshot(&cluster, snapshot, content).await?;
+                env::sometimes("snapshots: a snapshot was judged at the end");
+            }
+            Ok(())
+        })
+    }
+}
