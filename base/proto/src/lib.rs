@@ -12,6 +12,8 @@
 //! [`RegionInfo`], the [`descriptor`]s of tables and families, and the rows of the [`catalog`]. The engine uses these
 //! types and never a message.
 //!
+//! [`wire`] reads and writes single fields for those who cannot afford to decode a whole message.
+//!
 //! This crate does not know servers, files or calls.
 
 #[allow(
@@ -32,6 +34,7 @@ pub mod pbuf;
 pub mod region_info;
 mod server_name;
 pub mod table_name;
+pub mod wire;
 
 pub use descriptor::{FamilyDescriptor, FamilyOptions, TableDescriptor, TableOptions};
 pub use error::Error;

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use proto::wire::{Fields, Value};
 use rpc::ConnectionInfo;
 use telemetry::{Exposition, Histogram, Spread};
 
@@ -258,38 +259,15 @@ struct Field<'a> {
 }
 
 /// The fields of an encoded message, up to the first that cannot be read.
-fn fields(mut left: &[u8]) -> impl Iterator<Item = Field<'_>> {
+fn fields(message: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    let mut fields = Fields::of(message);
     std::iter::from_fn(move || {
-        let tag = varint(&mut left)?;
-        let (number, mut value, mut bytes) = (tag >> 3, 0, &[][..]);
-        let length = match tag & 7 {
-            0 => {
-                value = varint(&mut left)?;
-                0
-            }
-            1 => 8,
-            2 => usize::try_from(varint(&mut left)?).ok()?,
-            5 => 4,
-            _ => return None,
-        };
-        if length > 0 {
-            (bytes, left) = left.split_at_checked(length)?;
-        }
-        Some(Field { number, value, bytes })
+        let (number, _, value) = fields.next().ok()??;
+        Some(match value {
+            Value::Number(value) => Field { number, value, bytes: &[] },
+            Value::Fixed(range) | Value::Bytes(range) => Field { number, value: 0, bytes: &message[range] },
+        })
     })
-}
-
-fn varint(left: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = left.split_first()?;
-        *left = rest;
-        value |= u64::from(byte & 0x7F) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

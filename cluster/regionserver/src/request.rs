@@ -5,13 +5,13 @@
 mod cells;
 mod comparator;
 mod condition;
-mod fields;
 mod filter;
 mod get;
 pub(crate) mod multi;
 mod mutation;
 mod prefetch;
 mod query;
+mod specifier;
 
 pub(crate) use cells::RequestCells;
 pub(crate) use condition::{check_rows, condition};

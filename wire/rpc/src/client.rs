@@ -20,12 +20,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use env::HashMap;
 use env::sync::Mutex;
 use prost::Message;
+use proto::wire::Fields;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
 use crate::envelope::{ConnectionHeader, RequestHeader, ResponseHeader, delimited};
 use crate::output::Output;
-use crate::pb::Fields;
 use crate::{ClientVersion, Codec, Compressor, Exception, Text, User};
 
 /// An exception received from a server.
@@ -456,11 +456,11 @@ async fn ask_cluster_id(stream: &mut env::Stream, address: SocketAddr) -> Result
     let (_, outcome) = decode(&frame, Compressor::None, ANSWER_MAX).map_err(unreadable)?;
     let response = outcome.map_err(Error::Remote)?;
     let message = &response.message;
-    let mut fields = Fields::new(message, 0, message.len());
+    let mut fields = Fields::of(message);
     while let Some((field, at, value)) = fields.next().map_err(|error| unreadable(error.to_string()))? {
         if field == 1 {
-            let (from, to) = value.range(at).map_err(|error| unreadable(error.to_string()))?;
-            return Ok(String::from_utf8_lossy(&message[from..to]).into_owned());
+            let range = value.range(at).map_err(|error| unreadable(error.to_string()))?;
+            return Ok(String::from_utf8_lossy(&message[range]).into_owned());
         }
     }
     Err(unreadable("there is no cluster id in it".to_owned()))
@@ -488,19 +488,21 @@ fn decode(
     compressor: Compressor,
     limit: usize,
 ) -> Result<(u32, Result<Response, RemoteException>), String> {
-    let (from, to) = delimited(frame, 0).map_err(|error| error.to_string())?;
-    let header = ResponseHeader::decode(frame, from, to).map_err(|error| error.to_string())?;
+    let header = delimited(frame, 0).map_err(|error| error.to_string())?;
+    let to = header.end;
+    let header = ResponseHeader::decode(frame, header).map_err(|error| error.to_string())?;
     if let Some(exception) = header.exception {
         return Ok((header.call_id, Err(exception)));
     }
     // A method without a result may omit even the message's length.
-    let (from, to) =
-        if to == frame.len() { (to, to) } else { delimited(frame, to).map_err(|error| error.to_string())? };
+    let message =
+        if to == frame.len() { to..to } else { delimited(frame, to).map_err(|error| error.to_string())? };
+    let to = message.end;
     let cells = header.cells.unwrap_or(0) as usize;
     if cells > frame.len() - to {
         return Err(format!("a cell block of {cells} bytes with {} left", frame.len() - to));
     }
     let cells =
         compressor.decompress(frame.slice(to..to + cells), limit).map_err(|error| error.to_string())?;
-    Ok((header.call_id, Ok(Response { message: frame.slice(from..to), cells })))
+    Ok((header.call_id, Ok(Response { message: frame.slice(message), cells })))
 }

@@ -8,9 +8,11 @@
 //! `total` counts the bytes after it. A response with an exception has no result. Field numbers are those of HBase's
 //! `RPC.proto`; a test compares them with the messages of the `proto` crate.
 
-use bytes::Bytes;
+use std::ops::Range;
 
-use crate::pb::{Fields, Malformed, put_bytes, put_number, put_varint, varint, varint_length};
+use bytes::Bytes;
+use proto::wire::{Fields, Malformed, put_bytes, put_number, put_varint, varint, varint_length};
+
 use crate::{ClientVersion, Exception, Text, User};
 
 /// The call id of a frame that answers no call, because the connection itself failed.
@@ -19,28 +21,26 @@ pub(crate) const NO_CALL: u32 = u32::MAX;
 /// The most frequent methods. Their names are static, which avoids a reference count on the frame.
 const METHODS: [&str; 4] = ["Get", "Mutate", "Multi", "Scan"];
 
-fn text(bytes: &Bytes, range: (usize, usize)) -> Result<Text, Malformed> {
-    Text::parse(bytes.slice(range.0..range.1)).ok_or(Malformed { offset: range.0, what: "text is not UTF-8" })
+fn text(bytes: &Bytes, range: Range<usize>) -> Result<Text, Malformed> {
+    Text::parse(bytes.slice(range.clone()))
+        .ok_or(Malformed { offset: range.start, what: "text is not UTF-8" })
 }
 
-fn owned(bytes: &Bytes, range: (usize, usize)) -> Result<String, Malformed> {
-    match std::str::from_utf8(&bytes[range.0..range.1]) {
+fn owned(bytes: &Bytes, range: Range<usize>) -> Result<String, Malformed> {
+    match std::str::from_utf8(&bytes[range.clone()]) {
         Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(Malformed { offset: range.0, what: "text is not UTF-8" }),
+        Err(_) => Err(Malformed { offset: range.start, what: "text is not UTF-8" }),
     }
 }
 
 /// `NameBytesPair`. The value is copied, since attributes outlive the frame.
-fn attribute(bytes: &Bytes, (from, to): (usize, usize)) -> Result<(String, Bytes), Malformed> {
+fn attribute(bytes: &Bytes, range: Range<usize>) -> Result<(String, Bytes), Malformed> {
     let mut pair = (String::new(), Bytes::new());
-    let mut fields = Fields::new(bytes, from, to);
+    let mut fields = Fields::new(bytes, range);
     while let Some((field, at, value)) = fields.next()? {
         match field {
             1 => pair.0 = owned(bytes, value.range(at)?)?,
-            2 => {
-                let (from, to) = value.range(at)?;
-                pair.1 = Bytes::copy_from_slice(&bytes[from..to]);
-            }
+            2 => pair.1 = Bytes::copy_from_slice(&bytes[value.range(at)?]),
             _ => {}
         }
     }
@@ -54,12 +54,12 @@ const ATTRIBUTES_MAX: usize = 1_000;
 fn add_attribute(
     attributes: &mut Vec<(String, Bytes)>,
     bytes: &Bytes,
-    (from, to): (usize, usize),
+    range: Range<usize>,
 ) -> Result<(), Malformed> {
     if attributes.len() == ATTRIBUTES_MAX {
-        return Err(Malformed { offset: from, what: "more than 1000 attributes" });
+        return Err(Malformed { offset: range.start, what: "more than 1000 attributes" });
     }
-    attributes.push(attribute(bytes, (from, to))?);
+    attributes.push(attribute(bytes, range)?);
     Ok(())
 }
 
@@ -85,12 +85,11 @@ pub(crate) struct ConnectionHeader {
 impl ConnectionHeader {
     pub(crate) fn decode(bytes: &Bytes) -> Result<ConnectionHeader, Malformed> {
         let mut header = ConnectionHeader::default();
-        let mut fields = Fields::new(bytes, 0, bytes.len());
+        let mut fields = Fields::of(bytes);
         while let Some((field, at, value)) = fields.next()? {
             match field {
                 1 => {
-                    let (from, to) = value.range(at)?;
-                    let mut fields = Fields::new(bytes, from, to);
+                    let mut fields = Fields::new(bytes, value.range(at)?);
                     while let Some((field, at, value)) = fields.next()? {
                         match field {
                             1 => header.user.effective = Some(owned(bytes, value.range(at)?)?),
@@ -102,10 +101,7 @@ impl ConnectionHeader {
                 2 => header.service = Some(owned(bytes, value.range(at)?)?),
                 3 => header.codec = owned(bytes, value.range(at)?)?,
                 4 => header.compressor = Some(owned(bytes, value.range(at)?)?),
-                5 => {
-                    let (from, to) = value.range(at)?;
-                    header.version = Some(decode_version(bytes, from, to)?);
-                }
+                5 => header.version = Some(decode_version(bytes, value.range(at)?)?),
                 6 => header.cipher = Some(owned(bytes, value.range(at)?)?),
                 7 => add_attribute(&mut header.attributes, bytes, value.range(at)?)?,
                 _ => {}
@@ -153,9 +149,9 @@ impl ConnectionHeader {
 }
 
 /// Clients before 1.2 state only the text, from which HBase then takes the numbers.
-fn decode_version(bytes: &Bytes, from: usize, to: usize) -> Result<ClientVersion, Malformed> {
+fn decode_version(bytes: &Bytes, range: Range<usize>) -> Result<ClientVersion, Malformed> {
     let (mut text, mut major, mut minor) = (String::new(), None, None);
-    let mut fields = Fields::new(bytes, from, to);
+    let mut fields = Fields::new(bytes, range);
     while let Some((field, at, value)) = fields.next()? {
         match field {
             1 => text = owned(bytes, value.range(at)?)?,
@@ -184,24 +180,21 @@ pub(crate) struct RequestHeader {
 }
 
 impl RequestHeader {
-    /// Decodes the header at `from..to` of the frame.
-    pub(crate) fn decode(frame: &Bytes, from: usize, to: usize) -> Result<RequestHeader, Malformed> {
+    /// Decodes the header at `range` of the frame.
+    pub(crate) fn decode(frame: &Bytes, range: Range<usize>) -> Result<RequestHeader, Malformed> {
         let mut header = RequestHeader::default();
-        let mut fields = Fields::new(frame, from, to);
+        let mut fields = Fields::new(frame, range);
         while let Some((field, at, value)) = fields.next()? {
             match field {
                 1 => header.call_id = value.number(at)? as u32,
                 3 => {
                     let range = value.range(at)?;
-                    let known = METHODS.iter().find(|known| known.as_bytes() == &frame[range.0..range.1]);
+                    let known = METHODS.iter().find(|known| known.as_bytes() == &frame[range.clone()]);
                     header.method =
                         known.map_or_else(|| text(frame, range), |known| Ok(Text::from_static(known)))?;
                 }
                 4 => header.has_param = value.number(at)? != 0,
-                5 => {
-                    let (from, to) = value.range(at)?;
-                    header.cells = Some(cell_block_length(frame, from, to)?);
-                }
+                5 => header.cells = Some(cell_block_length(frame, value.range(at)?)?),
                 6 => header.priority = Some(value.number(at)? as u32),
                 7 => header.timeout = Some(value.number(at)? as u32),
                 8 => add_attribute(&mut header.attributes, frame, value.range(at)?)?,
@@ -230,9 +223,9 @@ impl RequestHeader {
     }
 }
 
-fn cell_block_length(frame: &Bytes, from: usize, to: usize) -> Result<u32, Malformed> {
+fn cell_block_length(frame: &Bytes, range: Range<usize>) -> Result<u32, Malformed> {
     let mut length = 0;
-    let mut fields = Fields::new(frame, from, to);
+    let mut fields = Fields::new(frame, range);
     while let Some((field, at, value)) = fields.next()? {
         if field == 1 {
             length = value.number(at)? as u32;
@@ -249,20 +242,19 @@ fn put_cell_block_meta(out: &mut Vec<u8>, field: u32, length: u32) {
     put_number(out, 1, length);
 }
 
-/// Returns the name of the method in the request header at `from..to` of the frame, without decoding the rest.
+/// Returns the name of the method in the request header at `range` of the frame, without decoding the rest.
 #[inline]
-pub(crate) fn method_of(frame: &[u8], from: usize, to: usize) -> Option<&[u8]> {
-    let mut fields = Fields::new(frame, from, to);
+pub(crate) fn method_of(frame: &[u8], range: Range<usize>) -> Option<&[u8]> {
+    let mut fields = Fields::new(frame, range);
     loop {
         if let (3, at, value) = fields.next().ok()?? {
-            let (from, to) = value.range(at).ok()?;
-            return Some(&frame[from..to]);
+            return Some(&frame[value.range(at).ok()?]);
         }
     }
 }
 
 /// Returns the range of the length-prefixed message at `at` of the frame.
-pub(crate) fn delimited(frame: &[u8], at: usize) -> Result<(usize, usize), Malformed> {
+pub(crate) fn delimited(frame: &[u8], at: usize) -> Result<Range<usize>, Malformed> {
     let Some((length, taken)) = varint(&frame[at..], at)? else {
         return Err(Malformed { offset: at, what: "length of a message cut short" });
     };
@@ -270,13 +262,12 @@ pub(crate) fn delimited(frame: &[u8], at: usize) -> Result<(usize, usize), Malfo
     if length > (frame.len() - from) as u64 {
         return Err(Malformed { offset: at, what: "message reaches beyond the frame" });
     }
-    Ok((from, from + length as usize))
+    Ok(from..from + length as usize)
 }
 
 /// A length-prefixed message in the frame of a request.
 pub(crate) struct RequestPart {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
+    pub(crate) range: Range<usize>,
     /// The stated length is larger than what is left of the frame; the message ends with the frame.
     pub(crate) overruns: bool,
 }
@@ -293,7 +284,7 @@ pub(crate) fn request_part(frame: &[u8], at: usize) -> Result<RequestPart, Malfo
     };
     let from = at + taken;
     let left = frame.len() - from;
-    Ok(RequestPart { from, to: from + length.min(left), overruns: length > left })
+    Ok(RequestPart { range: from..from + length.min(left), overruns: length > left })
 }
 
 /// `ResponseHeader`, as a client decodes it.
@@ -305,20 +296,14 @@ pub(crate) struct ResponseHeader {
 }
 
 impl ResponseHeader {
-    pub(crate) fn decode(frame: &Bytes, from: usize, to: usize) -> Result<ResponseHeader, Malformed> {
+    pub(crate) fn decode(frame: &Bytes, range: Range<usize>) -> Result<ResponseHeader, Malformed> {
         let mut header = ResponseHeader::default();
-        let mut fields = Fields::new(frame, from, to);
+        let mut fields = Fields::new(frame, range);
         while let Some((field, at, value)) = fields.next()? {
             match field {
                 1 => header.call_id = value.number(at)? as u32,
-                2 => {
-                    let (from, to) = value.range(at)?;
-                    header.exception = Some(decode_exception(frame, from, to)?);
-                }
-                3 => {
-                    let (from, to) = value.range(at)?;
-                    header.cells = Some(cell_block_length(frame, from, to)?);
-                }
+                2 => header.exception = Some(decode_exception(frame, value.range(at)?)?),
+                3 => header.cells = Some(cell_block_length(frame, value.range(at)?)?),
                 _ => {}
             }
         }
@@ -326,10 +311,10 @@ impl ResponseHeader {
     }
 }
 
-fn decode_exception(frame: &Bytes, from: usize, to: usize) -> Result<Exception, Malformed> {
+fn decode_exception(frame: &Bytes, range: Range<usize>) -> Result<Exception, Malformed> {
     let (mut class, mut stack, mut host, mut port) = (String::new(), String::new(), None, None);
     let (mut do_not_retry, mut server_overloaded) = (false, false);
-    let mut fields = Fields::new(frame, from, to);
+    let mut fields = Fields::new(frame, range);
     while let Some((field, at, value)) = fields.next()? {
         match field {
             1 => class = owned(frame, value.range(at)?)?,
@@ -416,7 +401,7 @@ mod tests {
         assert_eq!(pb::RequestHeader::decode(&encoded[..]), Ok(theirs.clone()));
         let traced = pb::RequestHeader { trace_info: Some(pb::RpctInfo::default()), ..theirs };
         let encoded = Bytes::from(traced.encode_to_vec());
-        assert_eq!(RequestHeader::decode(&encoded, 0, encoded.len()), Ok(ours));
+        assert_eq!(RequestHeader::decode(&encoded, 0..encoded.len()), Ok(ours));
     }
 
     #[test]
@@ -431,7 +416,7 @@ mod tests {
             let mut encoded = Vec::new();
             RequestHeader { attributes, ..RequestHeader::default() }.encode(&mut encoded);
             let encoded = Bytes::from(encoded);
-            assert_eq!(RequestHeader::decode(&encoded, 0, encoded.len()).is_ok(), accepted, "{count}");
+            assert_eq!(RequestHeader::decode(&encoded, 0..encoded.len()).is_ok(), accepted, "{count}");
         }
     }
 
@@ -477,7 +462,7 @@ mod tests {
         assert_eq!((told.hostname.as_deref(), told.port), (Some("host"), Some(16020)));
         assert_eq!((told.do_not_retry, told.server_overloaded), (Some(false), None));
         let encoded = Bytes::from(encoded);
-        let read = ResponseHeader::decode(&encoded, 0, encoded.len());
+        let read = ResponseHeader::decode(&encoded, 0..encoded.len());
         assert_eq!(read, Ok(ResponseHeader { call_id: NO_CALL, exception: Some(exception), cells: Some(9) }));
     }
 }

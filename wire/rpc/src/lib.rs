@@ -20,7 +20,6 @@ mod exception;
 mod flight;
 mod options;
 mod output;
-mod pb;
 pub mod server;
 mod service;
 mod session;

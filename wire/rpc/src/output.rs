@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes, BytesMut};
+use proto::wire::{put_varint, varint_length};
 
 use crate::envelope::{NO_CALL, RequestHeader, encode_response_header};
-use crate::pb::{put_varint, varint_length};
 use crate::{Exception, Reply};
 
 /// Minimum size of a part that is not copied, in bytes.

@@ -17,14 +17,15 @@
 //! connection.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use proto::wire::{Malformed, varint};
 
 use crate::envelope::{ConnectionHeader, RequestHeader, RequestPart, request_part};
 use crate::output::Output;
-use crate::pb::{Malformed, varint};
 use crate::{Answers, Codec, Compressor, ConnectionInfo, Exception, Service, Services, Text, class};
 
 /// The version byte of the preamble.
@@ -173,7 +174,7 @@ impl Session {
             b"Regist" => {
                 if let Some(id) = self.services.cluster_id() {
                     let mut message = Vec::new();
-                    crate::pb::put_bytes(&mut message, 1, id.as_bytes());
+                    proto::wire::put_bytes(&mut message, 1, id.as_bytes());
                     let reply = crate::Reply { message: message.into(), ..Default::default() };
                     output.put_reply(crate::envelope::NO_CALL, reply).expect("an id fits into a frame");
                     return self.end(Ending::Close);
@@ -337,8 +338,8 @@ impl Session {
         input.advance(4);
         let frame = input.split_to(length).freeze();
         let header = request_part(&frame, 0).and_then(|part| {
-            let header = RequestHeader::decode(&frame, part.from, part.to)?;
-            Ok((header, part.to))
+            let at = part.range.end;
+            Ok((RequestHeader::decode(&frame, part.range)?, at))
         });
         let (header, at) = match header {
             Ok(header) => header,
@@ -372,7 +373,8 @@ impl Session {
                 self.remote
             ))
         };
-        let RequestPart { from, to, overruns } = request_part(&frame, at).map_err(unreadable)?;
+        let RequestPart { range: Range { start: from, end: to }, overruns } =
+            request_part(&frame, at).map_err(unreadable)?;
         let size = frame.len();
         let mut held = size;
         let cells = match header.cells {
@@ -430,7 +432,7 @@ impl Session {
                     return Some(Step::Starved(end - input.len()));
                 }
                 let bytes = Bytes::copy_from_slice(&input[..end]);
-                RequestHeader::decode(&bytes, taken, end).map(|header| header.call_id).ok()
+                RequestHeader::decode(&bytes, taken..end).map(|header| header.call_id).ok()
             }
             Ok(Some(_)) | Err(_) => None,
         };

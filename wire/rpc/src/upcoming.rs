@@ -35,9 +35,8 @@ impl<'a> UpcomingRequests<'a> {
         let (frame, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
         self.input = rest;
         let header = request_part(frame, 0).ok()?;
-        let method = method_of(frame, header.from, header.to)?;
-        let param = request_part(frame, header.to).ok()?;
-        Some((method, &frame[param.from..param.to]))
+        let param = request_part(frame, header.range.end).ok()?;
+        Some((method_of(frame, header.range)?, &frame[param.range]))
     }
 }
 

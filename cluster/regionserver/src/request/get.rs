@@ -13,11 +13,12 @@ use std::ops::{Deref, Range};
 use bytes::Bytes;
 use env::World;
 use prost::{DecodeError, Message};
+use proto::wire::{Fields, Value};
 use proto::{TableDescriptor, pb};
 use region::Scan;
 use rpc::{Exception, class};
 
-use super::fields::{Fields, Value, specifier};
+use super::specifier::specifier;
 
 /// Number of queries that a thread caches.
 const CACHED_QUERIES_MAX: usize = 4;
@@ -173,17 +174,17 @@ struct Split {
 impl Split {
     /// `None` if the plain decoder must decode the request.
     fn of(bytes: &Bytes) -> Option<Split> {
-        let mut fields = Fields { bytes, at: 0, end: bytes.len() };
-        let Some((1, Value::Bytes(region))) = fields.next()? else { return None };
-        let Some((2, Value::Bytes(get))) = fields.next()? else { return None };
-        if fields.next()?.is_some() {
+        let mut fields = Fields::of(bytes);
+        let Some((1, _, Value::Bytes(region))) = fields.next().ok()? else { return None };
+        let Some((2, _, Value::Bytes(get))) = fields.next().ok()? else { return None };
+        if fields.next().ok()?.is_some() {
             return None;
         }
-        let mut fields = Fields { bytes, at: get.start, end: get.end };
-        let Some((1, Value::Bytes(row))) = fields.next()? else { return None };
-        let rest = fields.at..fields.end;
+        let mut fields = Fields::new(bytes, get.clone());
+        let Some((1, _, Value::Bytes(row))) = fields.next().ok()? else { return None };
+        let rest = fields.rest();
         // A second row would replace the first.
-        while let Some((number, _)) = fields.next()? {
+        while let Some((number, ..)) = fields.next().ok()? {
             if number == 1 {
                 return None;
             }

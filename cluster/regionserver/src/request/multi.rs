@@ -12,8 +12,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use prost::{DecodeError, Message};
 use proto::pb;
+use proto::wire::{Fields, Value};
 
-use super::fields::{Fields, Value, specifier};
+use super::specifier::specifier;
 
 /// See `pb::MultiRequest`.
 #[derive(Debug, Default)]
@@ -112,8 +113,8 @@ impl MultiRequest {
 
     fn split(bytes: &Bytes) -> Option<MultiRequest> {
         let mut request = MultiRequest { bytes: bytes.clone(), ..MultiRequest::default() };
-        let mut fields = Fields { bytes, at: 0, end: bytes.len() };
-        while let Some((number, value)) = fields.next()? {
+        let mut fields = Fields::of(bytes);
+        while let Some((number, _, value)) = fields.next().ok()? {
             match (number, value) {
                 (1, Value::Bytes(range)) => {
                     let action = request.split_region(bytes, range)?;
@@ -135,8 +136,8 @@ impl MultiRequest {
         let mut region = None;
         let (mut atomic, mut condition) = (None, None);
         let mut action = Vec::new();
-        let mut fields = Fields { bytes, at: range.start, end: range.end };
-        while let Some((number, value)) = fields.next()? {
+        let mut fields = Fields::new(bytes, range.clone());
+        while let Some((number, _, value)) = fields.next().ok()? {
             match (number, value) {
                 (1, Value::Bytes(range)) if region.is_none() => {
                     region = Some(specifier(bytes, range)?);
@@ -153,9 +154,9 @@ impl MultiRequest {
     }
 
     fn split_action(&mut self, bytes: &Bytes, range: Range<usize>) -> Option<Action> {
-        let mut fields = Fields { bytes, at: range.start, end: range.end };
+        let mut fields = Fields::new(bytes, range.clone());
         let (mut index, mut message) = (None, None);
-        while let Some((number, value)) = fields.next()? {
+        while let Some((number, _, value)) = fields.next().ok()? {
             match (number, value) {
                 (1, Value::Number(number)) if index.is_none() => index = Some(number as u32),
                 (2 | 3, Value::Bytes(range)) if message.is_none() => message = Some((number, range)),
@@ -167,16 +168,16 @@ impl MultiRequest {
             }
         }
         let (number, message) = message?;
-        let mut fields = Fields { bytes, at: message.start, end: message.end };
-        let Some((1, Value::Bytes(row))) = fields.next()? else { return None };
-        let rest = fields.at..fields.end;
+        let mut fields = Fields::new(bytes, message.clone());
+        let Some((1, _, Value::Bytes(row))) = fields.next().ok()? else { return None };
+        let rest = fields.rest();
         let is_alike = |alike: &Alike| {
             (number == 3) == matches!(alike.what, What::Get(_))
                 && bytes[alike.rest.clone()] == bytes[rest.clone()]
         };
         if !self.alike.last().is_some_and(is_alike) {
             // A second row would replace the first.
-            while let Some((number, _)) = fields.next()? {
+            while let Some((number, ..)) = fields.next().ok()? {
                 if number == 1 {
                     return None;
                 }

@@ -1,14 +1,13 @@
 //! Finds the row that a request will read, without decoding the request.
 
 use proto::pb::region_specifier::RegionSpecifierType;
-
-use super::fields::{Fields, Value};
+use proto::wire::{Fields, Value};
 
 /// The kind of name and the name in an encoded `RegionSpecifier`; `None` unless its fields are in the usual order.
 pub(crate) fn region_named(specifier: &[u8]) -> Option<(RegionSpecifierType, &[u8])> {
-    let mut fields = Fields { bytes: specifier, at: 0, end: specifier.len() };
-    let Some((1, Value::Number(by))) = fields.next()? else { return None };
-    let Some((2, Value::Bytes(name))) = fields.next()? else { return None };
+    let mut fields = Fields::of(specifier);
+    let Some((1, _, Value::Number(by))) = fields.next().ok()? else { return None };
+    let Some((2, _, Value::Bytes(name))) = fields.next().ok()? else { return None };
     Some((RegionSpecifierType::try_from(i32::try_from(by).ok()?).ok()?, &specifier[name]))
 }
 
@@ -19,22 +18,22 @@ pub(crate) fn row_that_is_read<'a>(method: &[u8], param: &'a [u8]) -> Option<(&'
     if !reads && method != b"Mutate" {
         return None;
     }
-    let mut fields = Fields { bytes: param, at: 0, end: param.len() };
-    while let Some(field) = fields.next()? {
+    let mut fields = Fields::of(param);
+    while let Some(field) = fields.next().ok()? {
         match field {
-            (1, Value::Bytes(range)) => region = Some(&param[range]),
-            (2, Value::Bytes(range)) => what = Some(&param[range]),
+            (1, _, Value::Bytes(range)) => region = Some(&param[range]),
+            (2, _, Value::Bytes(range)) => what = Some(&param[range]),
             // A condition.
-            (3, Value::Bytes(_)) => reads = true,
+            (3, _, Value::Bytes(_)) => reads = true,
             _ => {}
         }
     }
     let (region, what) = (region?, what?);
-    let mut fields = Fields { bytes: what, at: 0, end: what.len() };
-    let Some((1, Value::Bytes(row))) = fields.next()? else { return None };
+    let mut fields = Fields::of(what);
+    let Some((1, _, Value::Bytes(row))) = fields.next().ok()? else { return None };
     if !reads {
         // The mutation's type: an append or an increment.
-        let Some((2, Value::Number(0 | 1))) = fields.next()? else { return None };
+        let Some((2, _, Value::Number(0 | 1))) = fields.next().ok()? else { return None };
     }
     Some((region, &what[row]))
 }

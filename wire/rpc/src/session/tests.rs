@@ -109,8 +109,9 @@ fn answers(bytes: &[u8], lines: &mut Vec<String>) {
     while !rest.is_empty() {
         let length = rest.get_u32() as usize;
         let frame = rest.split_to(length);
-        let (from, to) = delimited(&frame, 0).expect("own bytes");
-        let header = ResponseHeader::decode(&frame, from, to).expect("own bytes");
+        let header = delimited(&frame, 0).expect("own bytes");
+        let to = header.end;
+        let header = ResponseHeader::decode(&frame, header).expect("own bytes");
         let id = if header.call_id == NO_CALL { "-".to_owned() } else { header.call_id.to_string() };
         lines.push(match header.exception {
             Some(exception) => {
@@ -118,8 +119,8 @@ fn answers(bytes: &[u8], lines: &mut Vec<String>) {
                 format!("answer {id} {class}: {}", exception.message)
             }
             None => {
-                let (from, to) = delimited(&frame, to).expect("own bytes");
-                format!("answer {id} {}", frame[from..to].escape_ascii())
+                let message = delimited(&frame, to).expect("own bytes");
+                format!("answer {id} {}", frame[message].escape_ascii())
             }
         });
     }
@@ -257,9 +258,9 @@ fn one_bad_request_leaves_the_connection_as_it_is() {
 /// A request whose header and parameter state the given lengths, whatever they have.
 fn request_stating(header: &RequestHeader, header_length: u64, param: &[u8], param_length: u64) -> Vec<u8> {
     let mut body = Vec::new();
-    crate::pb::put_varint(&mut body, header_length);
+    proto::wire::put_varint(&mut body, header_length);
     header.encode(&mut body);
-    crate::pb::put_varint(&mut body, param_length);
+    proto::wire::put_varint(&mut body, param_length);
     body.extend_from_slice(param);
     [&(body.len() as u32).to_be_bytes()[..], &body].concat()
 }
