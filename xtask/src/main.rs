@@ -24,6 +24,7 @@ mod backed;
 mod cachefaults;
 mod chance;
 mod churn;
+mod circles;
 mod compare;
 mod configuration;
 mod crash;

@@ -20,7 +20,6 @@
 
 mod intent;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -35,6 +34,7 @@ use crate::commit::Commit;
 use crate::markers::change;
 use crate::mvcc::Awaits;
 use crate::open_files::PinnedFile;
+use crate::recent_loads::RecentLoads;
 use crate::region::Region;
 use crate::store::Store;
 use crate::store_file::{FileOpener, StoreFile, StoreFileName};
@@ -43,8 +43,6 @@ use crate::{Error, FlushReason, Result};
 
 pub(crate) use intent::roll_forward;
 
-/// Loaded files that a region remembers for repeated calls.
-const REMEMBERED_MAX: usize = 4_096;
 /// Blocks of a file that is checked are cached in this many bytes, apart from the server's cache.
 const CHECK_CACHE_BYTES: usize = 1 << 20;
 
@@ -84,19 +82,6 @@ pub enum BulkLoadOutcome {
     LoadedBefore,
     /// These files have rows of other regions, probably because the region was split. Nothing was loaded.
     DoesNotFit(Vec<String>),
-}
-
-/// The names of files that were loaded lately, oldest first. Locked during a load.
-#[derive(Debug, Default)]
-pub(crate) struct RecentLoads(VecDeque<String>);
-
-impl RecentLoads {
-    fn add(&mut self, name: String) {
-        if self.0.len() == REMEMBERED_MAX {
-            self.0.pop_front();
-        }
-        self.0.push_back(name);
-    }
 }
 
 /// A file whose bytes are in the store's folder under a name that no list has.
@@ -160,7 +145,7 @@ impl Region {
             let Some(digest) = self.digest(load, file) else { return false };
             let Ok(store) = self.store(&file.family) else { return false };
             let is_listed = |listed: &Arc<StoreFile>| listed.listed.name.starts_with(&digest);
-            recent.0.contains(&digest) || store.view.load().files.iter().any(is_listed)
+            recent.contains(&digest) || store.view.load().files.iter().any(is_listed)
         };
         !load.files.is_empty() && load.files.iter().all(is_there)
     }

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use storage::FileName;
 
 use crate::region::Region;
-use crate::store::{Store, View};
+use crate::store::Store;
 use crate::store_file::{Listed, StoreFile};
+use crate::view::View;
 use crate::{Error, Result};
 
 /// The files to remove and to add, and the other changes of the view.

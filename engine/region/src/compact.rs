@@ -27,8 +27,9 @@ use crate::markers::change;
 use crate::new_file::NewFilePlan;
 use crate::options::Access;
 use crate::region::Region;
-use crate::store::{Store, View};
+use crate::store::Store;
 use crate::store_file::StoreFile;
+use crate::view::View;
 use crate::{Error, FlushReason, Result};
 
 /// What a client wants to have compacted.

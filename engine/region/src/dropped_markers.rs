@@ -9,7 +9,7 @@
 //! kind 1B · the first 15 bytes of MD5(row length 4B · row · qualifier) · timestamp 8B        sorted, one after the other
 //! ```
 //!
-//! 1. A memory compaction drops a marker and adds it to the list of the store's [`View`], if the marker masks nothing
+//! 1. A memory compaction drops a marker and adds it to the list of the store's [`View`](crate::view::View), if the marker masks nothing
 //!    elsewhere: no flush is running, each file's filter excludes the row, all sealed writes are complete, and no newer
 //!    put can have a timestamp as old ([`LateRows`]).
 //! 2. A flush writes the list into its file, as a file-info entry ([`FACT`]) that HBase ignores. A compaction of some
@@ -21,16 +21,10 @@
 //! A raw scan does not see dropped markers or versions. A put is mistaken for another row's only if 120 bits of MD5
 //! collide.
 
-use std::sync::Arc;
-
-use env::HashSet;
-
 use bytes::Bytes;
 use cell::{Cell, CellParts, CellType, Timestamp};
+use env::HashSet;
 use md5::{Digest, Md5};
-
-use crate::store::View;
-use crate::store_file::StoreFile;
 
 /// Name of the file-info entry that lists markers dropped before the file was written.
 pub(crate) const FACT: &str = "BELLOWS_SWEPT_MARKERS";
@@ -162,7 +156,10 @@ fn timestamp_of(entry: &Entry) -> i64 {
 }
 
 /// The markers in any of `lists` that mask `put`, as cells.
-fn markers_of<'a>(put: Cell<'_>, lists: impl Iterator<Item = &'a DroppedMarkers> + Clone) -> Vec<Vec<u8>> {
+pub(crate) fn markers_of<'a>(
+    put: Cell<'_>,
+    lists: impl Iterator<Item = &'a DroppedMarkers> + Clone,
+) -> Vec<Vec<u8>> {
     let (row, qualifier) = (put.row(), put.qualifier());
     let (of_row, of_column) = (digest(row, b""), digest(row, qualifier));
     let found = KINDS.into_iter().filter_map(|(kind, up_to)| {
@@ -254,29 +251,6 @@ impl PendingDrops {
     /// The list of these markers merged with those dropped before.
     pub(crate) fn with(self, before: &DroppedMarkers) -> DroppedMarkers {
         DroppedMarkers::merged([before, &DroppedMarkers::of_entries(self.dropped)])
-    }
-}
-
-impl View {
-    fn lists(&self) -> impl Iterator<Item = &DroppedMarkers> + Clone {
-        let of_files = self.files.iter().map(|file: &Arc<StoreFile>| &file.dropped_markers);
-        [&self.dropped_markers, &self.dropped_of_snapshot]
-            .into_iter()
-            .chain(of_files)
-            .filter(|list| !list.is_empty())
-    }
-
-    /// Whether the store has recorded a dropped marker.
-    pub(crate) fn remembers_markers(&self) -> bool {
-        self.lists().next().is_some()
-    }
-
-    /// The dropped markers that mask `put`, as cells.
-    pub(crate) fn dropped_markers_of(&self, put: Cell<'_>) -> Vec<Vec<u8>> {
-        if !self.remembers_markers() {
-            return Vec::new();
-        }
-        markers_of(put, self.lists())
     }
 }
 

@@ -23,17 +23,18 @@ use hfile::StoreFileInfo;
 use memstore::{Cleaning, Pool, Segment};
 use wal::Kind;
 
+use crate::accordion::MemoryAct;
 use crate::commit::Commit;
 use crate::compaction_matcher::{CompactionMatcher, CompactionScope};
 use crate::dropped_markers::DroppedMarkers;
 use crate::heap::{Heap, Source};
 use crate::markers::change;
-use crate::memory::MemoryAct;
 use crate::mvcc::Awaits;
 use crate::region::{Region, WriteState};
 use crate::retained_rows::Allowance;
-use crate::store::{Sealed, Store, View};
+use crate::store::Store;
 use crate::store_file::StoreFile;
+use crate::view::{Sealed, View};
 use crate::{Error, FlushReason, Result};
 
 /// What a flush did.

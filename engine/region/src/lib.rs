@@ -12,6 +12,7 @@
 //!
 //! This crate does not know sockets, clients, the wire's protobuf messages or other regions. Its unit is the cell.
 
+mod accordion;
 mod apply;
 mod bulk_load;
 mod cell_place;
@@ -36,10 +37,12 @@ mod new_file;
 mod new_versions;
 mod open;
 mod open_files;
+mod opening;
 mod options;
 mod pending;
 mod query;
 mod read_modify_write;
+mod recent_loads;
 mod refer;
 mod region;
 mod repeats;
@@ -50,8 +53,10 @@ mod snapshot;
 mod store;
 mod store_file;
 mod tracker;
+mod view;
 mod write_times;
 
+pub use accordion::{InMemory, MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
 pub use apply::{Applied, Durability, Mutation, MutationKind};
 pub use bulk_load::{BulkFile, BulkLoad, BulkLoadOutcome};
 pub use cell::CellSink;
@@ -64,10 +69,9 @@ pub use flush::Flushed;
 pub use flush_decision::{FlushDecision, FlushFacts, FlushReason, FlushUrgency, decide_flush};
 pub use janitor::{FileHolder, Janitor};
 pub use ledger::{Account, Balance, Ledger};
-pub use memory::{InMemory, MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
 pub use memstore::{Level, Pool};
-pub use open::Opening;
 pub use open_files::{OpenFiles, PinnedFile};
+pub use opening::Opening;
 pub use options::RegionOptions;
 pub use pending::Pending;
 pub use query::{FamilyQuery, Isolation, Limits, ReadMode, Scan, TimeRange};

@@ -40,9 +40,7 @@
 //! [`crate::RegionOptions::stretch`] flush sizes. This falls to one flush size at half of the lower mark, as for all other
 //! regions. Regions that were opened at different times then also flush at different times.
 
-mod accordion;
 mod compaction;
-mod figures;
 mod late;
 mod pipeline;
 
@@ -50,29 +48,18 @@ use std::sync::atomic::Ordering;
 
 use memstore::Level;
 
+use crate::accordion::{Accordion, InMemory, MemoryEvent, MemoryUse};
 use crate::flush_decision::{FlushDecision, FlushFacts, FlushUrgency, decide_flush, flush_limit};
 use crate::options::Access;
 use crate::region::Region;
 use crate::store::Store;
 use crate::{FlushReason, Result};
 
-pub(crate) use accordion::{Accordion, LevelChoice};
-pub use figures::{MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
-
 /// Limit of a store's list of dropped markers, as a divisor of the store's share of the flush size.
 const MARKER_LIST_DIVISOR: u64 = 8;
 /// A compaction that leaves more than this fraction of the store's share of the flush size did not pay. The store is
 /// not compacted again before the next flush.
 const EXHAUSTED_FRACTION: f64 = 0.9375;
-
-/// A region's memory, read once after each write for all checks that follow.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InMemory {
-    /// Bytes of all stores.
-    pub bytes: u64,
-    /// Whether some store's list of dropped markers is so long that it should be written to a file.
-    has_many_markers: bool,
-}
 
 impl Region {
     /// Whether segments wait in memory for [`Region::compact_memory`].

@@ -3,48 +3,24 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use cache::{Cache, Kinds};
+use cache::Kinds;
 use cell::{Cell, CellBlock, Comparator, SequenceId};
-use env::World;
 use env::sync::{Mutex, RwLock};
 use hfile::{ReadOptions, Reader};
 use memstore::Level;
-use proto::{FamilyDescriptor, RegionInfo, TableDescriptor};
-use storage::{FileName, Files};
+use proto::{FamilyDescriptor, RegionInfo};
 
+use crate::accordion::LevelChoice;
 use crate::bulk_load;
 use crate::locks::RowLocks;
-use crate::memory::LevelChoice;
 use crate::mvcc::Mvcc;
-pub(crate) use crate::options::Access;
+use crate::opening::Opening;
+use crate::options::Access;
 use crate::region::{Counters, Lifecycle, MemstoreState, RecoveredNonce, Region, WriteState};
 use crate::store::Store;
 use crate::store_file::{FileCursor, FileOpener, StoreFile};
 use crate::tracker::Tracker;
-use crate::{Error, FlushReason, RegionOptions, Result};
-
-/// The inputs of opening a region.
-#[derive(Clone)]
-pub struct Opening {
-    /// The region.
-    pub info: RegionInfo,
-    /// Its table.
-    pub table: Arc<TableDescriptor>,
-    /// The storage that holds its files.
-    pub files: Arc<dyn Files>,
-    /// Its folder in that storage.
-    pub folder: FileName,
-    /// The server's log.
-    pub log: Arc<wal::Log>,
-    /// The cache for its blocks.
-    pub cache: Arc<Cache>,
-    /// Clock and random numbers.
-    pub world: World,
-    /// Its options.
-    pub options: RegionOptions,
-    /// The log of earlier runs; `None` if there was none.
-    pub recovered: Option<Arc<wal::LogReader>>,
-}
+use crate::{Error, FlushReason, Result};
 
 impl Region {
     /// Opens a region. When this returns, all its writes that are in the log but not in its files are in memory.

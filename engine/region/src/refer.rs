@@ -18,8 +18,8 @@ use bytes::Bytes;
 use proto::{EncodedName, RegionInfo};
 use storage::{FileName, Files, Kind};
 
-use crate::open::Access;
 use crate::open_files::PinnedFile;
+use crate::options::Access;
 use crate::region::Region;
 use crate::store::Store;
 use crate::store_file::{Half, Reference, StoreFile, StoreFileName, StorePlace};

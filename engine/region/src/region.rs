@@ -12,12 +12,12 @@ use proto::descriptor::Durability as TableDurability;
 use proto::{RegionInfo, TableDescriptor};
 use storage::{FileName, Files};
 
-use crate::bulk_load::RecentLoads;
+use crate::accordion::{InMemory, MemoryLoad};
 use crate::ledger::Account;
 use crate::locks::RowLocks;
-use crate::memory::{InMemory, MemoryLoad};
 use crate::mvcc::Mvcc;
 use crate::options::Access;
+use crate::recent_loads::RecentLoads;
 use crate::store::Store;
 use crate::{Error, RegionOptions, Result};
 

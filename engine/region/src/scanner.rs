@@ -17,7 +17,7 @@ use crate::heap::{Heap, RowTarget};
 use crate::matcher::{Matcher, Wanted};
 use crate::query::{Isolation, Limits, ReadMode, Scan};
 use crate::region::Region;
-use crate::store::View;
+use crate::view::View;
 use crate::{Error, Result};
 
 mod open;

@@ -8,7 +8,7 @@ use proto::{RegionInfo, TableDescriptor, pb};
 use storage::{FileName, Files, Kind};
 
 use crate::janitor::snapshots::place_of;
-use crate::open::Access;
+use crate::options::Access;
 use crate::refer::write_link;
 use crate::region::Region;
 use crate::store_file::{Reference, StoreFileName};

@@ -16,12 +16,13 @@ use proto::{FamilyDescriptor, FamilyOptions, RegionInfo};
 use smallvec::SmallVec;
 use storage::FileName;
 
+use crate::accordion::{Accordion, LevelChoice};
 use crate::dropped_markers::DroppedMarkers;
 use crate::heap::{Heap, Source, Sources};
 use crate::matcher::ScanInfo;
-use crate::memory::{Accordion, LevelChoice};
 use crate::store_file::StoreFile;
 use crate::tracker::Tracker;
+use crate::view::{Sealed, View};
 use crate::{Error, RegionOptions, Result, Scan, TimeRange};
 
 /// Rows are not prefetched in stores with more files.
@@ -29,53 +30,6 @@ const PREFETCH_FILES_MAX: usize = 2;
 /// Number of rows that fits on the stack when rows are prefetched.
 const TOGETHER: usize = 16;
 type Rows<'a> = SmallVec<[&'a [u8]; TOGETHER]>;
-
-/// All segments and files of a store at one moment.
-#[derive(Clone, Debug)]
-pub(crate) struct View {
-    pub(crate) active: Arc<Segment>,
-    /// Sealed segments that wait for the flush, newest first.
-    pub(crate) pipeline: Vec<Arc<Segment>>,
-    /// Segments that are being flushed, newest first; more than a flush's own if an earlier one failed.
-    pub(crate) snapshot: Vec<Arc<Segment>>,
-    /// Oldest first.
-    pub(crate) files: Vec<Arc<StoreFile>>,
-    /// The read point up to which versions were dropped. A reader with an earlier read point may miss cells.
-    pub(crate) horizon: SequenceId,
-    /// The range of the sealed segments.
-    pub(crate) sealed: Sealed,
-    /// Dropped markers of the pipeline, and of the snapshot.
-    pub(crate) dropped_markers: DroppedMarkers,
-    pub(crate) dropped_of_snapshot: DroppedMarkers,
-}
-
-/// The range of the sealed segments.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sealed {
-    /// No put that came after sealing has a timestamp below this (in ms since 1970), except puts recorded as late.
-    pub(crate) below: i64,
-    /// The last write in the sealed segments.
-    pub(crate) through: SequenceId,
-}
-
-impl Default for Sealed {
-    fn default() -> Sealed {
-        Sealed { below: i64::MIN, through: SequenceId::ZERO }
-    }
-}
-
-impl View {
-    /// All segments, newest first.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
-        std::iter::once(&self.active).chain(&self.pipeline).chain(&self.snapshot)
-    }
-
-    /// Bytes in memory, pipeline and snapshot included.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        let cells: u64 = self.segments().map(|segment| segment.bytes()).sum();
-        cells + self.dropped_markers.size() + self.dropped_of_snapshot.size()
-    }
-}
 
 /// One family of a region.
 #[derive(Debug)]

@@ -16,7 +16,8 @@ use prost::Message;
 use proto::pb;
 use storage::{FileName, Files, Kind, swap_confirmed};
 
-use crate::open::{Access, Opening};
+use crate::opening::Opening;
+use crate::options::Access;
 use crate::region::Region;
 use crate::store::Store;
 use crate::store_file::{StoreFile, StoreFileName};

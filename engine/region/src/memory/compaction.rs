@@ -8,13 +8,14 @@ use hfile::ReadOptions;
 use memstore::{Action, Cleaning, Compacted, Cursor, Segment};
 use proto::descriptor::KeepDeletedCells;
 
-use super::figures::{MemoryAct, MemoryEvent};
+use crate::accordion::{MemoryAct, MemoryEvent};
 use crate::compaction_matcher::{CompactionMatcher, CompactionScope};
 use crate::dropped_markers::PendingDrops;
 use crate::heap::{Heap, Source};
 use crate::region::Region;
-use crate::store::{Store, View};
+use crate::store::Store;
 use crate::store_file::StoreFile;
+use crate::view::View;
 
 /// Rows that an estimate samples, and the most cells it reads of each.
 const SAMPLE_ROWS: u64 = 64;

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use cell::SequenceId;
 use memstore::{Pool, Segment};
 
-use super::figures::{MemoryLoad, SegmentLoad};
+use crate::accordion::{MemoryLoad, SegmentLoad};
 use crate::dropped_markers::DroppedMarkers;
 use crate::region::Region;
-use crate::store::{Sealed, Store, View};
+use crate::store::Store;
+use crate::view::{Sealed, View};
 
 /// Segments beyond the pipeline's limit that may wait for the background.
 const BEHIND_MAX: usize = 2;

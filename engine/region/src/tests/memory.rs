@@ -178,7 +178,7 @@ fn a_reader_begins_at_the_horizon_or_later() {
     // As if a version was dropped that readers before the next write need.
     let horizon = bench.region.read_point().next();
     for store in &bench.region.stores {
-        store.change_view(|view| crate::store::View { horizon, ..view.clone() });
+        store.change_view(|view| crate::view::View { horizon, ..view.clone() });
     }
     let begin = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {

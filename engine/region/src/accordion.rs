@@ -1,5 +1,7 @@
 //! What a store records of its own memory: its compaction level, the bound of its active segment, and what it did lately.
 
+mod figures;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,11 +10,12 @@ use cell::SequenceId;
 use env::sync::Mutex;
 use memstore::{Level, Policy, Segment, Trust};
 
-use super::figures::{MemoryCounts, MemoryEvent};
 use crate::RegionOptions;
 use crate::compaction_matcher::CompactionMatcher;
 use crate::dropped_markers::LateRows;
 use crate::retained_rows::{Allowance, RetainedRows, Retention};
+
+pub use figures::{InMemory, MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
 
 /// Events that a store keeps.
 const EVENTS_MAX: usize = 64;
@@ -20,10 +23,10 @@ const EVENTS_MAX: usize = 64;
 const BOUND_FRACTION: f64 = 0.25;
 
 #[derive(Default)]
-pub(super) struct MemoryHistory {
-    pub(super) trust: Trust,
-    pub(super) counts: MemoryCounts,
-    pub(super) events: VecDeque<MemoryEvent>,
+pub(crate) struct MemoryHistory {
+    pub(crate) trust: Trust,
+    pub(crate) counts: MemoryCounts,
+    pub(crate) events: VecDeque<MemoryEvent>,
 }
 
 /// Who chooses how a store compacts in memory, besides the options.
@@ -36,7 +39,7 @@ pub(crate) struct LevelChoice {
 }
 
 impl LevelChoice {
-    pub(super) fn level(self, options: &RegionOptions) -> Level {
+    pub(crate) fn level(self, options: &RegionOptions) -> Level {
         if self.is_system {
             options.in_memory_compaction_of_system
         } else {
@@ -47,25 +50,25 @@ impl LevelChoice {
 
 /// The memory state of one store: its policy, limits, counters and recent events.
 pub(crate) struct Accordion {
-    pub(super) asked: LevelChoice,
+    pub(crate) asked: LevelChoice,
     /// The store's share of the region's flush size.
-    pub(super) share: u64,
-    pub(super) policy: Mutex<Policy>,
+    pub(crate) share: u64,
+    pub(crate) policy: Mutex<Policy>,
     /// Bytes at which the active segment is sealed; `u64::MAX` for never.
-    pub(super) bound: AtomicU64,
+    pub(crate) bound: AtomicU64,
     /// Whether sealed segments wait for the background.
-    pub(super) waiting: AtomicBool,
+    pub(crate) waiting: AtomicBool,
     /// Whether the background was asked to compact.
-    pub(super) announced: AtomicBool,
+    pub(crate) announced: AtomicBool,
     /// Whether compacting is not expected to free much more before the next flush.
-    pub(super) exhausted: AtomicBool,
+    pub(crate) exhausted: AtomicBool,
     /// Held while the pipeline is compacted: one compaction of a store at a time.
-    pub(super) working: Mutex<()>,
+    pub(crate) working: Mutex<()>,
     /// Rows of late puts. A compaction holds it while it drops markers.
-    pub(super) late: Mutex<LateRows>,
-    pub(super) history: Mutex<MemoryHistory>,
+    pub(crate) late: Mutex<LateRows>,
+    pub(crate) history: Mutex<MemoryHistory>,
     /// What was retained at the last flush.
-    pub(super) retained: Mutex<RetainedRows>,
+    pub(crate) retained: Mutex<RetainedRows>,
 }
 
 impl Accordion {
@@ -101,7 +104,7 @@ impl Accordion {
         self.bound.store(if level == Level::None { u64::MAX } else { bound }, Ordering::Relaxed);
     }
 
-    pub(super) fn policy(&self) -> Policy {
+    pub(crate) fn policy(&self) -> Policy {
         *self.policy.lock()
     }
 
@@ -137,7 +140,7 @@ impl Accordion {
     }
 
     /// Records that a flush has written the snapshot up to `sequence`, except `retained_bytes` bytes; `kept` is the event if
-    /// some retained_bytes.
+    /// some were retained.
     pub(crate) fn flush_done(&self, sequence: SequenceId, retained_bytes: u64, kept: Option<MemoryEvent>) {
         let mut history = self.history.lock();
         if let Some(event) = kept {
@@ -149,7 +152,7 @@ impl Accordion {
     }
 
     /// Whether the policy drops redundant cells.
-    pub(super) fn drops(&self) -> bool {
+    pub(crate) fn drops(&self) -> bool {
         matches!(self.policy().level, Level::Eager | Level::Adaptive)
     }
 }
@@ -164,7 +167,7 @@ impl std::fmt::Debug for Accordion {
 }
 
 impl MemoryHistory {
-    pub(super) fn remember(&mut self, event: MemoryEvent) {
+    pub(crate) fn remember(&mut self, event: MemoryEvent) {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }

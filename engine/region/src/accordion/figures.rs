@@ -111,6 +111,15 @@ pub struct MemoryLoad {
     pub counts: MemoryCounts,
 }
 
+/// A region's memory, read once after each write for all checks that follow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InMemory {
+    /// Bytes of all stores.
+    pub bytes: u64,
+    /// Whether some store's list of dropped markers is so long that it should be written to a file.
+    pub(crate) has_many_markers: bool,
+}
+
 /// How a region uses its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryUse {

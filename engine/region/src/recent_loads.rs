@@ -1,0 +1,23 @@
+//! The bulk loads of a region that a repeated call may still ask for.
+
+use std::collections::VecDeque;
+
+/// Loaded files that a region remembers.
+const REMEMBERED_MAX: usize = 4_096;
+
+/// The names of files that were loaded lately, oldest first. Locked during a load.
+#[derive(Debug, Default)]
+pub(crate) struct RecentLoads(VecDeque<String>);
+
+impl RecentLoads {
+    pub(crate) fn add(&mut self, name: String) {
+        if self.0.len() == REMEMBERED_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(name);
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|loaded| loaded == name)
+    }
+}

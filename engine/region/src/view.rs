@@ -1,0 +1,77 @@
+//! What a reader of a store sees: its segments and files at one moment.
+
+use std::sync::Arc;
+
+use cell::{Cell, SequenceId};
+use memstore::Segment;
+
+use crate::dropped_markers::{DroppedMarkers, markers_of};
+use crate::store_file::StoreFile;
+
+/// All segments and files of a store at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) active: Arc<Segment>,
+    /// Sealed segments that wait for the flush, newest first.
+    pub(crate) pipeline: Vec<Arc<Segment>>,
+    /// Segments that are being flushed, newest first; more than a flush's own if an earlier one failed.
+    pub(crate) snapshot: Vec<Arc<Segment>>,
+    /// Oldest first.
+    pub(crate) files: Vec<Arc<StoreFile>>,
+    /// The read point up to which versions were dropped. A reader with an earlier read point may miss cells.
+    pub(crate) horizon: SequenceId,
+    /// The range of the sealed segments.
+    pub(crate) sealed: Sealed,
+    /// Dropped markers of the pipeline, and of the snapshot.
+    pub(crate) dropped_markers: DroppedMarkers,
+    pub(crate) dropped_of_snapshot: DroppedMarkers,
+}
+
+/// The range of the sealed segments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sealed {
+    /// No put that came after sealing has a timestamp below this (in ms since 1970), except puts recorded as late.
+    pub(crate) below: i64,
+    /// The last write in the sealed segments.
+    pub(crate) through: SequenceId,
+}
+
+impl Default for Sealed {
+    fn default() -> Sealed {
+        Sealed { below: i64::MIN, through: SequenceId::ZERO }
+    }
+}
+
+impl View {
+    /// All segments, newest first.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        std::iter::once(&self.active).chain(&self.pipeline).chain(&self.snapshot)
+    }
+
+    /// Bytes in memory, pipeline and snapshot included.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let cells: u64 = self.segments().map(|segment| segment.bytes()).sum();
+        cells + self.dropped_markers.size() + self.dropped_of_snapshot.size()
+    }
+
+    fn lists(&self) -> impl Iterator<Item = &DroppedMarkers> + Clone {
+        let of_files = self.files.iter().map(|file| &file.dropped_markers);
+        [&self.dropped_markers, &self.dropped_of_snapshot]
+            .into_iter()
+            .chain(of_files)
+            .filter(|list| !list.is_empty())
+    }
+
+    /// Whether the store has recorded a dropped marker.
+    pub(crate) fn remembers_markers(&self) -> bool {
+        self.lists().next().is_some()
+    }
+
+    /// The dropped markers that mask `put`, as cells.
+    pub(crate) fn dropped_markers_of(&self, put: Cell<'_>) -> Vec<Vec<u8>> {
+        if !self.remembers_markers() {
+            return Vec::new();
+        }
+        markers_of(put, self.lists())
+    }
+}
