@@ -95,6 +95,10 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Opens a region and replays what the server's log has of it. It is ready for reads and writes when the future ends.
     fn open(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<OpenSequence>;
 
+    /// Lets a region that is open under the order's term take over a new schema. Returns whether it could; if not, nothing
+    /// has changed and the region has to be closed and opened.
+    fn alter(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<bool>;
+
     /// Flushes and closes a region. From then on calls to it get `NotServingRegionException`. Closing a region that is
     /// not open succeeds.
     fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()>;

@@ -1,7 +1,7 @@
-//! Changes of a table's schema, and the reopening of its regions.
+//! Changes of a table's schema, and how its regions follow.
 //!
-//! The master writes the new descriptor, then closes and opens region after region. Clients retry calls that meet a
-//! closed region. The files of a deleted family are deleted, too: a later family of the same name must not find them.
+//! The master writes the new descriptor, then goes from region to region. An open region takes over most changes as it
+//! is, and scans go on. One that cannot is closed and opened; clients retry calls that meet a closed region. The files of a deleted family are deleted, too: a later family of the same name must not find them.
 //! An intent makes sure of that through a crash.
 
 use std::sync::Arc;
@@ -170,7 +170,7 @@ impl Master {
         self.reopen(table, families)
     }
 
-    /// Reopens every open region of the table with its new schema. Deletes the files of the families in `gone` while a
+    /// Brings every open region of the table to its new schema: a region that cannot take it over is closed and opened. Deletes the files of the families in `gone` while a
     /// region is closed.
     fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
         let name = table.name();
@@ -192,15 +192,18 @@ impl Master {
         });
         let outcome = regions.iter().try_for_each(|region| {
             let was_open = is_open(&region);
-            if was_open {
-                self.regions.close(region.encoded_name())?;
+            let is_altered = was_open && gone.is_empty() && self.regions.alter(region, table)?;
+            if !is_altered {
+                if was_open {
+                    self.regions.close(region.encoded_name())?;
+                }
+                let removed = self.remove_families(region, gone);
+                if !was_open {
+                    return removed;
+                }
+                // Whatever became of the files, the region must not stay closed.
+                self.open(region, table).and(removed)?;
             }
-            let removed = self.remove_families(region, gone);
-            if !was_open {
-                return removed;
-            }
-            // Whatever became of the files, the region must not stay closed.
-            self.open(region, table).and(removed)?;
             self.update_view(|view| {
                 if let Some(known) = view.tables.get_mut(name) {
                     known.reopening = known.reopening.saturating_sub(1);

@@ -118,6 +118,14 @@ impl Assignments {
         }
     }
 
+    /// Lets an open region take over a new schema. Returns whether it could; see [`RegionServers::alter`].
+    pub(crate) fn alter(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<bool, Exception> {
+        let owner = self.owners.lock().get(region.encoded_name()).cloned();
+        let Some(owner) = owner.filter(|owner| !owner.is_closing) else { return Ok(false) };
+        let order = OpenOrder { region: region.clone(), table: Arc::clone(table), term: owner.term };
+        env::block_on(self.servers.alter(&owner.server, order))
+    }
+
     /// Closes a region where it is open.
     pub(crate) fn close(&self, region: &EncodedName) -> Result<(), Exception> {
         let owner = {

@@ -128,7 +128,7 @@ impl Inner {
     fn write(&self, region: &EncodedName, stamp: Stamp, edits: &[CatalogEdit]) -> Result<(), Exception> {
         let region = self.find(region)?;
         let mutations: Vec<_> =
-            edits.iter().map(|edit| mutation(region.table(), stamp, edit)).collect::<Result<_, _>>()?;
+            edits.iter().map(|edit| mutation(&region.table(), stamp, edit)).collect::<Result<_, _>>()?;
         let pending = self.told(region.apply_together(&mutations, ReadMode::Any))?;
         self.server.written(&region);
         self.told(pending.wait_blocking())
@@ -151,6 +151,23 @@ impl RegionServers for LocalServers {
                 inner.terms.lock().admit_close(&name, term).map_err(StaleTerm::exception)?;
             }
             Ok(OpenSequence(opened?.open_sequence().0))
+        })
+    }
+
+    fn alter(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<bool> {
+        self.order(server, move |inner| {
+            let OpenOrder { region, table, term } = order;
+            let name = region.encoded_name();
+            let known = inner.terms.lock().open_term(name);
+            match known {
+                Some(known) if known == term => {
+                    inner.told(inner.server.alter_region(&*inner.find(name)?, &table))
+                }
+                known => {
+                    let known = known.unwrap_or(term);
+                    Err(StaleTerm { region: name.clone(), ordered: term, known }.exception())
+                }
+            }
         })
     }
 

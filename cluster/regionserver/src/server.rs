@@ -146,6 +146,19 @@ impl RegionServer {
         self.scanners.count()
     }
 
+    /// Lets an open region take over a new schema. Returns whether it could; otherwise it has to be opened again.
+    pub(crate) fn alter_region(
+        &self,
+        region: &Region,
+        table: &Arc<TableDescriptor>,
+    ) -> Result<bool, region::Error> {
+        let is_altered = region.alter(table, &Options::of_table(&self.region_options.load(), table))?;
+        if is_altered {
+            tracing::info!(region = %region.info(), table = %table.name(), "region altered");
+        }
+        Ok(is_altered)
+    }
+
     /// Opens a region, replays its part of the log, and serves it. Returns the existing region if it is already open.
     /// Blocks on storage.
     pub fn open_region(
@@ -372,7 +385,7 @@ impl RegionServer {
             ..of_regions
         };
         for region in self.regions.all() {
-            region.tune(&Options::of_table(&of_regions, region.table()));
+            region.tune(&Options::of_table(&of_regions, &region.table()));
             // Too many files by the new options are compacted now.
             self.background.consider_compaction(&region);
         }

@@ -51,7 +51,7 @@ impl RegionServer {
     }
 
     fn split_policy(&self, region: &Region) -> SplitPolicy {
-        SplitPolicy::of_region(&self.options().split, region.table(), region.info(), region.flush_size())
+        SplitPolicy::of_region(&self.options().split, &region.table(), region.info(), region.flush_size())
     }
 
     /// Asks the master to split a region that has grown too large. Blocks on storage.

@@ -435,7 +435,7 @@ impl Region {
         wal::Record {
             kind: wal::Kind::Edit,
             region: self.info.encoded_name().as_str().as_bytes(),
-            table: self.table.name().as_bytes(),
+            table: self.info.table().as_bytes(),
             sequence,
             time,
             nonce: edit.nonce,

@@ -169,7 +169,7 @@ impl Region {
                 .store(family)
                 .map_err(|_| Error::BadRequest(format!("No such column family {}", family.escape_ascii())))?;
             let file = file.as_ref().map_err(storage::Error::clone)?;
-            let caching = Store::caching(&self.info, &store.options);
+            let caching = Store::caching(&self.info, &store.options());
             let name = FileName::new(path.trim_start_matches('/'));
             let reader = Reader::open(Arc::clone(file), name, Arc::clone(&cache), caching)?;
             let (Some(first), Some(last)) = (reader.first_key(), reader.last_key()) else {
@@ -178,7 +178,7 @@ impl Region {
             if reader.comparator() != store.comparator {
                 return Err(Error::BadRequest(format!(
                     "bulk load file {path} has the order of another kind of table; write it for table {}",
-                    self.table.name()
+                    self.info.table()
                 )));
             }
             if first.family() != family {
@@ -264,7 +264,7 @@ impl Region {
             let opener = FileOpener {
                 files: &*self.files,
                 cache: &self.cache,
-                caching: &Store::caching(&self.info, &store.options),
+                caching: &Store::caching(&self.info, &store.options()),
                 open_files: &self.options.open_files,
             };
             let size = self.files.open(&place)?.size();

@@ -198,7 +198,7 @@ impl Region {
             major: request.major,
             off_peak: request.off_peak,
             flush_size: self.flush_size,
-            ttl: store.scan_info.ttl,
+            ttl: store.scan_info().ttl,
             jitter: store.chance_of_files(),
         };
         select(&facts, &store.tuning.load(), &request)
@@ -262,8 +262,9 @@ impl Region {
         } else {
             CompactionScope::Some
         };
-        let rewrite = CompactionMatcher::new(store.scan_info, kind, self.world.now().0);
-        let codec = if all { store.options.compression_major } else { store.options.compression_minor };
+        let rewrite = CompactionMatcher::new(store.scan_info(), kind, self.world.now().0);
+        let options = store.options();
+        let codec = if all { options.compression_major } else { options.compression_minor };
         let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
         let dropped_markers = DroppedMarkers::merged(chosen.iter().map(|file| &file.dropped_markers));
         // Dropped markers follow the rule for markers in files: a major compaction keeps none that have expired.
@@ -369,11 +370,12 @@ impl Store {
     /// Those of `files`, all files of the store, whose cells have all expired.
     fn expired(&self, files: &[Arc<StoreFile>], now: i64) -> Vec<Arc<StoreFile>> {
         // Most families keep their cells for ever.
-        if self.scan_info.ttl.is_none() {
+        let scan_info = self.scan_info();
+        if scan_info.ttl.is_none() {
             return Vec::new();
         }
         let facts: Vec<FileFacts> = files.iter().map(|file| file.facts()).collect();
-        let expired = expired_files(&facts, &self.tuning.load(), &self.scan_info, now);
+        let expired = expired_files(&facts, &self.tuning.load(), &scan_info, now);
         expired.into_iter().map(|index| Arc::clone(&files[index])).collect()
     }
 

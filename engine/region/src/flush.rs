@@ -165,8 +165,8 @@ impl Region {
         let may_stay = reason == FlushReason::MemstoreSize
             && part > 0.0
             && store.accordion.is_adaptive()
-            && store.scan_info.max_versions == 1
-            && !store.scan_info.new_versions;
+            && store.scan_info().max_versions == 1
+            && !store.scan_info().new_versions;
         if !may_stay {
             return None;
         }
@@ -196,12 +196,13 @@ impl Region {
             return Ok(StoreFlushed { file: None, through: sequence, retained_bytes: 0 });
         }
         let (began, now) = (self.world.moment(), self.world.now());
-        let rewrite = || CompactionMatcher::new(store.scan_info, CompactionScope::Some, now.0);
+        let (scan_info, options) = (store.scan_info(), store.options());
+        let rewrite = || CompactionMatcher::new(scan_info, CompactionScope::Some, now.0);
         let split = allowance
             .filter(|_| Segment::fit_one(&snapshot))
             .and_then(|allowance| store.accordion.split(&snapshot, sequence, allowance, rewrite()));
         let through = split.as_ref().map_or(sequence, |split| split.through);
-        let codec = store.options.compression.as_str();
+        let codec = options.compression.as_str();
         let info = StoreFileInfo { max_sequence: through, major: false, more: dropped_markers.fact() };
         let mut retained = None;
         let made = match &split {

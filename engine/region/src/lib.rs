@@ -13,6 +13,7 @@
 //! This crate does not know sockets, clients, the wire's protobuf messages or other regions. Its unit is the cell.
 
 mod accordion;
+mod alter;
 mod apply;
 mod bulk_load;
 mod cell_place;

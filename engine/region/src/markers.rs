@@ -20,7 +20,7 @@ impl Region {
         if self.access == Access::Reader {
             return;
         }
-        let (region, table) = (self.info.encoded_name().as_str().as_bytes(), self.table.name().as_bytes());
+        let (region, table) = (self.info.encoded_name().as_str().as_bytes(), self.info.table().as_bytes());
         let _refused = self.log.mark(region, table, sequence, &Marker { kind, stores });
     }
 

@@ -205,7 +205,7 @@ impl Region {
         let opener = FileOpener {
             files: &*self.files,
             cache: &self.cache,
-            caching: &Store::caching(&self.info, &store.options),
+            caching: &Store::caching(&self.info, &store.options()),
             open_files: &self.options.open_files,
         };
         let listed = Listed { name, size: written.size, reference: None };

@@ -81,7 +81,7 @@ impl Region {
             options,
             world,
             info,
-            table,
+            table: arc_swap::ArcSwap::new(table),
         };
         let mut last = in_files;
         if let Some(recovered) = &recovered {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use cache::Cache;
 use cell::{Comparator, SequenceId};
@@ -56,7 +57,7 @@ impl Counters {
 /// An open region, shared by all its users.
 pub struct Region {
     pub(crate) info: RegionInfo,
-    pub(crate) table: Arc<TableDescriptor>,
+    pub(crate) table: ArcSwap<TableDescriptor>,
     pub(crate) access: Access,
     /// Whether it refuses writes: its table is read-only, or it was opened for reading.
     pub(crate) read_only: bool,
@@ -193,9 +194,9 @@ impl Region {
         &self.info
     }
 
-    /// The table's descriptor at the time of opening.
-    pub fn table(&self) -> &Arc<TableDescriptor> {
-        &self.table
+    /// The table's descriptor, as of the opening or the last [alteration](Region::alter).
+    pub fn table(&self) -> Guard<Arc<TableDescriptor>> {
+        self.table.load()
     }
 
     /// The sequence id it was opened with: greater than that of every earlier write.
@@ -228,7 +229,7 @@ impl Region {
         self.stores.iter().position(|store| store.family == family).ok_or_else(|| Error::NoSuchFamily {
             family: family.escape_ascii().to_string(),
             region: self.info.name().escape_ascii().to_string(),
-            table: self.table.name().to_string(),
+            table: self.info.table().to_string(),
         })
     }
 

@@ -422,7 +422,7 @@ impl<'q> RegionScanner<'q> {
             // Built in place: it is large, and a get opens one for every row.
             self.stores.push(StoreScanner {
                 heap,
-                matcher: Matcher::new(store.scan_info, range, versions, scan.raw, now),
+                matcher: Matcher::new(view.scan_info, range, versions, scan.raw, now),
                 query,
                 closed: false,
                 sent: None,
@@ -441,7 +441,7 @@ impl<'q> RegionScanner<'q> {
             return self.stores.iter_mut().zip(&self.asked).try_for_each(|(store, asked)| {
                 let of = &region.stores[asked.store];
                 let qualifiers = store.wanted(scan).filter(|_| !scan.raw);
-                let newest_counts = !of.scan_info.new_versions;
+                let newest_counts = !asked.view.scan_info.new_versions;
                 let (row, family) = (&scan.start, &of.family);
                 store.heap.seek_row(&RowTarget { row, family, qualifiers, newest_counts, is_get })
             });

@@ -35,8 +35,6 @@ type Rows<'a> = SmallVec<[&'a [u8]; TOGETHER]>;
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) family: Bytes,
-    pub(crate) options: FamilyOptions,
-    pub(crate) scan_info: ScanInfo,
     pub(crate) comparator: Comparator,
     pub(crate) folder: FileName,
     pub(crate) view: ArcSwap<View>,
@@ -81,12 +79,12 @@ impl Store {
             sealed: Sealed::default(),
             dropped_markers: DroppedMarkers::default(),
             dropped_of_snapshot: DroppedMarkers::default(),
+            scan_info: ScanInfo::of(&options),
+            options: Arc::new(options),
         };
         let tuning = region.families.get(family.name()).unwrap_or(region).clone();
         Ok(Store {
             family: family.name().clone(),
-            scan_info: ScanInfo::of(&options),
-            options,
             comparator,
             folder,
             view: ArcSwap::from_pointee(view),
@@ -96,6 +94,16 @@ impl Store {
             compacting: Mutex::default(),
             tuning: ArcSwap::from_pointee(tuning),
         })
+    }
+
+    /// What the family keeps now. A reader takes it from its own view.
+    pub(crate) fn scan_info(&self) -> ScanInfo {
+        self.view.load().scan_info
+    }
+
+    /// How new files are written now.
+    pub(crate) fn options(&self) -> Arc<FamilyOptions> {
+        Arc::clone(&self.view.load().options)
     }
 
     /// The cache settings of a family.
@@ -114,12 +122,13 @@ impl Store {
 
     /// The options for writing a new file of this store.
     pub(crate) fn writer_options(&self, compression: &str, with_tags: bool, now: i64) -> WriterOptions {
+        let options = self.options();
         WriterOptions {
-            block_size: self.options.block_bytes as usize,
+            block_size: options.block_bytes as usize,
             // An unsupported codec or encoding stays in the schema but is not used for new files.
             compression: Compression::of_name(compression).unwrap_or_default(),
-            encoding: Encoding::of_name(self.options.data_block_encoding.as_str()).unwrap_or_default(),
-            bloom: BloomType::of_name(self.options.bloom.as_str(), self.options.bloom_prefix)
+            encoding: Encoding::of_name(options.data_block_encoding.as_str()).unwrap_or_default(),
+            bloom: BloomType::of_name(options.bloom.as_str(), options.bloom_prefix)
                 .unwrap_or(BloomType::None),
             comparator: self.comparator,
             with_tags,

@@ -12,6 +12,7 @@ use storage::{FileName, Files, Memory};
 
 use crate::*;
 
+mod alter;
 mod atomic_rows;
 mod bulk_load;
 mod compaction_policies;

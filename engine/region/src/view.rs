@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use cell::{Cell, SequenceId};
 use memstore::Segment;
+use proto::FamilyOptions;
 
 use crate::dropped_markers::{DroppedMarkers, markers_of};
+use crate::matcher::ScanInfo;
 use crate::store_file::StoreFile;
 
 /// All segments and files of a store at one moment.
@@ -25,6 +27,10 @@ pub(crate) struct View {
     /// Dropped markers of the pipeline, and of the snapshot.
     pub(crate) dropped_markers: DroppedMarkers,
     pub(crate) dropped_of_snapshot: DroppedMarkers,
+    /// What the family keeps. A reader goes on with what it began with.
+    pub(crate) scan_info: ScanInfo,
+    /// How new files are written.
+    pub(crate) options: Arc<FamilyOptions>,
 }
 
 /// The range of the sealed segments.

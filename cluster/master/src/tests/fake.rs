@@ -55,6 +55,8 @@ pub(super) struct FakeServers {
     infos: Mutex<BTreeMap<EncodedName, RegionInfo>>,
     /// Every schema that a region was opened with.
     schemas: Mutex<Vec<(EncodedName, Arc<TableDescriptor>)>>,
+    /// Whether open regions take over new schemas.
+    takes_over: Mutex<bool>,
 }
 
 /// The names of the two servers.
@@ -81,7 +83,18 @@ impl FakeServers {
             split_row: Mutex::default(),
             infos: Mutex::default(),
             schemas: Mutex::default(),
+            takes_over: Mutex::default(),
         })
+    }
+
+    /// From now on open regions take over new schemas.
+    pub(super) fn take_over(&self) {
+        *self.takes_over.lock() = true;
+    }
+
+    /// The term that a region was last opened under.
+    pub(super) fn term_of(&self, region: &EncodedName) -> Term {
+        self.last_terms.lock()[region]
     }
 
     /// From now on regions that begin at this key cannot be opened.
@@ -219,6 +232,16 @@ impl FakeServers {
         assert!(before.is_none_or(|before| before == (server.clone(), term)), "{name} is open twice");
         self.schemas.lock().push((name, table));
         Ok(OpenSequence(2))
+    }
+
+    fn alter_here(&self, order: &OpenOrder) -> Result<bool, Exception> {
+        let name = order.region.encoded_name();
+        assert_eq!(self.last_terms.lock().get(name), Some(&order.term), "{name}");
+        let takes_over = *self.takes_over.lock();
+        if takes_over {
+            self.schemas.lock().push((name.clone(), Arc::clone(&order.table)));
+        }
+        Ok(takes_over)
     }
 
     fn close_here(&self, server: &ServerName, region: &EncodedName, term: Term) -> Result<(), Exception> {
@@ -411,6 +434,11 @@ impl RegionServers for FakeServers {
 
     fn open(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<OpenSequence> {
         answered(self.open_here(server, order))
+    }
+
+    fn alter(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<bool> {
+        self.assert_owner(server, order.region.encoded_name());
+        answered(self.alter_here(&order))
     }
 
     fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()> {

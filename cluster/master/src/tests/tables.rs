@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proto::catalog::{RegionState, TableState};
-use proto::pb;
+use proto::{RegionInfo, pb};
 use rpc::{Exception, class};
 use storage::Files;
 
@@ -237,6 +237,31 @@ fn families_come_change_and_go_with_their_files() {
     let last = life.done(life.master.delete_family(&pb_name("t"), &"f".into(), None));
     assert_eq!(class_of(last), class::INVALID_FAMILY_OPERATION);
     assert_eq!(versions(&life.next()), None);
+}
+
+#[test]
+fn a_region_that_takes_over_a_schema_stays_open_and_one_that_loses_a_family_does_not() {
+    let life = Life::first();
+    life.create("t", &["f", "g"], &["m"]).unwrap();
+    life.servers.take_over();
+    let regions: Vec<RegionInfo> = life
+        .master
+        .read_view(|view| view.tables[&name("t")].regions.iter().map(|row| row.region.clone()).collect());
+    let terms =
+        || regions.iter().map(|region| life.servers.term_of(region.encoded_name())).collect::<Vec<_>>();
+    let before = terms();
+    let versions = pb::BytesBytesPair { first: "VERSIONS".into(), second: "7".into() };
+    let family =
+        pb::ColumnFamilySchema { name: "g".into(), attributes: vec![versions], ..Default::default() };
+    life.done(life.master.modify_family(&pb_name("t"), &family, None)).unwrap();
+    assert_eq!(terms(), before, "they were not opened again");
+    for region in &regions {
+        let schema = life.servers.schema_of(region.encoded_name());
+        assert_eq!(schema.family(b"g").unwrap().options().unwrap().versions_max, 7);
+    }
+    assert_eq!(life.master.alter_status(&pb_name("t")).unwrap(), (0, 2));
+    life.done(life.master.delete_family(&pb_name("t"), &"g".into(), None)).unwrap();
+    assert!(terms().iter().zip(&before).all(|(new, old)| new > old), "its files go while it is closed");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn mutate_rows(
     let options = server.options();
     for proto in &request.mutation_request {
         let asked = request::mutation(
-            region.table(),
+            &region.table(),
             proto.row.clone(),
             proto,
             &mut no_cells,

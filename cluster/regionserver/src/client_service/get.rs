@@ -47,7 +47,7 @@ impl Work {
     fn of(server: &RegionServer, call: &Call) -> Result<Work, Exception> {
         let request = GetRequest::decode(&call.param).map_err(|error| call.unreadable(&error))?;
         let region = server.regions().find(&request.region)?;
-        let query = request.query(region.table(), &server.foundation().world)?;
+        let query = request.query(&region.table(), &server.foundation().world)?;
         // Clients before 1.3, or of unknown version, expect the cells in the message.
         let in_block = call.connection.client_is_at_least(1, 3);
         Ok(Work { region, query, codec: if in_block { call.connection.codec } else { Codec::None } })

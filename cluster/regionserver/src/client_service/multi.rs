@@ -382,7 +382,7 @@ impl Work {
             }
             _ => {
                 let world = &self.server.foundation().world;
-                let query = request::get(current.region.table(), row.clone(), get, world)?;
+                let query = request::get(&current.region.table(), row.clone(), get, world)?;
                 match alike {
                     Some(alike) if query.filter.is_none() => {
                         current.region.row_reader(query).and_then(|reader| {
@@ -409,7 +409,7 @@ impl Work {
         proto: &pb::MutationProto,
     ) -> Result<RequestedMutation, Exception> {
         let cell_bytes_max = self.options.cell_bytes_max;
-        let asked = request::mutation(region.table(), row, proto, &mut self.cells, cell_bytes_max)?;
+        let asked = request::mutation(&region.table(), row, proto, &mut self.cells, cell_bytes_max)?;
         self.server.check_memory(&self.options, region)?;
         Ok(asked.of_group(self.request.nonce_group.unwrap_or_default()))
     }

@@ -66,7 +66,7 @@ impl Work {
         let mut cells = RequestCells::new(call.cells.clone());
         let nonce_group = request.nonce_group.unwrap_or(0);
         let asked = request::mutation(
-            region.table(),
+            &region.table(),
             request.mutation.row.clone(),
             &request.mutation,
             &mut cells,

@@ -158,7 +158,7 @@ fn open(
 ) -> Result<(Arc<OpenScanner>, Box<ScannerState>), Exception> {
     // A request without a region is an error, even if it names a scan.
     let region = server.regions().find(&request.region.clone().unwrap_or_default())?;
-    let query = request::scan(region.table(), scan, &server.foundation().world)?;
+    let query = request::scan(&region.table(), scan, &server.foundation().world)?;
     let scanner = region.scanner(query).map_err(|error| server.exception(&error))?;
     response.mvcc_read_point = Some(scanner.read_point().0);
     response.ttl = Some(u32::try_from(server.scanners.lease().as_millis()).unwrap_or(u32::MAX));

@@ -70,6 +70,30 @@ fn the_newest_timestamp_includes_delete_markers() {
 }
 
 #[test]
+fn an_open_region_takes_over_a_schema_under_its_own_term_alone() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    done(servers.open(&name, order(3))).expect("opened");
+    let with = |term, versions: &str, family: &'static str| {
+        let mut table = table();
+        table.set_family(FamilyDescriptor::new(family).expect("a name").with("VERSIONS", versions));
+        done(servers.alter(&name, OpenOrder { table: Arc::new(table), ..order(term) }))
+    };
+    let versions = || {
+        let table = bench.server.regions().all().remove(0).table().clone();
+        table.family(b"f").map(|family| family.options().expect("good").versions_max)
+    };
+    assert!(with(3, "4", "f").expect("it is open"));
+    assert_eq!(versions(), Some(4));
+    assert!(!with(3, "5", "h").expect("it is open"), "a family comes: it has to be opened again");
+    let late = with(2, "6", "f").expect_err("the term is over");
+    assert!(late.message.contains("term 2, which ended: this server knows term 3"), "{late}");
+    assert_eq!(versions(), Some(4));
+    done(servers.close(&name, region("", "").encoded_name(), Term(3))).expect("closed");
+    with(3, "7", "f").expect_err("it is closed");
+}
+
+#[test]
 fn repeated_opens_and_closes_succeed() {
     let bench = Bench::with(crate::Options::default(), &[]);
     let (servers, name) = servers(&bench);

@@ -40,7 +40,7 @@ impl Region {
         files: &[(&Store, Vec<Arc<StoreFile>>)],
         sequence: SequenceId,
     ) -> Result<()> {
-        let table = self.table.name();
+        let table = self.info.table();
         let name = |file: &Arc<StoreFile>| file.listed.name.clone();
         let stores = files.iter().map(|(store, files)| pb::StoreDescriptor {
             family_name: store.family.clone(),

@@ -39,7 +39,7 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn new(region: &Region, store: &Store, view: &'a View, horizon: SequenceId) -> Judge<'a> {
-        let (scan_info, now) = (store.scan_info, region.world.now().0);
+        let (scan_info, now) = (view.scan_info, region.world.now().0);
         let markers_go = region.options.drop_markers
             && scan_info.keep_deleted == KeepDeletedCells::False
             && !scan_info.new_versions

@@ -37,7 +37,7 @@ impl Region {
             late.iter().for_each(|cell| noted.add(cell.row()));
         }
         // With NEW_VERSION_BEHAVIOR an earlier marker does not mask a later put.
-        if store.scan_info.new_versions {
+        if store.scan_info().new_versions {
             return;
         }
         let view = store.view.load();
@@ -58,7 +58,7 @@ impl Region {
                 continue;
             };
             let view = store.view.load();
-            if !store.scan_info.new_versions && cell.cell_type() == Some(CellType::Put) {
+            if !store.scan_info().new_versions && cell.cell_type() == Some(CellType::Put) {
                 let markers = view.dropped_markers_of(cell);
                 self.insert_into(store, markers.iter().map(|marker| &marker[..]), sequence);
             }

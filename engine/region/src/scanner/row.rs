@@ -266,7 +266,7 @@ impl RegionScanner<'_> {
     /// [skipped](RegionScanner::skip_refused_rows) or [copied](RegionScanner::copy_raw_rows) whole.
     pub(super) fn is_plain(&self) -> bool {
         let (scan, [asked], [store]) = (&*self.scan, &self.asked[..], &self.stores[..]) else { return false };
-        let scan_info = &self.region.stores[asked.store].scan_info;
+        let scan_info = &asked.view.scan_info;
         let range = asked.query.and_then(|query| scan.families[query].time_range).unwrap_or(scan.time_range);
         !(self.reach.is_one_row() || scan.reversed || scan.raw || self.traits.is_dear || store.on_demand)
             && (scan.store_limit, scan.store_offset) == (None, 0)

@@ -53,7 +53,7 @@ fn a_snapshot_lists_flushed_writes_or_files_alone() {
     let (info, files) = (region.info().clone(), Arc::new(server.files.clone()) as Arc<dyn Files>);
     region.close().expect("closed");
     let folder = Server::folder(&info);
-    let closed = Region::snapshot_of_closed(&files, &server.world, &folder, &info, region.table());
+    let closed = Region::snapshot_of_closed(&files, &server.world, &folder, &info, &region.table());
     assert_eq!(closed.expect("listed"), flushed);
     assert!(matches!(region.snapshot(false), Err(Error::NotServing(_))));
 }

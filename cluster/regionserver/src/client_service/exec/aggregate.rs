@@ -172,7 +172,7 @@ pub(super) fn answer(
     request: &pb::AggregateRequest,
 ) -> Result<pb::AggregateResponse, Exception> {
     let interpreter = Interpreter::of(&request.interpreter_class_name)?;
-    let scan = request::scan(region.table(), &request.scan, &server.foundation().world)?;
+    let scan = request::scan(&region.table(), &request.scan, &server.foundation().world)?;
     let has_weights =
         scan.families.first().and_then(|family| family.qualifiers.as_ref()).map_or(0, Vec::len) > 1;
     if scan.families.is_empty() && method != "GetRowNum" {

@@ -1,0 +1,203 @@
+//! Altering the table of an open region.
+//!
+//! Most of a schema says how new files are written and what readers may see: encoding, compression, bloom filter, block
+//! size, versions, time to live, compaction. A region takes these over while it is open. Readers that are under way go on
+//! with what they began with, and compactions bring the older files into the new form.
+//!
+//! Everything else belongs to the state that an opening makes: families that come or go, memory, caches, durability.
+//! Such a region is opened again. What is not known here is taken to be of that kind.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proto::descriptor::{
+    Attributes, BloomType, Compression, DataBlockEncoding, FamilyOptions, KeepDeletedCells, TableOptions,
+};
+use proto::{FamilyDescriptor, TableDescriptor};
+
+use crate::matcher::ScanInfo;
+use crate::region::Region;
+use crate::view::View;
+use crate::{RegionOptions, Result};
+
+/// Beginnings of the keys in CONFIGURATION that [`Region::tune`] applies.
+const TUNED: [&str; 8] = [
+    "hbase.hstore.compaction",
+    "hbase.hstore.defaultengine.compactionpolicy",
+    "hbase.hstore.engine.class",
+    "hbase.hstore.blockingStoreFiles",
+    "hbase.hstore.time.to.purge.deletes",
+    "hbase.hregion.majorcompaction",
+    "hbase.regionserver.thread.compaction.throttle",
+    "hbase.store.delete.expired.storefile",
+];
+
+impl Region {
+    /// Takes over a new schema of its table, with the options that follow from it. Returns whether that was possible; if
+    /// not, nothing has changed and the region has to be opened again.
+    pub fn alter(&self, table: &Arc<TableDescriptor>, options: &RegionOptions) -> Result<bool> {
+        self.check_serving()?;
+        if needs_reopening(&self.table(), table) {
+            return Ok(false);
+        }
+        for store in &self.stores {
+            let Some(Ok(family)) = table.family(&store.family).map(FamilyDescriptor::options) else {
+                return Ok(false);
+            };
+            let (scan_info, family) = (ScanInfo::of(&family), Arc::new(family));
+            store.change_view(|view| View { scan_info, options: Arc::clone(&family), ..view.clone() });
+        }
+        self.tune(options);
+        self.table.store(Arc::clone(table));
+        Ok(true)
+    }
+}
+
+/// Whether a change of a schema takes effect only in regions that are opened after it.
+fn needs_reopening(old: &TableDescriptor, new: &TableDescriptor) -> bool {
+    let pairs = || old.families().iter().zip(new.families());
+    old.families().len() != new.families().len()
+        || pairs().any(|(old, new)| old.name() != new.name() || is_reshaped(old, new))
+        || match (old.options(), new.options()) {
+            (Ok(old), Ok(new)) => lasting_of_table(old) != lasting_of_table(new),
+            _ => true,
+        }
+        || keys(old.attributes(), &[]).is_changed(&keys(new.attributes(), &[]))
+}
+
+fn is_reshaped(old: &FamilyDescriptor, new: &FamilyDescriptor) -> bool {
+    let of_keys = |family: &FamilyDescriptor| keys(family.attributes(), family.configuration());
+    of_keys(old).is_changed(&of_keys(new))
+        || match (old.options(), new.options()) {
+            (Ok(old), Ok(new)) => lasting_of_family(old) != lasting_of_family(new),
+            _ => true,
+        }
+}
+
+/// The options without those that an open region takes over.
+fn lasting_of_family(options: FamilyOptions) -> FamilyOptions {
+    FamilyOptions {
+        versions_max: 1,
+        versions_min: 0,
+        ttl_seconds: 1,
+        keep_deleted_cells: KeepDeletedCells::False,
+        block_bytes: 0,
+        compression: Compression::default(),
+        compression_minor: Compression::default(),
+        compression_major: Compression::default(),
+        data_block_encoding: DataBlockEncoding::default(),
+        bloom: BloomType::default(),
+        bloom_prefix: None,
+        replication_scope: 0,
+        compress_tags: true,
+        dfs_replication: 0,
+        ..options
+    }
+}
+
+fn lasting_of_table(options: TableOptions) -> TableOptions {
+    TableOptions {
+        max_file_bytes: None,
+        compaction_enabled: true,
+        split_enabled: true,
+        merge_enabled: true,
+        priority: 0,
+        ..options
+    }
+}
+
+/// The keys of the configuration, and classes, that a table or family sets.
+struct Keys(BTreeMap<String, String>);
+
+fn keys(attributes: &Attributes, configuration: &[(String, String)]) -> Keys {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let set = attributes.iter().map(|(key, value)| (text(key), text(value)));
+    let all = set.chain(configuration.iter().cloned());
+    let is_key = |key: &str| {
+        let key = key.to_ascii_lowercase();
+        ["hbase.", "bellows.", "coprocessor$"].iter().any(|begin| key.starts_with(begin))
+    };
+    Keys(all.filter(|(key, _)| is_key(key)).collect())
+}
+
+impl Keys {
+    /// Whether a key differs that only an opening reads.
+    fn is_changed(&self, other: &Keys) -> bool {
+        let is_lasting = |key: &String| !TUNED.iter().any(|begin| key.starts_with(begin));
+        let keys = self.0.keys().chain(other.0.keys());
+        keys.filter(|key| is_lasting(key)).any(|key| self.0.get(key) != other.0.get(key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(family: FamilyDescriptor) -> TableDescriptor {
+        let mut table = TableDescriptor::new("t".parse().expect("a name"));
+        table.set_family(family);
+        table
+    }
+
+    fn family() -> FamilyDescriptor {
+        FamilyDescriptor::new("f").expect("a name")
+    }
+
+    #[test]
+    fn what_files_and_readers_follow_needs_no_reopening() {
+        for (key, value) in [
+            ("VERSIONS", "3"),
+            ("MIN_VERSIONS", "1"),
+            ("TTL", "60"),
+            ("KEEP_DELETED_CELLS", "TRUE"),
+            ("COMPRESSION", "GZ"),
+            ("COMPRESSION_COMPACT_MAJOR", "GZ"),
+            ("DATA_BLOCK_ENCODING", "DIFF"),
+            ("BLOOMFILTER", "ROWCOL"),
+            ("BLOCKSIZE", "1024"),
+            ("REPLICATION_SCOPE", "1"),
+            ("hbase.hstore.compaction.min", "7"),
+            ("note", "of a user"),
+        ] {
+            assert!(!needs_reopening(&table(family()), &table(family().with(key, value))), "{key}");
+        }
+        for (key, value) in [
+            ("MAX_FILESIZE", "2097152"),
+            ("COMPACTION_ENABLED", "false"),
+            ("hbase.hregion.majorcompaction", "0"),
+        ] {
+            let mut new = table(family());
+            new.attributes_mut().set(key.into(), value.into());
+            assert!(!needs_reopening(&table(family()), &new), "{key}");
+        }
+    }
+
+    #[test]
+    fn what_an_opening_makes_needs_one() {
+        for (key, value) in [
+            ("IN_MEMORY", "true"),
+            ("BLOCKCACHE", "false"),
+            ("IN_MEMORY_COMPACTION", "EAGER"),
+            ("NEW_VERSION_BEHAVIOR", "true"),
+            ("hbase.store.file-tracker.impl", "FILE"),
+            ("hbase.hregion.compacting.memstore.type", "EAGER"),
+            ("VERSIONS", "many"),
+        ] {
+            assert!(needs_reopening(&table(family()), &table(family().with(key, value))), "{key}");
+        }
+        for (key, value) in [
+            ("READONLY", "true"),
+            ("MEMSTORE_FLUSHSIZE", "2097152"),
+            ("DURABILITY", "SKIP_WAL"),
+            ("coprocessor$1", "|org.example.C|1|"),
+            ("hbase.rowlock.wait.duration", "5"),
+        ] {
+            let mut new = table(family());
+            new.attributes_mut().set(key.into(), value.into());
+            assert!(needs_reopening(&table(family()), &new), "{key}");
+        }
+        let mut two = table(family());
+        two.set_family(FamilyDescriptor::new("g").expect("a name"));
+        assert!(needs_reopening(&table(family()), &two) && needs_reopening(&two, &table(family())));
+    }
+}
