@@ -109,6 +109,15 @@ kinds! {
             .then(|| name.to_owned())
             .ok_or("PressureAwareCompactionThroughputController or NoLimitThroughputController")
     };
+    /// The class of a throughput controller of flushes, with HBase's package or without.
+    FlushThroughputControllerName: String, "", |text: &str| {
+        const KNOWN: [&str; 2] = ["PressureAwareFlushThroughputController", "NoLimitThroughputController"];
+        let name = text.strip_prefix("org.apache.hadoop.hbase.regionserver.throttle.").unwrap_or(text);
+        KNOWN
+            .contains(&name)
+            .then(|| name.to_owned())
+            .ok_or("PressureAwareFlushThroughputController or NoLimitThroughputController")
+    };
     /// A TCP port; 0 lets the system choose.
     Port: u16, "", |text: &str| text.parse().map_err(|_| "a port, 0 to 65535");
     /// Any text.

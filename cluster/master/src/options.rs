@@ -62,7 +62,11 @@ impl Options {
         let defaults = Options::default();
         let outcome_kept: Duration = conf.value(&key::PROCEDURE_RESULT_TTL)?;
         Ok(Options {
-            sanity: sanity::Limits { enabled: conf.value(&key::TABLE_SANITY_CHECKS)?, ..defaults.sanity },
+            sanity: sanity::Limits {
+                enabled: conf.value(&key::TABLE_SANITY_CHECKS)?,
+                blocking_files: conf.value(&conf::keys::store::BLOCKING_STORE_FILES)?,
+                ..defaults.sanity
+            },
             procedures: procedure::Options { outcome_kept, ..defaults.procedures },
             parents_period: conf.value(&key::CATALOG_JANITOR_INTERVAL)?,
             snapshots_enabled: conf.value(&key::SNAPSHOT_ENABLED)?,

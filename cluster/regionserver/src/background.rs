@@ -31,14 +31,13 @@ use std::time::Duration;
 
 use env::sync::{Condvar, Mutex, MutexGuard};
 use env::{Crew, Moment, Priority};
-use region::{InMemory, Region};
+use region::{InMemory, Region, WriteBudget};
 
 pub(crate) use compaction_queue::Compacting;
 use queues::Queues;
 
 use crate::RegionServer;
 use crate::memory::MemoryQueue;
-use crate::throughput::CompactionBudget;
 
 /// Highest nice level of threads that compact memory: segments that wait for them make reads expensive.
 const MEMORY_NICE: u8 = 10;
@@ -63,7 +62,7 @@ pub(crate) struct Background {
     /// Whether a compaction runs with the numbers for quiet hours.
     off_peak_compaction: AtomicBool,
     /// What compactions may write.
-    pub(crate) compaction_budget: CompactionBudget,
+    pub(crate) compaction_budget: WriteBudget,
     /// Bytes in all memstores.
     memory: AtomicI64,
     /// When the server last searched for files that no list names.
@@ -88,7 +87,7 @@ impl Background {
             stopping: AtomicBool::new(false),
             compaction_enabled: AtomicBool::new(compaction_enabled),
             off_peak_compaction: AtomicBool::new(false),
-            compaction_budget: CompactionBudget::default(),
+            compaction_budget: WriteBudget::default(),
             memory: AtomicI64::new(0),
             swept: Mutex::default(),
             requests: Mutex::default(),

@@ -49,6 +49,8 @@ pub struct Options {
     pub large_compactors: u64,
     /// How many bytes a second compactions may write.
     pub throughput: ThroughputOptions,
+    /// How many bytes a second flushes may write.
+    pub flush_throughput: ThroughputOptions,
     /// The quiet hours (`hbase.offpeak.start.hour`, `hbase.offpeak.end.hour`).
     pub off_peak: OffPeakHours,
     /// Number of threads that compact memstores in memory (`hbase.regionserver.inmemory.compaction.pool.size`), at most
@@ -133,6 +135,12 @@ impl Options {
                 higher: conf.value(&store::THROUGHPUT_HIGHER)?,
                 off_peak: conf.value(&store::THROUGHPUT_OFF_PEAK)?,
             },
+            flush_throughput: ThroughputOptions {
+                is_limited: conf.value(&store::FLUSH_THROUGHPUT_CONTROLLER)? != NO_LIMIT,
+                lower: conf.value(&store::FLUSH_THROUGHPUT_LOWER)?,
+                higher: conf.value(&store::FLUSH_THROUGHPUT_UPPER)?,
+                off_peak: u64::MAX,
+            },
             off_peak: OffPeakHours::new(
                 conf.value(&store::OFF_PEAK_START)?,
                 conf.value(&store::OFF_PEAK_END)?,
@@ -205,6 +213,7 @@ impl Options {
             flush_size: conf.value(&region::MEMSTORE_FLUSH_SIZE)?,
             block_multiplier: conf.value(&region::MEMSTORE_BLOCK_MULTIPLIER)?,
             ledger: Arc::default(),
+            flush_budget: Arc::default(),
             open_files: Arc::default(),
             in_memory_compaction: level(&region::IN_MEMORY_COMPACTION)?,
             in_memory_compaction_of_system: level(&region::SYSTEM_IN_MEMORY_COMPACTION)?,

@@ -381,6 +381,7 @@ impl RegionServer {
         let of_regions = RegionOptions {
             memory: Arc::clone(&first.memory),
             ledger: Arc::clone(&first.ledger),
+            flush_budget: Arc::clone(&first.flush_budget),
             open_files: Arc::clone(&first.open_files),
             ..of_regions
         };

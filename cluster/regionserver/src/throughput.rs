@@ -1,4 +1,4 @@
-//! How many bytes a second compactions may write, all together.
+//! How many bytes a second compactions may write, all together, and flushes.
 //!
 //! The limit follows the pressure of the store with the most files, as HBase's
 //! `PressureAwareCompactionThroughputController` has it:
@@ -12,23 +12,20 @@
 //!           min of a compaction     blocking files
 //! ```
 //!
-//! In quiet hours another bound holds. The limit acts on running compactions: they look at it with every quarter of a
+//! Flushes have bounds of their own, and no limit by default. Theirs follows the memory of all memstores: at the lower mark,
+//! from which on regions are flushed to free memory, there is none (`PressureAwareFlushThroughputController`).
+//!
+//! In quiet hours another bound holds for compactions. The limit acts on running compactions: they look at it with every quarter of a
 //! megabyte, and a wait ends when the limit rises or the compaction has to end. HBase looks after as many bytes as may
 //! be written in a second, so its compactions write in bursts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use env::sync::{Condvar, Mutex};
-use env::{Moment, WallTime, World};
+use env::WallTime;
 use region::Region;
 
 use crate::RegionServer;
 
-/// Longest time that a compaction sleeps before it looks at the limit again.
-const NAP: Duration = Duration::from_millis(100);
-const NANOS_PER_SECOND: u128 = 1_000_000_000;
 const MS_PER_HOUR: i64 = 3_600_000;
 
 /// The hours of a day in which a server has little to do, in UTC (`hbase.offpeak.start.hour`, `hbase.offpeak.end.hour`).
@@ -62,7 +59,7 @@ impl OffPeakHours {
     }
 }
 
-/// The bounds of the limit, in bytes a second.
+/// The bounds of a limit, in bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThroughputOptions {
     /// Whether there is a limit at all (`hbase.regionserver.throughput.controller`).
@@ -90,77 +87,8 @@ impl ThroughputOptions {
     }
 }
 
-/// The bytes that compactions may write, shared by all of them.
-#[derive(Debug)]
-pub(crate) struct CompactionBudget {
-    /// Bytes a second.
-    limit: AtomicU64,
-    /// When all bytes that were spent so far are paid for.
-    paid_at: Mutex<Option<Moment>>,
-    wake: Condvar,
-}
-
-impl Default for CompactionBudget {
-    fn default() -> CompactionBudget {
-        CompactionBudget {
-            limit: AtomicU64::new(u64::MAX),
-            paid_at: Mutex::default(),
-            wake: Condvar::default(),
-        }
-    }
-}
-
-impl CompactionBudget {
-    /// Bytes a second; [`u64::MAX`] for no limit.
-    pub(crate) fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed)
-    }
-
-    /// Sets the limit, also for compactions that wait now. Returns whether it is another one.
-    pub(crate) fn set_limit(&self, bytes_per_second: u64) -> bool {
-        let mut paid_at = self.paid_at.lock();
-        if self.limit.swap(bytes_per_second, Ordering::Relaxed) == bytes_per_second {
-            return false;
-        }
-        // A debt at the old price is not paid at the new one.
-        *paid_at = None;
-        self.wake.notify_all();
-        true
-    }
-
-    /// Compactions that wait look whether they should end.
-    pub(crate) fn wake(&self) {
-        let _paid_at = self.paid_at.lock();
-        self.wake.notify_all();
-    }
-
-    /// Spends `bytes`. Blocks until they are paid for, or until `ends` says that there is no need to go on.
-    pub(crate) fn spend(&self, bytes: u64, world: &World, ends: impl Fn() -> bool) {
-        let limit = self.limit();
-        if limit == u64::MAX || bytes == 0 {
-            return;
-        }
-        let cost = u128::from(bytes) * NANOS_PER_SECOND / u128::from(limit);
-        let cost = Duration::from_nanos(u64::try_from(cost).unwrap_or(u64::MAX));
-        let mut paid_at = self.paid_at.lock();
-        let now = world.moment();
-        // What was not spent in the past is lost, or an idle hour would pay for a burst.
-        let mine = paid_at.filter(|paid| *paid > now).unwrap_or(now).plus(cost);
-        *paid_at = Some(mine);
-        // As many naps as the debt is long: no clock that stands still holds a compaction for ever.
-        let naps = mine.since(now).as_nanos().div_ceil(NAP.as_nanos());
-        for _ in 0..naps {
-            let left = mine.since(world.moment());
-            if left.is_zero() || self.limit() != limit || ends() {
-                return;
-            }
-            self.wake.wait_for(&mut paid_at, left.min(NAP));
-        }
-    }
-}
-
 impl RegionServer {
-    /// Sets the limit of compactions by the store that is closest to holding flushes back.
+    /// Sets the limit of compactions by the store that is closest to holding flushes back, and that of flushes by memory.
     pub(crate) fn tune_throughput(&self, regions: &[Arc<Region>]) {
         let pressure = regions.iter().map(|region| region.compaction_pressure()).fold(0.0, f64::max);
         let options = self.options();
@@ -168,6 +96,11 @@ impl RegionServer {
         let limit = options.throughput.limit(pressure, is_off_peak);
         if self.background.compaction_budget.set_limit(limit) {
             tracing::debug!(pressure, bytes_per_second = limit, "the limit of compactions has changed");
+        }
+        let pressure = self.background.memory() as f64 / options.memstore_bytes_low().max(1) as f64;
+        let limit = options.flush_throughput.limit(pressure, false);
+        if self.foundation().region_options.flush_budget.set_limit(limit) {
+            tracing::debug!(pressure, bytes_per_second = limit, "the limit of flushes has changed");
         }
     }
 }
@@ -209,33 +142,5 @@ mod tests {
         for none in [(-1, -1), (5, 5), (-1, 6), (3, 24)] {
             assert_eq!(OffPeakHours::new(none.0, none.1), OffPeakHours::Never);
         }
-    }
-
-    #[test]
-    fn bytes_are_paid_for_with_time() {
-        let (world, budget) = (World::real(), CompactionBudget::default());
-        budget.spend(u64::MAX, &world, || false);
-        budget.set_limit(100_000);
-        let began = world.moment();
-        budget.spend(2_000, &world, || false);
-        budget.spend(3_000, &world, || false);
-        assert!(world.moment().since(began) >= Duration::from_millis(50), "5,000 of 100,000 a second");
-    }
-
-    #[test]
-    fn a_wait_ends_when_the_limit_rises_or_the_compaction_ends() {
-        let (world, budget) = (World::real(), Arc::new(CompactionBudget::default()));
-        budget.set_limit(1);
-        budget.spend(1_000_000, &world, || true);
-        let waiting = Arc::clone(&budget);
-        let (tell, told) = std::sync::mpsc::channel();
-        let thread = env::spawn_thread("spends", env::Priority::Background, move || {
-            waiting.spend(1_000_000, &World::real(), || false);
-            let _nobody_waits = tell.send(());
-        });
-        drop(thread.expect("a thread"));
-        assert!(told.recv_timeout(Duration::from_millis(50)).is_err(), "it waits for days");
-        budget.set_limit(u64::MAX);
-        told.recv_timeout(Duration::from_secs(30)).expect("it goes on");
     }
 }

@@ -55,6 +55,7 @@ mod store;
 mod store_file;
 mod tracker;
 mod view;
+mod write_budget;
 mod write_times;
 
 pub use accordion::{InMemory, MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
@@ -81,6 +82,7 @@ pub use refer::Inherits;
 pub use region::{Load, RecoveredNonce, Region, StoreLoad};
 pub use scanner::{INLINE_TIME, RegionScanner, RowReader, Step};
 pub use store_file::{Half, Reference};
+pub use write_budget::WriteBudget;
 
 #[cfg(test)]
 mod tests;

@@ -105,7 +105,8 @@ impl OutputFiles<'_> {
 }
 
 impl Region {
-    /// Streams `heap` through `rewrite` into one new file, and opens it.
+    /// Streams `heap` through `rewrite` into one new file, for a flush, and opens it. A region that closes does not wait
+    /// for the budget of flushes.
     pub(crate) fn write_file(
         &self,
         store: &Store,
@@ -115,7 +116,11 @@ impl Region {
         info: StoreFileInfo,
     ) -> Result<NewFile> {
         let plan = NewFilePlan { codec, info, boundaries: &[] };
-        let mut made = self.write_files(store, heap, rewrite, &plan, &mut |_, _| Ok(()))?;
+        let mut made = self.write_files(store, heap, rewrite, &plan, &mut |_, bytes| {
+            let closes = || self.write.try_lock().is_some_and(|state| state.closing);
+            self.options.flush_budget.spend(bytes, &self.world, closes);
+            Ok(())
+        })?;
         Ok(made.pop().expect("at least one file is written"))
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use memstore::{Level, Pool};
 
-use crate::{CompactionPolicy, DateTieredOptions, Ledger, OpenFiles};
+use crate::{CompactionPolicy, DateTieredOptions, Ledger, OpenFiles, WriteBudget};
 
 /// What an opened region may do to its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct RegionOptions {
     pub memory: Arc<Pool>,
     /// Write amplification of the tables, shared by all regions of a server.
     pub ledger: Arc<Ledger>,
+    /// What flushes may write, shared by all regions of a server.
+    pub flush_budget: Arc<WriteBudget>,
     /// The store files in use, shared by all regions of a server.
     pub open_files: Arc<OpenFiles>,
     /// In-memory compaction of stores whose family does not set it (`hbase.hregion.compacting.memstore.type`).
@@ -121,6 +123,7 @@ impl Default for RegionOptions {
             block_multiplier: 4,
             memory: Pool::new(memstore::CHUNK_SIZE_MAX, RegionOptions::CHUNKS_KEPT),
             ledger: Arc::default(),
+            flush_budget: Arc::default(),
             open_files: Arc::default(),
             in_memory_compaction: Level::Adaptive,
             in_memory_compaction_of_system: Level::None,

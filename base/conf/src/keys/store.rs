@@ -55,6 +55,14 @@ keys! {
     THROUGHPUT_HIGHER: Size = "hbase.hstore.compaction.throughput.higher.bound", "104857600";
     /// The same in quiet hours.
     THROUGHPUT_OFF_PEAK: Size = "hbase.hstore.compaction.throughput.offpeak", "9223372036854775807";
+    /// Whether the bytes that flushes write are limited: PressureAwareFlushThroughputController, or
+    /// NoLimitThroughputController.
+    FLUSH_THROUGHPUT_CONTROLLER: FlushThroughputControllerName = "hbase.regionserver.flush.throughput.controller",
+        "org.apache.hadoop.hbase.regionserver.throttle.NoLimitThroughputController";
+    /// Bytes a second that all flushes may write while memstores are nearly empty.
+    FLUSH_THROUGHPUT_LOWER: Size = "hbase.hstore.flush.throughput.lower.bound", "104857600";
+    /// The same just before regions are flushed to free memory. From then on there is no limit.
+    FLUSH_THROUGHPUT_UPPER: Size = "hbase.hstore.flush.throughput.upper.bound", "209715200";
     /// Number of files above which a store is not flushed until it was compacted.
     BLOCKING_STORE_FILES: Count = "hbase.hstore.blockingStoreFiles", "16";
     /// Longest time that a flush waits for a store with too many files.

@@ -12,6 +12,8 @@ pub struct Limits {
     pub file_bytes_min: u64,
     /// `hbase.hregion.memstore.flush.size.limit`, in bytes. Default 1 MiB.
     pub flush_bytes_min: u64,
+    /// `hbase.hstore.blockingStoreFiles`. Default 16.
+    pub blocking_files: u64,
     /// Java classes of coprocessors that are built in.
     pub coprocessors: Vec<String>,
 }
@@ -22,6 +24,7 @@ impl Default for Limits {
             enabled: true,
             file_bytes_min: 2 * 1024 * 1024,
             flush_bytes_min: 1024 * 1024,
+            blocking_files: 16,
             coprocessors: vec![
                 "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint".into(),
                 "org.apache.hadoop.hbase.coprocessor.AggregateImplementation".into(),
@@ -114,6 +117,7 @@ fn should(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
         return Err("Meta table can't be set as read only.".into());
     }
     check_classes(table, limits)?;
+    check_fifo(table, limits)?;
     table.families().iter().try_for_each(check_family)
 }
 
@@ -146,6 +150,34 @@ fn check_classes(table: &TableDescriptor, limits: &Limits) -> Result<(), String>
         let class = text.split('|').nth(1).unwrap_or_default().trim();
         if !limits.coprocessors.iter().any(|known| known == class) {
             return Err(format!("Class {class} cannot be loaded"));
+        }
+    }
+    Ok(())
+}
+
+/// With FIFO compaction files go only as a whole, when all their cells have expired, and there may be many.
+fn check_fifo(table: &TableDescriptor, limits: &Limits) -> Result<(), String> {
+    const POLICY: &str = "hbase.hstore.defaultengine.compactionpolicy.class";
+    const FIFO: &str = "org.apache.hadoop.hbase.regionserver.compactions.FIFOCompactionPolicy";
+    const BLOCKING: &str = "hbase.hstore.blockingStoreFiles";
+    for family in table.families() {
+        let said = |key| family.configured(key).or_else(|| table.attributes().text(key));
+        if said(POLICY) != Some(FIFO) {
+            continue;
+        }
+        let options = family.options().map_err(|error| error.to_string())?;
+        if options.ttl_ms().is_none() {
+            return Err("Default TTL is not supported for FIFO compaction".into());
+        }
+        if options.versions_min > 0 {
+            return Err("MIN_VERSION > 0 is not supported for FIFO compaction".into());
+        }
+        let files = said(BLOCKING).and_then(|text| text.parse().ok()).unwrap_or(limits.blocking_files);
+        if files < 1000 {
+            return Err(format!(
+                "Blocking file count '{BLOCKING}' {files} is below recommended minimum of 1000 for column family {}",
+                family.name().escape_ascii()
+            ));
         }
     }
     Ok(())
@@ -247,6 +279,32 @@ mod tests {
         );
         let known = with("coprocessor$1", "|org.apache.hadoop.hbase.coprocessor.AggregateImplementation|1|");
         check(&known, &Limits::default()).unwrap();
+    }
+
+    #[test]
+    fn fifo_compaction_needs_a_ttl_and_room_for_files() {
+        let with = |family: FamilyDescriptor, files: &'static str| {
+            let mut table = table(family);
+            let class = "org.apache.hadoop.hbase.regionserver.compactions.FIFOCompactionPolicy";
+            for (key, value) in [
+                ("hbase.hstore.defaultengine.compactionpolicy.class", class),
+                ("hbase.hstore.blockingStoreFiles", files),
+            ] {
+                table.attributes_mut().set(key.into(), value.into());
+            }
+            table
+        };
+        let begins = |table: &TableDescriptor, words: &str| {
+            let found = refusal(table);
+            assert!(found.starts_with(words), "{found}");
+        };
+        begins(&with(family(), "1000"), "Default TTL is not supported for FIFO compaction");
+        let expiring = || family().with("TTL", 60);
+        begins(&with(expiring().with("MIN_VERSIONS", 1), "1000"), "MIN_VERSION > 0 is not supported");
+        let few = "Blocking file count 'hbase.hstore.blockingStoreFiles' 999 is below recommended minimum of 1000 for \
+                   column family f";
+        begins(&with(expiring(), "999"), few);
+        check(&with(expiring(), "1000"), &Limits::default()).unwrap();
     }
 
     #[test]

@@ -134,6 +134,31 @@ fn a_table_may_do_without_compactions() {
 }
 
 #[test]
+fn the_limit_of_flushes_follows_memory_and_acts() {
+    const MB: u64 = 1 << 20;
+    let flush_throughput =
+        crate::ThroughputOptions { is_limited: true, lower: 100 * MB, higher: 200 * MB, off_peak: u64::MAX };
+    let options = Options { memstore_bytes_max: 1 << 30, memstore_lower: 0.5, flush_throughput, ..no_wait() };
+    let bench = Bench::with(options, &[("", "")]);
+    let budget = Arc::clone(&bench.server.foundation().region_options.flush_budget);
+    assert_eq!(budget.limit(), u64::MAX, "before the first check");
+    bench.server.look_around();
+    assert_eq!(budget.limit(), 100 * MB);
+    // A byte a second: the flush waits until the limit rises.
+    bench.put("a", "f:x", "1");
+    budget.set_limit(1);
+    let (region, (tell, told)) = (region_of(&bench, "a"), std::sync::mpsc::channel());
+    let thread = env::spawn_thread("flushes", env::Priority::Background, move || {
+        let _nobody_waits = tell.send(region.flush(region::FlushReason::Requested).is_ok());
+    });
+    drop(thread.expect("a thread"));
+    assert!(told.recv_timeout(std::time::Duration::from_millis(100)).is_err(), "it waits");
+    budget.set_limit(u64::MAX);
+    assert_eq!(told.recv_timeout(std::time::Duration::from_secs(30)), Ok(true));
+    assert_eq!(files(&region_of(&bench, "a")), [1, 0]);
+}
+
+#[test]
 fn the_limit_follows_the_files_of_the_fullest_store() {
     const MB: u64 = 1 << 20;
     let options = RegionOptions { blocking_files: 5, ..RegionOptions::default() };

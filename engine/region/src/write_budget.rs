@@ -1,0 +1,114 @@
+//! A budget of bytes a second, which all flushes or all compactions of a server share.
+//!
+//! A writer spends what it has written, and sleeps until that is paid for. So the limit acts on what runs: a wait ends when
+//! the limit changes or the writer has to end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use env::sync::{Condvar, Mutex};
+use env::{Moment, World};
+
+/// Longest time that a writer sleeps before it looks at the limit again.
+const NAP: Duration = Duration::from_millis(100);
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// The bytes that flushes or compactions may write, shared by all of a server.
+#[derive(Debug)]
+pub struct WriteBudget {
+    /// Bytes a second.
+    limit: AtomicU64,
+    /// When all bytes that were spent so far are paid for.
+    paid_at: Mutex<Option<Moment>>,
+    wake: Condvar,
+}
+
+impl Default for WriteBudget {
+    fn default() -> WriteBudget {
+        WriteBudget { limit: AtomicU64::new(u64::MAX), paid_at: Mutex::default(), wake: Condvar::default() }
+    }
+}
+
+impl WriteBudget {
+    /// Bytes a second; [`u64::MAX`] for no limit.
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets the limit, also for writers that wait now. Returns whether it is another one.
+    pub fn set_limit(&self, bytes_per_second: u64) -> bool {
+        let mut paid_at = self.paid_at.lock();
+        if self.limit.swap(bytes_per_second, Ordering::Relaxed) == bytes_per_second {
+            return false;
+        }
+        // A debt at the old price is not paid at the new one.
+        *paid_at = None;
+        self.wake.notify_all();
+        true
+    }
+
+    /// Writers that wait look whether they should end.
+    pub fn wake(&self) {
+        let _paid_at = self.paid_at.lock();
+        self.wake.notify_all();
+    }
+
+    /// Spends `bytes`. Blocks until they are paid for, or until `ends` says that there is no need to go on.
+    pub fn spend(&self, bytes: u64, world: &World, ends: impl Fn() -> bool) {
+        let limit = self.limit();
+        if limit == u64::MAX || bytes == 0 {
+            return;
+        }
+        let cost = u128::from(bytes) * NANOS_PER_SECOND / u128::from(limit);
+        let cost = Duration::from_nanos(u64::try_from(cost).unwrap_or(u64::MAX));
+        let mut paid_at = self.paid_at.lock();
+        let now = world.moment();
+        // What was not spent in the past is lost, or an idle hour would pay for a burst.
+        let mine = paid_at.filter(|paid| *paid > now).unwrap_or(now).plus(cost);
+        *paid_at = Some(mine);
+        // As many naps as the debt is long: no clock that stands still holds a compaction for ever.
+        let naps = mine.since(now).as_nanos().div_ceil(NAP.as_nanos());
+        for _ in 0..naps {
+            let left = mine.since(world.moment());
+            if left.is_zero() || self.limit() != limit || ends() {
+                return;
+            }
+            self.wake.wait_for(&mut paid_at, left.min(NAP));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_paid_for_with_time() {
+        let (world, budget) = (World::real(), WriteBudget::default());
+        budget.spend(u64::MAX, &world, || false);
+        budget.set_limit(100_000);
+        let began = world.moment();
+        budget.spend(2_000, &world, || false);
+        budget.spend(3_000, &world, || false);
+        assert!(world.moment().since(began) >= Duration::from_millis(50), "5,000 of 100,000 a second");
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_limit_rises_or_the_writer_ends() {
+        let (world, budget) = (World::real(), Arc::new(WriteBudget::default()));
+        budget.set_limit(1);
+        budget.spend(1_000_000, &world, || true);
+        let waiting = Arc::clone(&budget);
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = env::spawn_thread("spends", env::Priority::Background, move || {
+            waiting.spend(1_000_000, &World::real(), || false);
+            let _nobody_waits = tell.send(());
+        });
+        drop(thread.expect("a thread"));
+        assert!(told.recv_timeout(Duration::from_millis(50)).is_err(), "it waits for days");
+        budget.set_limit(u64::MAX);
+        told.recv_timeout(Duration::from_secs(30)).expect("it goes on");
+    }
+}
