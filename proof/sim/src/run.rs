@@ -119,7 +119,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     scheduler.note(|| format!("workloads: {names:?}"));
     let length = Duration::from_millis(random.spread(3_000, 60_000));
     let steps_back = faults.kinds().contains(&Kind::ClockBack);
-    let scene = Scene::new(server_machine, scheduler.world_of(clients_machine), server.lives(), steps_back);
+    let scene = Scene::new(&server, scheduler.world_of(clients_machine), steps_back);
     server.start();
 
     let runtime: Arc<Mutex<Option<Runtime>>> = Arc::default();

@@ -163,7 +163,7 @@ pub struct Server {
     scheduler: Rc<Scheduler>,
     machine: MachineId,
     settings: Settings,
-    place: Mutex<Memory>,
+    place: Arc<Mutex<Memory>>,
     /// Where everything but the log is, if not on the disk.
     store: Option<Store>,
     /// How its disk is now.
@@ -197,7 +197,7 @@ impl Server {
             scheduler: Rc::clone(scheduler),
             machine,
             settings,
-            place: Mutex::new(Memory::new()),
+            place: Arc::new(Mutex::new(Memory::new())),
             conduct: Arc::default(),
             medium: Arc::default(),
             life: Mutex::default(),
@@ -223,6 +223,18 @@ impl Server {
     /// What lies on its disk.
     pub fn place(&self) -> Memory {
         self.place.lock().clone()
+    }
+
+    /// Gives the content of what its root directory is in, as it is when it is asked.
+    pub fn storage(&self) -> Arc<dyn Fn() -> Memory + Send + Sync> {
+        let (place, store) = (Arc::clone(&self.place), self.store.as_ref().map(Store::content));
+        Arc::new(move || store.clone().unwrap_or_else(|| place.lock().clone()))
+    }
+
+    /// What the server calls it.
+    pub fn storage_place(&self) -> String {
+        let disk = || Disk::new(self.place(), Arc::clone(&self.conduct), Arc::clone(&self.medium)).place();
+        self.store.as_ref().map_or_else(disk, Files::place)
     }
 
     /// What its disk has done to acknowledged bytes.

@@ -88,6 +88,11 @@ impl Store {
         Store { content: Memory::with(Capabilities::NONE), state: Arc::default(), awaited }
     }
 
+    /// What is in it.
+    pub fn content(&self) -> Memory {
+        self.content.clone()
+    }
+
     /// Changes how the store is.
     pub fn set_conduct(&self, conduct: StoreConduct) {
         self.state.lock().conduct = conduct;

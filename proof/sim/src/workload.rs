@@ -10,6 +10,7 @@ mod churn;
 mod counters;
 mod division;
 mod list;
+mod loads;
 mod register;
 mod snapshots;
 
@@ -24,10 +25,11 @@ use client::{Cluster, Options, Registry, Table};
 use env::World;
 use parking_lot::Mutex;
 use proto::{FamilyDescriptor, TableDescriptor};
+use storage::{Files, Memory};
 
 use crate::random::Random;
 use crate::scheduler::{MachineId, scheduler};
-use crate::server::MASTER_PORT;
+use crate::server::{MASTER_PORT, Server};
 
 /// A client's work, or a part of the judge's.
 pub type Job<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -58,6 +60,8 @@ struct Shared {
     server: MachineId,
     world: World,
     lives: Arc<AtomicU64>,
+    storage: Arc<dyn Fn() -> Memory + Send + Sync>,
+    place: String,
     clock_steps_back: bool,
     is_over: AtomicBool,
     /// Counts calls and returns, for histories.
@@ -66,12 +70,14 @@ struct Shared {
 }
 
 impl Scene {
-    /// A scene of clients in `world`, whose server is on that machine. `lives` counts the processes that were started there.
-    pub fn new(server: MachineId, world: World, lives: Arc<AtomicU64>, clock_steps_back: bool) -> Scene {
+    /// A scene of clients in `world`, whose server is on the machine of `server`.
+    pub fn new(server: &Server, world: World, clock_steps_back: bool) -> Scene {
         Scene(Arc::new(Shared {
-            server,
+            server: server.machine(),
             world,
-            lives,
+            lives: server.lives(),
+            storage: server.storage(),
+            place: server.storage_place(),
             clock_steps_back,
             is_over: AtomicBool::new(false),
             turns: AtomicU64::new(0),
@@ -90,6 +96,16 @@ impl Scene {
         // No longer than it takes to see that a server is back.
         options.pause = Duration::from_millis(20);
         Cluster::connect(self.0.world.clone(), options)
+    }
+
+    /// What the server's root directory is in now, without its faults: for a job that writes files there.
+    pub fn files(&self) -> Arc<dyn Files> {
+        Arc::new((self.0.storage)())
+    }
+
+    /// What the server calls that place.
+    pub fn place(&self) -> &str {
+        &self.0.place
     }
 
     /// The number of the server's process. A server remembers a nonce only as long as it lives, or its log has the record: of a
@@ -155,8 +171,8 @@ pub trait Workload: Send + Sync {
 }
 
 /// What the workloads are called.
-pub const NAMES: [&str; 9] =
-    ["registers", "list", "counters", "appends", "bank", "churn", "division", "cells", "snapshots"];
+pub const NAMES: [&str; 10] =
+    ["registers", "list", "counters", "appends", "bank", "churn", "division", "cells", "snapshots", "loads"];
 
 /// Some of the workloads, with random options; `wanted` is among them.
 pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>> {
@@ -173,7 +189,8 @@ pub fn draw(random: &mut Random, wanted: Option<&str>) -> Vec<Arc<dyn Workload>>
             "churn" => Arc::new(churn::Churn::new(random)),
             "division" => Arc::new(division::Division::new(random)),
             "cells" => Arc::new(cells::Cells::new(random)),
-            _ => Arc::new(snapshots::Snapshots::new(random)),
+            "snapshots" => Arc::new(snapshots::Snapshots::new(random)),
+            _ => Arc::new(loads::Loads::new(random)),
         });
     }
     all

@@ -1,0 +1,239 @@
+//! Bulk loads: files of two families, which a job has written beside the server, become files of a region. All rows of a load
+//! are there with both families, or none is, and a load that is repeated because its answer was lost loads nothing twice. In
+//! the end AggregateService counts and sums what a scan has seen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cell::{Cell, CellParts, CellType, SequenceId, Timestamp};
+use client::{Row, Scan, Table};
+use hfile::{StoreFileInfo, Writer, WriterOptions};
+use parking_lot::Mutex;
+use prost::Message;
+use proto::{TableDescriptor, pb};
+use storage::{FileName, Files};
+
+use super::{Complaint, Job, Scene, Verdict, Workload, splits, stir, table};
+use crate::random::Random;
+use crate::scheduler::scheduler;
+
+const TABLE: &str = "loads";
+const FAMILIES: [&str; 2] = ["f", "g"];
+const AGGREGATION: &str = "org.apache.hadoop.hbase.coprocessor.AggregateImplementation";
+const INTERPRETER: &str = "org.apache.hadoop.hbase.client.coprocessor.LongColumnInterpreter";
+
+/// What is known of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Loaded,
+    /// The server says that its rows belong to several regions.
+    Refused,
+    /// There was no answer.
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    rows: usize,
+    known: Known,
+}
+
+/// See the file.
+pub(super) struct Loads {
+    table: TableDescriptor,
+    splits: Vec<Bytes>,
+    clients: u64,
+    rows_max: u64,
+    /// By number.
+    loads: Mutex<BTreeMap<u64, Load>>,
+}
+
+impl Loads {
+    pub(super) fn new(random: &mut Random) -> Loads {
+        let mut table = table(TABLE, &FAMILIES, random);
+        table.attributes_mut().set("coprocessor$1".into(), format!("|{AGGREGATION}|536870911|").into());
+        Loads {
+            table,
+            splits: splits(random),
+            clients: 1 + random.below(2),
+            rows_max: random.spread(1, 60),
+            loads: Mutex::default(),
+        }
+    }
+
+    async fn loader(self: Arc<Self>, scene: Scene) {
+        let table = scene.client(Duration::from_secs(20)).table(TABLE).expect("a name");
+        let mut random = scene.random();
+        while !scene.is_over() {
+            let number = scene.turn();
+            let rows = 1 + random.below(self.rows_max) as usize;
+            let first = format!("{}{number:08}", random.choose(&["1", "6", "b", "k", "v"]));
+            let mut files = Vec::new();
+            for family in FAMILIES {
+                let name = FileName::new(format!("job/{number}-{family}"));
+                if write_file(&*scene.files(), &name, family, &first, rows, number).is_ok() {
+                    files.push((family, format!("file:{}/{name}", scene.place())));
+                }
+            }
+            if files.len() == FAMILIES.len() {
+                self.loads.lock().insert(number, Load { rows, known: Known::Unknown });
+                let paths: Vec<(&str, &str)> =
+                    files.iter().map(|(family, path)| (*family, &**path)).collect();
+                let known = match table.bulk_load(first, &paths, &format!("token-{number}")).await {
+                    Ok(true) => Known::Loaded,
+                    Ok(false) => Known::Refused,
+                    Err(_) => Known::Unknown,
+                };
+                env::sometimes(match known {
+                    Known::Loaded => "loads: files were loaded",
+                    Known::Refused => "loads: files did not fit",
+                    Known::Unknown => "loads: a load without an answer",
+                });
+                self.loads.lock().insert(number, Load { rows, known });
+            }
+            scene.pause(&mut random, 3_000).await;
+        }
+    }
+
+    async fn reader(self: Arc<Self>, scene: Scene) {
+        let table = scene.client(Duration::from_secs(20)).table(TABLE).expect("a name");
+        let mut random = scene.random();
+        while !scene.is_over() {
+            let before = self.loads.lock().clone();
+            if let Ok(rows) = table.scan(Scan::new().caching(1 + random.below(50) as u32)).collect().await
+                && let Err(words) = check(&rows, &before, false)
+            {
+                scene.fail(format!("loads: a scan: {words}"));
+            }
+            scene.pause(&mut random, 3_000).await;
+        }
+    }
+}
+
+/// Each row whole, and each load; while loads go on, only those that were acknowledged are complete.
+fn check(rows: &[Row], loads: &BTreeMap<u64, Load>, is_end: bool) -> Result<(), String> {
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for row in rows {
+        let key = row.key().escape_ascii();
+        match (row.number("f", "q"), row.number("g", "q")) {
+            (Some(one), Some(other)) if one == other => *counts.entry(one as u64).or_default() += 1,
+            both => return Err(format!("row {key} has {both:?} in its two families")),
+        }
+    }
+    for (number, load) in loads {
+        let found = counts.get(number).copied().unwrap_or(0);
+        let is_right = match load.known {
+            Known::Loaded => found == load.rows,
+            Known::Refused => found == 0,
+            Known::Unknown => !is_end || found == 0 || found == load.rows,
+        };
+        if !is_right {
+            return Err(format!("load {number} has {found} of {} rows and is {:?}", load.rows, load.known));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file as a job does.
+fn write_file(
+    files: &dyn Files,
+    name: &FileName,
+    family: &str,
+    first: &str,
+    rows: usize,
+    number: u64,
+) -> Result<(), String> {
+    scheduler().without_interruption(|| {
+        let file = files.create(name).map_err(|error| error.to_string())?;
+        let mut writer = Writer::create(file, name.clone(), WriterOptions::default());
+        for row in 0..rows {
+            let row = if row == 0 { first.to_owned() } else { format!("{first}.{row:04}") };
+            let cell = CellParts {
+                row: row.as_bytes(),
+                family: family.as_bytes(),
+                qualifier: b"q",
+                timestamp: Timestamp(1_000),
+                cell_type: CellType::Put,
+                value: &number.to_be_bytes(),
+                tags: b"",
+            };
+            let cell = cell.to_vec().map_err(|error| error.to_string())?;
+            writer.append(Cell::trusted(&cell, SequenceId::ZERO)).map_err(|error| error.to_string())?;
+        }
+        writer.finish(StoreFileInfo::default()).map(drop).map_err(|error| error.to_string())
+    })
+}
+
+/// Calls a method of AggregateService in the region that has `row`, over column `f:q`.
+async fn aggregate(table: &Table, row: Bytes, method: &str) -> client::Result<pb::AggregateResponse> {
+    let column = vec![pb::Column { family: "f".into(), qualifier: vec!["q".into()] }];
+    let request = pb::AggregateRequest {
+        interpreter_class_name: INTERPRETER.to_owned(),
+        scan: pb::Scan { column, ..pb::Scan::default() },
+        ..pb::AggregateRequest::default()
+    };
+    let answer = table.call_endpoint(row, "AggregateService", method, request.encode_to_vec()).await?;
+    Ok(pb::AggregateResponse::decode(answer).expect("the server's own message"))
+}
+
+impl Workload for Loads {
+    fn name(&self) -> &'static str {
+        "loads"
+    }
+
+    fn tables(&self) -> Vec<(TableDescriptor, Vec<Bytes>)> {
+        vec![(self.table.clone(), self.splits.clone())]
+    }
+
+    fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>> {
+        let mut all: Vec<Job<()>> =
+            (0..self.clients).map(|_| Box::pin(Arc::clone(&self).loader(scene.clone())) as Job<()>).collect();
+        all.push(Box::pin(Arc::clone(&self).reader(scene.clone())));
+        all.push(stir(scene, scene.client(Duration::ZERO).table(TABLE).expect("a name")));
+        all
+    }
+
+    fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
+        Box::pin(async move {
+            let unreadable = |error: client::Error| {
+                Complaint::Unreadable(format!("loads: the table cannot be read: {error}"))
+            };
+            let cluster = scene.client(Duration::from_secs(120));
+            let table = cluster.table(TABLE).expect("a name");
+            let rows = table.scan(Scan::new()).collect().await.map_err(unreadable)?;
+            let loads = self.loads.lock().clone();
+            check(&rows, &loads, true).map_err(|words| Complaint::Wrong(format!("loads: {words}")))?;
+            // A region that is split meanwhile would be counted twice or not at all, so it must count what the scan does only
+            // where the regions stay as they are.
+            let regions = cluster.admin().regions(table.name()).await.map_err(unreadable)?;
+            let (mut count, mut sum) = (0, 0);
+            for location in &regions {
+                let start = location.region.start_key().clone();
+                let counted = aggregate(&table, start.clone(), "GetRowNum").await.map_err(unreadable)?;
+                let part = counted.first_part.first().and_then(|part| part[..].try_into().ok());
+                count += part.map_or(0, i64::from_be_bytes);
+                let summed = aggregate(&table, start, "GetSum").await.map_err(unreadable)?;
+                sum += summed.first_part.first().map_or(0, |part| {
+                    pb::LongMsg::decode(part.clone()).expect("the server's own message").long_msg
+                });
+            }
+            let after = cluster.admin().regions(table.name()).await.map_err(unreadable)?;
+            let names =
+                |of: &[client::Location]| of.iter().map(|at| at.region.name().clone()).collect::<Vec<_>>();
+            if names(&regions) != names(&after) {
+                return Ok(());
+            }
+            let expected: i64 = rows.iter().filter_map(|row| row.number("f", "q")).sum();
+            env::sometimes("loads: aggregates compared with a scan");
+            if (count, sum) != (rows.len() as i64, expected) {
+                return Err(Complaint::Wrong(format!(
+                    "loads: AggregateService counts {count} rows with the sum {sum}, a scan {} with {expected}",
+                    rows.len()
+                )));
+            }
+            Ok(())
+        })
+    }
+}
