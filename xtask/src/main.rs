@@ -43,6 +43,7 @@ mod readpath;
 mod regex;
 mod release;
 mod s3;
+mod seeded;
 mod server;
 mod sim;
 mod startup;

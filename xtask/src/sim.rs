@@ -13,7 +13,7 @@ use crate::Outcome;
 
 /// How to call it.
 pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --seed N [--transcript [--steps]] [--planted N] [--fault KIND]… [--workload NAME]
-                  | planted [--hunts N] [--seeds N]   (each mistake that the code has for this is found, from several first seeds)";
+                  | planted [--hunts N] [--seeds N] [--only N,N,…]   (each mistake that the code has for this is found, from several first seeds)";
 
 const PROGRAM: &str = "target/debug/sim";
 /// Seeds of one process.
@@ -42,15 +42,16 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
             seeds(from, to)
         }
         ["planted", options @ ..] => {
-            let (mut hunts, mut seeds) = (HUNTS, HUNT_SEEDS);
+            let (mut hunts, mut seeds, mut only) = (HUNTS, HUNT_SEEDS, Vec::new());
             for option in options.chunks(2) {
                 match option {
                     ["--hunts", count] => hunts = number(count)?,
                     ["--seeds", count] => seeds = number(count)?,
+                    ["--only", numbers] => only = numbers.split(',').collect(),
                     words => return Err(format!("{} is no option of planted", words.join(" "))),
                 }
             }
-            planted(hunts, seeds)
+            planted(hunts, seeds, &only)
         }
         words => crate::run(PROGRAM, words),
     }
@@ -142,19 +143,24 @@ fn seeds(from: u64, to: u64) -> Outcome {
 }
 
 /// Hunts for each planted bug several times, each time from another first seed.
-fn planted(hunts: u64, seeds_max: u64) -> Outcome {
+fn planted(hunts: u64, seeds_max: u64, only: &[&str]) -> Outcome {
     let list = simulate(&["--list-planted"])?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
-    let bugs: Vec<(&str, &str)> = list.lines().filter_map(|line| line.split_once(' ')).collect();
+    let bugs: Vec<Vec<&str>> = list
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>())
+        .filter(|bug| bug.len() == 3 && (only.is_empty() || only.contains(&bug[0])))
+        .collect();
     let found = Mutex::new(vec![Vec::new(); bugs.len()]);
     side_by_side(bugs.len() as u64 * hunts, |index| {
         let (bug, hunt) = ((index / hunts) as usize, index % hunts);
-        let after = hunted(bugs[bug].0, hunt * seeds_max, seeds_max)?;
+        let after = hunted(bugs[bug][0], bugs[bug][1], hunt * seeds_max, seeds_max)?;
         found.lock().expect("no panic")[bug].push(after.unwrap_or(u64::MAX));
         Ok(())
     })?;
     let mut missed = Vec::new();
-    for ((number, what), mut after) in bugs.into_iter().zip(found.into_inner().expect("no panic")) {
+    for (bug, mut after) in bugs.into_iter().zip(found.into_inner().expect("no panic")) {
+        let (number, what) = (bug[0], format!("{} [{}]", bug[2], bug[1]));
         after.sort_unstable();
         let all = after.iter().filter(|seeds| **seeds < u64::MAX).count();
         match after[after.len() / 2] {
@@ -172,14 +178,16 @@ fn planted(hunts: u64, seeds_max: u64) -> Outcome {
     if missed.is_empty() { Ok(()) } else { Err(format!("not found: {}", missed.join(", "))) }
 }
 
-/// After how many seeds from `first` on a planted bug is found. A seed that fails without the bug, too, finds nothing.
-fn hunted(bug: &str, first: u64, seeds_max: u64) -> Result<Option<u64>, String> {
+/// After how many seeds from `first` on a planted bug is found, with the words `with` for each. A seed that fails without the
+/// bug, too, finds nothing.
+fn hunted(bug: &str, with: &str, first: u64, seeds_max: u64) -> Result<Option<u64>, String> {
+    let with: Vec<&str> = with.split_whitespace().collect();
     for at in 0..seeds_max {
         let seed = (first + at).to_string();
-        if simulate(&["--planted", bug, "--once", "--seed", &seed])?.status.success() {
+        if simulate(&[&["--planted", bug, "--once", "--seed", &seed], &with[..]].concat())?.status.success() {
             continue;
         }
-        if simulate(&["--once", "--seed", &seed])?.status.success() {
+        if simulate(&[&["--once", "--seed", &seed], &with[..]].concat())?.status.success() {
             return Ok(Some(at + 1));
         }
     }
