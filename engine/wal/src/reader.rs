@@ -183,8 +183,13 @@ impl LogReader {
                     Ok(Some((offset, _, payload))) => (offset, payload),
                     Ok(None) => break,
                     // The owner before gave the file up at the time when the log was taken from it: every edit in it is in
-                    // store files.
-                    Err(Error::Corrupt { .. }) if folder::is_given_up(&*self.place, name)? => break,
+                    // store files. Or the owner now has removed it, while it is read for the markers in it: a region with an
+                    // edit there keeps it. Where a removed file cannot be read on, that is an error of the storage.
+                    Err(Error::Corrupt { .. } | Error::Storage(_))
+                        if folder::is_given_up(&*self.place, name)? =>
+                    {
+                        break;
+                    }
                     Err(error) => return Err(error.into()),
                 };
                 while !rest.is_empty() {

@@ -1,7 +1,7 @@
 //! The index of a file, markers, and files of earlier versions.
 
 use env::WallTime;
-use storage::Memory;
+use storage::{Capabilities, Capability, Memory};
 
 use super::back::{file_name, own_record};
 use super::tests::{edit, in_memory, replayed};
@@ -153,6 +153,22 @@ fn markers_are_read_back_and_keep_no_file() {
     assert_eq!(found, kinds.iter().map(|kind| marker(*kind)).collect::<Vec<_>>());
     log.flushed(b"a", SequenceId(1));
     assert_eq!(log.size().0, 1, "no region needs a marker");
+}
+
+#[test]
+fn a_removed_file_that_cannot_be_read_on_held_markers_alone() {
+    let place = Memory::with(Capabilities::ALL.without(Capability::ReadAfterDelete));
+    {
+        let (log, _) = in_memory(&place, Options::default());
+        log.append(&edit("a", 1, b"cells")).expect("alive");
+        log.mark(b"b", b"t", SequenceId(9), &Marker { kind: Kind::RegionOpen, stores: Vec::new() })
+            .expect("alive");
+        log.close().expect("alive");
+    }
+    let (log, recovered) = in_memory(&place, Options::default());
+    log.flushed(b"a", SequenceId(1));
+    assert_eq!(log.size().0, 1, "region b has no edit there");
+    recovered.read::<Error>(b"b", |_| Ok(())).expect("nothing of b is lost");
 }
 
 /// A file as an earlier version wrote it.
