@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use storage::{
-    Capabilities, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Memory, Object, Outcome,
-    Result, Settled, Version,
+    Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Memory, Object,
+    Outcome, Result, Settled, Version,
 };
 
 use crate::scheduler::scheduler;
@@ -59,6 +59,35 @@ pub struct Medium {
     pub is_log_unproved: bool,
 }
 
+/// What a disk is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// A local file system, with all capabilities.
+    Local,
+    /// HDFS. A file grows at its end alone: nothing is cut, and no space is reused. Of a file that is being written others see
+    /// whole blocks only, although more may be durable, until its lease is recovered: by [`Files::seal`] or [`Files::sync`],
+    /// which takes seconds. A deleted file cannot be read on.
+    Hdfs,
+}
+
+impl Profile {
+    /// What it can do.
+    pub fn capabilities(self) -> Capabilities {
+        match self {
+            Profile::Local => Capabilities::ALL,
+            Profile::Hdfs => Capabilities::ALL
+                .without(Capability::Cut)
+                .without(Capability::ReuseSpace)
+                .without(Capability::ReadAfterDelete),
+        }
+    }
+}
+
+/// The size of a block of HDFS here, in bytes: small, so that files have several.
+const BLOCK: u64 = 16 << 10;
+/// How long the recovery of a lease takes, in µs: at least, and on top at random.
+const RECOVERY_US: (u64, u64) = (200_000, 8_000_000);
+
 /// Syncs after which destroyed bytes of the log are followed by a batch that says that they were durable, in the same file or,
 /// after a roll, in the next one but one.
 const SYNCS_TO_PROOF: u32 = 4;
@@ -92,7 +121,12 @@ pub struct Disk {
     medium: Arc<Mutex<Medium>>,
     /// Places whose last read had a passing fault: the next one is right.
     misread: Arc<Mutex<BTreeSet<(FileName, u64)>>>,
+    profile: Profile,
+    leases: Leases,
 }
+
+/// Files of HDFS whose lease somebody has, or had when it died.
+pub type Leases = Arc<Mutex<BTreeSet<FileName>>>;
 
 /// The folder of the log.
 pub(crate) const LOG_FOLDER: &str = "WALs";
@@ -102,8 +136,14 @@ const SECTOR: u64 = 512;
 
 impl Disk {
     /// A disk with this content.
-    pub fn new(place: Memory, conduct: Arc<Mutex<Conduct>>, medium: Arc<Mutex<Medium>>) -> Disk {
-        Disk { place, conduct, medium, misread: Arc::default() }
+    pub fn new(
+        place: Memory,
+        conduct: Arc<Mutex<Conduct>>,
+        medium: Arc<Mutex<Medium>>,
+        profile: Profile,
+        leases: Leases,
+    ) -> Disk {
+        Disk { place, conduct, medium, misread: Arc::default(), profile, leases }
     }
 
     /// What lies on it.
@@ -133,6 +173,23 @@ impl Disk {
 }
 
 impl Disk {
+    /// Takes the time of a lease recovery, after which the whole file can be read.
+    fn recover_lease(&self, name: &FileName) {
+        if self.leases.lock().contains(name) {
+            let us = RECOVERY_US.0 + scheduler().below(RECOVERY_US.1);
+            scheduler().note(|| format!("disk   recovers the lease of {name} in {us} µs"));
+            env::simulation::hold(Duration::from_micros(us));
+            env::sometimes("hdfs: a lease was recovered");
+            self.leases.lock().remove(name);
+        }
+    }
+
+    fn begin_lease(&self, name: &FileName) {
+        if self.profile == Profile::Hdfs {
+            self.leases.lock().insert(name.clone());
+        }
+    }
+
     /// The bytes that were just written at `offset` of `name` land elsewhere: at another offset of the file, or in another
     /// one. Where they belong is what was there before, which `old` has, and zeros after that.
     fn misdirect(&self, name: &FileName, offset: u64, bytes: &[u8], old: &[u8]) {
@@ -228,6 +285,7 @@ impl Files for Disk {
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         let failure = self.call("create", name, false)?;
         let inner = calm(|| self.place.create(name))?;
+        self.begin_lease(name);
         after(
             failure,
             Box::new(Writer { inner, disk: self.clone(), name: name.clone() }) as Box<dyn FileWriter>,
@@ -251,19 +309,27 @@ impl Files for Disk {
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
         let failure = self.call("open", name, false)?;
         let inner = calm(|| self.place.open(name))?;
+        let size = if self.leases.lock().contains(name) {
+            env::sometimes("hdfs: a file was opened whose last block is invisible");
+            inner.size() / BLOCK * BLOCK
+        } else {
+            inner.size()
+        };
         after(
             failure,
-            Arc::new(Reader { inner, disk: self.clone(), name: name.clone() }) as Arc<dyn FileReader>,
+            Arc::new(Reader { inner, disk: self.clone(), name: name.clone(), size }) as Arc<dyn FileReader>,
         )
     }
 
     fn sync(&self, name: &FileName) -> Result<()> {
         let failure = self.call("sync", name, true)?;
+        self.recover_lease(name);
         after(failure, calm(|| self.place.sync(name))?)
     }
 
     fn seal(&self, name: &FileName) -> Result<()> {
         let failure = self.call("seal", name, true)?;
+        self.recover_lease(name);
         after(failure, calm(|| self.place.seal(name))?)
     }
 
@@ -274,6 +340,7 @@ impl Files for Disk {
 
     fn delete(&self, name: &FileName) -> Result<()> {
         let failure = self.call("delete", name, false)?;
+        self.leases.lock().remove(name);
         after(failure, calm(|| self.place.delete(name))?)
     }
 
@@ -362,7 +429,10 @@ impl FileWriter for Writer {
 
     fn finish(self: Box<Self>) -> Result<u64> {
         let failure = self.disk.call("finish", &self.name, true)?;
-        after(failure, calm(|| self.inner.finish())?)
+        let Writer { inner, disk, name } = *self;
+        let size = calm(|| inner.finish())?;
+        disk.leases.lock().remove(&name);
+        after(failure, size)
     }
 
     fn abandon(self: Box<Self>) {
@@ -374,15 +444,22 @@ struct Reader {
     inner: Arc<dyn FileReader>,
     disk: Disk,
     name: FileName,
+    /// As much of the file as is visible.
+    size: u64,
 }
 
 impl FileReader for Reader {
     fn size(&self) -> u64 {
-        self.inner.size()
+        self.size
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.disk.call("read", &self.name, false)?;
+        if offset.saturating_add(buffer.len() as u64) > self.size {
+            return Err(Error::new(Kind::TooShort, Outcome::DidNotHappen, &self.name, "read").because(
+                format!("{} bytes at offset {offset} expected, {} are visible", buffer.len(), self.size),
+            ));
+        }
         calm(|| self.inner.read_at(offset, buffer))?;
         self.disk.misread(&self.name, offset, buffer)
     }

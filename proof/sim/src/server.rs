@@ -19,7 +19,7 @@ use regionserver::{
 };
 use storage::{FileName, Files, Memory, Segmented};
 
-use crate::disk::{Conduct, Disk, LOG_FOLDER, Medium};
+use crate::disk::{Conduct, Disk, LOG_FOLDER, Leases, Medium, Profile};
 use crate::random::Random;
 use crate::scheduler::{Health, MachineId, Scheduler};
 use crate::store::Store;
@@ -33,6 +33,8 @@ pub struct Settings {
     pub(crate) log: wal::Options,
     pub(crate) server: regionserver::Options,
     pub(crate) parents_period: Duration,
+    /// What its disk is like.
+    pub(crate) profile: Profile,
     /// Whether everything but the log is in an object store.
     pub(crate) uses_store: bool,
     /// How many reads of the store run at once, if they are awaited.
@@ -50,13 +52,14 @@ impl std::fmt::Debug for Settings {
             log,
             server,
             parents_period,
+            profile,
             uses_store,
             awaited_max,
             log_in_store,
         } = self;
         write!(
             f,
-            "store {uses_store}, awaited {awaited_max:?}, log there {log_in_store}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
+            "disk {profile:?}, store {uses_store}, awaited {awaited_max:?}, log there {log_in_store}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
              files {}..{}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}, split {} {:?}, parents {:?}",
             region.flush_size,
             region.block_multiplier,
@@ -144,6 +147,7 @@ impl Settings {
             log,
             server,
             parents_period: Duration::from_secs(random.spread(1, 60)),
+            profile: random.choose(&[Profile::Local, Profile::Local, Profile::Local, Profile::Hdfs]),
             uses_store,
             awaited_max: random.one_in(2).then(|| random.spread(1, 32) as usize),
             log_in_store: uses_store && random.one_in(2),
@@ -169,6 +173,7 @@ pub struct Server {
     /// How its disk is now.
     pub conduct: Arc<Mutex<Conduct>>,
     medium: Arc<Mutex<Medium>>,
+    leases: Leases,
     life: Mutex<Arc<Life>>,
     lives: Arc<AtomicU64>,
 }
@@ -196,10 +201,11 @@ impl Server {
             store,
             scheduler: Rc::clone(scheduler),
             machine,
+            place: Arc::new(Mutex::new(Memory::with(settings.profile.capabilities()))),
             settings,
-            place: Arc::new(Mutex::new(Memory::new())),
             conduct: Arc::default(),
             medium: Arc::default(),
+            leases: Arc::default(),
             life: Mutex::default(),
             lives: Arc::default(),
         })
@@ -225,6 +231,11 @@ impl Server {
         self.place.lock().clone()
     }
 
+    fn disk(&self) -> Disk {
+        let (conduct, medium) = (Arc::clone(&self.conduct), Arc::clone(&self.medium));
+        Disk::new(self.place(), conduct, medium, self.settings.profile, Arc::clone(&self.leases))
+    }
+
     /// Gives the content of what its root directory is in, as it is when it is asked.
     pub fn storage(&self) -> Arc<dyn Fn() -> Memory + Send + Sync> {
         let (place, store) = (Arc::clone(&self.place), self.store.as_ref().map(Store::content));
@@ -233,8 +244,7 @@ impl Server {
 
     /// What the server calls it.
     pub fn storage_place(&self) -> String {
-        let disk = || Disk::new(self.place(), Arc::clone(&self.conduct), Arc::clone(&self.medium)).place();
-        self.store.as_ref().map_or_else(disk, Files::place)
+        self.store.as_ref().map_or_else(|| self.disk().place(), Files::place)
     }
 
     /// What its disk has done to acknowledged bytes.
@@ -254,8 +264,9 @@ impl Server {
         let number = self.lives.fetch_add(1, Ordering::AcqRel) + 1;
         self.scheduler.revive(self.machine);
         self.scheduler.note(|| format!("server starts, life {number}"));
-        let disk = Disk::new(self.place.lock().clone(), Arc::clone(&self.conduct), Arc::clone(&self.medium));
-        let (settings, machine, store) = (self.settings.clone(), self.machine, self.store.clone());
+        let disk = self.disk();
+        let (settings, machine, store) =
+            (self.settings.clone(), self.machine, self.store.as_ref().map(Store::for_process));
         let work = Box::new(move || {
             if let Err(failure) = serve(&settings, machine, disk, store, &life) {
                 *life.failure.lock() = Some(failure);

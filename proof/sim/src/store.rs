@@ -71,6 +71,7 @@ pub struct Store {
     state: Arc<Mutex<State>>,
     /// How many awaited reads run at once; `None` where threads wait for reads.
     awaited: Option<Arc<Semaphore>>,
+    awaited_max: Option<usize>,
 }
 
 /// What becomes of a call that fails.
@@ -85,7 +86,13 @@ impl Store {
     /// An empty store. With `awaited_max` its reads can be awaited, and so many run at once.
     pub fn new(awaited_max: Option<usize>) -> Store {
         let awaited = awaited_max.map(|most| Arc::new(Semaphore::new(most)));
-        Store { content: Memory::with(Capabilities::NONE), state: Arc::default(), awaited }
+        Store { content: Memory::with(Capabilities::NONE), state: Arc::default(), awaited, awaited_max }
+    }
+
+    /// The same store for a new process, none of whose reads run yet. Those of a process that was killed never end.
+    #[must_use]
+    pub fn for_process(&self) -> Store {
+        Store { awaited: self.awaited_max.map(|most| Arc::new(Semaphore::new(most))), ..self.clone() }
     }
 
     /// What is in it.
