@@ -73,7 +73,9 @@ fn main() -> ExitCode {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words == ["--list-planted"] {
-        sim::planted::PLANTED.iter().for_each(|(number, what)| println!("{number} {what}"));
+        for bug in sim::planted::PLANTED {
+            println!("{}\t{}\t{}", bug.number, bug.hunt, bug.what);
+        }
         return ExitCode::SUCCESS;
     }
     let Some(asked) = parse(&words) else {

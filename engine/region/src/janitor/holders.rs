@@ -27,7 +27,11 @@ impl FileLists<'_> {
         for table in tables {
             let lists = self.files.list(&table)?.into_iter().filter_map(|entry| entry.name.parent());
             let folders: BTreeSet<FileName> = lists.filter(tracker::is_list_folder).collect();
-            let counts = |store: &FileName| self.except.is_none() || store.parent().as_ref() != self.except;
+            let own: BTreeSet<FileName> = stores.iter().flatten().map(StorePlace::folder).collect();
+            let counts = |store: &FileName| {
+                let is_asked = self.except.is_none() || store.parent().as_ref() != self.except;
+                is_asked && (own.contains(store) || !env::planted(20))
+            };
             for folder in folders.iter().filter_map(FileName::parent).filter(counts) {
                 named.extend(named_by(self.files, &folder)?);
             }
